@@ -29,7 +29,8 @@ struct listing {
 
 // --- patterns ------------------------------------------------------------------------------------
 
-// webui/src/lib/ignore.ts keeps the same rules, for folders that are given in the browser.
+// webui/src/lib/upload/ignore_rules.ts keeps the same rules, for folders that are given in the
+// browser.
 
 static bool matches(const char *pattern, const struct walk_entry *entry)
 {

@@ -1,6 +1,6 @@
 import { defineConfig } from "vite";
 
-// The master whose API `npm run dev` shows; its page is then served from here, with reloading.
+// The master for `npm run dev`. Vite serves the page, reloads it on changes, and passes API calls to this master.
 const master = process.env.MUSTER_MASTER ?? "http://127.0.0.1:8080";
 
 export default defineConfig({
@@ -12,6 +12,6 @@ export default defineConfig({
         reportCompressedSize: false,
         manifest: true, // for embed.mjs
     },
-    // Host stays what the browser sent, so that the master finds it equal to the Origin.
+    // The Host header stays unchanged, because the master compares it with Origin.
     server: { proxy: { "/api": { target: master, changeOrigin: false } } },
 });

@@ -1,11 +1,11 @@
-// A browser, people signed in to the page, and what is asked of every page: that nothing goes wrong in
-// its scripts, and that axe finds no fault with it.
+// Helpers for tests of the page: a browser, signed-in windows, waiting, and checks that hold on every page: no
+// script errors, and no accessibility problems found by axe.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
-const require = createRequire(import.meta.url); // looks in NODE_PATH, too
+const require = createRequire(import.meta.url); // also searches NODE_PATH
 const { chromium } = require("playwright-core");
 const axeSource = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
@@ -15,20 +15,20 @@ export const WIDTHS = { 1440: 900, 390: 844 };
 
 let browser;
 
-export async function launch() {
+export async function launchBrowser() {
     const args = process.getuid() === 0 ? ["--no-sandbox"] : [];
     browser ??= await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args });
     return browser;
 }
 
-export async function close() {
+export async function closeBrowser() {
     await browser?.close();
     browser = undefined;
 }
 
-/** A window of its own, with its own cookies, of whom nobody knows. Its `faults` are what its scripts did wrong. */
-export async function open({ theme = "light", width = 1440, reducedMotion = "reduce" } = {}) {
-    const context = await (await launch()).newContext({
+/** A new window with its own cookies, not signed in. `page.errors` collects the errors of its scripts. */
+export async function openPage({ theme = "light", width = 1440, reducedMotion = "reduce" } = {}) {
+    const context = await (await launchBrowser()).newContext({
         baseURL: master,
         viewport: { width, height: WIDTHS[width] },
         colorScheme: theme,
@@ -39,19 +39,19 @@ export async function open({ theme = "light", width = 1440, reducedMotion = "red
     context.setDefaultTimeout(20_000);
     await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: master });
     const page = await context.newPage();
-    page.faults = [];
-    page.on("pageerror", (error) => page.faults.push(error.stack ?? String(error)));
+    page.errors = [];
+    page.on("pageerror", (error) => page.errors.push(error.stack ?? String(error)));
     page.on("console", (message) => {
-        // What the server refused is told to the user; that the browser tells it, too, is no fault.
-        const isFault = message.type() === "error" && !message.text().startsWith("Failed to load resource");
-        if (isFault) page.faults.push(message.text());
+        // The page shows errors of the server itself, so the browser's own messages about them are ignored.
+        const isError = message.type() === "error" && !message.text().startsWith("Failed to load resource");
+        if (isError) page.errors.push(message.text());
     });
     return page;
 }
 
-/** A window of somebody who has signed in. */
-export async function signedIn(name = "determined", options = {}) {
-    const page = await open(options);
+/** A new window with a signed-in user. */
+export async function openSignedIn(name = "determined", options = {}) {
+    const page = await openPage(options);
     const answer = await page.request.post("/api/v1/auth/login?cookie=true", {
         data: { username: name, password: PASSWORD, isHashed: false },
         headers: { Origin: master },
@@ -60,57 +60,57 @@ export async function signedIn(name = "determined", options = {}) {
     return page;
 }
 
-/** Closes the window; whatever went wrong in it fails the test. */
-export async function done(page) {
-    const { faults } = page;
+/** Closes the window. Script errors fail the test. */
+export async function closePage(page) {
+    const { errors } = page;
     await page.context().close();
-    assert.deepEqual(faults, []);
+    assert.deepEqual(errors, []);
 }
 
-/** Waits until the page shows it. */
-export const see = (locator) => locator.filter({ visible: true }).first().waitFor();
+/** Waits until the page shows the element. */
+export const expectVisible = (locator) => locator.filter({ visible: true }).first().waitFor();
 
-/** Waits until the page shows it no more. */
-export const gone = (locator) => locator.first().waitFor({ state: "hidden" });
+/** Waits until the page no longer shows the element. */
+export const expectHidden = (locator) => locator.first().waitFor({ state: "hidden" });
 
-/** Opens a menu by its button, and does what this line of it says. */
-export async function menu(button, name) {
+/** Opens a menu by its button, and clicks an item. */
+export async function clickMenuItem(button, name) {
     await button.click();
     await button.page().getByRole("menuitem", { name, exact: true }).click();
 }
 
-/** Says yes in the dialog that asks for it. */
-export const agree = (page, name) => page.getByRole("dialog").getByRole("button", { name, exact: true }).click();
+/** Clicks a button of the open dialog. */
+export const confirmDialog = (page, name) => page.getByRole("dialog").getByRole("button", { name, exact: true }).click();
 
-/** A line of a menu that asks whether one is sure. */
-export async function menuAgreed(button, line) {
-    await menu(button, line);
-    await agree(button.page(), line);
+/** Clicks a menu item that asks for confirmation, and confirms. */
+export async function clickMenuItemAndConfirm(button, line) {
+    await clickMenuItem(button, line);
+    await confirmDialog(button.page(), line);
 }
 
-export async function until(what, condition, seconds = 20) {
+export async function waitUntil(description, condition, seconds = 20) {
     const end = Date.now() + seconds * 1000;
     for (;;) {
         const value = await condition();
         if (value) return value;
-        if (Date.now() > end) throw new Error(`waited ${seconds} s in vain until ${what}`);
+        if (Date.now() > end) throw new Error(`waited ${seconds} s until ${description}`);
         await new Promise((resolve) => setTimeout(resolve, 50));
     }
 }
 
 /** Waits until this text is on the clipboard. */
-export const copied = (page, text) =>
-    until(`${text} is copied`, async () => (await page.evaluate(() => navigator.clipboard.readText())) === text, 5);
+export const expectCopied = (page, text) =>
+    waitUntil(`${text} is copied`, async () => (await page.evaluate(() => navigator.clipboard.readText())) === text, 5);
 
-/** Waits until nothing on the page is on its way any more. */
-export async function settled(page) {
-    await see(page.getByRole("main"));
-    const busy = page.locator(".waiting, .table-wait, [aria-busy=true]");
-    await until("the page has all it shows", async () => (await busy.count()) === 0);
+/** Waits until the page has loaded all its data. */
+export async function waitForData(page) {
+    await expectVisible(page.getByRole("main"));
+    const busy = page.locator(".loading, .table-placeholder, [aria-busy=true]");
+    await waitUntil("the page has loaded its data", async () => (await busy.count()) === 0);
 }
 
-/** Brings every part of the page into sight once: what waits for that, such as a chart, is then there. */
-export async function lookThrough(page) {
+/** Scrolls through the page, so that parts that load when they become visible, such as charts, are loaded. */
+export async function scrollThroughPage(page) {
     await page.evaluate(async () => {
         const frames = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
         const root = document.documentElement;
@@ -121,25 +121,25 @@ export async function lookThrough(page) {
         scrollTo(0, 0);
         await frames();
     });
-    await settled(page);
+    await waitForData(page);
 }
 
-/** Makes the system's theme this one, which the open page follows. */
-export async function turn(page, theme) {
+/** Sets the theme of the system. The open page follows it. */
+export async function setTheme(page, theme) {
     await page.emulateMedia({ colorScheme: theme });
     await page.locator(`html[data-theme=${theme}]`).waitFor({ state: "attached" });
 }
 
-/** What axe finds, in words; nothing wider than the window either. `only`: by some of its rules. */
-export async function faultsOf(page, only) {
+/** The problems that axe finds, and content wider than the window. `only`: a selection of axe's rules. */
+export async function findProblems(page, only) {
     if (!(await page.evaluate("typeof axe"))?.includes("object")) await page.evaluate(axeSource);
     const options = { resultTypes: ["violations"], ...(only ? { runOnly: only } : {}) };
     const { violations } = await page.evaluate((given) => axe.run(given), options);
-    const faults = violations.map(({ id, help, nodes }) => {
-        const places = nodes.slice(0, 4).map(({ target, any }) => `  ${target.join(" ")}: ${any[0]?.message ?? ""}`);
-        return `${id}: ${help}, in ${nodes.length}\n${places.join("\n")}`;
+    const problems = violations.map(({ id, help, nodes }) => {
+        const elements = nodes.slice(0, 4).map(({ target, any }) => `  ${target.join(" ")}: ${any[0]?.message ?? ""}`);
+        return `${id}: ${help}, in ${nodes.length}\n${elements.join("\n")}`;
     });
-    const across = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
-    if (across > 0) faults.push(`the page is ${across} pixels wider than the window`);
-    return faults;
+    const overflow = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+    if (overflow > 0) problems.push(`the page is ${overflow} pixels wider than the window`);
+    return problems;
 }

@@ -1,11 +1,11 @@
-// Where the page begins.
+// The entry point of the page.
 
 import { render } from "preact";
-import { toastError } from "./lib/notices";
+import { toastError } from "./lib/toasts";
 import { readSession, user } from "./lib/session";
 import { watchTheme } from "./lib/theme";
 import { watchLinks } from "./lib/url";
-import { Notices } from "./parts/notices";
+import { Notifications } from "./parts/overlay/toasts";
 import { Frame } from "./shell/frame";
 import { watchKeys } from "./shell/keys";
 import { openPalette } from "./shell/palette";
@@ -17,7 +17,7 @@ function App() {
     return (
         <>
             {user.value === null ? <SignIn /> : <Frame />}
-            <Notices />
+            <Notifications />
         </>
     );
 }

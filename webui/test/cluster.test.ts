@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { experimentOf, healthOf, jobTitle, runsOf, slotsOf, slotsShown } from "../src/lib/cluster";
+import { experimentIdOf, agentHealth, jobTitle, slotRanges, agentSlots, displayedSlots } from "../src/lib/cluster";
 import type { Job, Slot } from "../src/lib/types";
 
 const held = (allocationId: string): Slot => ({
@@ -13,21 +13,21 @@ const free: Slot = { enabled: true };
 const off: Slot = { enabled: false };
 
 test("an allocation is of an experiment, unless it is another task's", () => {
-    assert.equal(experimentOf("12.34.2"), 12);
-    assert.equal(experimentOf("8a0e-command.1"), undefined);
-    assert.equal(experimentOf(undefined), undefined);
+    assert.equal(experimentIdOf("12.34.2"), 12);
+    assert.equal(experimentIdOf("8a0e-command.1"), undefined);
+    assert.equal(experimentIdOf(undefined), undefined);
 });
 
 test("slots are runs of what is the same, and no run goes over the end of a row", () => {
     const slots = [held("1.1.1"), held("1.1.1"), held("2.2.1"), free, off, off];
-    const runs = runsOf(slots, 8).map((run) => [run.first, run.count, run.experimentId, run.isOff]);
+    const runs = slotRanges(slots, 8).map((run) => [run.first, run.count, run.experimentId, run.isOff]);
     assert.deepEqual(runs, [
         [0, 2, 1, false],
         [2, 1, 2, false],
         [3, 1, undefined, false],
         [4, 2, undefined, true],
     ]);
-    const cut = runsOf(Array.from({ length: 5 }, () => held("1.1.1")), 2);
+    const cut = slotRanges(Array.from({ length: 5 }, () => held("1.1.1")), 2);
     assert.deepEqual(cut.map((run) => run.count), [2, 2, 1]);
 });
 
@@ -35,27 +35,27 @@ test("a slot with a fault stands alone, unless it is noted or overruled", () => 
     const fault = { grade: "ends", reason: "Xid 79", overruled: false };
     const noted = { ...fault, grade: "noted" };
     const slots: Slot[] = [off, { ...off, fault }, { ...free, fault: noted }, { ...free, fault: { ...fault, overruled: true } }];
-    assert.deepEqual(runsOf(slots, 8).map((run) => [run.count, run.fault]), [[1, undefined], [1, "Xid 79"], [2, undefined]]);
+    assert.deepEqual(slotRanges(slots, 8).map((run) => [run.count, run.fault]), [[1, undefined], [1, "Xid 79"], [2, undefined]]);
 });
 
 test("slots stand in the order of their numbers", () => {
     const slots = { 10: free, 9: free, 1: free };
-    assert.deepEqual(slotsOf({ id: "a", slots }).map((slot) => slot.id), ["1", "9", "10"]);
+    assert.deepEqual(agentSlots({ id: "a", slots }).map((slot) => slot.id), ["1", "9", "10"]);
 });
 
 test("the slots of a lost agent show what they held", () => {
     const agent = { id: "a", slots: { 0: free, 1: free }, ran: [{ allocationId: "4.5.1", slots: [1] }] };
-    const shown = (lost: boolean) => slotsShown({ ...agent, lost }).map((slot) => slot.container?.allocationId);
+    const shown = (lost: boolean) => displayedSlots({ ...agent, lost }).map((slot) => slot.container?.allocationId);
     assert.deepEqual(shown(true), [undefined, "4.5.1"]);
     assert.deepEqual(shown(false), [undefined, undefined]);
 });
 
 test("an agent that is not connected is that, whatever its switches say", () => {
-    assert.equal(healthOf({ id: "a", connected: false, enabled: true }), "AWAY");
-    assert.equal(healthOf({ id: "a", connected: false, lost: true, enabled: false }), "LOST");
-    assert.equal(healthOf({ id: "a", enabled: false, draining: true }), "DRAINING");
-    assert.equal(healthOf({ id: "a", enabled: false }), "DISABLED");
-    assert.equal(healthOf({ id: "a", enabled: true, draining: false }), "ENABLED");
+    assert.equal(agentHealth({ id: "a", connected: false, enabled: true }), "AWAY");
+    assert.equal(agentHealth({ id: "a", connected: false, lost: true, enabled: false }), "LOST");
+    assert.equal(agentHealth({ id: "a", enabled: false, draining: true }), "DRAINING");
+    assert.equal(agentHealth({ id: "a", enabled: false }), "DISABLED");
+    assert.equal(agentHealth({ id: "a", enabled: true, draining: false }), "ENABLED");
 });
 
 test("a job of a team that one does not see has no name", () => {

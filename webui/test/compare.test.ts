@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { deltaText, flatten, short, sideBySide } from "../src/pages/compare/differ";
+import { deltaText, flattenSettings, shortNumber, compareSettings } from "../src/pages/compare/differences";
 
 test("settings are flat, lists whole, and only what is not the same differs", () => {
-    const one = flatten({ a: { b: 1, c: "x" }, list: [1, 2] });
+    const one = flattenSettings({ a: { b: 1, c: "x" }, list: [1, 2] });
     assert.deepEqual([...one], [["a.b", "1"], ["a.c", "x"], ["list", "[1,2]"]]);
-    const rows = sideBySide([one, flatten({ a: { b: 2, c: "x" }, list: [1, 2], more: null })]);
+    const rows = compareSettings([one, flattenSettings({ a: { b: 2, c: "x" }, list: [1, 2], more: null })]);
     assert.deepEqual(
         rows.filter((row) => row.differs),
         [
@@ -16,9 +16,9 @@ test("settings are flat, lists whole, and only what is not the same differs", ()
 });
 
 test("long numbers are short, and nothing else is", () => {
-    assert.equal(short("0.01407971246914918"), "0.0140797");
-    assert.equal(short("0.001"), "0.001");
-    assert.equal(short("2026-11-21T10:00"), "2026-11-21T10:00");
+    assert.equal(shortNumber("0.01407971246914918"), "0.0140797");
+    assert.equal(shortNumber("0.001"), "0.001");
+    assert.equal(shortNumber("2026-11-21T10:00"), "2026-11-21T10:00");
 });
 
 test("a difference has a sign, and says how much it is of the baseline", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { complete, faultColumn, type FilterField, quoteName, quoteValue } from "../src/lib/filter";
+import { complete, errorColumn, type FilterField, quoteName, quoteValue } from "../src/lib/filter";
 
 const field = (name: string, type: string, more: Partial<FilterField> = {}): FilterField => ({
     name,
@@ -61,6 +61,6 @@ test("texts that are put together", () => {
     assert.equal(quoteValue("and"), '"and"');
     assert.equal(quoteName("validation", "top 5"), 'validation."top 5"');
     assert.equal(quoteName("hparams", "optimizer.name"), "hparams.optimizer.name");
-    assert.equal(faultColumn("filter, column 19: validation takes a number"), 18);
-    assert.equal(faultColumn("no such thing"), undefined);
+    assert.equal(errorColumn("filter, column 19: validation takes a number"), 18);
+    assert.equal(errorColumn("no such thing"), undefined);
 });

@@ -1,21 +1,21 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type ApiError, link, pause } from "../src/lib/api";
-import { curlLine, musterLine, quote } from "../src/lib/commands";
-import { diffLines } from "../src/lib/diff";
-import { csv, fileName } from "../src/lib/download";
-import { bytes, compact, count, due, duration, metric, percent } from "../src/lib/format";
-import { fits, type LiveEvent, question } from "../src/lib/events";
-import { fillPath, findRow, matchPath } from "../src/lib/routes";
-import { hrefOf, list } from "../src/lib/url";
-import { toYaml } from "../src/lib/yaml";
+import { type ApiError, apiUrl, retryDelay } from "../src/lib/api";
+import { curlCommand, musterCommand, shellQuote } from "../src/lib/command_line";
+import { diffLines } from "../src/lib/config/diff";
+import { toCsv, safeFileName } from "../src/lib/download";
+import { bytes, compact, count, dueTime, duration, formatMetric, percent } from "../src/lib/format";
+import { eventMatches, type ClusterEvent, eventsUrl } from "../src/lib/events/stream";
+import { fillPath, findRoute, matchPath } from "../src/lib/routes";
+import { buildHref, list } from "../src/lib/url";
+import { toYaml } from "../src/lib/config/yaml";
 
 test("numbers for people", () => {
-    assert.equal(metric(0.023456789), "0.02346");
-    assert.equal(metric(1e-7), "1e-7");
-    assert.equal(metric(12345678.9), "1.235e7");
-    assert.equal(metric("Infinity"), "∞");
-    assert.equal(metric(null), "–");
+    assert.equal(formatMetric(0.023456789), "0.02346");
+    assert.equal(formatMetric(1e-7), "1e-7");
+    assert.equal(formatMetric(12345678.9), "1.235e7");
+    assert.equal(formatMetric("Infinity"), "∞");
+    assert.equal(formatMetric(null), "–");
     assert.deepEqual([2e6, 2.199e6, 220158, 50_000, 0.5, null].map(compact), ["2M", "2.199M", "220.158K", "50K", "0.5", "–"]);
     assert.equal(duration(3725), "1h 02m");
     assert.equal(duration(0.25), "250ms");
@@ -28,9 +28,9 @@ test("numbers for people", () => {
 
 test("what is late, or about to begin, begins soon", () => {
     const from = Date.now();
-    assert.equal(due(from - 60_000), "soon");
-    assert.equal(due(from + 1000), "soon");
-    assert.match(due(from + 7_300_000), /^in 2h$/);
+    assert.equal(dueTime(from - 60_000), "soon");
+    assert.equal(dueTime(from + 1000), "soon");
+    assert.match(dueTime(from + 7_300_000), /^in 2h$/);
 });
 
 test("a page of the table of routes, and what stands for its names", () => {
@@ -39,22 +39,22 @@ test("a page of the table of routes, and what stands for its names", () => {
     assert.equal(matchPath("/trials/:id", "/trials"), undefined);
     assert.equal(matchPath("/models/:name", "/models/a%2Fb")?.["name"], "a/b");
     const rows = ["/a/:x", "/a/b"];
-    assert.equal(findRow(rows, (row) => row, "/a/b")?.row, "/a/:x");
+    assert.equal(findRoute(rows, (row) => row, "/a/b")?.row, "/a/:x");
     assert.equal(fillPath("/models/:name", { name: "a/b" }), "/models/a%2Fb");
 });
 
 test("addresses", () => {
-    assert.equal(link("/x", { a: [1, 2], b: undefined, c: "ä b" }), "/api/v1/x?a=1&a=2&c=%C3%A4+b");
+    assert.equal(apiUrl("/x", { a: [1, 2], b: undefined, c: "ä b" }), "/api/v1/x?a=1&a=2&c=%C3%A4+b");
     const words = ["a,b", "50%", "plain"];
     const codec = list();
     assert.deepEqual(codec.read(codec.write(words)), words);
-    assert.equal(hrefOf("/x", new URLSearchParams({ t: "1,2" })), "/x?t=1,2");
+    assert.equal(buildHref("/x", new URLSearchParams({ t: "1,2" })), "/x?t=1,2");
 });
 
 test("tries again after what the master asks for, else ever later", () => {
-    assert.deepEqual([0, 1, 2].map((tried) => pause(tried, null)), [0.5, 1, 2]);
-    assert.equal(pause(0, "3"), 3);
-    assert.equal(pause(0, "1000"), 30);
+    assert.deepEqual([0, 1, 2].map((tried) => retryDelay(tried, null)), [0.5, 1, 2]);
+    assert.equal(retryDelay(0, "3"), 3);
+    assert.equal(retryDelay(0, "1000"), 30);
 });
 
 test("an answer that is no success says what to do next", async () => {
@@ -95,25 +95,25 @@ test("a call that changes nothing is made again while the master is busy, others
 
 test("commands to copy", () => {
     const call = { method: "POST", path: "/x", body: { a: "it's" }, muster: ["label", "two words"] } as const;
-    assert.equal(musterLine(call), "muster label 'two words'");
+    assert.equal(musterCommand(call), "muster label 'two words'");
     assert.equal(
-        curlLine(call, "http://m:8080"),
+        curlCommand(call, "http://m:8080"),
         `curl -sS -X POST -H 'Content-Type: application/json' -H "Authorization: Bearer $MUSTER_TOKEN"` +
             ` -d '{"a":"it'\\''s"}' http://m:8080/api/v1/x`,
     );
-    assert.equal(quote("a-b.c"), "a-b.c");
+    assert.equal(shellQuote("a-b.c"), "a-b.c");
 });
 
 test("files", () => {
-    assert.equal(csv(["a", "b"], [[1, 'x,"y"'], [null, true]]), 'a,b\r\n1,"x,""y"""\r\n,true\r\n');
-    assert.equal(csv(["=a"], [['=HYPERLINK("x")'], ["@b"], ["-1e-3"], [-2], ["a-b"]]),
+    assert.equal(toCsv(["a", "b"], [[1, 'x,"y"'], [null, true]]), 'a,b\r\n1,"x,""y"""\r\n,true\r\n');
+    assert.equal(toCsv(["=a"], [['=HYPERLINK("x")'], ["@b"], ["-1e-3"], [-2], ["a-b"]]),
         "'=a\r\n\"'=HYPERLINK(\"\"x\"\")\"\r\n'@b\r\n-1e-3\r\n-2\r\na-b\r\n");
-    assert.equal(fileName("../loss of / trial 7.svg"), "loss-of-trial-7.svg");
+    assert.equal(safeFileName("../loss of / trial 7.svg"), "loss-of-trial-7.svg");
 });
 
 test("what differs, line by line", () => {
     const kinds = (a: string, b: string) =>
-        diffLines(a, b).map((line) => ({ same: " ", gone: "-", new: "+" })[line.kind] + line.text);
+        diffLines(a, b).map((line) => ({ same: " ", removed: "-", added: "+" })[line.kind] + line.text);
     assert.deepEqual(kinds("a\nb\nc", "a\nx\nc"), [" a", "-b", "+x", " c"]);
     assert.deepEqual(kinds("", "a"), ["-", "+a"]);
     assert.deepEqual(kinds("a\nb", "a\nb"), [" a", " b"]);
@@ -133,16 +133,16 @@ test("configurations as YAML", () => {
 test("one stream asks for what all views want, and each hears its own", () => {
     const all = { topics: ["experiments"] } as const;
     const one = { topics: ["metrics"], trialId: 7 } as const;
-    assert.equal(question([]), "");
-    assert.equal(question([one]), "/api/v1/events?topics=metrics&trialIds=7");
-    assert.equal(question([all, one]), "/api/v1/events?topics=experiments%2Cmetrics");
-    const event = (trialId: number): LiveEvent => ({
+    assert.equal(eventsUrl([]), "");
+    assert.equal(eventsUrl([one]), "/api/v1/events?topics=metrics&trialIds=7");
+    assert.equal(eventsUrl([all, one]), "/api/v1/events?topics=experiments%2Cmetrics");
+    const event = (trialId: number): ClusterEvent => ({
         topic: "metrics",
         trialId,
         experimentId: 1,
         group: "training",
     });
-    assert.ok(fits(one, event(7)));
-    assert.ok(!fits(one, event(8)));
-    assert.ok(!fits(all, event(7)));
+    assert.ok(eventMatches(one, event(7)));
+    assert.ok(!eventMatches(one, event(8)));
+    assert.ok(!eventMatches(all, event(7)));
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { factLines, readFacts } from "../src/pages/registry/facts";
+import { metadataLines, parseMetadata } from "../src/pages/registry/metadata_lines";
 
 test("metadata comes back from its lines as it was", () => {
     const metadata = {
@@ -15,11 +15,11 @@ test("metadata comes back from its lines as it was", () => {
         list: [1, "two", { three: null }],
         no: false,
     };
-    assert.deepEqual(readFacts(factLines(metadata)), metadata);
+    assert.deepEqual(parseMetadata(metadataLines(metadata)), metadata);
 });
 
 test("a line that is not like name: value is told", () => {
-    assert.deepEqual(readFacts("\na: 1\n\n"), { a: 1 });
-    assert.throws(() => readFacts("no colon"), /"no colon" is not like "name: value"/);
-    assert.throws(() => readFacts(": x"), /not like/);
+    assert.deepEqual(parseMetadata("\na: 1\n\n"), { a: 1 });
+    assert.throws(() => parseMetadata("no colon"), /"no colon" does not have the form "name: value"/);
+    assert.throws(() => parseMetadata(": x"), /does not have the form/);
 });

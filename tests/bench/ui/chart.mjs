@@ -1,17 +1,16 @@
-// node chart.mjs TRIAL ZOOMS: a chart of a long series: until it is drawn first, and from the end of a
-// drag until the points of what was zoomed to are drawn.
+// node chart.mjs TRIAL ZOOMS: measures a chart of a long series: the time until it is first drawn, and the time
+// from the end of a drag until the points of the zoomed range are drawn.
 
-import { close, done, gone, see, settled, signedIn } from "../../ui/browser.mjs";
-import { tell } from "./say.mjs";
+import { closeBrowser, closePage, expectHidden, expectVisible, waitForData, openSignedIn } from "../../ui/browser.mjs";
+import { report } from "./samples.mjs";
 
 const [trial, zooms] = process.argv.slice(2).map(Number);
 
-/**
- * Notes as window.drawnAt when a line was drawn on a chart whose points are not those of `window.before`
- * (what it says of itself for who does not see it): two frames after the stroke. Nothing else of a chart is
- * stroked by a path. Of what was asked before, window.startedAt: the last click, the end of the last drag.
+/** Records in window.drawnAt when a line is drawn on a chart whose accessible name differs from `window.before`, two
+ * frames after the stroke. Only lines of a chart are stroked with a path. window.startedAt is the time of the last
+ * click or the end of the last drag.
  */
-function noteStrokes() {
+function recordStrokes() {
     const stroke = CanvasRenderingContext2D.prototype.stroke;
     window.before = "";
     CanvasRenderingContext2D.prototype.stroke = function (...path) {
@@ -26,10 +25,10 @@ function noteStrokes() {
 }
 
 const drawnAt = () =>
-    window.drawnAt > 0 && window.drawnAt < Infinity && { drawn: window.drawnAt, started: window.startedAt ?? 0 };
+    window.drawnAt > 0 && window.drawnAt < Infinity && { reportDrawn: window.drawnAt, started: window.startedAt ?? 0 };
 
-/** How long the slowest request for points since then took, as the page sees it. */
-function askedFor(since) {
+/** The duration of the slowest request for points since then, as the page sees it. */
+function slowestRequest(since) {
     const all = performance.getEntriesByType("resource");
     const asked = all.filter(({ name, startTime }) => name.includes("/series") && startTime >= since);
     return Math.max(...asked.map(({ duration }) => duration));
@@ -38,13 +37,13 @@ function askedFor(since) {
 async function drawn(page, name) {
     const found = await page.waitForFunction(drawnAt, undefined, { polling: 20 });
     const { drawn, started } = await found.jsonValue();
-    tell(name, drawn - started);
-    tell(`${name}, request`, await page.evaluate(askedFor, started));
+    report(name, drawn - started);
+    report(`${name}, request`, await page.evaluate(slowestRequest, started));
 }
 
 async function open(address) {
-    const page = await signedIn();
-    await page.addInitScript(noteStrokes);
+    const page = await openSignedIn();
+    await page.addInitScript(recordStrokes);
     await page.goto(address);
     return page;
 }
@@ -63,19 +62,19 @@ async function zoom(page, from, to) {
     await drawn(page, "zoom");
     const all = page.getByRole("button", { name: "Show all", exact: true });
     await all.click();
-    await gone(all);
-    await settled(page);
+    await expectHidden(all);
+    await waitForData(page);
 }
 
 const page = await open(`/trials/${trial}?tab=hyperparameters&metric=grad_norm`);
-await settled(page);
+await waitForData(page);
 await page.getByRole("tab", { name: "Metrics" }).click();
 await drawn(page, "first view");
-await see(page.getByRole("img", { name: /grad_norm/ }));
+await expectVisible(page.getByRole("img", { name: /grad_norm/ }));
 for (let i = 0; i < zooms; i++) await zoom(page, 0.1 + 0.11 * i, 0.2 + 0.11 * i);
-await done(page);
+await closePage(page);
 
 const other = await open(`/trials/${trial}?metric=loss`);
 await drawn(other, "by address");
-await done(other);
-await close();
+await closePage(other);
+await closeBrowser();

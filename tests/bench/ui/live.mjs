@@ -1,15 +1,15 @@
-// node live.mjs MINUTES: the table of experiments, then the overview, each for half of the time, with an
-// input a second; how long each takes until the next paint, whether what is shown moves, and what of the
-// heap is left after a collection, in the table before and after.
+// node live.mjs MINUTES: opens the table of experiments, then the overview, each for half of the time, with one
+// input per second. It measures the time from each input to the next paint, whether the shown values change, and
+// the heap of the table after garbage collection, at the start and at the end.
 
-import { close, done, settled, signedIn } from "../../ui/browser.mjs";
-import { tell } from "./say.mjs";
+import { closeBrowser, closePage, waitForData, openSignedIn } from "../../ui/browser.mjs";
+import { report } from "./samples.mjs";
 
 const minutes = Number(process.argv[2]);
-const SHOWN = 5; // experiments that are looked at
+const SHOWN = 5; // experiments whose values are observed
 
-/** Inputs and the longest of their events; events are told from 16 ms on, in steps of 8. */
-function watch() {
+/** Records the durations of input events. The browser reports durations from 16 ms on, in steps of 8 ms. */
+function recordInputs() {
     window.inputs = [];
     new PerformanceObserver((list) => {
         for (const { interactionId, duration } of list.getEntries())
@@ -40,9 +40,9 @@ const views = {
         link: "Experiments",
         values: tableValues,
         inputs: [
-            click("combobox", "Filter of experiments"), key("s"), key("t"), key("Backspace"), key("Backspace"), key("Escape"),
+            click("combobox", "Filter experiments"), key("s"), key("t"), key("Backspace"), key("Backspace"), key("Escape"),
             box, key("j"), key("j"), key("k"), key("x"), key("x"), box,
-            click("button", "Narrow by state"), key("Escape"), click("button", "Choose columns"), key("Escape"),
+            click("button", "Filter by state"), key("Escape"), click("button", "Choose columns"), key("Escape"),
         ],
     },
     overview: {
@@ -60,12 +60,12 @@ const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 async function goTo(page, { link }) {
     await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: link }).click();
     await page.getByRole("heading", { name: link, level: 1 }).waitFor();
-    await settled(page);
+    await waitForData(page);
     await page.waitForFunction((name) => document.querySelector(name), ".table a, .overview-list li");
     await pause(1000);
 }
 
-async function use(page, name, seconds) {
+async function measureView(page, name, seconds) {
     const { inputs, values } = views[name];
     const [began, heard] = [performance.now(), await page.evaluate(() => window.heard)];
     for (let i = 0; performance.now() - began < seconds * 1000; i++) {
@@ -73,43 +73,43 @@ async function use(page, name, seconds) {
         await page.evaluate(() => (window.inputs.length = 0));
         await inputs[i % inputs.length](page);
         await pause(1000);
-        tell(`input ${name}`, await page.evaluate(() => Math.max(16, ...window.inputs)));
+        report(`input ${name}`, await page.evaluate(() => Math.max(16, ...window.inputs)));
         const after = await page.evaluate(values, SHOWN);
-        tell(`moved ${name}`, Number(after.length === SHOWN && after.every((value, k) => value !== before[k])));
+        report(`moved ${name}`, Number(after.length === SHOWN && after.every((value, k) => value !== before[k])));
     }
-    await page.keyboard.press("Escape"); // what may be open
+    await page.keyboard.press("Escape"); // closes an open menu or dialog
     const events = (await page.evaluate(() => window.heard)) - heard;
-    tell(`events ${name}`, (events * 1000) / (performance.now() - began));
+    report(`events ${name}`, (events * 1000) / (performance.now() - began));
 }
 
-async function weigh(page, when) {
+async function reportMemory(page, when) {
     const session = await page.context().newCDPSession(page);
     await session.send("Performance.enable");
     for (let i = 0; i < 3; i++) await session.send("HeapProfiler.collectGarbage");
     const { metrics } = await session.send("Performance.getMetrics");
     const of = (name) => metrics.find((metric) => metric.name === name).value;
-    tell(`heap ${when}`, of("JSHeapUsedSize"));
-    tell(`nodes ${when}`, of("Nodes"));
+    report(`heap ${when}`, of("JSHeapUsedSize"));
+    report(`nodes ${when}`, of("Nodes"));
     await session.detach();
 }
 
-const page = await signedIn();
-await page.addInitScript(watch);
+const page = await openSignedIn();
+await page.addInitScript(recordInputs);
 await page.goto("/experiments");
 for (const view of [views.overview, views.table]) {
     await goTo(page, view);
     for (const input of view.inputs) {
-        await input(page); // what is loaded or made when it is first used is there from now on
+        await input(page); // loads and creates everything that first use needs
         await pause(200);
     }
     await page.keyboard.press("Escape");
 }
-await weigh(page, "start");
+await reportMemory(page, "start");
 for (const name of Object.keys(views)) {
     await goTo(page, views[name]);
-    await use(page, name, minutes * 30);
+    await measureView(page, name, minutes * 30);
 }
 await goTo(page, views.table);
-await weigh(page, "end");
-await done(page);
-await close();
+await reportMemory(page, "end");
+await closePage(page);
+await closeBrowser();

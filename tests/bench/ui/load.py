@@ -1,4 +1,4 @@
-"""Fifty experiments that run elsewhere and report ten times a second, each time better than before."""
+"""Fifty unmanaged experiments that report ten times a second, each time a better value."""
 
 import datetime
 import json
@@ -8,7 +8,7 @@ import time
 
 EXPERIMENTS, EVERY_S = 50, 0.1
 CONFIG = "name: live-{:02d}\nsearcher: {{name: single, metric: loss}}\n"
-FIRST = 900_000  # the loss begins here, so that every report changes what is shown of it
+FIRST = 900_000  # the first loss; every report changes the displayed digits
 
 
 def report(number):
@@ -18,7 +18,7 @@ def report(number):
 
 
 class Load:
-    """Runs as long as one is inside of it. A report is sent once the one before it was answered."""
+    """A context manager that reports while it is open. Each report waits for the answer to the previous one."""
 
     def __init__(self, master):
         self.master, self.ends, self.sent = master, threading.Event(), 0
@@ -26,7 +26,7 @@ class Load:
         self.fault = None
 
     def __enter__(self):
-        self.master.connection.close()  # the master has ended it, when it was idle for long; it opens anew
+        self.master.connection.close()  # it may have timed out; the next call opens a new one
         self.trials = [self.begin(number) for number in range(EXPERIMENTS)]
         self.connections = [socket.create_connection((self.master.host, int(self.master.port)))
                             for _ in self.trials]
@@ -66,7 +66,7 @@ class Load:
             self.fault = fault
 
     def send_all(self):
-        """One after the other, evenly over the time."""
+        """Sends the reports of all trials in turn, evenly spaced in time."""
         turns = EXPERIMENTS * EVERY_S / EXPERIMENTS / EXPERIMENTS
         while not self.ends.is_set():
             at = self.sent % EXPERIMENTS

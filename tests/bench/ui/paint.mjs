@@ -1,8 +1,8 @@
-// node paint.mjs ROUNDS: from the start of a navigation to the first contentful paint, and until what the
-// page is about stands there; each in a window that has nothing in its cache.
+// node paint.mjs ROUNDS: measures the time from the start of a navigation to the first contentful paint, and to
+// the main content of the page, each in a new window with an empty cache.
 
-import { close, done, signedIn } from "../../ui/browser.mjs";
-import { noteWhenSeen, tell } from "./say.mjs";
+import { closeBrowser, closePage, openSignedIn } from "../../ui/browser.mjs";
+import { recordWhenVisible, report } from "./samples.mjs";
 
 const places = {
     "/info": "pre",
@@ -17,13 +17,13 @@ function firstPaint() {
 
 for (let round = 0; round < Number(process.argv[2]); round++)
     for (const [path, selector] of Object.entries(places)) {
-        const page = await signedIn();
-        await page.addInitScript(noteWhenSeen, selector);
+        const page = await openSignedIn();
+        await page.addInitScript(recordWhenVisible, selector);
         await page.goto(path);
         const seen = await page.waitForFunction(() => window.seenAt, undefined, { polling: 50 });
         const painted = await page.waitForFunction(firstPaint, undefined, { polling: 50 });
-        tell(`paint ${path}`, await painted.jsonValue());
-        tell(`seen ${path}`, await seen.jsonValue());
-        await done(page);
+        report(`paint ${path}`, await painted.jsonValue());
+        report(`seen ${path}`, await seen.jsonValue());
+        await closePage(page);
     }
-await close();
+await closeBrowser();

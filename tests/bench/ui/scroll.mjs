@@ -1,13 +1,14 @@
-// node scroll.mjs ROUNDS: the table of experiments under the wheel, at a steady pace; which rows that were in
-// sight were not drawn, and how far frames lie apart. The same wheel over a tall box of an empty page.
+// node scroll.mjs ROUNDS: scrolls the table of experiments with the wheel at a steady speed, counts visible rows
+// that are not rendered, and measures the time between frames. For comparison it scrolls a tall box on an empty
+// page.
 
-import { close, done, see, settled, signedIn } from "../../ui/browser.mjs";
-import { tell } from "./say.mjs";
+import { closeBrowser, closePage, expectVisible, waitForData, openSignedIn } from "../../ui/browser.mjs";
+import { report } from "./samples.mjs";
 
 const paces = { steady: [3_000, 12_000], fling: [40_000, 80_000] }; // pixels a second, pixels
 
-/** Rows are looked for at each event of scrolling before the table hears of it: what one sees until then. */
-function watch(row) {
+/** Counts visible rows at each scroll event, before the table handles it, as the user sees them at that time. */
+function countRows(row) {
     const seen = { rows: 0, dropped: 0, frames: [], from: 0, to: 0 };
     const box = document.querySelector(".table");
     const look = () => {
@@ -16,7 +17,7 @@ function watch(row) {
         const end = Math.ceil((box.scrollTop + box.clientHeight - head) / row);
         const drawn = new Set();
         for (const line of box.querySelectorAll("tr[data-index]"))
-            if (!line.querySelector(".table-wait")) drawn.add(Number(line.dataset.index));
+            if (!line.querySelector(".table-placeholder")) drawn.add(Number(line.dataset.index));
         seen.rows += end - first;
         for (let i = first; i < end; i++) if (!drawn.has(i)) seen.dropped++;
         seen.to = performance.now();
@@ -39,7 +40,7 @@ function watch(row) {
 async function scroll(page, [speed, distance]) {
     const wheel = await page.context().newCDPSession(page);
     const { x, y, width, height } = await page.locator(".table").boundingBox();
-    await page.evaluate(watch, 32);
+    await page.evaluate(countRows, 32);
     await wheel.send("Input.synthesizeScrollGesture", {
         x: Math.round(x + width / 2),
         y: Math.round(y + height / 2),
@@ -54,20 +55,20 @@ async function scroll(page, [speed, distance]) {
 
 for (let round = 0; round < Number(process.argv[2]); round++)
     for (const [name, pace] of Object.entries(paces)) {
-        const page = await signedIn();
+        const page = await openSignedIn();
         await page.goto("/experiments");
-        await see(page.getByRole("grid", { name: "Experiments" }).getByRole("link"));
-        await settled(page);
+        await expectVisible(page.getByRole("grid", { name: "Experiments" }).getByRole("link"));
+        await waitForData(page);
         const { rows, dropped, frames } = await scroll(page, pace);
-        tell(`rows ${name}`, rows);
-        tell(`dropped ${name}`, dropped);
-        tell(`frames ${name}`, frames);
+        report(`rows ${name}`, rows);
+        report(`dropped ${name}`, dropped);
+        report(`frames ${name}`, frames);
         await page.goto("about:blank");
         await page.setContent(
             `<body style="margin:0"><div class="table" style="height:100vh;overflow:auto">` +
                 `<div style="height:3200000px"></div></div>`,
         );
-        tell(`frames ${name} empty`, (await scroll(page, pace)).frames);
-        await done(page);
+        report(`frames ${name} empty`, (await scroll(page, pace)).frames);
+        await closePage(page);
     }
-await close();
+await closeBrowser();

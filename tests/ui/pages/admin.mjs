@@ -1,71 +1,71 @@
-// What administrators change: one does it, another sees it without asking.
+// Administration: one administrator makes a change, and another one sees it at once.
 
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { test } from "node:test";
-import { agree, done, gone, master, menu, menuAgreed, open, see, settled, signedIn, until } from "../browser.mjs";
+import { confirmDialog, closePage, expectHidden, master, clickMenuItem, clickMenuItemAndConfirm, openPage, expectVisible, waitForData, openSignedIn, waitUntil } from "../browser.mjs";
 
-/** Two administrators on the same tab. */
-async function twoOn(tab) {
-    const pages = [await signedIn("admin"), await signedIn("admin")];
+/** Two windows of an administrator, on the same tab. */
+async function openTwice(tab) {
+    const pages = [await openSignedIn("admin"), await openSignedIn("admin")];
     for (const page of pages) {
         await page.goto(`/admin?tab=${tab}`);
-        await settled(page);
+        await waitForData(page);
     }
     return pages;
 }
 
-const actions = (page, name) => page.getByRole("button", { name: `Actions of ${name}`, exact: true });
+const actionsButton = (page, name) => page.getByRole("button", { name: `Actions for ${name}`, exact: true });
 
-test("a team's weight and quota are set, and its members; others see it", async () => {
-    const [page, other] = await twoOn("teams");
+test("a team's quota and members are edited, and others see it", async () => {
+    const [page, other] = await openTwice("teams");
     await page.getByRole("button", { name: "New team" }).click();
     const form = page.getByRole("dialog");
     await form.getByRole("textbox", { name: "Name" }).fill("Sound");
     await form.getByRole("spinbutton", { name: /^Weight/ }).fill("2.5");
     await form.getByRole("spinbutton", { name: /^Guaranteed/ }).fill("3");
-    await form.getByRole("spinbutton", { name: /^At most/ }).fill("1");
-    await form.getByRole("button", { name: "Make it" }).click();
-    await see(form.getByRole("alert")); // it cannot be guaranteed more than it may have
-    await form.getByRole("spinbutton", { name: /^At most/ }).fill("4");
-    await form.getByRole("button", { name: "Make it" }).click();
-    await see(other.getByRole("row", { name: /Sound.*2.5.*3.*4/ }));
+    await form.getByRole("spinbutton", { name: /^Maximum/ }).fill("1");
+    await form.getByRole("button", { name: "Create" }).click();
+    await expectVisible(form.getByRole("alert")); // the guarantee exceeds the maximum
+    await form.getByRole("spinbutton", { name: /^Maximum/ }).fill("4");
+    await form.getByRole("button", { name: "Create" }).click();
+    await expectVisible(other.getByRole("row", { name: /Sound.*2.5.*3.*4/ }));
     await other.getByRole("link", { name: "Sound" }).click();
     await page.getByRole("link", { name: "Sound" }).click();
     const team = page.getByRole("region", { name: "Team Sound" });
-    await team.getByRole("button", { name: "Add a member" }).click();
+    await team.getByRole("button", { name: "Add member" }).click();
     await form.getByRole("combobox", { name: "User" }).selectOption({ label: "victor" });
     await form.getByRole("button", { name: "Add" }).click();
-    await see(other.getByRole("region", { name: "Team Sound" }).getByRole("row", { name: /victor.*editor/ }));
-    await menuAgreed(actions(page, "victor"), "Remove victor");
-    await gone(other.getByRole("region", { name: "Team Sound" }).getByRole("row", { name: /victor/ }));
-    await menuAgreed(actions(page, "Sound"), "Delete Sound");
-    await gone(other.getByRole("link", { name: "Sound" }));
-    await done(other);
-    await done(page);
+    await expectVisible(other.getByRole("region", { name: "Team Sound" }).getByRole("row", { name: /victor.*editor/ }));
+    await clickMenuItemAndConfirm(actionsButton(page, "victor"), "Remove victor");
+    await expectHidden(other.getByRole("region", { name: "Team Sound" }).getByRole("row", { name: /victor/ }));
+    await clickMenuItemAndConfirm(actionsButton(page, "Sound"), "Delete Sound");
+    await expectHidden(other.getByRole("link", { name: "Sound" }));
+    await closePage(other);
+    await closePage(page);
 });
 
-test("a token is made, works, and works no more once it is revoked", async () => {
-    const [page, other] = await twoOn("tokens");
+test("a token is created, works, and stops working when it is revoked", async () => {
+    const [page, other] = await openTwice("tokens");
     await page.getByRole("button", { name: "New token" }).click();
-    await page.getByRole("textbox", { name: "What it is for" }).fill("nightly");
-    await agree(page, "Make it");
-    const token = await page.getByRole("dialog", { name: "The new token" }).locator("code").first().innerText();
-    await agree(page, "I have it");
-    await see(other.getByRole("row", { name: /nightly/ }));
-    const caller = await open();
+    await page.getByRole("textbox", { name: "Description" }).fill("nightly");
+    await confirmDialog(page, "Create");
+    const token = await page.getByRole("dialog", { name: "New token" }).locator("code").first().innerText();
+    await confirmDialog(page, "Done");
+    await expectVisible(other.getByRole("row", { name: /nightly/ }));
+    const caller = await openPage();
     const who = async () =>
         (await caller.request.get("/api/v1/me", { headers: { Authorization: `Bearer ${token}` } })).status();
     assert.equal(await who(), 200);
-    await menuAgreed(actions(page, "nightly"), "Revoke");
-    await gone(other.getByRole("row", { name: /nightly/ }));
+    await clickMenuItemAndConfirm(actionsButton(page, "nightly"), "Revoke");
+    await expectHidden(other.getByRole("row", { name: /nightly/ }));
     assert.equal(await who(), 401);
-    await done(caller);
-    await done(other);
-    await done(page);
+    await closePage(caller);
+    await closePage(other);
+    await closePage(page);
 });
 
-test("a webhook is made, tried, sent elsewhere, and deleted", async () => {
+test("a webhook is created, tested, changed and deleted", async () => {
     const heard = [];
     const server = createServer((request, answer) => {
         request.resume();
@@ -74,85 +74,85 @@ test("a webhook is made, tried, sent elsewhere, and deleted", async () => {
     });
     await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
     const url = `http://127.0.0.1:${server.address().port}/told`;
-    const [page, other] = await twoOn("webhooks");
+    const [page, other] = await openTwice("webhooks");
     await page.getByRole("button", { name: "New webhook" }).click();
     const form = page.getByRole("dialog");
-    await form.getByRole("textbox", { name: "Address" }).fill(url);
+    await form.getByRole("textbox", { name: "URL" }).fill(url);
     await form.getByRole("textbox", { name: "Name", exact: true }).fill("pager");
-    await form.getByRole("button", { name: "Make it" }).click();
-    await see(other.getByRole("row", { name: /pager/ }));
-    await menu(actions(page, "pager"), "Send a test");
-    await see(page.getByText("It took the test"));
+    await form.getByRole("button", { name: "Create" }).click();
+    await expectVisible(other.getByRole("row", { name: /pager/ }));
+    await clickMenuItem(actionsButton(page, "pager"), "Send a test");
+    await expectVisible(page.getByText("Test delivered"));
     assert.deepEqual(heard, ["/told"]);
-    await menu(actions(page, "pager"), "Change the address");
-    const address = page.getByRole("dialog", { name: "Address of pager" });
-    await address.getByRole("textbox", { name: "Address" }).fill("ftp://127.0.0.1/told");
-    await agree(page, "Save");
-    await see(address.getByRole("alert").getByText(/http/));
-    await address.getByRole("textbox", { name: "Address" }).fill(`${url}/elsewhere`);
-    await agree(page, "Save");
-    await gone(address);
-    await see(other.getByRole("row", { name: /pager/ }).getByText(`${url}/elsewhere`));
-    await menu(actions(page, "pager"), "Send a test");
-    await until("it is told there", () => heard.includes("/told/elsewhere"));
+    await clickMenuItem(actionsButton(page, "pager"), "Edit URL");
+    const address = page.getByRole("dialog", { name: "URL of pager" });
+    await address.getByRole("textbox", { name: "URL" }).fill("ftp://127.0.0.1/told");
+    await confirmDialog(page, "Save");
+    await expectVisible(address.getByRole("alert").getByText(/http/));
+    await address.getByRole("textbox", { name: "URL" }).fill(`${url}/elsewhere`);
+    await confirmDialog(page, "Save");
+    await expectHidden(address);
+    await expectVisible(other.getByRole("row", { name: /pager/ }).getByText(`${url}/elsewhere`));
+    await clickMenuItem(actionsButton(page, "pager"), "Send a test");
+    await waitUntil("the new URL gets the test", () => heard.includes("/told/elsewhere"));
     assert.deepEqual(heard, ["/told", "/told/elsewhere"]);
     server.closeAllConnections();
     server.close();
-    await menu(actions(page, "pager"), "Send a test");
-    await see(page.getByText(/cannot be reached/));
-    await menuAgreed(actions(page, "pager"), "Delete");
-    await gone(other.getByRole("row", { name: /pager/ }));
-    await done(other);
-    await done(page);
+    await clickMenuItem(actionsButton(page, "pager"), "Send a test");
+    await expectVisible(page.getByText(/cannot be reached/));
+    await clickMenuItemAndConfirm(actionsButton(page, "pager"), "Delete");
+    await expectHidden(other.getByRole("row", { name: /pager/ }));
+    await closePage(other);
+    await closePage(page);
 });
 
-test("a template is written as YAML, and the master says what is odd about it", async () => {
-    const [page, other] = await twoOn("templates");
+test("a template is written as YAML, and the master reports its errors", async () => {
+    const [page, other] = await openTwice("templates");
     await page.getByRole("button", { name: "New template" }).click();
     const form = page.getByRole("dialog", { name: "New template" });
     await form.getByRole("textbox", { name: "Name" }).fill("small");
     const editor = form.getByRole("textbox", { name: "Configuration" });
-    await see(form.getByText("The master would take it."));
+    await expectVisible(form.getByText("The configuration is valid."));
     await editor.fill("max_restarts: 1\nresource: {slots_per_trial: 2}\n");
-    await see(form.getByText(/Line 2, column 1: resource: unknown key; did you mean "resources"/));
-    assert.deepEqual(await form.locator(".editor-wrong").allInnerTexts(), ["2"]);
+    await expectVisible(form.getByText(/Line 2, column 1: resource: unknown key; did you mean "resources"/));
+    assert.deepEqual(await form.locator(".editor-error").allInnerTexts(), ["2"]);
     await editor.fill("max_restarts: [\n");
-    await see(form.locator(".bad", { hasText: /Line/ }));
+    await expectVisible(form.locator(".bad", { hasText: /Line/ }));
     await editor.fill("max_restarts: 1\nresources: {slots_per_trial: 2}\n");
     await form.getByRole("button", { name: "Save" }).click();
-    await gone(form);
+    await expectHidden(form);
     await other.getByRole("link", { name: "small" }).click();
     const shown = other.getByRole("region", { name: "Template small" });
-    await see(shown.getByText("slots_per_trial: 2"));
-    await menu(actions(page, "small"), "Edit");
+    await expectVisible(shown.getByText("slots_per_trial: 2"));
+    await clickMenuItem(actionsButton(page, "small"), "Edit");
     await page.getByRole("dialog").getByRole("textbox", { name: "Configuration" }).fill("max_restarts: 7\n");
-    await agree(page, "Save");
-    await see(shown.getByText("max_restarts: 7"));
-    await menuAgreed(actions(page, "small"), "Delete");
-    await gone(shown);
-    await done(other);
-    await done(page);
+    await confirmDialog(page, "Save");
+    await expectVisible(shown.getByText("max_restarts: 7"));
+    await clickMenuItemAndConfirm(actionsButton(page, "small"), "Delete");
+    await expectHidden(shown);
+    await closePage(other);
+    await closePage(page);
 });
 
-test("users and the audit trail tell of what another does, as it is done", async () => {
-    const [page, other] = await twoOn("users");
-    const trail = await signedIn("admin");
+test("users and the audit trail show the changes of another administrator at once", async () => {
+    const [page, other] = await openTwice("users");
+    const trail = await openSignedIn("admin");
     await trail.goto("/admin?tab=audit");
-    await settled(trail);
+    await waitForData(trail);
     const row = (on) => on.getByRole("row", { name: /victor/ });
-    await menu(actions(page, "victor"), "Edit");
+    await clickMenuItem(actionsButton(page, "victor"), "Edit");
     await page.getByRole("dialog").getByRole("textbox", { name: "Display name" }).fill("Victor the viewer");
-    await agree(page, "Save");
-    await see(row(other).getByText("Victor the viewer"));
-    await see(trail.getByRole("row", { name: /PATCH.*\/users\/\d+.*displayName=Victor the viewer/ }));
-    await menu(actions(page, "victor"), "Set password");
+    await confirmDialog(page, "Save");
+    await expectVisible(row(other).getByText("Victor the viewer"));
+    await expectVisible(trail.getByRole("row", { name: /PATCH.*\/users\/\d+.*displayName=Victor the viewer/ }));
+    await clickMenuItem(actionsButton(page, "victor"), "Set password");
     await page.getByLabel("New password").fill("another one");
-    await page.getByLabel("Once more").fill("not the same");
-    await agree(page, "Set it");
-    await see(page.getByText("The two are not the same"));
-    await agree(page, "Leave it");
+    await page.getByLabel("Repeat password").fill("not the same");
+    await confirmDialog(page, "Set password");
+    await expectVisible(page.getByText("The passwords do not match"));
+    await confirmDialog(page, "Cancel");
     const { user } = await (await page.request.get("/api/v1/users/victor/by-username")).json();
     await page.request.patch(`/api/v1/users/${user.id}`, { headers: { Origin: master }, data: { displayName: "Victor" } });
-    await gone(other.getByText("Victor the viewer"));
-    for (const one of [trail, other, page]) await done(one);
+    await expectHidden(other.getByText("Victor the viewer"));
+    for (const one of [trail, other, page]) await closePage(one);
 });

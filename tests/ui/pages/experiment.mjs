@@ -1,27 +1,27 @@
-// One experiment, and one trial.
+// The pages of an experiment and of a trial.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { done, gone, see, settled, signedIn, until } from "../browser.mjs";
+import { closePage, expectHidden, expectVisible, waitForData, openSignedIn, waitUntil } from "../browser.mjs";
 
-async function at(path, heading) {
-    const page = await signedIn();
+async function openAt(path, heading) {
+    const page = await openSignedIn();
     await page.goto(path);
-    await see(page.getByRole("heading", { name: heading, level: 1 }));
-    await settled(page);
+    await expectVisible(page.getByRole("heading", { name: heading, level: 1 }));
+    await waitForData(page);
     return page;
 }
 
-/** How many different colours are drawn on the first chart: an empty one has few. */
-const colours = (page) =>
+/** The number of colours on the first chart. An empty chart has few. */
+const countColours = (page) =>
     page.locator(".chart canvas").first().evaluate((canvas) => {
         const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
         return new Set(new Uint32Array(data.buffer)).size;
     });
 
-/** A click brings a tar.gz that is not empty. */
-async function isArchive(page, link) {
+/** Checks that a link downloads a tar.gz that is not empty. */
+async function expectArchive(page, link) {
     const [saved] = await Promise.all([page.waitForEvent("download"), link.click()]);
     assert.match(saved.suggestedFilename(), /\.tar\.gz$/);
     const bytes = readFileSync(await saved.path());
@@ -29,28 +29,28 @@ async function isArchive(page, link) {
     assert.ok(bytes.length > 500, `${bytes.length} bytes`);
 }
 
-test("the best checkpoint is downloaded from the head of an experiment, and of a trial", async () => {
-    const page = await at("/experiments/1", "spirals-wide");
+test("the best checkpoint is downloaded from the headline of an experiment and of a trial", async () => {
+    const page = await openAt("/experiments/1", "spirals-wide");
     const link = page.getByRole("link", { name: "Download the best checkpoint" });
-    await isArchive(page, link);
+    await expectArchive(page, link);
     const best = await link.getAttribute("href");
-    for (const gone of ["Search", "Hyperparameters"]) // it has one trial
+    for (const gone of ["Search", "Hyperparameters"]) // hidden for a single trial
         assert.equal(await page.getByRole("tab", { name: gone }).count(), 0);
     await page.goto("/experiments/1?tab=search");
-    await see(page.getByText(/there is nothing to search/));
+    await expectVisible(page.getByText(/there is no search/));
     await page.goto("/trials/1");
-    await see(link);
+    await expectVisible(link);
     assert.equal(await link.getAttribute("href"), best);
-    await done(page);
+    await closePage(page);
 });
 
 test("every tab of an experiment", async () => {
-    const page = await at("/experiments/3", "spirals-search");
-    await see(page.getByText("Completed").first());
+    const page = await openAt("/experiments/3", "spirals-search");
+    await expectVisible(page.getByText("Completed").first());
     const tab = async (name, shows) => {
         await page.getByRole("tab", { name }).click();
-        await settled(page);
-        await see(shows());
+        await waitForData(page);
+        await expectVisible(shows());
     };
     await tab("Metrics", () => page.getByRole("img", { name: /^Chart of .*validation_loss: trial/ }));
     await tab("Trials", () => page.getByRole("grid").getByRole("link", { name: /^\d+$/ }));
@@ -62,21 +62,21 @@ test("every tab of an experiment", async () => {
     await tab("Configuration", () => page.getByText("max_concurrent_trials"));
     await page.getByRole("tab", { name: "Configuration" }).press("ArrowLeft");
     assert.match(page.url(), /tab=timeline/);
-    await done(page);
+    await closePage(page);
 });
 
-test("an administrator sees in the timeline who paused it", async () => {
-    const page = await signedIn("admin");
+test("the timeline shows administrators who paused the experiment", async () => {
+    const page = await openSignedIn("admin");
     await page.goto("/experiments/6?tab=timeline");
-    await see(page.getByText(/Paused by determined/));
-    await done(page);
+    await expectVisible(page.getByText(/Paused by determined/));
+    await closePage(page);
 });
 
-test("a chart is drawn, zooms and comes back", async () => {
-    const page = await at("/trials/1", "Trial 1");
+test("a chart is drawn, zoomed in and out, and exported", async () => {
+    const page = await openAt("/trials/1", "Trial 1");
     const plot = page.getByRole("img", { name: /^Chart of loss/ }).first();
-    await see(plot);
-    await until("lines are drawn", async () => (await colours(page)) > 4);
+    await expectVisible(plot);
+    await waitUntil("lines are drawn", async () => (await countColours(page)) > 4);
     await plot.scrollIntoViewIfNeeded();
     const box = await plot.boundingBox();
     const y = box.y + box.height / 2;
@@ -85,99 +85,99 @@ test("a chart is drawn, zooms and comes back", async () => {
     await page.mouse.move(box.x + box.width * 0.7, y, { steps: 4 });
     await page.mouse.up();
     const all = page.getByRole("button", { name: "Show all", exact: true });
-    await see(all);
+    await expectVisible(all);
     const zoom = new URL(page.url()).searchParams.get("zoom").split(":").map(Number);
     assert.ok(zoom[0] > 0 && zoom[0] < zoom[1] && zoom[1] < 400, String(zoom));
     await page.reload();
-    await see(all);
+    await expectVisible(all);
     await all.first().click();
-    await gone(all);
+    await expectHidden(all);
     assert.doesNotMatch(page.url(), /zoom/);
-    await plot.focus(); // and by the keyboard
+    await plot.focus(); // by keyboard
     await page.keyboard.press("+");
-    await see(all);
+    await expectVisible(all);
     await page.keyboard.press("0");
-    await gone(all);
+    await expectHidden(all);
     const [saved] = await Promise.all([
         page.waitForEvent("download"),
-        page.getByRole("button", { name: "Chart of loss: export" }).first().click()
+        page.getByRole("button", { name: "Export chart of loss" }).first().click()
             .then(() => page.getByRole("menuitem", { name: /CSV/ }).click()),
     ]);
     assert.match(saved.suggestedFilename(), /\.csv$/);
-    await done(page);
+    await closePage(page);
 });
 
-test("a log is text, whatever is in it; it is searched, and leads to the error", async () => {
-    const page = await at("/experiments/4", "broken-loader");
-    await see(page.getByText(/exit|code 3/i));
-    await see(page.locator(".headline .last-words"));
-    await page.getByRole("link", { name: "See its log" }).click();
-    await see(page.getByRole("heading", { name: "Trial", level: 1 }));
+test("a log is shown as text, searched, and jumps to the error", async () => {
+    const page = await openAt("/experiments/4", "broken-loader");
+    await expectVisible(page.getByText(/exit|code 3/i));
+    await expectVisible(page.locator(".headline .last-log-lines"));
+    await page.getByRole("link", { name: "Show the log" }).click();
+    await expectVisible(page.getByRole("heading", { name: "Trial", level: 1 }));
     const log = page.getByRole("log");
-    await see(log.getByText("the list names images/0042.png"));
+    await expectVisible(log.getByText("the list names images/0042.png"));
     const search = page.getByRole("searchbox", { name: "Search the log" });
     await search.fill("taken over");
-    await see(log.getByText("<script>document.title = 'taken over'</script><img src=x"));
+    await expectVisible(log.getByText("<script>document.title = 'taken over'</script><img src=x"));
     assert.equal(await log.locator("script, img, [onerror]").count(), 0);
     assert.doesNotMatch(await page.title(), /taken over/);
     await search.fill("and bold");
-    await see(log.getByText(/red .*and bold/));
+    await expectVisible(log.getByText(/red .*and bold/));
     assert.equal(await log.getByText("file 7").count(), 0, "other lines are hidden");
     await search.fill("");
-    await see(log.getByText("looked at file 119"));
+    await expectVisible(log.getByText("looked at file 119"));
     await page.getByRole("button", { name: "Last error" }).click();
-    await see(page.locator(".log-at"));
-    assert.match(await page.locator(".log-at").innerText(), /0042|ERROR/);
-    await done(page);
+    await expectVisible(page.locator(".log-target"));
+    assert.match(await page.locator(".log-target").innerText(), /0042|ERROR/);
+    await closePage(page);
 });
 
 test("every tab of a trial; a checkpoint is downloaded", async () => {
-    const page = await at("/trials/2", "Trial 2");
+    const page = await openAt("/trials/2", "Trial 2");
     await page.getByRole("tab", { name: "Starts and ranks" }).click();
-    await see(page.getByText(/agent-\d/));
+    await expectVisible(page.getByText(/agent-\d/));
     await page.getByRole("tab", { name: "Hyperparameters" }).click();
-    await see(page.getByText("learning_rate"));
+    await expectVisible(page.getByText("learning_rate"));
     await page.getByRole("tab", { name: "Checkpoints" }).click();
     const rows = page.getByRole("grid", { name: "Checkpoints" });
-    await isArchive(page, rows.getByRole("link", { name: /^Download checkpoint/ }).first());
-    await done(page);
+    await expectArchive(page, rows.getByRole("link", { name: /^Download checkpoint/ }).first());
+    await closePage(page);
 });
 
-test("what is paused and has not left its slots yet is pausing", async () => {
-    const page = await signedIn();
+test("a paused experiment that still holds slots is pausing", async () => {
+    const page = await openSignedIn();
     await page.route(/\/api\/v1\/experiments\/2$/, async (route) => {
         const answer = await (await route.fetch()).json();
         Object.assign(answer.experiment, { state: "STATE_PAUSED", liveAllocations: 1 });
         await route.fulfill({ json: answer });
     });
     await page.goto("/experiments/2");
-    await see(page.locator(".headline").getByText("Pausing"));
-    await done(page);
+    await expectVisible(page.locator(".headline").getByText("Pausing"));
+    await closePage(page);
 });
 
-test("pausing asks nothing, killing asks first; what runs is seen to go on", async () => {
-    const page = await at("/experiments/5", "night-run");
+test("killing asks for confirmation, and a running experiment updates live", async () => {
+    const page = await openAt("/experiments/5", "night-run");
     const step = () => page.locator(".chart .legend-value").first().innerText();
     const before = await step();
-    await until("the chart has moved", async () => (await step()) !== before, 30);
+    await waitUntil("the chart has moved", async () => (await step()) !== before, 30);
     await page.getByRole("button", { name: "More actions" }).click();
     await page.getByRole("menuitem", { name: "Kill", exact: true }).click();
     const asked = page.getByRole("dialog", { name: /Kill/ });
-    await see(asked.getByText(/lost/));
-    await asked.getByRole("button", { name: "Leave it" }).click();
-    await gone(asked);
-    await see(page.getByText("Running").first());
-    await done(page);
+    await expectVisible(asked.getByText(/lost/));
+    await asked.getByRole("button", { name: "Cancel" }).click();
+    await expectHidden(asked);
+    await expectVisible(page.getByText("Running").first());
+    await closePage(page);
 });
 
-test("a fork is validated as one types", async () => {
-    const page = await at("/experiments/2", "spirals-deep");
+test("a fork is validated while the user types", async () => {
+    const page = await openAt("/experiments/2", "spirals-deep");
     await page.getByRole("button", { name: "Fork", exact: true }).click();
     const dialog = page.getByRole("dialog");
     const text = dialog.getByRole("textbox", { name: /Configuration|experiment file/i });
     const given = await text.inputValue();
     await text.fill(given.replace(/steps: \d+/, "stepps: 10"));
-    await see(dialog.getByText(/stepps/).last());
+    await expectVisible(dialog.getByText(/stepps/).last());
     await page.keyboard.press("Escape");
-    await done(page);
+    await closePage(page);
 });

@@ -1,73 +1,73 @@
-// What can be done where, as data: one object is a button, a line of a menu and of the palette, a
-// key, and two commands to copy.
+// Actions as data. The same object makes a button, an item of a menu, an entry of the palette, a keyboard
+// shortcut, and two commands to copy.
 
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { type Call, perform } from "./api";
-import { confirm, toast, toastError } from "./notices";
+import { type Call, performCall } from "./api";
+import { confirm, toast, toastError } from "./toasts";
 
 export interface Action {
     name: string;
-    /** What the keyboard does it with: "r", "g r", "?". */
+    /** The keyboard shortcut: "r", "g r", "?". */
     key?: string;
-    /** One of these two; `call` can be copied as a command. */
+    /** The call to the master, or the function to run. A call can be copied as a command. */
     call?: Call;
     run?: () => unknown;
-    /** Said when it worked; else the name is said. "": nothing. */
-    done?: string;
-    /** Why the caller may not; it is shown, but cannot be used. */
-    refused?: string | undefined;
-    /** It is asked for first. A sentence: what will be lost. */
+    /** The toast after success; by default "Done" with the name. "": none. */
+    doneText?: string;
+    /** The reason why the user may not run the action. Its button is shown, but disabled. */
+    disabledReason?: string | undefined;
+    /** The user must confirm first. A sentence says what will be lost. */
     danger?: boolean | string;
     icon?: string;
 }
 
-type Get = () => readonly Action[];
+type ActionSource = () => readonly Action[];
 
-const layers = signal<readonly Get[]>([]);
-const redrawn = signal(0);
+const sources = signal<readonly ActionSource[]>([]);
+const renders = signal(0);
 
-/** All actions of what is on the screen; what came last is first. */
+/** The actions of all components on the screen, the newest component first. */
 export const actions: ReadonlySignal<readonly Action[]> = computed(() => {
-    void redrawn.value;
-    return layers.value.flatMap((get) => get());
+    void renders.value;
+    return sources.value.flatMap((get) => get());
 });
 
-/** Keeps actions in the palette, the list of keys and on the keyboard. The end takes them away. */
-export function offer(get: Get): () => void {
-    layers.value = [get, ...layers.peek()];
-    return () => (layers.value = layers.peek().filter((layer) => layer !== get));
+/** Adds actions to the palette, the shortcuts and their help. The returned function removes them. */
+export function registerActions(get: ActionSource): () => void {
+    sources.value = [get, ...sources.peek()];
+    return () => (sources.value = sources.peek().filter((layer) => layer !== get));
 }
 
 export function useActions(list: readonly Action[]): void {
-    const newest = useRef(list);
-    newest.current = list;
-    // Before the page is painted: whoever sees an action may press its key.
-    useLayoutEffect(() => offer(() => newest.current), []);
-    useLayoutEffect(() => void (redrawn.value = redrawn.peek() + 1));
+    const latest = useRef(list);
+    latest.current = list;
+    // A layout effect runs before the page is painted: a visible action must react to its key.
+    useLayoutEffect(() => registerActions(() => latest.current), []);
+    useLayoutEffect(() => void (renders.value = renders.peek() + 1));
 }
 
-async function isMeant(action: Action): Promise<boolean> {
+async function isConfirmed(action: Action): Promise<boolean> {
     if (!action.danger) return true;
-    const said = typeof action.danger === "string" ? action.danger : "This cannot be taken back.";
-    return confirm({ title: `${action.name}?`, text: said, verb: action.name, danger: true });
+    const text = typeof action.danger === "string" ? action.danger : "This cannot be undone.";
+    return confirm({ title: `${action.name}?`, text, verb: action.name, danger: true });
 }
 
-/** Does it, and says what became of it. False: it was not done. */
-export async function act(action: Action): Promise<boolean> {
-    if (action.refused) {
-        toast(action.refused, "bad");
+/** Runs the action and shows a toast with the result. False: it did not run, or it failed. */
+export async function runAction(action: Action): Promise<boolean> {
+    if (action.disabledReason) {
+        toast(action.disabledReason, "bad");
         return false;
     }
-    if (!(await isMeant(action))) return false;
+    if (!(await isConfirmed(action))) return false;
     try {
-        if (action.call) await perform(action.call);
+        if (action.call) await performCall(action.call);
         await action.run?.();
     } catch (error) {
         toastError(error);
         return false;
     }
-    const said = action.done ?? (action.call ? `Done: ${action.name}` : "");
-    if (said) toast(said, "good");
+    const text = action.doneText ?? (action.call ? `Done: ${action.name}` : "");
+    if (text) toast(text, "good");
     return true;
 }

@@ -1,31 +1,31 @@
-// Calls of the master. A path is below /api/v1; the session's cookie goes along by itself.
+// Calls to the master. Paths are relative to /api/v1. The browser sends the session cookie.
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 export type QueryValue = string | number | boolean | readonly (string | number)[] | undefined;
 export type Query = Record<string, QueryValue>;
 
-/** A call as data: what a button sends, and what the commands to copy are made from. */
+/** A call as data. A button sends it, and the commands to copy are made from it. */
 export interface Call {
     method: Method;
     path: string;
     body?: unknown;
-    /** The words behind `muster`, when the command line can do the same. */
+    /** The arguments of the `muster` command that does the same, if there is one. */
     muster?: readonly (string | number)[];
 }
 
 const BASE = "/api/v1";
-const TRIES = 5;
+const MAX_ATTEMPTS = 5;
 
 const ADVICE: Record<number, string> = {
-    0: "Is the master running, and can this machine reach it? Try again when it answers.",
+    0: "Check that the master is running and that this machine can reach it. Try again later.",
     401: "Sign in again.",
-    403: "Ask an administrator of the workspace for a role that may do this.",
-    404: "It may have been deleted. Go back to the list, and look for it there.",
-    409: "It has changed meanwhile. Look at it again, then decide.",
-    413: "Send less at a time.",
-    429: "The master has much to do. Wait a few seconds and try again.",
-    500: "The master's log says more; its administrator can read it under Admin.",
-    503: "The master is starting or has much to do. Try again in a few seconds.",
+    403: "Ask an administrator of the workspace for a role that allows this.",
+    404: "It may have been deleted. Look for it in the list.",
+    409: "It has changed in the meantime. Reload the page and try again.",
+    413: "Send less data at a time.",
+    429: "The master is busy. Try again in a few seconds.",
+    500: "The master's log has details. Administrators can read it under Admin.",
+    503: "The master is starting or busy. Try again in a few seconds.",
 };
 
 export class ApiError extends Error {
@@ -37,46 +37,46 @@ export class ApiError extends Error {
         super(message);
     }
 
-    /** What to do next, for where the message does not say. */
+    /** Advice on the next step, for messages without one. */
     get advice(): string {
         return ADVICE[this.status] ?? (this.status > 500 ? ADVICE[503]! : "");
     }
 }
 
-/** Told by whoever shows the sign-in form; called when the master knows the caller no more. */
-let onSignedOut: () => void = () => undefined;
+/** Called when the master answers 401. The session module sets it, to show the sign-in form. */
+let signedOutHandler: () => void = () => undefined;
 
-export function whenSignedOut(then: () => void): void {
-    onSignedOut = then;
+export function onSignedOut(handler: () => void): void {
+    signedOutHandler = handler;
 }
 
-export function link(path: string, query: Query = {}): string {
-    const words = new URLSearchParams();
+export function apiUrl(path: string, query: Query = {}): string {
+    const params = new URLSearchParams();
     for (const [name, value] of Object.entries(query)) {
         if (value === undefined) continue;
-        for (const one of Array.isArray(value) ? value : [value]) words.append(name, String(one));
+        for (const one of Array.isArray(value) ? value : [value]) params.append(name, String(one));
     }
-    const text = words.toString();
+    const text = params.toString();
     return BASE + path + (text ? `?${text}` : "");
 }
 
-async function readError(answer: Response): Promise<ApiError> {
-    let said = "";
-    let reason = answer.statusText;
+async function readError(response: Response): Promise<ApiError> {
+    let message = "";
+    let reason = response.statusText;
     try {
-        const body = (await answer.json()) as {
+        const body = (await response.json()) as {
             error?: { reason?: string; error?: string };
             message?: string;
         };
-        said = body.error?.error ?? body.message ?? "";
+        message = body.error?.error ?? body.message ?? "";
         reason = body.error?.reason ?? reason;
     } catch {
-        // Not the master's own words; the status says enough.
+        // The body is not an error of the master. The message then names the status.
     }
-    return new ApiError(answer.status, reason, said || `The master answered ${answer.status}.`);
+    return new ApiError(response.status, reason, message || `The master answered ${response.status}.`);
 }
 
-async function once(method: Method, url: string, body: unknown, abort?: AbortSignal) {
+async function fetchOnce(method: Method, url: string, body: unknown, abort?: AbortSignal) {
     const init: RequestInit = { method, signal: abort ?? null, credentials: "same-origin" };
     if (body !== undefined) {
         init.body = JSON.stringify(body);
@@ -90,10 +90,10 @@ async function once(method: Method, url: string, body: unknown, abort?: AbortSig
     }
 }
 
-/** Seconds to wait before the next try: what the master asks for, else 0.5, 1, 2, 4. */
-export function pause(tried: number, retryAfter: string | null): number {
-    const asked = Number(retryAfter ?? "");
-    return retryAfter && asked >= 0 ? Math.min(asked, 30) : 0.5 * 2 ** tried;
+/** Seconds until the next attempt: the master's Retry-After, otherwise 0.5, 1, 2, 4. */
+export function retryDelay(attempt: number, retryAfter: string | null): number {
+    const requested = Number(retryAfter ?? "");
+    return retryAfter && requested >= 0 ? Math.min(requested, 30) : 0.5 * 2 ** attempt;
 }
 
 export function sleep(seconds: number, abort?: AbortSignal): Promise<void> {
@@ -106,31 +106,31 @@ export function sleep(seconds: number, abort?: AbortSignal): Promise<void> {
     });
 }
 
-const isPassing = (status: number) => status === 0 || status === 503 || status === 429;
+const isTransient = (status: number) => status === 0 || status === 503 || status === 429;
 
-/** The answer of a call; those that change nothing are tried again while the master is busy. */
-async function ask(method: Method, url: string, body: unknown, abort?: AbortSignal) {
-    for (let tried = 0; ; tried++) {
+/** Sends a call. A GET is repeated while the master is busy or unreachable. */
+async function request(method: Method, url: string, body: unknown, abort?: AbortSignal) {
+    for (let attempt = 0; ; attempt++) {
         let failure: ApiError;
         let wait: string | null = null;
         try {
-            const answer = await once(method, url, body, abort);
-            if (answer.ok) return answer;
-            wait = answer.headers.get("Retry-After");
-            failure = await readError(answer);
+            const response = await fetchOnce(method, url, body, abort);
+            if (response.ok) return response;
+            wait = response.headers.get("Retry-After");
+            failure = await readError(response);
         } catch (error) {
             if (!(error instanceof ApiError)) throw error;
             failure = error;
         }
-        if (failure.status === 401 && !url.startsWith(`${BASE}/auth/login`)) onSignedOut();
-        if (method !== "GET" || !isPassing(failure.status) || tried + 1 === TRIES) throw failure;
-        await sleep(pause(tried, wait), abort);
+        if (failure.status === 401 && !url.startsWith(`${BASE}/auth/login`)) signedOutHandler();
+        if (method !== "GET" || !isTransient(failure.status) || attempt + 1 === MAX_ATTEMPTS) throw failure;
+        await sleep(retryDelay(attempt, wait), abort);
     }
 }
 
 export async function get<T>(path: string, query?: Query, abort?: AbortSignal): Promise<T> {
-    const answer = await ask("GET", link(path, query), undefined, abort);
-    return (await answer.json()) as T;
+    const response = await request("GET", apiUrl(path, query), undefined, abort);
+    return (await response.json()) as T;
 }
 
 export async function send<T = unknown>(
@@ -139,24 +139,24 @@ export async function send<T = unknown>(
     body?: unknown,
     abort?: AbortSignal,
 ): Promise<T> {
-    const answer = await ask(method, link(path), body, abort);
-    const text = await answer.text();
+    const response = await request(method, apiUrl(path), body, abort);
+    const text = await response.text();
     return (text ? JSON.parse(text) : {}) as T;
 }
 
-export function perform<T = unknown>(call: Call): Promise<T> {
+export function performCall<T = unknown>(call: Call): Promise<T> {
     return send<T>(call.method, call.path, call.body);
 }
 
-/** A stream of lines {"result": T}, handed over in the portions in which they arrive. */
-export async function stream<T>(
+/** Reads a stream of lines {"result": T}. `onItems` gets the items of each chunk that arrives. */
+export async function streamLines<T>(
     path: string,
     query: Query,
-    each: (items: T[]) => void,
+    onItems: (items: T[]) => void,
     abort: AbortSignal,
 ): Promise<void> {
-    const answer = await ask("GET", link(path, query), undefined, abort);
-    const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+    const response = await request("GET", apiUrl(path, query), undefined, abort);
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     for (;;) {
         const { done, value } = await reader.read();
@@ -169,12 +169,12 @@ export async function stream<T>(
             if (item.error) throw new ApiError(500, "stream", item.error.message);
             if (item.result !== undefined) items.push(item.result);
         }
-        if (items.length) each(items);
+        if (items.length) onItems(items);
         if (done) return;
     }
 }
 
-/** Whether an error only says that nobody waits for the answer any more. */
+/** Whether the caller itself aborted the call. */
 export function isAbort(error: unknown): boolean {
     return error instanceof DOMException && error.name === "AbortError";
 }

@@ -1,55 +1,55 @@
-// What several pages know of agents, slots and the queue. Pure, but for the calls that read them.
+// Agents, slots and jobs of the queue, for several pages.
 
 import type { Action } from "./actions";
 import { type Call, get } from "./api";
 import { count } from "./format";
 import type { Agent, Job, Slot } from "./types";
 
-/** "2.5.1" -> 2: the experiment of an allocation or a task; undefined: it is no experiment's. */
-export function experimentOf(id: string | undefined): number | undefined {
+/** The experiment of an allocation or a task: "2.5.1" -> 2; undefined: it belongs to no experiment. */
+export function experimentIdOf(id: string | undefined): number | undefined {
     const found = /^(\d+)\.\d+/.exec(id ?? "");
     return found ? Number(found[1]) : undefined;
 }
 
-/** The colour that an experiment has wherever its slots are shown. */
-export function tintOf(experimentId: number): string {
-    return `var(--c${experimentId % 10})`;
+/** The colour of a category, for example of an experiment by its id. */
+export function categoryColour(index: number): string {
+    return `var(--c${index % 10})`;
 }
 
 // --- agents --------------------------------------------------------------------------------------
 
-export type Health = "ENABLED" | "DRAINING" | "DISABLED" | "AWAY" | "LOST";
+export type AgentHealth = "ENABLED" | "DRAINING" | "DISABLED" | "AWAY" | "LOST";
 
-export function healthOf(agent: Agent): Health {
+export function agentHealth(agent: Agent): AgentHealth {
     if (agent.lost) return "LOST";
     if (agent.connected === false) return "AWAY";
     if (agent.draining) return "DRAINING";
     return agent.enabled === false ? "DISABLED" : "ENABLED";
 }
 
-export function slotsOf(agent: Agent): Slot[] {
+export function agentSlots(agent: Agent): Slot[] {
     const slots = Object.entries(agent.slots ?? {});
     return slots.sort(([a], [b]) => Number(a) - Number(b)).map(([id, slot]) => ({ ...slot, id }));
 }
 
-/** What an agent's slots hold; of one that is lost, what they held. */
-export function slotsShown(agent: Agent): Slot[] {
-    const ran = (id: number) => agent.ran?.find((run) => run.slots.includes(id))?.allocationId;
-    const slots = slotsOf(agent);
+/** The slots of an agent. The slots of a lost agent show their last allocations. */
+export function displayedSlots(agent: Agent): Slot[] {
+    const lastAllocation = (id: number) => agent.ran?.find((run) => run.slots.includes(id))?.allocationId;
+    const slots = agentSlots(agent);
     if (!agent.lost) return slots;
     return slots.map((slot) => {
-        const allocationId = ran(Number(slot.id));
+        const allocationId = lastAllocation(Number(slot.id));
         const past = { id: "", state: "STATE_TERMINATED", allocationId: allocationId ?? "" };
         return allocationId ? { ...slot, container: past } : slot;
     });
 }
 
-export const usedSlots = (agent: Agent) => slotsOf(agent).filter((slot) => slot.container).length;
+export const usedSlotCount = (agent: Agent) => agentSlots(agent).filter((slot) => slot.container).length;
 
-/** What an administrator may do with an agent. */
+/** The actions of an administrator on an agent. */
 export function agentActions(agent: Agent): Action[] {
     const path = `/agents/${encodeURIComponent(agent.id)}`;
-    const used = count(usedSlots(agent), "slot");
+    const used = count(usedSlotCount(agent), "slot");
     const call = (verb: "enable" | "disable", body: object, ...flags: string[]): Call => ({
         method: "POST",
         path: `${path}/${verb}`,
@@ -59,30 +59,30 @@ export function agentActions(agent: Agent): Action[] {
     const forget: Action = {
         name: `Forget ${agent.id}`,
         icon: "close",
-        danger: "It is listed no more. If the machine comes back, it is a new one: enabled, as all of its slots.",
-        done: `${agent.id} is forgotten`,
+        danger: "The agent leaves the list. If the machine comes back, it registers as a new agent with all slots enabled.",
+        doneText: `Forgot ${agent.id}`,
         call: { method: "DELETE", path, muster: ["agent", "forget", agent.id] },
     };
     const enable: Action = {
         name: `Enable ${agent.id}`,
         icon: "check",
-        done: `${agent.id} takes work again`,
+        doneText: `${agent.id} is enabled`,
         call: call("enable", {}),
     };
     const drain: Action = {
         name: `Drain ${agent.id}`,
         icon: "pause",
-        danger: `It is given no more work. What runs on its ${used} in use runs on to its end.`,
-        done: `${agent.id} is given no more work`,
+        danger: `The agent takes no new work. Running work on its ${used} in use continues to its end.`,
+        doneText: `${agent.id} takes no new work`,
         call: call("disable", { drain: true }, "--drain"),
     };
     const disable: Action = {
         name: `Disable ${agent.id} now`,
         icon: "stop",
-        danger: usedSlots(agent)
-            ? `What runs on its ${used} in use is stopped, and starts again elsewhere from its newest checkpoint; a command runs to its end.`
-            : "It is given no more work until it is enabled again.",
-        done: `${agent.id} is out of service`,
+        danger: usedSlotCount(agent)
+            ? `Trials on its ${used} in use are stopped, and restart elsewhere from their newest checkpoint. Commands run to their end.`
+            : "The agent takes no work until it is enabled again.",
+        doneText: `${agent.id} is disabled`,
         call: call("disable", {}),
     };
     if (agent.lost) return [forget];
@@ -90,14 +90,14 @@ export function agentActions(agent: Agent): Action[] {
     return agent.draining ? [enable, disable] : [enable];
 }
 
-/** Why its agent keeps a slot out of use; undefined: it does not. */
-export function faultOf(slot: Slot): string | undefined {
+/** The fault that keeps a slot out of use; undefined: none. */
+export function activeFault(slot: Slot): string | undefined {
     const { fault } = slot;
     return fault && fault.grade !== "noted" && !fault.overruled ? fault.reason : undefined;
 }
 
-/** Slots beside each other of which the same is to be said. */
-export interface Run {
+/** Adjacent slots with the same allocation, state and fault. */
+export interface SlotRange {
     first: number;
     count: number;
     allocationId?: string;
@@ -106,31 +106,31 @@ export interface Run {
     fault?: string;
 }
 
-/** The slots as runs, none of which goes over the end of a row of `width`. */
-export function runsOf(slots: readonly Slot[], width: number): Run[] {
-    const runs: Run[] = [];
+/** The slots as ranges. No range crosses the end of a row. */
+export function slotRanges(slots: readonly Slot[], rowLength: number): SlotRange[] {
+    const ranges: SlotRange[] = [];
     slots.forEach((slot, i) => {
         const allocationId = slot.container?.allocationId;
         const isOff = slot.enabled === false;
-        const last = runs.at(-1);
-        const fault = faultOf(slot);
+        const last = ranges.at(-1);
+        const fault = activeFault(slot);
         const isSame =
             last &&
             last.allocationId === allocationId &&
             last.isOff === isOff &&
             last.fault === fault;
-        if (isSame && i % width !== 0) {
+        if (isSame && i % rowLength !== 0) {
             last.count++;
             return;
         }
-        const run: Run = { first: i, count: 1, isOff };
-        const experimentId = experimentOf(allocationId);
-        if (allocationId) run.allocationId = allocationId;
-        if (fault) run.fault = fault;
-        if (experimentId !== undefined) run.experimentId = experimentId;
-        runs.push(run);
+        const range: SlotRange = { first: i, count: 1, isOff };
+        const experimentId = experimentIdOf(allocationId);
+        if (allocationId) range.allocationId = allocationId;
+        if (fault) range.fault = fault;
+        if (experimentId !== undefined) range.experimentId = experimentId;
+        ranges.push(range);
     });
-    return runs;
+    return ranges;
 }
 
 // --- the queue -----------------------------------------------------------------------------------
@@ -144,20 +144,20 @@ export async function readJobs(
     query: { states?: string; resourcePool?: string; limit: number },
     abort: AbortSignal,
 ): Promise<Jobs> {
-    const answer = await get<{ jobs: { full: Job }[]; pagination: { total: number } }>(
+    const response = await get<{ jobs: { full: Job }[]; pagination: { total: number } }>(
         "/job-queues-v2",
         query,
         abort,
     );
-    return { jobs: answer.jobs.map((job) => job.full), total: answer.pagination.total };
+    return { jobs: response.jobs.map((job) => job.full), total: response.pagination.total };
 }
 
-/** Where a job is looked at: an experiment's page; other tasks have none. */
+/** The page of a job's experiment. Other tasks have no page. */
 export function jobHref(job: Job): string | undefined {
     return job.type === "TYPE_EXPERIMENT" && job.name ? `/experiments/${job.entityId}` : undefined;
 }
 
-/** "#7 unet"; of a workspace that one does not see, what can be said. */
+/** "#7 unet". The name is hidden if the user may not see the workspace. */
 export function jobTitle(job: Job): string {
     if (!job.name) return "A job of another team";
     return job.type === "TYPE_EXPERIMENT" ? `#${job.entityId} ${job.name}` : job.name;

@@ -1,5 +1,5 @@
-// The filter language of lists (api/filter.h) as far as writing it needs: words, what may follow
-// the caret, and texts that are put together by clicks. The master parses and judges.
+// Completion for the filter language of lists (api/filter.h): tokens, suggestions at the caret, and quoting. The
+// master parses and checks the filter.
 
 export interface FilterField {
     name: string;
@@ -7,7 +7,7 @@ export interface FilterField {
     sortable: boolean;
     optional: boolean;
     help: string;
-    /** Of hparams, training and validation: the names there are. Of others: values in use. */
+    /** For hparams, training and validation: the known names. For other fields: the values in use. */
     names?: string[];
 }
 
@@ -41,13 +41,13 @@ export function tokens(text: string): Token[] {
     }));
 }
 
-/** A value as the language wants it: in quotes when it holds what would end a word. */
+/** A value in quotes, if it contains characters that would end a word. */
 export function quoteValue(value: string): string {
     const isPlain = /^[\w./@+-]+$/.test(value) && !/^(and|or|not|in)$/i.test(value);
     return isPlain ? value : `"${value.replace(/["\\]/g, "\\$&")}"`;
 }
 
-/** A name below a field: validation.loss, validation."top 5". */
+/** A name within a field: validation.loss, validation."top 5". */
 export function quoteName(field: string, path: string): string {
     const parts = field === "hparams" ? path.split(".") : [path];
     return [field, ...parts.map((part) => (/^[\w/-]+$/.test(part) ? part : `"${part}"`))].join(".");
@@ -66,10 +66,10 @@ const OPERATORS: Record<string, readonly (readonly [string, string])[]> = {
         [">", "more than"],
         [">=", "at least"],
     ],
-    words: [[":", "has the words"]],
+    words: [[":", "contains the words"]],
 };
 
-function operatorsOf(field: FilterField): Suggestion[] {
+function operatorSuggestions(field: FilterField): Suggestion[] {
     const kinds =
         field.type === "words"
             ? ["words"]
@@ -83,7 +83,7 @@ function operatorsOf(field: FilterField): Suggestion[] {
     return kinds.flatMap((kind) => OPERATORS[kind]!.map(([text, help]) => ({ text, help })));
 }
 
-const TIMES: Suggestion[] = [
+const RECENT_TIMES: Suggestion[] = [
     { text: "-1h", help: "an hour ago" },
     { text: "-1d", help: "a day ago" },
     { text: "-7d", help: "a week ago" },
@@ -94,99 +94,99 @@ const DURATIONS: Suggestion[] = [
     { text: "1h", help: "an hour" },
     { text: "1d", help: "a day" },
 ];
-const JOINS: Suggestion[] = [
-    { text: "and", help: "both" },
-    { text: "or", help: "one of them" },
+const CONNECTIVES: Suggestion[] = [
+    { text: "and", help: "both conditions" },
+    { text: "or", help: "one of the conditions" },
 ];
 
-function valuesOf(field: FilterField): Suggestion[] {
-    if (field.type === "time") return TIMES;
+function valueSuggestions(field: FilterField): Suggestion[] {
+    if (field.type === "time") return RECENT_TIMES;
     if (field.type === "duration") return DURATIONS;
     if (field.type === "metric" || field.type === "hparam") return [];
     return (field.names ?? []).map((name) => ({ text: quoteValue(name), help: field.name }));
 }
 
-function namesOf(fields: readonly FilterField[]): Suggestion[] {
+function nameSuggestions(fields: readonly FilterField[]): Suggestion[] {
     return fields.flatMap((field) => {
         const isGroup = field.type === "metric" || field.type === "hparam";
         if (!isGroup) return [{ text: field.name, help: field.help }];
         return (field.names ?? []).map((name) => ({
             text: quoteName(field.name, name),
-            help: field.type === "hparam" ? "hyperparameter" : "its last value; .min and .max for its extremes",
+            help: field.type === "hparam" ? "hyperparameter" : "last value; .min and .max for the extremes",
         }));
     });
 }
 
-export function fieldOf(fields: readonly FilterField[], name: string): FilterField | undefined {
+export function findField(fields: readonly FilterField[], name: string): FilterField | undefined {
     const head = name.split(".")[0]!.toLowerCase();
     return fields.find((field) => field.name === head);
 }
 
-type Expects = "name" | "operator" | "value" | "join";
+type Expected = "name" | "operator" | "value" | "join";
 
-/** What may stand behind these words, and of which field a value would be. */
-export function expects(words: readonly Token[]): { what: Expects; field: string } {
-    let what: Expects = "name";
+/** The kind of word that may follow these words, and the field that a value would belong to. */
+export function expectedNext(words: readonly Token[]): { what: Expected; field: string } {
+    let expected: Expected = "name";
     let field = "";
     let inList = false;
     for (const word of words) {
         const text = word.text.toLowerCase();
-        if (what === "name" && text !== "not" && text !== "(") {
+        if (expected === "name" && text !== "not" && text !== "(") {
             field = word.text;
-            what = "operator";
-        } else if (what === "operator") {
-            if (text === "and" || text === "or") what = "name";
+            expected = "operator";
+        } else if (expected === "operator") {
+            if (text === "and" || text === "or") expected = "name";
             else if (text === "in") inList = true;
-            else if (text === "(" && inList) what = "value";
-            else if (text === ")") what = "join";
-            else if (text !== "not" && text !== "!") what = "value";
-        } else if (what === "value") {
-            what = inList ? "value" : "join";
+            else if (text === "(" && inList) expected = "value";
+            else if (text === ")") expected = "join";
+            else if (text !== "not" && text !== "!") expected = "value";
+        } else if (expected === "value") {
+            expected = inList ? "value" : "join";
             if (text === ")") {
                 inList = false;
-                what = "join";
+                expected = "join";
             }
-        } else if (what === "join" && text !== ")") {
-            what = "name";
+        } else if (expected === "join" && text !== ")") {
+            expected = "name";
         }
     }
-    return { what, field };
+    return { what: expected, field };
 }
 
 function candidates(fields: readonly FilterField[], before: readonly Token[]): Suggestion[] {
-    const { what, field } = expects(before);
-    const known = fieldOf(fields, field);
-    if (what === "name") return [...namesOf(fields), { text: "not", help: "the opposite" }];
-    if (what === "value") return known ? valuesOf(known) : [];
-    if (what === "join") return JOINS;
-    const bare = known && (known.optional || known.type === "flag") ? JOINS : [];
-    return [...(known ? operatorsOf(known) : []), ...bare];
+    const { what, field } = expectedNext(before);
+    const known = findField(fields, field);
+    if (what === "name") return [...nameSuggestions(fields), { text: "not", help: "negates the condition" }];
+    if (what === "value") return known ? valueSuggestions(known) : [];
+    if (what === "join") return CONNECTIVES;
+    const bare = known && (known.optional || known.type === "flag") ? CONNECTIVES : [];
+    return [...(known ? operatorSuggestions(known) : []), ...bare];
 }
 
-/** Begins-with before contains; both in any case. */
-export function rank(list: readonly Suggestion[], typed: string): Suggestion[] {
+/** The matching suggestions, those that begin with the typed text first. Case does not matter. */
+export function rankSuggestions(list: readonly Suggestion[], typed: string): Suggestion[] {
     const word = typed.toLowerCase();
-    const place = (one: Suggestion) => one.text.toLowerCase().replace(/^"/, "").indexOf(word);
-    const fit = list.filter((one) => place(one) >= 0 && one.text !== typed);
-    return fit.sort((a, b) => Math.min(place(a), 1) - Math.min(place(b), 1));
+    const position = (one: Suggestion) => one.text.toLowerCase().replace(/^"/, "").indexOf(word);
+    const fit = list.filter((one) => position(one) >= 0 && one.text !== typed);
+    return fit.sort((a, b) => Math.min(position(a), 1) - Math.min(position(b), 1));
 }
 
 export function complete(
     fields: readonly FilterField[],
     text: string,
     caret: number,
-    most = 12,
+    maxSuggestions = 12,
 ): Completion {
     const all = tokens(text);
     const at = all.find((one) => one.kind !== "sign" && one.from < caret && caret <= one.to);
     const before = all.filter((one) => one.to <= (at ? at.from : caret));
     const typed = at ? text.slice(at.from, caret).replace(/^"/, "") : "";
-    const found = rank(candidates(fields, before), typed).slice(0, most);
+    const found = rankSuggestions(candidates(fields, before), typed).slice(0, maxSuggestions);
     return { from: at?.from ?? caret, to: at?.to ?? caret, suggestions: found };
 }
 
-/** Where the master's message says the fault is, from 0; undefined when it does not. */
-export function faultColumn(message: string): number | undefined {
+/** The column from 0 that the master's message names; undefined: none. */
+export function errorColumn(message: string): number | undefined {
     const found = /column (\d+)/.exec(message);
     return found ? Number(found[1]) - 1 : undefined;
 }

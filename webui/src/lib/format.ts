@@ -1,34 +1,34 @@
-// Numbers and times for people. Pure, but for the clock that relative times read.
+// Numbers and times as text. Pure functions, except for relative times, which read the clock.
 
 import { type ReadonlySignal, signal } from "@preact/signals";
 
-const present = signal(Date.now());
+const currentTime = signal(Date.now());
 
-/** Milliseconds since 1970, anew every second for whoever reads it. */
-export const now: ReadonlySignal<number> = present;
+/** Milliseconds since 1970, updated every second. */
+export const now: ReadonlySignal<number> = currentTime;
 
 if (typeof document !== "undefined")
     setInterval(() => {
-        if (!document.hidden) present.value = Date.now();
+        if (!document.hidden) currentTime.value = Date.now();
     }, 1000);
 
-const whole = new Intl.NumberFormat("en");
-const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
-const dayOfYear = new Intl.DateTimeFormat("en-GB", {
+const integerFormat = new Intl.NumberFormat("en");
+const dayFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+const dateFormat = new Intl.DateTimeFormat("en-GB", {
     day: "numeric",
     month: "short",
     year: "numeric",
 });
-const hour = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
-const exactly = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+const timeFormat = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const fullFormat = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 
 /** 1234567 -> "1,234,567". */
 export function number(value: number): string {
-    return whole.format(value);
+    return integerFormat.format(value);
 }
 
-/** A measured value, with as many digits as say something: 0.02345678 -> "0.02346". */
-export function metric(value: number | string | null | undefined): string {
+/** A measured value with its significant digits: 0.02345678 -> "0.02346". */
+export function formatMetric(value: number | string | null | undefined): string {
     if (value === null || value === undefined || value === "") return "–";
     const given = typeof value === "string" ? Number(value) : value;
     if (Number.isNaN(given)) return String(value);
@@ -40,12 +40,12 @@ export function metric(value: number | string | null | undefined): string {
     return String(Number(given.toPrecision(size >= 1000 ? 6 : 4)));
 }
 
-const compactly = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 3 });
+const compactFormat = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 3 });
 
-/** 1500000 -> "1.5M", for the ticks of both axes and the legend; less than 10,000 as `metric` says it. */
+/** 1500000 -> "1.5M", for axes and legends; a value below 10,000 as formatMetric() writes it. */
 export function compact(value: number | null): string {
     const size = Math.abs(value ?? 0);
-    return size < 10_000 || size >= 1e15 ? metric(value) : compactly.format(value!);
+    return size < 10_000 || size >= 1e15 ? formatMetric(value) : compactFormat.format(value!);
 }
 
 export function percent(share: number): string {
@@ -66,7 +66,7 @@ export function count(value: number, one: string, many = `${one}s`): string {
     return `${number(value)} ${value === 1 ? one : many}`;
 }
 
-/** Seconds as the two units that matter: "1h 04m", "12s", "3d 2h". */
+/** Seconds in the two largest units: "1h 04m", "12s", "3d 2h". */
 export function duration(seconds: number | null | undefined): string {
     if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
     const s = Math.max(0, seconds);
@@ -78,30 +78,30 @@ export function duration(seconds: number | null | undefined): string {
     return `${Math.floor(s / 86400)}d ${Math.floor((s % 86400) / 3600)}h`;
 }
 
-/** Milliseconds since 1970 of a time of the wire; NaN without one. */
+/** A time of the API as milliseconds since 1970; NaN without one. */
 export function millis(time: string | number | null | undefined): number {
     return typeof time === "number" ? time : time ? Date.parse(time) : NaN;
 }
 
-/** When: "14:03" today, "3 Nov 14:03" this year, else "3 Nov 2025". */
-export function clock(time: string | number | null | undefined): string {
+/** "14:03" today, "3 Nov 14:03" this year, otherwise "3 Nov 2025". */
+export function shortTime(time: string | number | null | undefined): string {
     const at = millis(time);
     if (Number.isNaN(at)) return "–";
     const then = new Date(at);
-    const today = new Date(present.peek());
-    if (then.toDateString() === today.toDateString()) return hour.format(then);
-    if (then.getFullYear() !== today.getFullYear()) return dayOfYear.format(then);
-    return `${day.format(then)} ${hour.format(then)}`;
+    const today = new Date(currentTime.peek());
+    if (then.toDateString() === today.toDateString()) return timeFormat.format(then);
+    if (then.getFullYear() !== today.getFullYear()) return dateFormat.format(then);
+    return `${dayFormat.format(then)} ${timeFormat.format(then)}`;
 }
 
-/** The whole time, for titles. */
+/** The full date and time, for tooltips. */
 export function fullTime(time: string | number | null | undefined): string {
     const at = millis(time);
-    return Number.isNaN(at) ? "" : exactly.format(at);
+    return Number.isNaN(at) ? "" : fullFormat.format(at);
 }
 
-/** How long ago, or in how long: "3m ago", "in 2h". Reads `now`. */
-export function since(time: string | number | null | undefined): string {
+/** The time relative to now: "3m ago", "in 2h". It reads the signal `now`. */
+export function relativeTime(time: string | number | null | undefined): string {
     const at = millis(time);
     if (Number.isNaN(at)) return "–";
     const s = (now.value - at) / 1000;
@@ -118,13 +118,13 @@ export function since(time: string | number | null | undefined): string {
     return s > 0 ? `${text} ago` : `in ${text}`;
 }
 
-/** When something is foreseen to begin: "in 2h"; what is about to, or is late, begins "soon". */
-export function due(time: string | number | null | undefined): string {
-    const text = since(time);
+/** An estimated time: "in 2h", or "soon" if it is imminent or past. */
+export function dueTime(time: string | number | null | undefined): string {
+    const text = relativeTime(time);
     return text === "just now" || text.endsWith(" ago") ? "soon" : text;
 }
 
 /** "STATE_STOPPING_COMPLETED" -> "STOPPING_COMPLETED". */
-export function stateWord(state: string): string {
+export function stateName(state: string): string {
     return state.replace(/^(STATE|GENERIC_TASK_STATE|WORKSPACE_STATE)_/, "");
 }

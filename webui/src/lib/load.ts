@@ -1,10 +1,10 @@
-// What a view needs from the master, as signals: loaded when it appears, again when a signal that
-// the question was made from changes, and again when the cluster tells that it has changed.
+// Data of a view from the master, as signals. It is loaded when the view appears, again when a signal that the
+// load function reads changes, and again after matching events.
 
 import { effect, type ReadonlySignal, signal } from "@preact/signals";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { isAbort } from "./api";
-import { type Interest, useLive } from "./live";
+import { type EventFilter, useEvents } from "./events/subscribe";
 
 export interface Load<T> {
     data: ReadonlySignal<T | undefined>;
@@ -14,43 +14,43 @@ export interface Load<T> {
 }
 
 export interface LoadOptions {
-    /** Seconds between two loads that events ask for, at least. */
-    every?: number;
+    /** The minimum number of seconds between two loads that events cause. */
+    minIntervalS?: number;
 }
 
-type Question<T> = (abort: AbortSignal) => Promise<T>;
+type LoadFunction<T> = (abort: AbortSignal) => Promise<T>;
 
 class Loader<T> implements Load<T> {
     readonly data = signal<T | undefined>(undefined);
     readonly error = signal<unknown>(undefined);
     readonly busy = signal(true);
-    question!: Question<T>;
-    private readonly round = signal(0);
+    load!: LoadFunction<T>;
+    private readonly generation = signal(0);
     private timer: ReturnType<typeof setTimeout> | undefined;
     private loadedAt = 0;
 
     reload = (): void => {
         clearTimeout(this.timer);
         this.timer = undefined;
-        this.round.value++;
+        this.generation.value++;
     };
 
-    /** Reloads soon, but not more often than every so many seconds. */
-    soon(every: number): void {
+    /** Reloads soon, but at least `every` seconds after the last load. */
+    reloadSoon(every: number): void {
         if (this.timer) return;
         const due = this.loadedAt + every * 1000 - performance.now();
         this.timer = setTimeout(this.reload, Math.max(due, 30));
     }
 
-    /** Loads until the function that it returns is called. */
+    /** Loads, and reloads on changes, until the returned function is called. */
     start(): () => void {
         let abort = new AbortController();
         const end = effect(() => {
-            void this.round.value;
+            void this.generation.value;
             abort.abort();
             abort = new AbortController();
             this.busy.value = true;
-            void this.settle(this.question(abort.signal), abort.signal);
+            void this.settle(this.load(abort.signal), abort.signal);
         });
         return () => {
             end();
@@ -74,13 +74,13 @@ class Loader<T> implements Load<T> {
     }
 }
 
-export function useLoad<T>(question: Question<T>, interest?: Interest & LoadOptions): Load<T> {
+export function useLoad<T>(load: LoadFunction<T>, events?: EventFilter & LoadOptions): Load<T> {
     const loader = useMemo(() => new Loader<T>(), []);
-    const newest = useRef(question);
-    newest.current = question;
-    loader.question = (abort) => newest.current(abort);
-    useLayoutEffect(() => loader.start(), []); // asked before the frame is drawn, not after it
-    const { every = 1, ...wanted } = interest ?? { topics: [] };
-    useLive(interest && wanted, () => loader.soon(every), loader.reload);
+    const latest = useRef(load);
+    latest.current = load;
+    loader.load = (abort) => latest.current(abort);
+    useLayoutEffect(() => loader.start(), []); // the call starts before the frame is painted
+    const { minIntervalS = 1, ...filter } = events ?? { topics: [] };
+    useEvents(events && filter, () => loader.reloadSoon(minIntervalS), loader.reload);
     return loader;
 }

@@ -1,9 +1,9 @@
-// The projects that an experiment can be put into.
+// The projects that an experiment can belong to.
 
 import { get } from "./api";
 import type { Project, Workspace } from "./types";
 
-interface Place {
+interface ProjectNames {
     workspaceName?: string | undefined;
     projectName?: string | undefined;
 }
@@ -21,9 +21,9 @@ export async function readProjects(abort?: AbortSignal): Promise<Project[]> {
     return lists.flat();
 }
 
-/** "Vision / letters"; once where the project is called as its team is. */
-export const placeOf = ({ workspaceName = "", projectName = "" }: Place): string =>
+/** "Vision / letters"; one name if project and workspace have the same name. */
+export const projectTitle = ({ workspaceName = "", projectName = "" }: ProjectNames): string =>
     workspaceName === projectName ? projectName : `${workspaceName} / ${projectName}`;
 
 export const projectOptions = (projects: readonly Project[]) =>
-    projects.map(({ id, name, workspaceName }) => ({ value: String(id), title: placeOf({ workspaceName, projectName: name }) }));
+    projects.map(({ id, name, workspaceName }) => ({ value: String(id), title: projectTitle({ workspaceName, projectName: name }) }));

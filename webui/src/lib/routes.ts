@@ -1,19 +1,19 @@
-// Which row of a table of patterns an address belongs to. Pure.
+// Matches addresses with patterns such as "/trials/:id". Pure functions.
 
-export type Given = Record<string, string>;
+export type PathParams = Record<string, string>;
 
-/** What stands for the :names of a pattern; undefined: it is another address. */
-export function matchPath(pattern: string, path: string): Given | undefined {
-    const wanted = pattern.split("/");
+/** The values of the :names in a pattern; undefined: the path does not match. */
+export function matchPath(pattern: string, path: string): PathParams | undefined {
+    const patternParts = pattern.split("/");
     const parts = path.length > 1 ? path.replace(/\/$/, "").split("/") : ["", ""];
-    if (wanted.length !== parts.length) return undefined;
-    const given: Given = {};
-    for (const [i, word] of wanted.entries()) {
+    if (patternParts.length !== parts.length) return undefined;
+    const params: PathParams = {};
+    for (const [i, word] of patternParts.entries()) {
         const part = parts[i]!;
-        if (word.startsWith(":") && part) given[word.slice(1)] = safeDecode(part);
+        if (word.startsWith(":") && part) params[word.slice(1)] = safeDecode(part);
         else if (word !== part) return undefined;
     }
-    return given;
+    return params;
 }
 
 function safeDecode(part: string): string {
@@ -24,19 +24,19 @@ function safeDecode(part: string): string {
     }
 }
 
-/** The pattern with its names filled in. */
-export function fillPath(pattern: string, given: Given): string {
-    return pattern.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(given[name] ?? ""));
+/** The pattern with its :names replaced by values. */
+export function fillPath(pattern: string, params: PathParams): string {
+    return pattern.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(params[name] ?? ""));
 }
 
-export function findRow<R>(
+export function findRoute<R>(
     rows: readonly R[],
     patternOf: (row: R) => string,
     path: string,
-): { row: R; given: Given } | undefined {
+): { row: R; given: PathParams } | undefined {
     for (const row of rows) {
-        const given = matchPath(patternOf(row), path);
-        if (given) return { row, given };
+        const params = matchPath(patternOf(row), path);
+        if (params) return { row, given: params };
     }
     return undefined;
 }

@@ -1,23 +1,22 @@
-// Where a table has its rows from: a list that is there, or pages of the master that are asked for
-// as one scrolls. Rows are found by number; a row that is not there yet is undefined, and its place
-// is kept.
+// The rows of a table: a list that is loaded as a whole, or pages that are loaded while the user scrolls. Rows
+// are accessed by index; a row that is not loaded yet is undefined.
 
 import { batch, computed, effect, type ReadonlySignal, signal, untracked } from "@preact/signals";
 import { isAbort } from "./api";
 
 export interface Rows<T> {
     readonly count: ReadonlySignal<number>;
-    /** Grows whenever a row has changed. */
+    /** Increases whenever a row changes. */
     readonly version: ReadonlySignal<number>;
     readonly error: ReadonlySignal<unknown>;
     readonly busy: ReadonlySignal<boolean>;
     at(index: number): T | undefined;
     key(row: T): string;
-    /** These are on the screen; they and some around them will be there. */
-    want(from: number, to: number): void;
+    /** Reports the visible rows. They and some rows around them will be loaded. */
+    setVisible(from: number, to: number): void;
     reload(): void;
-    /** Only of lists: the order, which the page makes itself. */
-    arrange?(compare: ((a: T, b: T) => number) | undefined): void;
+    /** Sets the order of a list that is loaded as a whole. */
+    setOrder?(compare: ((a: T, b: T) => number) | undefined): void;
 }
 
 // --- a list --------------------------------------------------------------------------------------
@@ -39,41 +38,41 @@ export function listRows<T>(
         busy: computed(() => list.value === undefined),
         at: (index) => sorted.peek()[index],
         key,
-        want: () => undefined,
+        setVisible: () => undefined,
         reload: () => undefined,
-        arrange: (by) => (compare.value = by),
+        setOrder: (by) => (compare.value = by),
     };
 }
 
 // --- pages of the master -------------------------------------------------------------------------
 
-export interface PageWanted {
+export interface PageRequest {
     cursor?: string;
     offset: number;
     limit: number;
 }
 
-export interface PageGiven<T> {
+export interface PageResult<T> {
     rows: T[];
     total: number;
-    /** There may be more than `total`. */
-    least?: boolean;
+    /** There may be more rows than `total`. */
+    isTotalMinimum?: boolean;
     next?: string | null | undefined;
 }
 
 export interface PagedOptions {
     size?: number;
-    /** The exact total, when a page says that there may be more. */
+    /** Reads the exact total when a page says that there may be more rows. */
     count?: (abort: AbortSignal) => Promise<number>;
 }
 
 interface Page<T> {
     rows: T[];
     next?: string | null | undefined;
-    round: number; // of loading everything anew
+    generation: number; // increases with each reload
 }
 
-const AT_ONCE = 2;
+const MAX_CONCURRENT = 2;
 
 export class PagedRows<T> implements Rows<T> {
     readonly count = signal(0);
@@ -81,20 +80,20 @@ export class PagedRows<T> implements Rows<T> {
     readonly error = signal<unknown>(undefined);
     readonly busy = signal(true);
     /** There may be more rows than `count`. */
-    readonly least = signal(false);
+    readonly isCountMinimum = signal(false);
     private readonly size: number;
     private readonly countAll: PagedOptions["count"];
     private pages = new Map<number, Page<T>>();
-    private places = new Map<string, number>();
+    private indexByKey = new Map<string, number>();
     private loading = new Set<number>();
-    private wanted: [number, number] = [0, 0];
-    private isDown = true; // the way one scrolls
-    private round = 0;
-    private isRefused = false; // until the next question
+    private visible: [number, number] = [0, 0];
+    private scrollsDown = true; // the direction in which the user scrolls
+    private generation = 0;
+    private hasFailed = false; // no further loads until reload()
     private abort = new AbortController();
 
     constructor(
-        private readonly load: (page: PageWanted, abort: AbortSignal) => Promise<PageGiven<T>>,
+        private readonly load: (page: PageRequest, abort: AbortSignal) => Promise<PageResult<T>>,
         readonly key: (row: T) => string,
         options: PagedOptions = {},
     ) {
@@ -106,45 +105,45 @@ export class PagedRows<T> implements Rows<T> {
         return this.pages.get(Math.floor(index / this.size))?.rows[index % this.size];
     }
 
-    /** Every row that is here, for what looks at what one has seen. */
-    *known(): Iterable<T> {
+    /** All loaded rows. */
+    *loadedRows(): Iterable<T> {
         for (const page of this.pages.values()) yield* page.rows;
     }
 
     find(key: string): T | undefined {
-        const place = this.places.get(key);
+        const place = this.indexByKey.get(key);
         return place === undefined ? undefined : this.at(place);
     }
 
-    /** Whether the first rows are the ones on the screen. */
+    /** Whether the first row is visible. */
     isAtTop(): boolean {
-        return this.wanted[0] === 0;
+        return this.visible[0] === 0;
     }
 
-    want(from: number, to: number): void {
-        this.isDown = from >= this.wanted[0];
-        this.wanted = [from, to];
-        this.more();
+    setVisible(from: number, to: number): void {
+        this.scrollsDown = from >= this.visible[0];
+        this.visible = [from, to];
+        this.loadMissing();
     }
 
-    /** Another question: what is there is shown until its answer comes. */
+    /** Loads all rows again. The old rows stay until the new ones arrive. */
     reload(): void {
         this.abort.abort();
         this.abort = new AbortController();
         this.loading.clear();
-        this.round++;
-        this.isRefused = false;
+        this.generation++;
+        this.hasFailed = false;
         this.busy.value = true;
-        this.more();
+        this.loadMissing();
     }
 
     stop(): void {
         this.abort.abort();
     }
 
-    /** Changes a row that is here. */
+    /** Changes a loaded row. False: the row is not loaded. */
     patch(key: string, change: Partial<T>): boolean {
-        const place = this.places.get(key);
+        const place = this.indexByKey.get(key);
         const row = this.find(key);
         if (place === undefined || row === undefined || this.key(row) !== key) return false;
         const page = this.pages.get(Math.floor(place / this.size))!;
@@ -155,25 +154,25 @@ export class PagedRows<T> implements Rows<T> {
 
     private isMissing(page: number): boolean {
         const last = Math.max(0, Math.ceil(this.count.peek() / this.size) - 1);
-        if (page < 0 || (page > last && !(page === last + 1 && this.least.peek()))) return false;
-        return this.pages.get(page)?.round !== this.round && !this.loading.has(page);
+        if (page < 0 || (page > last && !(page === last + 1 && this.isCountMinimum.peek()))) return false;
+        return this.pages.get(page)?.generation !== this.generation && !this.loading.has(page);
     }
 
-    // What is seen first, then what will be seen next.
+    // The visible pages come first, then those in the direction of scrolling.
     private nextMissing(): number | undefined {
-        const from = Math.floor(this.wanted[0] / this.size);
-        const to = Math.floor(this.wanted[1] / this.size);
-        const ahead = this.isDown ? [to + 1, to + 2, from - 1] : [from - 1, from - 2, to + 1];
+        const from = Math.floor(this.visible[0] / this.size);
+        const to = Math.floor(this.visible[1] / this.size);
+        const ahead = this.scrollsDown ? [to + 1, to + 2, from - 1] : [from - 1, from - 2, to + 1];
         for (let page = from; page <= to; page++) if (this.isMissing(page)) return page;
         const isNext = (page: number) =>
-            page < from || this.pages.get(page - 1)?.round === this.round;
+            page < from || this.pages.get(page - 1)?.generation === this.generation;
         return ahead.find((page) => this.isMissing(page) && isNext(page));
     }
 
-    private more(): void {
-        // The first answer tells how many there are; before it there is nothing else to ask.
-        const most = this.pages.get(0) || this.wanted[0] ? AT_ONCE : 1;
-        while (this.loading.size < most && !this.isRefused) {
+    private loadMissing(): void {
+        // Only the first page is loaded until its answer says how many rows there are.
+        const most = this.pages.get(0) || this.visible[0] ? MAX_CONCURRENT : 1;
+        while (this.loading.size < most && !this.hasFailed) {
             const page = this.nextMissing();
             if (page === undefined) return;
             void this.fetch(page);
@@ -183,57 +182,57 @@ export class PagedRows<T> implements Rows<T> {
     private async fetch(page: number): Promise<void> {
         const { abort } = this;
         const before = this.pages.get(page - 1);
-        const cursor = before?.round === this.round ? before.next : undefined;
+        const cursor = before?.generation === this.generation ? before.next : undefined;
         const offset = cursor ? 0 : page * this.size;
         this.loading.add(page);
         try {
-            const wanted = { offset, limit: this.size, ...(cursor ? { cursor } : {}) };
-            const given = await this.load(wanted, abort.signal);
-            if (!abort.signal.aborted) this.take(page, given);
+            const request = { offset, limit: this.size, ...(cursor ? { cursor } : {}) };
+            const result = await this.load(request, abort.signal);
+            if (!abort.signal.aborted) this.storePage(page, result);
         } catch (error) {
             if (abort.signal.aborted || isAbort(error)) return;
             batch(() => {
                 this.error.value = error;
                 this.busy.value = false;
             });
-            this.isRefused = true;
+            this.hasFailed = true;
             this.loading.delete(page);
             return;
         }
         if (abort.signal.aborted) return;
         this.loading.delete(page);
-        this.more();
+        this.loadMissing();
     }
 
-    private take(page: number, given: PageGiven<T>): void {
-        const first = [...this.pages.values()].every((one) => one.round !== this.round);
-        if (first) this.forgetOld(page);
-        this.pages.set(page, { rows: given.rows, next: given.next, round: this.round });
-        given.rows.forEach((row, i) => this.places.set(this.key(row), page * this.size + i));
-        const seen = page * this.size + given.rows.length;
-        const isOpen = Boolean(given.least);
+    private storePage(page: number, result: PageResult<T>): void {
+        const isFirst = [...this.pages.values()].every((one) => one.generation !== this.generation);
+        if (isFirst) this.dropDistantPages(page);
+        this.pages.set(page, { rows: result.rows, next: result.next, generation: this.generation });
+        result.rows.forEach((row, i) => this.indexByKey.set(this.key(row), page * this.size + i));
+        const seen = page * this.size + result.rows.length;
+        const isOpen = Boolean(result.isTotalMinimum);
         batch(() => {
             this.count.value = isOpen
-                ? Math.max(first ? 0 : this.count.peek(), seen + (given.next ? 1 : 0))
-                : Math.max(given.total, seen);
-            this.least.value = isOpen;
+                ? Math.max(isFirst ? 0 : this.count.peek(), seen + (result.next ? 1 : 0))
+                : Math.max(result.total, seen);
+            this.isCountMinimum.value = isOpen;
             this.error.value = undefined;
             this.busy.value = false;
             this.version.value++;
         });
-        if (first && isOpen) void this.askCount();
+        if (isFirst && isOpen) void this.loadExactCount();
     }
 
-    // Pages of the round before stay where the new ones are to come, so that nothing blinks.
-    private forgetOld(page: number): void {
+    // Old pages near the new one stay until they are replaced, so the table does not flicker.
+    private dropDistantPages(page: number): void {
         const near = (one: number) => Math.abs(one - page) <= 2;
         this.pages = new Map([...this.pages].filter(([one]) => near(one)));
-        this.places.clear();
+        this.indexByKey.clear();
         for (const [one, { rows }] of this.pages)
-            rows.forEach((row, i) => this.places.set(this.key(row), one * this.size + i));
+            rows.forEach((row, i) => this.indexByKey.set(this.key(row), one * this.size + i));
     }
 
-    private async askCount(): Promise<void> {
+    private async loadExactCount(): Promise<void> {
         if (!this.countAll) return;
         const { abort } = this;
         try {
@@ -241,57 +240,57 @@ export class PagedRows<T> implements Rows<T> {
             if (abort.signal.aborted) return;
             batch(() => {
                 this.count.value = Math.max(total, this.count.peek());
-                this.least.value = false;
+                this.isCountMinimum.value = false;
             });
         } catch {
-            // It stays "at least".
+            // The count stays a lower bound.
         }
     }
 }
 
 export function pagedRows<T>(
-    load: (page: PageWanted, abort: AbortSignal) => Promise<PageGiven<T>>,
+    load: (page: PageRequest, abort: AbortSignal) => Promise<PageResult<T>>,
     key: (row: T) => string,
     options?: PagedOptions,
 ): PagedRows<T> {
     return new PagedRows(load, key, options);
 }
 
-/** Runs again, and reloads the rows, whenever a signal that `question` reads changes. */
-export function reloadOn(rows: Pick<Rows<unknown>, "reload">, question: () => unknown): () => void {
+/** Reloads the rows whenever a signal that `dependencies` reads changes. */
+export function reloadOn(rows: Pick<Rows<unknown>, "reload">, dependencies: () => unknown): () => void {
     let isFirst = true;
     return effect(() => {
-        question();
+        dependencies();
         if (!isFirst) untracked(() => rows.reload());
         isFirst = false;
     });
 }
 
-// --- orders --------------------------------------------------------------------------------------
+// --- sorting -------------------------------------------------------------------------------------
 
-/** "-a,b" after a click on the head of `key`: up, down, none; `add`: besides the keys before. */
+/** The new order, such as "-a,b", after a click on the column `key`. `add`: keeps the other keys. */
 export function nextSort(sort: string, key: string, add: boolean): string {
     const keys = sort ? sort.split(",") : [];
-    const place = keys.findIndex((one) => one.replace(/^-/, "") === key);
-    const isDown = place >= 0 && keys[place]!.startsWith("-");
-    if (!add) return place < 0 || isDown ? key : `-${key}`;
-    const next = place < 0 ? key : isDown ? "" : `-${key}`;
-    if (place < 0) keys.push(next);
-    else keys.splice(place, 1, ...(next ? [next] : []));
+    const index = keys.findIndex((one) => one.replace(/^-/, "") === key);
+    const isDescending = index >= 0 && keys[index]!.startsWith("-");
+    if (!add) return index < 0 || isDescending ? key : `-${key}`;
+    const next = index < 0 ? key : isDescending ? "" : `-${key}`;
+    if (index < 0) keys.push(next);
+    else keys.splice(index, 1, ...(next ? [next] : []));
     return keys.join(",");
 }
 
-/** Whether a list is sorted by `key`: 1 up, -1 down, 0 not. */
-export function sortOf(sort: string, key: string): 1 | -1 | 0 {
+/** The direction in which `key` is sorted: 1 ascending, -1 descending, 0 not. */
+export function sortDirection(sort: string, key: string): 1 | -1 | 0 {
     const keys = sort.split(",");
     return keys.includes(key) ? 1 : keys.includes(`-${key}`) ? -1 : 0;
 }
 
-/** Numbers by size, words by letter with numbers in them by size, and what has no value last. */
-export function compareValues(a: unknown, b: unknown, way: 1 | -1): number {
-    const none = (value: unknown) =>
+/** Compares numbers by size, and words alphabetically with the numbers in them by size. Missing values come last. */
+export function compareValues(a: unknown, b: unknown, direction: 1 | -1): number {
+    const isEmpty = (value: unknown) =>
         value === undefined || value === null || value === "" || Number.isNaN(value);
-    if (none(a) || none(b)) return Number(none(a)) - Number(none(b));
-    if (typeof a === "number" && typeof b === "number") return way * (a - b);
-    return way * String(a).localeCompare(String(b), "en", { numeric: true });
+    if (isEmpty(a) || isEmpty(b)) return Number(isEmpty(a)) - Number(isEmpty(b));
+    if (typeof a === "number" && typeof b === "number") return direction * (a - b);
+    return direction * String(a).localeCompare(String(b), "en", { numeric: true });
 }

@@ -1,111 +1,111 @@
-// Who is signed in. The session itself is a cookie that scripts cannot read.
+// The signed-in user and their roles. The session itself is a cookie that scripts cannot read.
 
 import { type ReadonlySignal, signal } from "@preact/signals";
-import { ApiError, get, send, whenSignedOut } from "./api";
-import { restartEvents } from "./live";
+import { ApiError, get, send, onSignedOut } from "./api";
+import { restartEvents } from "./events/subscribe";
 import type { Member, Role, User, Workspace } from "./types";
 
-const known = signal<User | null | undefined>(undefined);
+const currentUser = signal<User | null | undefined>(undefined);
 
-/** undefined: not known yet; null: nobody, so the sign-in form is shown. */
-export const user: ReadonlySignal<User | null | undefined> = known;
+/** undefined: not known yet; null: nobody is signed in, so the sign-in form is shown. */
+export const user: ReadonlySignal<User | null | undefined> = currentUser;
 
 export function isAdmin(): boolean {
-    return known.value?.admin ?? false;
+    return currentUser.value?.admin ?? false;
 }
 
 export async function readSession(): Promise<void> {
-    whenSignedOut(forget);
-    pages ??= new BroadcastChannel("muster-session");
-    pages.onmessage = ({ data }: MessageEvent<number | null>) => void hear(data);
-    await ask();
+    onSignedOut(clearSession);
+    channel ??= new BroadcastChannel("muster-session");
+    channel.onmessage = ({ data }: MessageEvent<number | null>) => void onBroadcast(data);
+    await readUser();
 }
 
-async function ask(): Promise<void> {
+async function readUser(): Promise<void> {
     try {
-        known.value = (await get<{ user: User }>("/me")).user;
-        isTold = false;
+        currentUser.value = (await get<{ user: User }>("/me")).user;
+        isSignOutKnown = false;
     } catch (error) {
         if (!(error instanceof ApiError && error.status === 401)) throw error;
     }
 }
 
-// All pages of a browser share one session: a user who signs in or out on one does so on all of them. Pages tell
-// each other the id of the user, null for nobody.
-let pages: BroadcastChannel | undefined;
-let isTold = false; // that nobody is signed in any more, by another page
+// All pages of a browser share one session, so signing in or out applies to all of them. The pages send each
+// other the id of the user, or null.
+let channel: BroadcastChannel | undefined;
+let isSignOutKnown = false; // another page has reported it
 
-async function hear(id: number | null): Promise<void> {
-    const mine = known.peek()?.id ?? null;
-    if (id === mine) return;
-    if (id !== null) return location.reload(); // nothing of the user before may stay
-    isTold = true;
-    await ask().catch(() => undefined); // 401 shows the sign-in form
+async function onBroadcast(id: number | null): Promise<void> {
+    const ownId = currentUser.peek()?.id ?? null;
+    if (id === ownId) return;
+    if (id !== null) return location.reload(); // drops all data of the previous user
+    isSignOutKnown = true;
+    await readUser().catch(() => undefined); // 401 shows the sign-in form
 }
 
 export async function signIn(username: string, password: string): Promise<void> {
     const body = { username, password, isHashed: false };
-    known.value = (await send<{ user: User }>("POST", "/auth/login?cookie=true", body)).user;
-    isTold = false;
+    currentUser.value = (await send<{ user: User }>("POST", "/auth/login?cookie=true", body)).user;
+    isSignOutKnown = false;
     restartEvents();
-    pages?.postMessage(known.value.id);
+    channel?.postMessage(currentUser.value.id);
 }
 
 export async function signOut(): Promise<void> {
     await send("POST", "/auth/logout");
-    forget();
+    clearSession();
 }
 
-function forget(): void {
-    if (known.value && !isTold) pages?.postMessage(null);
-    known.value = null;
+function clearSession(): void {
+    if (currentUser.value && !isSignOutKnown) channel?.postMessage(null);
+    currentUser.value = null;
     roles.clear();
 }
 
-// --- what the caller may -------------------------------------------------------------------------
+// --- permissions ---------------------------------------------------------------------------------
 
-const ladder: readonly Role[] = ["none", "viewer", "editor", "admin"];
+const rolesByRank: readonly Role[] = ["none", "viewer", "editor", "admin"];
 const roles = new Map<number, ReadonlySignal<Role | undefined>>();
 
-async function askRole(workspaceId: number, me: User): Promise<Role> {
+async function readRole(workspaceId: number, caller: User): Promise<Role> {
     const { workspace } = await get<{ workspace: Workspace }>(`/workspaces/${workspaceId}`);
-    if (workspace.userId === me.id) return "admin";
+    if (workspace.userId === caller.id) return "admin";
     const { members } = await get<{ members: Member[] }>(`/workspaces/${workspaceId}/members`);
-    const own = members.find((member) => member.userId === me.id)?.role;
+    const own = members.find((member) => member.userId === caller.id)?.role;
     return own || workspace.defaultRole || "none";
 }
 
-/** The caller's role in a workspace; undefined until it is known. */
+/** The user's role in a workspace; undefined until it is known. */
 export function roleIn(workspaceId: number): Role | undefined {
-    const me = known.value;
+    const me = currentUser.value;
     if (!me) return undefined;
     if (me.admin) return "admin";
     const found = roles.get(workspaceId);
     if (found) return found.value;
     const role = signal<Role | undefined>(undefined);
     roles.set(workspaceId, role);
-    askRole(workspaceId, me).then(
+    readRole(workspaceId, me).then(
         (answer) => (role.value = answer),
         () => roles.delete(workspaceId),
     );
     return role.value;
 }
 
-function lacks(workspaceId: number, least: Role): boolean {
+function lacksRole(workspaceId: number, minRole: Role): boolean {
     const role = roleIn(workspaceId);
-    return role !== undefined && ladder.indexOf(role) < ladder.indexOf(least);
+    return role !== undefined && rolesByRank.indexOf(role) < rolesByRank.indexOf(minRole);
 }
 
-/** Why the caller may not change what is that user's in this workspace; undefined: he may. */
-export function mayChange(workspaceId = 1, ownerId?: number): string | undefined {
-    if (!known.value) return "Sign in first";
-    if (lacks(workspaceId, "editor")) return "This takes the role editor in the workspace";
-    if (ownerId !== undefined && ownerId !== known.value.id && lacks(workspaceId, "admin"))
-        return "It is another user's: only an administrator of the workspace may change it";
+/** Why the user may not change an object of `ownerId` in this workspace; undefined: the user may. */
+export function changeDeniedReason(workspaceId = 1, ownerId?: number): string | undefined {
+    if (!currentUser.value) return "Sign in first";
+    if (lacksRole(workspaceId, "editor")) return "This requires the role editor in the workspace";
+    if (ownerId !== undefined && ownerId !== currentUser.value.id && lacksRole(workspaceId, "admin"))
+        return "This belongs to another user. Only administrators of the workspace may change it";
     return undefined;
 }
 
-export function mayManage(workspaceId = 1): string | undefined {
-    if (!known.value) return "Sign in first";
-    return lacks(workspaceId, "admin") ? "This takes the role admin in the workspace" : undefined;
+export function manageDeniedReason(workspaceId = 1): string | undefined {
+    if (!currentUser.value) return "Sign in first";
+    return lacksRole(workspaceId, "admin") ? "This requires the role admin in the workspace" : undefined;
 }

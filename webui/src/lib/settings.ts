@@ -1,41 +1,41 @@
-// What the page keeps for its user, by the settings of the API: the same on every machine.
+// Settings of the user. The master stores them, so they are the same on every machine.
 
 import { effect, type Signal, signal } from "@preact/signals";
 import { get, send } from "./api";
-import { toastError } from "./notices";
+import { toastError } from "./toasts";
 import { user } from "./session";
 
-interface Kept {
+interface StoredSetting {
     key: string;
     value?: string;
     storagePath?: string;
 }
 
-const PATH = "muster";
-const QUIET_MS = 500;
+const STORAGE_PATH = "muster";
+const WRITE_DELAY_MS = 500;
 
-const known = signal<Map<string, string> | undefined>(undefined);
-const made = new Map<string, Signal<unknown>>();
+const stored = signal<Map<string, string> | undefined>(undefined);
+const settings = new Map<string, Signal<unknown>>();
 const unsaved = new Map<string, string>();
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-async function read(): Promise<void> {
+async function readSettings(): Promise<void> {
     try {
-        const { settings } = await get<{ settings: Kept[] }>("/users/setting");
-        const ours = settings.filter((one) => one.storagePath === PATH);
-        known.value = new Map(ours.map((one) => [one.key, one.value ?? ""]));
+        const { settings } = await get<{ settings: StoredSetting[] }>("/users/setting");
+        const ours = settings.filter((one) => one.storagePath === STORAGE_PATH);
+        stored.value = new Map(ours.map((one) => [one.key, one.value ?? ""]));
     } catch {
-        known.value = new Map(); // the page works without
+        stored.value = new Map(); // the page works without settings
     }
 }
 
 effect(() => {
-    known.value = undefined;
-    if (user.value) void read();
+    stored.value = undefined;
+    if (user.value) void readSettings();
 });
 
-async function write(): Promise<void> {
-    const settings = [...unsaved].map(([key, value]) => ({ storagePath: PATH, key, value }));
+async function writeSettings(): Promise<void> {
+    const settings = [...unsaved].map(([key, value]) => ({ storagePath: STORAGE_PATH, key, value }));
     unsaved.clear();
     try {
         await send("POST", "/users/setting", { settings });
@@ -44,35 +44,35 @@ async function write(): Promise<void> {
     }
 }
 
-function keep(key: string, value: string): void {
-    known.peek()?.set(key, value);
+function scheduleWrite(key: string, value: string): void {
+    stored.peek()?.set(key, value);
     unsaved.set(key, value);
     clearTimeout(timer);
-    timer = setTimeout(() => void write(), QUIET_MS);
+    timer = setTimeout(() => void writeSettings(), WRITE_DELAY_MS);
 }
 
-/** A value by that name; `initial` until the user's own is known, and where he has none. */
+/** A setting as a signal. It has the value `initial` until the stored value is loaded, or if there is none. */
 export function setting<T>(key: string, initial: T): Signal<T> {
-    const found = made.get(key);
+    const found = settings.get(key);
     if (found) return found as Signal<T>;
     const value = signal<T>(initial);
-    let stored = JSON.stringify(initial);
-    made.set(key, value as Signal<unknown>);
+    let lastText = JSON.stringify(initial);
+    settings.set(key, value as Signal<unknown>);
     effect(() => {
-        const text = known.value?.get(key);
+        const text = stored.value?.get(key);
         if (text === undefined) return;
         try {
-            stored = text;
+            lastText = text;
             value.value = JSON.parse(text) as T;
         } catch {
-            // Kept by a page that wrote it otherwise; it is written anew with the next change.
+            // Another version of the page stored another format. The next change overwrites it.
         }
     });
     effect(() => {
         const text = JSON.stringify(value.value);
-        if (text === stored || !known.peek()) return;
-        stored = text;
-        keep(key, text);
+        if (text === lastText || !stored.peek()) return;
+        lastText = text;
+        scheduleWrite(key, text);
     });
     return value;
 }

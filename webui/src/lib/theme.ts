@@ -1,4 +1,4 @@
-// Light or dark: what the system prefers, unless the user chose, which this browser remembers.
+// The theme: light, dark, or as the system prefers. The browser stores the choice.
 
 import { effect, type ReadonlySignal, signal } from "@preact/signals";
 
@@ -8,12 +8,12 @@ const KEY = "muster-theme";
 const system = matchMedia("(prefers-color-scheme: dark)");
 const systemIsDark = signal(system.matches);
 
-function remembered(): Theme {
+function storedTheme(): Theme {
     const kept = localStorage.getItem(KEY);
     return kept === "light" || kept === "dark" ? kept : "system";
 }
 
-export const theme = signal<Theme>(remembered());
+export const theme = signal<Theme>(storedTheme());
 
 const dark = signal(false);
 export const isDark: ReadonlySignal<boolean> = dark;

@@ -1,4 +1,4 @@
-// The objects of the wire, as far as the page uses them. The master's own list of them is
+// The objects of the REST API, as far as the page uses them. The master's own list of them is
 // master/http/schemas_table.c, and GET /api/v1/openapi.json.
 
 export interface Pagination {
@@ -106,9 +106,9 @@ export interface Experiment {
     liveAllocations?: number;
     /** The reason of its newest trial that failed. */
     failure?: string;
-    /** Of all starts of its trials together. */
+    /** The sum over all starts of its trials. */
     runSeconds?: number;
-    /** Of the list: what `show` asked for, by name. */
+    /** In lists: the values that `show` asked for, by name. */
     values?: Record<string, number | string | boolean | null>;
 }
 
@@ -198,7 +198,7 @@ export interface Start {
     preemptedForTrialId?: number | null;
 }
 
-/** GET /experiments/{id}/search: where its trials stand. */
+/** GET /experiments/{id}/search: the rungs and brackets of a search. */
 export interface SearchState {
     method: string;
     metric: string;
@@ -218,7 +218,7 @@ export interface SearchBracket {
 export interface SearchRung {
     time: number;
     goOn: number;
-    /** The best first; without a metric: it failed, or was no number. */
+    /** The best first. Without a metric, the trial failed or its value was not a number. */
     marks: { trialId: number; metric?: number }[];
 }
 
@@ -323,7 +323,7 @@ export interface Slot {
     };
     enabled?: boolean;
     draining?: boolean;
-    /** What its agent says is wrong with it; "noted" keeps it in use. */
+    /** The fault that the agent reports. A slot with the grade "noted" stays in use. */
     fault?: { grade: string; reason: string; time?: string; overruled: boolean };
     /** Newest sample: gpu_util, gpu_used_memory, gpu_free_memory, gpu_temperature, gpu_power. */
     use?: Record<string, number>;
@@ -343,10 +343,10 @@ export interface Agent {
     hostname?: string;
     rack?: string;
     connected?: boolean;
-    /** Given up: what ran there has started elsewhere, or waits. */
+    /** The master has given up on the agent. Its work has started elsewhere, or waits. */
     lost?: boolean;
     lastSeen?: string;
-    /** What ran there when it was lost. */
+    /** The allocations on the agent when it was lost. */
     ran?: AgentRun[];
 }
 
@@ -359,7 +359,7 @@ export interface ResourcePool {
     name: string;
     description: string;
     numAgents: number;
-    /** More, that are not heard now. */
+    /** Further agents that are not connected. */
     agentsAway?: number;
     slotsAvailable: number;
     slotsUsed: number;
@@ -467,7 +467,7 @@ export interface LogEntry {
     level: string;
 }
 
-/** What became of each of many experiments; an empty error: done. */
+/** The result of an action on one of several experiments. An empty error means success. */
 export interface ActionResult {
     id: number;
     error: string;

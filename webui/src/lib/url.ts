@@ -1,5 +1,5 @@
-// The address of the page as signals: what a view shows stands in its query string, so that a link
-// to it shows the same. Links are plain <a href>; clicks on them come here.
+// The address of the page as signals. The query string holds the state of a view, so a link shows the same view.
+// Links are plain <a href> elements; this module handles their clicks.
 
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
 
@@ -9,30 +9,30 @@ export interface Codec<T> {
     write(value: T): string;
 }
 
-/** A parameter of the query string; used like a signal. */
+/** A parameter of the query string, used like a signal. */
 export interface Param<T> {
     value: T;
     peek(): T;
-    /** Sets it as a new step of the history, where `value =` replaces the present one. */
+    /** Sets the value as a new entry of the history. `value =` replaces the current entry. */
     push(value: T): void;
 }
 
-export interface Place {
+export interface Address {
     path: string;
     query: URLSearchParams;
 }
 
-function readPlace(): Place {
+function readAddress(): Address {
     return { path: location.pathname, query: new URLSearchParams(location.search) };
 }
 
-const place = signal<Place>(
-    typeof location === "undefined" ? { path: "/", query: new URLSearchParams() } : readPlace(),
+const address = signal<Address>(
+    typeof location === "undefined" ? { path: "/", query: new URLSearchParams() } : readAddress(),
 );
 
-export const here: ReadonlySignal<Place> = place;
+export const currentAddress: ReadonlySignal<Address> = address;
 
-/** A query string that a person can read: what needs no escape in it has none. */
+/** A readable query string, with only the necessary escapes. */
 export function queryText(query: URLSearchParams): string {
     return query
         .toString()
@@ -43,26 +43,26 @@ export function queryText(query: URLSearchParams): string {
         .replace(/%29/g, ")");
 }
 
-export function hrefOf(path: string, query: URLSearchParams): string {
+export function buildHref(path: string, query: URLSearchParams): string {
     const text = queryText(query);
     return text ? `${path}?${text}` : path;
 }
 
-function moveTo(href: string, replace: boolean): void {
+function setAddress(href: string, replace: boolean): void {
     if (replace) history.replaceState(history.state, "", href);
     else history.pushState(null, "", href);
-    place.value = readPlace();
+    address.value = readAddress();
 }
 
-/** Goes to another view of the page. */
-export function go(href: string, replace = false): void {
-    const from = place.peek().path;
-    moveTo(href, replace);
-    if (place.peek().path !== from) scrollTo(0, 0);
+/** Navigates to another view. */
+export function navigate(href: string, replace = false): void {
+    const from = address.peek().path;
+    setAddress(href, replace);
+    if (address.peek().path !== from) scrollTo(0, 0);
 }
 
-/** Whether a click on a link is ours to follow: a plain one, to a view of this page. */
-function isOurs(event: MouseEvent, anchor: HTMLAnchorElement): boolean {
+/** Whether the page handles the click itself: a plain click on a link to one of its views. */
+function isInternalLink(event: MouseEvent, anchor: HTMLAnchorElement): boolean {
     const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey;
     const url = new URL(anchor.href, location.href);
     return (
@@ -77,35 +77,35 @@ function isOurs(event: MouseEvent, anchor: HTMLAnchorElement): boolean {
 }
 
 export function watchLinks(): void {
-    addEventListener("popstate", () => (place.value = readPlace()));
+    addEventListener("popstate", () => (address.value = readAddress()));
     document.addEventListener("click", (event) => {
         const anchor = (event.target as Element).closest?.("a[href]");
-        if (!(anchor instanceof HTMLAnchorElement) || !isOurs(event, anchor)) return;
+        if (!(anchor instanceof HTMLAnchorElement) || !isInternalLink(event, anchor)) return;
         event.preventDefault();
-        go(anchor.getAttribute("href")!);
+        navigate(anchor.getAttribute("href")!);
     });
 }
 
-export function param<T>(name: string, codec: Codec<T>): Param<T> {
-    const given = computed(() => place.value.query.get(name));
-    const known = computed(() => (given.value === null ? codec.fallback : codec.read(given.value)));
-    const put = (value: T, replace: boolean) => {
-        const { path, query } = place.peek();
+export function queryParam<T>(name: string, codec: Codec<T>): Param<T> {
+    const raw = computed(() => address.value.query.get(name));
+    const parsed = computed(() => (raw.value === null ? codec.fallback : codec.read(raw.value)));
+    const write = (value: T, replace: boolean) => {
+        const { path, query } = address.peek();
         const next = new URLSearchParams(query);
         const written = codec.write(value);
         if (written === codec.write(codec.fallback)) next.delete(name);
         else next.set(name, written);
-        if (next.toString() !== query.toString()) moveTo(hrefOf(path, next), replace);
+        if (next.toString() !== query.toString()) setAddress(buildHref(path, next), replace);
     };
     return {
         get value() {
-            return known.value;
+            return parsed.value;
         },
         set value(value: T) {
-            put(value, true);
+            write(value, true);
         },
-        peek: () => known.peek(),
-        push: (value) => put(value, false),
+        peek: () => parsed.peek(),
+        push: (value) => write(value, false),
     };
 }
 
@@ -122,7 +122,7 @@ export function flag(fallback = false): Codec<boolean> {
     return { fallback, read: (given) => given !== "0", write: (value) => (value ? "1" : "0") };
 }
 
-/** Words with commas between; a comma within a word is written as %2C. */
+/** Words separated by commas. A comma within a word is written as %2C. */
 export function list(fallback: readonly string[] = []): Codec<readonly string[]> {
     return {
         fallback,

@@ -1,16 +1,16 @@
-// The parts that every page may need. Those that weigh more, or that few pages have, are taken from
-// their own modules: chart, code, columns, log_view, table.
+// The common parts. Larger ones, and those that few pages use, are imported from their own modules, so that a
+// page loads only what it uses: charts, tables, logs, editors.
 
-export { ActionButton, Button, LinkButton } from "./button";
-export { Copy, CopyAs } from "./copy";
-export { Dialog } from "./dialog";
-export { Field, Search, Select, Switch, TextArea, TextInput } from "./field";
-export { FormDialog } from "./form";
-export { Icon, type IconName } from "./icon";
-export { copyItems, Menu, type MenuItem, Popover } from "./menu";
-export { Bar, Progress, Spark } from "./meter";
-export { ActionBar, Ago, Due, Empty, ErrorBox, Head, Kbd, Loaded, Time, useTitle, Waiting } from "./page";
-export { ShareBar, ShareKey, Shares } from "./share";
-export { LastWords } from "./last_words";
-export { StateBadge, stateText, stateTone, TrialState } from "./state";
-export { type Tab, Tabs } from "./tabs";
+export { ActionButton, Button, LinkButton } from "./basic/button";
+export { Copy, CopyAs } from "./basic/copy";
+export { Dialog } from "./overlay/dialog";
+export { Field, Search, Select, Switch, TextArea, TextInput } from "./form/field";
+export { FormDialog } from "./form/form_dialog";
+export { Icon, type IconName } from "./basic/icon";
+export { copyItems, Menu, type MenuItem, Popover } from "./overlay/menu";
+export { Bar, Progress, Spark } from "./basic/meter";
+export { ActionBar, Ago, DueTime, Empty, ErrorBox, PageHead, Kbd, Loaded, Time, useTitle, Loading } from "./page/page";
+export { ShareBar, ShareLegend, ShareTable } from "./basic/fair_share";
+export { LastLogLines } from "./log/last_log_lines";
+export { StateBadge, stateText, stateTone, TrialState } from "./basic/state_badge";
+export { type Tab, Tabs } from "./page/tabs";

@@ -2,31 +2,31 @@
 
 import { signal } from "@preact/signals";
 import { useActions, type Action } from "../lib/actions";
-import { live } from "../lib/live";
-import { toastError } from "../lib/notices";
+import { streamState } from "../lib/events/subscribe";
+import { toastError } from "../lib/toasts";
 import { signOut, user } from "../lib/session";
 import { type Theme, isDark, theme } from "../lib/theme";
-import { go, here } from "../lib/url";
-import { pages } from "../pages/table";
-import { Button } from "../parts/button";
-import { Icon } from "../parts/icon";
-import { useInSight } from "../parts/in_sight";
-import { Menu } from "../parts/menu";
+import { navigate, currentAddress } from "../lib/url";
+import { pages } from "../pages/routes";
+import { Button } from "../parts/basic/button";
+import { Icon } from "../parts/basic/icon";
+import { useScrollIntoView } from "../parts/page/scroll_into_view";
+import { Menu } from "../parts/overlay/menu";
 import { Banner } from "./banner";
-import { KeyHelp } from "./help";
-import { Mark } from "./mark";
+import { KeyHelp } from "./key_help";
+import { Logo } from "./logo";
 import { openPalette, Palette } from "./palette";
 import { Router } from "./router";
 import "./frame.css";
 
 const helpIsOpen = signal(false);
 
-const isAt = (pattern: string, path: string) =>
+const isCurrent = (pattern: string, path: string) =>
     pattern === "/" ? path === "/" : path === pattern || path.startsWith(`${pattern}/`);
 
 function Navigation() {
-    const path = here.value.path;
-    const row = useInSight<HTMLElement>("[aria-current]", path);
+    const path = currentAddress.value.path;
+    const row = useScrollIntoView<HTMLElement>("[aria-current]", path);
     return (
         <nav ref={row} class="nav" aria-label="Pages">
             {pages.map(
@@ -36,7 +36,7 @@ function Navigation() {
                             key={pattern}
                             class="nav-link"
                             href={pattern}
-                            aria-current={isAt(pattern, path) ? "page" : undefined}
+                            aria-current={isCurrent(pattern, path) ? "page" : undefined}
                             title={key && `${title}: g ${key}`}
                             onPointerEnter={() => void load()}
                         >
@@ -49,22 +49,22 @@ function Navigation() {
     );
 }
 
-const liveWords = {
-    off: "Nothing on this page changes by itself",
+const connectionTexts = {
+    off: "This page does not update by itself",
     connecting: "Connecting to the master",
-    on: "Live: what changes is shown at once",
-    lost: "No connection to the master; trying again",
+    on: "Live: changes appear at once",
+    lost: "No connection to the master, retrying",
 };
 
-function Live() {
-    const state = live.value;
+function ConnectionStatus() {
+    const state = streamState.value;
     return (
-        <span class={`live live-${state}`} role="status" title={liveWords[state]}>
-            <span class="live-dot" aria-hidden="true" />
-            <span class="live-word">
+        <span class={`connection connection-${state}`} role="status" title={connectionTexts[state]}>
+            <span class="connection-dot" aria-hidden="true" />
+            <span class="connection-text">
                 {state === "on" ? "Live" : state === "lost" ? "Offline" : ""}
             </span>
-            <span class="hidden">{liveWords[state]}</span>
+            <span class="hidden">{connectionTexts[state]}</span>
         </span>
     );
 }
@@ -81,11 +81,11 @@ function UserMenu() {
             icon="admin"
             label={`Signed in as ${name}`}
             items={[
-                themeAction("system", "Theme of the system"),
+                themeAction("system", "System theme"),
                 themeAction("light", "Light theme"),
                 themeAction("dark", "Dark theme"),
                 "-",
-                { name: "Keys", icon: "keyboard", key: "?", run: () => (helpIsOpen.value = true) },
+                { name: "Keyboard shortcuts", icon: "keyboard", key: "?", run: () => (helpIsOpen.value = true) },
                 { name: `Sign out ${name}`, run: () => signOut().catch(toastError) },
             ]}
         />
@@ -96,39 +96,39 @@ function focusSearch(): void {
     document.querySelector<HTMLElement>("[data-search]")?.focus();
 }
 
-const general: readonly Action[] = [
+const globalActions: readonly Action[] = [
     ...pages.flatMap(({ pattern, title, key, icon }) =>
-        icon ? [{ name: `Go to ${title}`, key: `g ${key}`, icon, run: () => go(pattern) }] : [],
+        icon ? [{ name: `Go to ${title}`, key: `g ${key}`, icon, run: () => navigate(pattern) }] : [],
     ),
-    { name: "New experiment", icon: "plus", run: () => go("/experiments/new") },
+    { name: "New experiment", icon: "plus", run: () => navigate("/experiments/new") },
     { name: "Search this page", key: "/", icon: "search", run: focusSearch },
-    { name: "Show all keys", key: "?", icon: "keyboard", run: () => (helpIsOpen.value = true) },
+    { name: "Show keyboard shortcuts", key: "?", icon: "keyboard", run: () => (helpIsOpen.value = true) },
     {
-        name: "Light or dark",
+        name: "Switch theme",
         icon: "sun",
         run: () => (theme.value = isDark.value ? "light" : "dark"),
     },
 ];
 
 export function Frame() {
-    useActions(general);
+    useActions(globalActions);
     return (
         <>
-            <header class="top">
+            <header class="header">
                 <a class="brand" href="/">
-                    <Mark /> Muster
+                    <Logo /> Muster
                 </a>
                 <Navigation />
-                <div class="tools">
-                    <Live />
+                <div class="header-tools">
+                    <ConnectionStatus />
                     <button
                         type="button"
-                        class="button find"
+                        class="button palette-button"
                         onClick={openPalette}
                     >
                         <Icon name="search" />
-                        <span class="find-word">Find or do</span>
-                        <kbd class="find-word">Ctrl K</kbd>
+                        <span class="palette-button-text">Search</span>
+                        <kbd class="palette-button-text">Ctrl K</kbd>
                         <span class="hidden">Open the command palette</span>
                     </button>
                     <Button

@@ -1,7 +1,7 @@
-// The keyboard: single keys and pairs ("g e") of the actions on the screen. Keys that are typed into
-// something are left alone.
+// Runs the actions on the screen by keyboard: by a single key, or by a pair such as "g e". Keys typed into an
+// input are ignored.
 
-import { act, type Action, actions } from "../lib/actions";
+import { runAction, type Action, actions } from "../lib/actions";
 
 const PAIR_MS = 1200;
 
@@ -13,17 +13,17 @@ function isTyping(target: EventTarget | null): boolean {
     );
 }
 
-let first = "";
-let firstAt = 0;
+let pendingKey = "";
+let pendingSince = 0;
 
-/** The action of a key, or of the pair that it ends. */
-export function actionOf(key: string, before: string, all: readonly Action[]): Action | undefined {
+/** The action for a key, or for the pair of `before` and the key. */
+export function actionForKey(key: string, before: string, all: readonly Action[]): Action | undefined {
     const pair = before && all.find((action) => action.key === `${before} ${key}`);
     return pair || all.find((action) => action.key === key);
 }
 
-/** The first table of the page takes the focus, and the key with it. */
-function intoTable(key: string): void {
+/** Moves the focus to the first table of the page, and passes it the key. */
+function focusTable(key: string): void {
     const table = document.querySelector<HTMLElement>(".table-grid");
     table?.focus();
     table?.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
@@ -39,13 +39,13 @@ export function watchKeys(openPalette: () => void): void {
         const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey;
         if (!isPlain || event.defaultPrevented || isTyping(event.target)) return;
         if (document.querySelector("dialog[open]")) return;
-        const before = performance.now() - firstAt < PAIR_MS ? first : "";
-        const action = actionOf(event.key, before, actions.peek());
-        first = action ? "" : event.key;
-        firstAt = performance.now();
-        if (!action && /^[jk]$/.test(event.key)) intoTable(event.key);
+        const before = performance.now() - pendingSince < PAIR_MS ? pendingKey : "";
+        const action = actionForKey(event.key, before, actions.peek());
+        pendingKey = action ? "" : event.key;
+        pendingSince = performance.now();
+        if (!action && /^[jk]$/.test(event.key)) focusTable(event.key);
         if (!action) return;
         event.preventDefault();
-        void act(action);
+        void runAction(action);
     });
 }

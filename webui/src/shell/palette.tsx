@@ -1,24 +1,24 @@
-// The command palette: pages, what can be done on this one, and experiments by number or name.
+// The command palette. It finds pages, the actions of the current page, and experiments by number or name.
 
 import { signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { act, type Action, actions } from "../lib/actions";
+import { runAction, type Action, actions } from "../lib/actions";
 import { get, sleep } from "../lib/api";
 import { quoteValue } from "../lib/filter";
 import type { Experiment } from "../lib/types";
-import { go } from "../lib/url";
-import { Icon, isIcon } from "../parts/icon";
-import { StateBadge } from "../parts/state";
+import { navigate } from "../lib/url";
+import { Icon, isIcon } from "../parts/basic/icon";
+import { StateBadge } from "../parts/basic/state_badge";
 import "./palette.css";
 
 const isOpen = signal(false);
-let element: HTMLDialogElement | null = null;
+let dialogElement: HTMLDialogElement | null = null;
 
-/** At once, so that what is typed next is in it already. */
+/** Opens the dialog synchronously, so that the next key already goes into its input. */
 export function openPalette(): void {
-    if (!element || element.open) return;
+    if (!dialogElement || dialogElement.open) return;
     isOpen.value = true;
-    element.showModal();
+    dialogElement.showModal();
 }
 
 interface Entry {
@@ -29,11 +29,11 @@ interface Entry {
     run: () => unknown;
 }
 
-const QUIET_S = 0.15;
-const FOUND = 8;
+const TYPING_PAUSE_S = 0.15;
+const MAX_EXPERIMENTS = 8;
 
-/** Whether the letters of `typed` come in that order in the name; the closer, the smaller. */
-export function distance(name: string, typed: string): number | undefined {
+/** How far apart the letters of `typed` are in the name; undefined: the name does not contain them in this order. */
+export function matchDistance(name: string, typed: string): number | undefined {
     const text = name.toLowerCase();
     let at = -1;
     let gaps = 0;
@@ -48,7 +48,7 @@ export function distance(name: string, typed: string): number | undefined {
 
 function actionEntries(typed: string): Entry[] {
     const near = actions.value.flatMap((action) => {
-        const far = action.refused ? undefined : distance(action.name, typed);
+        const far = action.disabledReason ? undefined : matchDistance(action.name, typed);
         return far === undefined ? [] : [{ action, far }];
     });
     if (typed) near.sort((a, b) => a.far - b.far);
@@ -56,25 +56,25 @@ function actionEntries(typed: string): Entry[] {
         id: `action ${action.name}`,
         name: action.name,
         action,
-        run: () => act(action),
+        run: () => runAction(action),
     }));
 }
 
 async function findExperiments(typed: string, abort: AbortSignal): Promise<Entry[]> {
     const filter = /^\d+$/.test(typed) ? `id = ${typed}` : `name ~ ${quoteValue(typed)}`;
-    const query = { filter, limit: FOUND, omit: "config,originalConfig,description,notes" };
+    const query = { filter, limit: MAX_EXPERIMENTS, omit: "config,originalConfig,description,notes" };
     const found = await get<{ experiments: Experiment[] }>("/experiments", query, abort);
     return found.experiments.map((experiment) => ({
         id: `experiment ${experiment.id}`,
         name: experiment.name,
         experiment,
-        run: () => go(`/experiments/${experiment.id}`),
+        run: () => navigate(`/experiments/${experiment.id}`),
     }));
 }
 
-function Line({ entry, isAt, onRun }: { entry: Entry; isAt: boolean; onRun: () => void }) {
+function EntryLine({ entry, isCurrent, onRun }: { entry: Entry; isCurrent: boolean; onRun: () => void }) {
     const line = useRef<HTMLLIElement>(null);
-    useEffect(() => void (isAt && line.current?.scrollIntoView({ block: "nearest" })), [isAt]);
+    useEffect(() => void (isCurrent && line.current?.scrollIntoView({ block: "nearest" })), [isCurrent]);
     const { action, experiment } = entry;
     return (
         <li
@@ -82,11 +82,11 @@ function Line({ entry, isAt, onRun }: { entry: Entry; isAt: boolean; onRun: () =
             id={entry.id.replaceAll(" ", "-")}
             class="palette-line"
             role="option"
-            aria-selected={isAt}
+            aria-selected={isCurrent}
             onClick={onRun}
         >
             <Icon name={isIcon(action?.icon) ? action.icon : "right"} />
-            <span class="grow cut">
+            <span class="grow ellipsis">
                 {experiment && <span class="muted num">{experiment.id} </span>}
                 {entry.name}
             </span>
@@ -107,16 +107,16 @@ export function Palette() {
             return;
         }
         const abort = new AbortController();
-        sleep(QUIET_S, abort.signal)
+        sleep(TYPING_PAUSE_S, abort.signal)
             .then(() => findExperiments(typed.value.trim(), abort.signal))
             .then(
                 (entries) => (found.value = entries),
-                () => undefined, // the next letter, or no answer: actions are still there
+                () => undefined, // the user typed on, or the master does not answer: the actions stay
             );
         return () => abort.abort();
     }, [typed.value]);
     const entries = isOpen.value ? [...actionEntries(typed.value), ...found.value] : [];
-    const close = () => element!.close();
+    const close = () => dialogElement!.close();
     const onClose = () => {
         isOpen.value = false;
         typed.value = "";
@@ -136,11 +136,11 @@ export function Palette() {
     const current = entries[at.value];
     return (
         <dialog
-            ref={(dialog) => void (element = dialog)}
+            ref={(dialog) => void (dialogElement = dialog)}
             class="dialog palette"
-            aria-label="Find or do anything"
+            aria-label="Command palette"
             onClose={onClose}
-            onMouseDown={(event) => event.target === element && close()}
+            onMouseDown={(event) => event.target === dialogElement && close()}
         >
             <input
                 class="palette-input"
@@ -148,23 +148,23 @@ export function Palette() {
                 aria-expanded="true"
                 aria-controls="palette-list"
                 aria-activedescendant={current?.id.replaceAll(" ", "-")}
-                aria-label="Find or do anything"
-                placeholder="A page, an action, an experiment by name or number"
+                aria-label="Command palette"
+                placeholder="Page, action, or experiment by name or number"
                 value={typed.value}
                 onInput={(event) => (typed.value = event.currentTarget.value)}
                 onKeyDown={onKey}
             />
-            <ul id="palette-list" class="palette-list" role="listbox" aria-label="Found">
+            <ul id="palette-list" class="palette-list" role="listbox" aria-label="Results">
                 {entries.map((entry, i) => (
-                    <Line
+                    <EntryLine
                         key={entry.id}
                         entry={entry}
-                        isAt={i === at.value}
+                        isCurrent={i === at.value}
                         onRun={() => run(entry)}
                     />
                 ))}
             </ul>
-            {entries.length === 0 && <p class="palette-none muted">Nothing has that name.</p>}
+            {entries.length === 0 && <p class="palette-empty muted">No results.</p>}
         </dialog>
     );
 }

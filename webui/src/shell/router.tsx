@@ -1,28 +1,28 @@
-// The page that the address names. Its module is loaded first; until then the page before stays.
+// Shows the page that the address names. The previous page stays until the module of the new one is loaded.
 
 import { signal } from "@preact/signals";
 import { type ComponentType, h } from "preact";
 import { useEffect } from "preact/hooks";
-import { fillPath, findRow, type Given } from "../lib/routes";
-import { go, here } from "../lib/url";
-import { moved, pages } from "../pages/table";
-import { Empty, ErrorBox, Head, Waiting } from "../parts/page";
+import { fillPath, findRoute, type PathParams } from "../lib/routes";
+import { navigate, currentAddress } from "../lib/url";
+import { redirects, pages } from "../pages/routes";
+import { Empty, ErrorBox, PageHead, Loading } from "../parts/page/page";
 
-interface Shown {
+interface ShownPage {
     path: string;
-    Page: ComponentType<Given>;
-    given: Given;
+    Page: ComponentType<PathParams>;
+    params: PathParams;
 }
 
-const shown = signal<Shown | null>(null);
+const shown = signal<ShownPage | null>(null);
 const failure = signal<unknown>(undefined);
 
-function Unknown() {
+function NotFound() {
     return (
         <main>
-            <Head title="Not found" />
-            <Empty title="There is nothing at this address" icon="search">
-                <p>It may be misspelt, or from another version of Muster.</p>
+            <PageHead title="Not found" />
+            <Empty title="Page not found" icon="search">
+                <p>The address may be misspelt, or belong to another version of Muster.</p>
                 <p>
                     Go to the <a href="/experiments">experiments</a>, or press Ctrl K to search.
                 </p>
@@ -32,30 +32,30 @@ function Unknown() {
 }
 
 async function open(path: string): Promise<void> {
-    const found = findRow(pages, (row) => row.pattern, path);
+    const found = findRoute(pages, (row) => row.pattern, path);
     failure.value = undefined;
     if (!found) {
-        shown.value = { path, Page: Unknown, given: {} };
+        shown.value = { path, Page: NotFound, params: {} };
         return;
     }
     try {
         const { Page } = await found.row.load();
-        if (here.peek().path === path)
-            shown.value = { path, Page: Page as ComponentType<Given>, given: found.given };
+        if (currentAddress.peek().path === path)
+            shown.value = { path, Page: Page as ComponentType<PathParams>, params: found.given };
     } catch (error) {
         failure.value = error;
     }
 }
 
-function follow(path: string): void {
-    const other = findRow(moved, ([pattern]) => pattern, path);
-    const known = findRow(pages, (row) => row.pattern, path);
-    if (other && !known) go(fillPath(other.row[1], other.given), true);
+function openOrRedirect(path: string): void {
+    const other = findRoute(redirects, ([pattern]) => pattern, path);
+    const known = findRoute(pages, (row) => row.pattern, path);
+    if (other && !known) navigate(fillPath(other.row[1], other.given), true);
     else void open(path);
 }
 
-/** A new version of the page has other files; reading it anew finds them. */
-function Broken({ error }: { error: unknown }) {
+/** Shown when a module cannot be loaded. After an update of the master its files have other names, so the button reloads the page. */
+function LoadFailed({ error }: { error: unknown }) {
     return (
         <main>
             <ErrorBox error={error} retry={() => location.reload()} />
@@ -64,15 +64,15 @@ function Broken({ error }: { error: unknown }) {
 }
 
 export function Router() {
-    const path = here.value.path;
-    useEffect(() => follow(path), [path]);
-    if (failure.value !== undefined) return <Broken error={failure.value} />;
+    const path = currentAddress.value.path;
+    useEffect(() => openOrRedirect(path), [path]);
+    if (failure.value !== undefined) return <LoadFailed error={failure.value} />;
     const now = shown.value;
     if (!now)
         return (
             <main>
-                <Waiting />
+                <Loading />
             </main>
         );
-    return h(now.Page, { ...now.given, key: now.path });
+    return h(now.Page, { ...now.params, key: now.path });
 }

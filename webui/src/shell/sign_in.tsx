@@ -1,14 +1,14 @@
-// The form in front of everything. Where one wanted to go stays in the address.
+// The sign-in form. The address stays, so the user arrives at the wanted page after signing in.
 
 import { signal } from "@preact/signals";
 import { useSignal } from "@preact/signals";
 import { ApiError } from "../lib/api";
-import { errorText } from "../lib/notices";
+import { errorText } from "../lib/toasts";
 import { signIn } from "../lib/session";
-import { Button } from "../parts/button";
-import { Field, TextInput } from "../parts/field";
-import { ErrorBox, useTitle } from "../parts/page";
-import { Mark } from "./mark";
+import { Button } from "../parts/basic/button";
+import { Field, TextInput } from "../parts/form/field";
+import { ErrorBox, useTitle } from "../parts/page/page";
+import { Logo } from "./logo";
 
 const username = signal("");
 
@@ -32,18 +32,18 @@ export function SignIn() {
         <main class="sign-in">
             <form class="card sign-in-form" onSubmit={(event) => void submit(event)}>
                 <h1 class="sign-in-title">
-                    <Mark /> Muster
+                    <Logo /> Muster
                 </h1>
                 {failure.value !== undefined && !refused && <ErrorBox error={failure.value} />}
                 <Field label="User">
-                    <TextInput at={username} autocomplete="username" required autofocus />
+                    <TextInput bind={username} autocomplete="username" required autofocus />
                 </Field>
                 <Field
                     label="Password"
                     error={refused ? errorText(failure.value) : undefined}
                 >
                     <TextInput
-                        at={password}
+                        bind={password}
                         type="password"
                         autocomplete="current-password"
                     />
@@ -52,7 +52,7 @@ export function SignIn() {
                     Sign in
                 </Button>
                 <p class="muted">
-                    No account? An administrator makes one under Admin, or with{" "}
+                    No account? An administrator can create one under Admin, or with{" "}
                     <code>muster user create</code>.
                 </p>
             </form>

@@ -1,17 +1,17 @@
-// Machines, and whether they are given work. What runs on them is shown by the page Cluster.
+// The agents, and whether they take work. The page Cluster shows what runs on them.
 
 import type { Action } from "../../lib/actions";
 import { get } from "../../lib/api";
-import { agentActions, healthOf, slotsOf, usedSlots } from "../../lib/cluster";
+import { agentActions, agentHealth, agentSlots, usedSlotCount } from "../../lib/cluster";
 import { number } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { isAdmin } from "../../lib/session";
 import type { Agent } from "../../lib/types";
 import { Ago, Bar, Search, StateBadge } from "../../parts";
-import type { Column } from "../../parts/table";
-import { find, ListTable, menuColumn } from "./list";
+import type { Column } from "../../parts/table/table";
+import { searchText, ListTable, menuColumn } from "./list_table";
 
-const slotsIn = (agent: Agent) => ({ total: slotsOf(agent).length, used: usedSlots(agent) });
+const slotsIn = (agent: Agent) => ({ total: agentSlots(agent).length, used: usedSlotCount(agent) });
 
 function actionsOf(agent: Agent, changed: () => void): Action[] {
     return isAdmin() ? agentActions(agent).map((action) => ({ ...action, run: changed })) : [];
@@ -25,8 +25,8 @@ function columnsFor(changed: () => void): Column<Agent>[] {
             title: "State",
             width: 140,
             sort: "state",
-            value: healthOf,
-            cell: (agent) => <StateBadge state={healthOf(agent)} />,
+            value: agentHealth,
+            cell: (agent) => <StateBadge state={agentHealth(agent)} />,
         },
         {
             id: "slots",
@@ -38,7 +38,7 @@ function columnsFor(changed: () => void): Column<Agent>[] {
                 const { used, total } = slotsIn(agent);
                 return (
                     <span class="num">
-                        <Bar value={used} of={total} label={`${used} of ${total} slots in use`} />{" "}
+                        <Bar value={used} max={total} label={`${used} of ${total} slots in use`} />{" "}
                         {number(used)} of {number(total)}
                     </span>
                 );
@@ -49,7 +49,7 @@ function columnsFor(changed: () => void): Column<Agent>[] {
         { id: "version", title: "Version", width: 90, cell: (agent) => agent.version },
         {
             id: "since",
-            title: "Known since",
+            title: "Registered",
             width: 110,
             sort: "since",
             value: (agent) => agent.registeredTime,
@@ -57,7 +57,7 @@ function columnsFor(changed: () => void): Column<Agent>[] {
         },
         {
             id: "heard",
-            title: "Last heard",
+            title: "Last seen",
             width: 110,
             cell: (agent) => (agent.connected === false ? <Ago at={agent.lastSeen} /> : "now"),
         },
@@ -71,15 +71,15 @@ export function Agents() {
     });
     return (
         <>
-            <Search at={find} label="Agents by name or host" />
+            <Search bind={searchText} label="Find agents by name or host" />
             <ListTable
                 label="Agents"
-                of={load}
+                load={load}
                 pick={({ agents }) => agents}
                 columns={columnsFor(load.reload)}
                 name={(agent) => agent.id}
                 id={(agent) => agent.id}
-                words={(agent) => `${agent.id} ${agent.hostname ?? ""}`}
+                searchable={(agent) => `${agent.id} ${agent.hostname ?? ""}`}
             />
         </>
     );

@@ -1,43 +1,43 @@
-// Who changed what, and who was refused.
+// The audit trail: all changes, and all refused calls.
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { get } from "../../lib/api";
-import { useLive } from "../../lib/live";
+import { useEvents } from "../../lib/events/subscribe";
 import { pagedRows, reloadOn } from "../../lib/rows";
 import type { AuditRow, Paged } from "../../lib/types";
-import { param, text } from "../../lib/url";
+import { queryParam, text } from "../../lib/url";
 import { Button, Search, Select, Time } from "../../parts";
-import { type Column, Table } from "../../parts/table";
+import { type Column, Table } from "../../parts/table/table";
 
-const who = param("user", text());
-const path = param("path", text());
-const method = param("method", text());
-const status = param("status", text());
-const age = param("since", text());
+const userName = queryParam("user", text());
+const path = queryParam("path", text());
+const method = queryParam("method", text());
+const status = queryParam("status", text());
+const age = queryParam("since", text());
 
 const ages = [
     { value: "", title: "any time" },
-    { value: "1", title: "the last hour" },
-    { value: "24", title: "the last day" },
-    { value: "168", title: "the last week" },
-    { value: "720", title: "the last 30 days" },
+    { value: "1", title: "last hour" },
+    { value: "24", title: "last day" },
+    { value: "168", title: "last week" },
+    { value: "720", title: "last 30 days" },
 ];
 const methods = [{ value: "", title: "any" }, "POST", "PUT", "PATCH", "DELETE"];
 const statuses = [
     { value: "", title: "any" },
-    { value: "200", title: "200 done" },
+    { value: "200", title: "200 OK" },
     { value: "400", title: "400 invalid" },
     { value: "401", title: "401 not signed in" },
-    { value: "403", title: "403 refused" },
-    { value: "404", title: "404 not there" },
+    { value: "403", title: "403 forbidden" },
+    { value: "404", title: "404 not found" },
     { value: "409", title: "409 conflict" },
 ];
 
 function query() {
     const hours = Number(age.value);
     return {
-        user: who.value || undefined,
+        user: userName.value || undefined,
         path: path.value || undefined,
         method: method.value || undefined,
         status: status.value || undefined,
@@ -54,7 +54,7 @@ const columns: Column<AuditRow>[] = [
         width: 100,
         cell: (row) => (
             <span class={row.status >= 400 ? "bad num" : "num"}>
-                {row.status} {row.status >= 400 ? "refused" : "done"}
+                {row.status} {row.status >= 400 ? "refused" : "OK"}
             </span>
         ),
     },
@@ -69,12 +69,12 @@ const columns: Column<AuditRow>[] = [
             </span>
         ),
     },
-    { id: "detail", title: "With", width: 320, cell: (row) => <span title={row.detail}>{row.detail}</span> },
+    { id: "detail", title: "Details", width: 320, cell: (row) => <span title={row.detail}>{row.detail}</span> },
     { id: "address", title: "From", width: 130, cell: (row) => row.address },
 ];
 
 function makeRows() {
-    let total = 0; // as the first page tells it
+    let total = 0; // from the first page
     return pagedRows<AuditRow>(
         async (page, abort) => {
             const answer = await get<{ audit: AuditRow[] } & Paged>("/audit", { ...query(), ...page }, abort);
@@ -87,32 +87,33 @@ function makeRows() {
 
 export function Audit() {
     const rows = useMemo(makeRows, []);
-    const isBehind = useSignal(false);
+    const hasNewRows = useSignal(false);
     const reload = () => {
-        isBehind.value = false;
+        hasNewRows.value = false;
         rows.reload();
     };
     useEffect(() => reloadOn({ reload }, query), []);
-    // What one reads stays where it is; at the top, new rows come in above.
-    const look = () => (rows.isAtTop() ? reload() : (isBehind.value = true));
+    // New rows appear at once only while the table is scrolled to the top, so that rows do not move while they
+    // are read.
+    const onChange = () => (rows.isAtTop() ? reload() : (hasNewRows.value = true));
     const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-    const soon = () => {
+    const scheduleChange = () => {
         clearTimeout(timer.current);
-        timer.current = setTimeout(look, 300);
+        timer.current = setTimeout(onChange, 300);
     };
     useEffect(() => () => clearTimeout(timer.current), []);
-    useLive({ topics: ["audit"] }, soon, soon);
+    useEvents({ topics: ["audit"] }, scheduleChange, scheduleChange);
     return (
         <>
             <div class="line">
-                <Search at={who} label="User" />
-                <Search at={path} label="Part of the call" />
-                <Select label="Method" at={method} options={methods} />
-                <Select label="Status" at={status} options={statuses} />
-                <Select label="Of" at={age} options={ages} />
-                {isBehind.value && (
+                <Search bind={userName} label="User" />
+                <Search bind={path} label="Path contains" />
+                <Select label="Method" bind={method} options={methods} />
+                <Select label="Status" bind={status} options={statuses} />
+                <Select label="Time" bind={age} options={ages} />
+                {hasNewRows.value && (
                     <Button icon="refresh" onClick={reload}>
-                        There is more: look again
+                        Show new entries
                     </Button>
                 )}
             </div>
@@ -121,7 +122,7 @@ export function Audit() {
                 columns={columns}
                 rows={rows}
                 height={640}
-                empty={<p class="admin-none muted">Nothing was changed or refused.</p>}
+                empty={<p class="admin-empty muted">No entries.</p>}
             />
         </>
     );

@@ -1,12 +1,12 @@
-// What administrators look after, and what others may of it: each sees the tabs that are for them.
+// Administration. Users see only the tabs that they may use.
 
 import type { ComponentType } from "preact";
 import { isAdmin } from "../../lib/session";
-import { go, param, text } from "../../lib/url";
-import { Head, Tabs } from "../../parts";
+import { navigate, queryParam, text } from "../../lib/url";
+import { PageHead, Tabs } from "../../parts";
 import { Agents } from "./agents";
 import { Audit } from "./audit";
-import { Log, Notice } from "./master";
+import { MasterLog, ClusterMessageTab } from "./master";
 import { TeamsTab } from "./teams";
 import { TemplatesTab } from "./templates";
 import { TokensTab } from "./tokens";
@@ -29,30 +29,30 @@ const panels: readonly Panel[] = [
     { id: "webhooks", title: "Webhooks", panel: Webhooks },
     { id: "templates", title: "Templates", panel: TemplatesTab },
     { id: "audit", title: "Audit", panel: Audit, onlyAdmin: true },
-    { id: "notice", title: "Notice", panel: Notice, onlyAdmin: true },
-    { id: "log", title: "Master's log", panel: Log, onlyAdmin: true },
+    { id: "notice", title: "Cluster message", panel: ClusterMessageTab, onlyAdmin: true },
+    { id: "log", title: "Master log", panel: MasterLog, onlyAdmin: true },
 ];
 
-const tab = param("tab", text("users"));
+const tab = queryParam("tab", text("users"));
 
-/** Another tab begins with its own view: nothing searched, nothing chosen. */
-const turn = {
+/** Changing the tab drops the other parameters, such as the search. */
+const tabBinding = {
     get value() {
         return tab.value;
     },
     set value(id: string) {
-        go(`/admin?tab=${id}`);
+        navigate(`/admin?tab=${id}`);
     },
 };
 
 export function Page() {
-    const offered = panels.filter((panel) => isAdmin() || !panel.onlyAdmin);
-    const shown = offered.find((panel) => panel.id === tab.value) ?? offered[0]!;
+    const shownPanels = panels.filter((panel) => isAdmin() || !panel.onlyAdmin);
+    const shown = shownPanels.find((panel) => panel.id === tab.value) ?? shownPanels[0]!;
     const Panel = shown.panel;
     return (
         <main>
-            <Head title="Admin" />
-            <Tabs tabs={offered} at={turn} label="What to look after" />
+            <PageHead title="Admin" />
+            <Tabs tabs={shownPanels} bind={tabBinding} label="Administration" />
             <Panel key={shown.id} />
         </main>
     );

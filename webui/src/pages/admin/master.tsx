@@ -1,52 +1,52 @@
-// The notice to all users, and the master's own log.
+// The cluster message, and the log of the master.
 
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { act } from "../../lib/actions";
-import { get, send, sleep, stream } from "../../lib/api";
+import { runAction } from "../../lib/actions";
+import { get, send, sleep, streamLines } from "../../lib/api";
 import { useLoad } from "../../lib/load";
-import { whileSeen } from "../../lib/seen";
+import { whileVisible } from "../../lib/events/visibility";
 import type { ClusterMessage, LogEntry } from "../../lib/types";
-import { flag, param, text } from "../../lib/url";
+import { flag, queryParam, text } from "../../lib/url";
 import { Button, Empty, ErrorBox, Field, FormDialog, Loaded, Search, Select, Switch, TextArea, Time } from "../../parts";
-import { type LogLine, LogView } from "../../parts/log_view";
-import { find } from "./list";
+import { type LogLine, LogView } from "../../parts/log/log_view";
+import { searchText } from "./list_table";
 
-// --- the notice ----------------------------------------------------------------------------------
+// --- the cluster message -------------------------------------------------------------------------
 
-const lasts = [
-    { value: "", title: "until it is removed" },
-    { value: "1h", title: "an hour" },
+const durations = [
+    { value: "", title: "until removed" },
+    { value: "1h", title: "1 hour" },
     { value: "4h", title: "4 hours" },
-    { value: "24h", title: "a day" },
-    { value: "168h", title: "a week" },
+    { value: "24h", title: "1 day" },
+    { value: "168h", title: "1 week" },
 ];
 
-function NoticeForm({ before, onClose }: { before: string; onClose: () => void }) {
+function MessageForm({ before, onClose }: { before: string; onClose: () => void }) {
     const message = useSignal(before);
-    const life = useSignal("");
+    const duration = useSignal("");
     const submit = async () => {
-        const ends = life.value ? { duration: life.value } : {};
+        const ends = duration.value ? { duration: duration.value } : {};
         await send("PUT", "/master/cluster_message", { message: message.value.trim(), ...ends });
     };
     return (
-        <FormDialog title="Notice to all users" verb="Show it" done="It is shown" onClose={onClose} submit={submit}>
-            <Field label="Notice">
-                <TextArea at={message} rows={3} />
+        <FormDialog title="Message to all users" submitLabel="Publish" doneText="Message published" onClose={onClose} submit={submit}>
+            <Field label="Message">
+                <TextArea bind={message} rows={3} />
             </Field>
-            <Field label="Shown for">
-                <Select label="Time" quiet at={life} options={lasts} />
+            <Field label="Show for">
+                <Select label="Time" hidesLabel bind={duration} options={durations} />
             </Field>
         </FormDialog>
     );
 }
 
-export function Notice() {
+export function ClusterMessageTab() {
     const editing = useSignal(false);
     const load = useLoad((abort) =>
         get<{ clusterMessage?: ClusterMessage | null }>("/master/cluster_message", {}, abort), {
         topics: ["audit"],
-        of: ["master"],
+        auditObjects: ["master"],
     });
     const remove = async () => {
         const call = {
@@ -54,15 +54,15 @@ export function Notice() {
             path: "/master/cluster_message",
             muster: ["master", "message", "clear"],
         };
-        if (await act({ name: "Remove the notice", call, danger: "Nobody sees it any more." })) load.reload();
+        if (await runAction({ name: "Remove the message", call, danger: "It disappears for all users." })) load.reload();
     };
     const message = load.data.value?.clusterMessage?.message ?? "";
     return (
         <>
-            <Loaded of={load}>
+            <Loaded load={load}>
                 {({ clusterMessage: shown }) =>
                     shown?.message ? (
-                        <section class="card stack" aria-label="The present notice">
+                        <section class="card stack" aria-label="Current message">
                             <p class="notes">{shown.message}</p>
                             <p class="muted">
                                 From <Time at={shown.startTime} />
@@ -74,24 +74,24 @@ export function Notice() {
                                 )}
                             </p>
                             <div class="line">
-                                <Button onClick={() => (editing.value = true)}>Change it</Button>
+                                <Button onClick={() => (editing.value = true)}>Edit</Button>
                                 <Button kind="danger" onClick={remove}>
-                                    Remove it
+                                    Remove
                                 </Button>
                             </div>
                         </section>
                     ) : (
-                        <Empty title="No notice" icon="bookmark">
-                            <p>A notice is shown to everybody, here and on the command line.</p>
+                        <Empty title="No message" icon="bookmark">
+                            <p>A message is shown to all users, on this page and on the command line.</p>
                             <Button icon="plus" onClick={() => (editing.value = true)}>
-                                New notice
+                                New message
                             </Button>
                         </Empty>
                     )
                 }
             </Loaded>
             {editing.value && (
-                <NoticeForm
+                <MessageForm
                     before={message}
                     onClose={() => {
                         editing.value = false;
@@ -105,58 +105,58 @@ export function Notice() {
 
 // --- the log -------------------------------------------------------------------------------------
 
-const KEPT = 20_000;
+const MAX_LINES = 20_000;
 const RETRY_S = 3;
 const levels = ["trace", "debug", "info", "warning", "error", "critical"] as const;
-const least = param("level", text("info"));
-const following = param("follow", flag(true));
+const minLevel = queryParam("level", text("info"));
+const following = queryParam("follow", flag(true));
 
 /** msg="master is up" version=0.1.0 -> master is up version=0.1.0 */
-function plain(message: string): string {
+function withoutKey(message: string): string {
     return message.replace(/^msg=(?:"((?:[^"\\]|\\.)*)"|(\S+))/, (_, quoted?: string, bare?: string) => quoted ?? bare ?? "");
 }
 
 function lineOf(entry: LogEntry): LogLine {
     const word = entry.level.replace("LOG_LEVEL_", "").toLowerCase();
     const level = levels.find((one) => one === word) ?? "info";
-    return { id: String(entry.id), time: entry.timestamp, level, text: plain(entry.message) };
+    return { id: String(entry.id), time: entry.timestamp, level, text: withoutKey(entry.message) };
 }
 
-/** Reads the log from its beginning, and again when the master was away. */
-async function readOn(
-    take: (found: { logEntry: LogEntry }[]) => void,
+/** Reads the log from its beginning, and again after the connection was lost. */
+async function followLog(
+    onEntries: (found: { logEntry: LogEntry }[]) => void,
     abort: AbortSignal,
-    broke: (error: unknown) => void,
+    onBroken: (error: unknown) => void,
 ): Promise<void> {
     while (!abort.aborted) {
-        broke(undefined);
+        onBroken(undefined);
         try {
-            await stream("/master/logs", { follow: true }, take, abort);
+            await streamLines("/master/logs", { follow: true }, onEntries, abort);
         } catch (error) {
             if (abort.aborted) return;
-            broke(error);
+            onBroken(error);
         }
         await sleep(RETRY_S, abort).catch(() => undefined);
     }
 }
 
-export function Log() {
+export function MasterLog() {
     const all = useSignal<readonly LogLine[]>([]);
     const error = useSignal<unknown>(undefined);
     useEffect(() => {
         const take = (found: { logEntry: LogEntry }[]) => {
             const lines = found.map((one) => lineOf(one.logEntry));
-            all.value = [...all.peek(), ...lines].slice(-KEPT);
+            all.value = [...all.peek(), ...lines].slice(-MAX_LINES);
         };
         const broke = (failure: unknown) => {
             error.value = failure;
             all.value = failure ? all.peek() : [];
         };
-        return whileSeen((abort) => void readOn(take, abort, broke)); // it takes a connection
+        return whileVisible((abort) => void followLog(take, abort, broke)); // a hidden page must not keep a connection
     }, []);
     const lines = useComputed(() => {
-        const from = levels.findIndex((one) => one === least.value);
-        const letters = find.value.toLowerCase();
+        const from = levels.findIndex((one) => one === minLevel.value);
+        const letters = searchText.value.toLowerCase();
         return all.value.filter(
             (line) => levels.indexOf(line.level) >= from && line.text.toLowerCase().includes(letters),
         );
@@ -164,18 +164,18 @@ export function Log() {
     return (
         <>
             <div class="line">
-                <Search at={find} label="Lines with" />
-                <Select label="From level" at={least} options={levels} />
-                <Switch label="Follow" at={following} />
+                <Search bind={searchText} label="Search the log" />
+                <Select label="Minimum level" bind={minLevel} options={levels} />
+                <Switch label="Follow" bind={following} />
             </div>
             {error.value !== undefined && <ErrorBox error={error.value} />}
             <LogView
-                label="The master's log"
+                label="Master log"
                 lines={lines}
-                search={find.value}
+                search={searchText.value}
                 follow={following}
                 height={640}
-                empty={<p class="admin-none muted">No lines like this.</p>}
+                empty={<p class="admin-empty muted">No lines match.</p>}
             />
         </>
     );

@@ -1,13 +1,13 @@
-// Teams, which are workspaces: their parts of the slots, and the roles of their members.
+// Teams, which are workspaces: their quotas and shares, and the roles of their members.
 
 import { useComputed, useSignal } from "@preact/signals";
 import type { Action } from "../../lib/actions";
 import { get, send } from "../../lib/api";
 import { count, number } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { isAdmin, mayManage } from "../../lib/session";
+import { isAdmin, manageDeniedReason } from "../../lib/session";
 import type { Member, Role, Share, User, Workspace } from "../../lib/types";
-import { param, text } from "../../lib/url";
+import { queryParam, text } from "../../lib/url";
 import {
     ActionBar,
     Bar,
@@ -19,17 +19,17 @@ import {
     Select,
     TextInput,
 } from "../../parts";
-import type { Column } from "../../parts/table";
-import { find, ListTable, menuColumn, NewButton } from "./list";
+import type { Column } from "../../parts/table/table";
+import { searchText, ListTable, menuColumn, NewButton } from "./list_table";
 
-const chosen = param("team", text());
+const chosen = queryParam("team", text());
 const roles: readonly Role[] = ["none", "viewer", "editor", "admin"];
 
-const others: Record<Role, string> = {
-    none: "nobody else sees it",
-    viewer: "everybody else may look",
-    editor: "everybody else may submit, too",
-    admin: "everybody else may manage it, too",
+const defaultRoleTexts: Record<Role, string> = {
+    none: "other users cannot see the team",
+    viewer: "all other users can view",
+    editor: "all other users can view and submit",
+    admin: "all other users can view, submit and manage the team",
 };
 
 interface Teams {
@@ -37,14 +37,14 @@ interface Teams {
     shares: Share[];
 }
 
-/** Of all pools together. */
-function slotsOf(team: Workspace, shares: readonly Share[]) {
+/** The sum over all pools. */
+function teamSlots(team: Workspace, shares: readonly Share[]) {
     const own = shares.filter((share) => share.workspaceId === team.id && !share.userId);
     const sum = (of: (share: Share) => number) => own.reduce((total, share) => total + of(share), 0);
     return { used: sum((share) => share.usedSlots), entitled: sum((share) => share.entitledSlots) };
 }
 
-/** "" when there is no such limit. */
+/** A limit, or a dash if there is none. */
 const limitText = (slots: number | undefined) => (slots ? number(slots) : "–");
 
 function columnsFor(shares: readonly Share[], actions: (team: Workspace) => Action[]): Column<Workspace>[] {
@@ -76,75 +76,75 @@ function columnsFor(shares: readonly Share[], actions: (team: Workspace) => Acti
             id: "use",
             title: "Slots in use",
             width: 170,
-            help: "Of how many it is entitled to now",
+            help: "Used slots of the slots that the team is entitled to now",
             cell: (team) => {
-                const { used, entitled } = slotsOf(team, shares);
-                if (used === 0 && entitled === 0) return <span class="muted">none wanted</span>;
+                const { used, entitled } = teamSlots(team, shares);
+                if (used === 0 && entitled === 0) return <span class="muted">none</span>;
                 return (
                     <span class="num">
-                        <Bar value={used} of={entitled} label={`${used} of ${entitled} slots`} />{" "}
+                        <Bar value={used} max={entitled} label={`${used} of ${entitled} slots`} />{" "}
                         {number(used)} of {number(Math.round(10 * entitled) / 10)}
                     </span>
                 );
             },
         },
-        numbers("weight", "Weight", (team) => team.weight, "Its part of the slots when all want some"),
-        numbers("guaranteed", "Guaranteed", (team) => team.guaranteedSlots, "Slots it has at any time"),
-        numbers("most", "At most", (team) => team.maxSlots, "Slots it never has more of"),
+        numbers("weight", "Weight", (team) => team.weight, "The share of slots relative to other teams"),
+        numbers("guaranteed", "Guaranteed", (team) => team.guaranteedSlots, "Slots that the team gets at any time"),
+        numbers("most", "Maximum", (team) => team.maxSlots, "The most slots that the team can use"),
         {
             id: "role",
-            title: "Others are",
+            title: "Default role",
             width: 110,
-            help: "The role of who is not a member",
+            help: "The role of users who are not members",
             cell: (team) => team.defaultRole,
         },
-        numbers("members", "Members", (team) => team.numMembers, "Who has a role of their own"),
+        numbers("members", "Members", (team) => team.numMembers, "Users with a role of their own"),
         numbers("experiments", "Experiments", (team) => team.numExperiments, "In all its projects"),
         menuColumn((team) => team.name, actions),
     ];
 }
 
-/** 0 stands for none. */
-const slots = (given: string) => Math.max(0, Math.trunc(Number(given) || 0));
+/** 0 means none. */
+const parseSlots = (given: string) => Math.max(0, Math.trunc(Number(given) || 0));
 
 function TeamForm({ team, onClose }: { team: Workspace | undefined; onClose: () => void }) {
     const name = useSignal(team?.name ?? "");
     const role = useSignal<string>(team?.defaultRole ?? "editor");
     const weight = useSignal(String(team?.weight ?? 1));
-    const least = useSignal(String(team?.guaranteedSlots ?? 0));
-    const most = useSignal(String(team?.maxSlots ?? 0));
+    const guaranteed = useSignal(String(team?.guaranteedSlots ?? 0));
+    const maximum = useSignal(String(team?.maxSlots ?? 0));
     const submit = async () => {
-        const parts = isAdmin()
-            ? { weight: Number(weight.value), guaranteedSlots: slots(least.value), maxSlots: slots(most.value) }
+        const quota = isAdmin()
+            ? { weight: Number(weight.value), guaranteedSlots: parseSlots(guaranteed.value), maxSlots: parseSlots(maximum.value) }
             : {};
-        const named = name.value.trim() === team?.name ? {} : { name: name.value.trim() };
-        const body = { ...named, defaultRole: role.value, ...parts };
+        const rename = name.value.trim() === team?.name ? {} : { name: name.value.trim() };
+        const body = { ...rename, defaultRole: role.value, ...quota };
         return team ? send("PATCH", `/workspaces/${team.id}`, body) : send("POST", "/workspaces", body);
     };
     return (
         <FormDialog
             title={team ? `Edit ${team.name}` : "New team"}
-            verb={team ? "Save" : "Make it"}
-            done={team ? "Saved" : "The team is there"}
+            submitLabel={team ? "Save" : "Create"}
+            doneText={team ? "Saved" : "Team created"}
             onClose={onClose}
             submit={submit}
         >
             <Field label="Name">
-                <TextInput at={name} required />
+                <TextInput bind={name} required />
             </Field>
-            <Field label="Who is not a member is">
-                <Select label="Role" quiet at={role} options={roles} />
+            <Field label="Default role">
+                <Select label="Role" hidesLabel bind={role} options={roles} />
             </Field>
             {isAdmin() && (
                 <>
-                    <Field label="Weight" help="2 gets twice the slots of 1 when both want more">
-                        <TextInput at={weight} type="number" />
+                    <Field label="Weight" help="Weight 2 gets twice the slots of weight 1 when both want more">
+                        <TextInput bind={weight} type="number" />
                     </Field>
-                    <Field label="Guaranteed slots" help="0: none">
-                        <TextInput at={least} type="number" />
+                    <Field label="Guaranteed slots" help="0 means none">
+                        <TextInput bind={guaranteed} type="number" />
                     </Field>
-                    <Field label="At most so many slots" help="0: as many as there are">
-                        <TextInput at={most} type="number" />
+                    <Field label="Maximum slots" help="0 means no limit">
+                        <TextInput bind={maximum} type="number" />
                     </Field>
                 </>
             )}
@@ -162,21 +162,21 @@ function MemberForm(props: {
     const user = useSignal(member ? String(member.userId) : "");
     const role = useSignal<string>(member?.role || "editor");
     const weight = useSignal(String(member?.weight ?? 1));
-    const most = useSignal(String(member?.maxSlots ?? 0));
+    const maximum = useSignal(String(member?.maxSlots ?? 0));
     const users = useLoad((abort) => get<{ users: User[] }>("/users", { active: true }, abort));
-    const known = new Set(props.others.map((one) => one.userId));
-    const free = (users.data.value?.users ?? []).filter((one) => !known.has(one.id));
+    const memberIds = new Set(props.others.map((one) => one.userId));
+    const candidates = (users.data.value?.users ?? []).filter((one) => !memberIds.has(one.id));
     const submit = async () => {
-        if (!user.value) throw new Error("Choose the user who is to be a member.");
-        const limit = isAdmin() ? { maxSlots: slots(most.value) } : {};
+        if (!user.value) throw new Error("Choose a user.");
+        const limit = isAdmin() ? { maxSlots: parseSlots(maximum.value) } : {};
         const body = { role: role.value, weight: Number(weight.value), ...limit };
         await send("PUT", `/workspaces/${team.id}/members/${user.value}`, body);
     };
     return (
         <FormDialog
             title={member ? `${member.username} in ${team.name}` : `New member of ${team.name}`}
-            verb={member ? "Save" : "Add"}
-            done="Saved"
+            submitLabel={member ? "Save" : "Add"}
+            doneText="Saved"
             onClose={props.onClose}
             submit={submit}
         >
@@ -184,24 +184,24 @@ function MemberForm(props: {
                 <Field label="User">
                     <Select
                         label="User"
-                        quiet
-                        at={user}
+                        hidesLabel
+                        bind={user}
                         options={[
-                            { value: "", title: "choose" },
-                            ...free.map((one) => ({ value: String(one.id), title: one.username })),
+                            { value: "", title: "Choose a user" },
+                            ...candidates.map((one) => ({ value: String(one.id), title: one.username })),
                         ]}
                     />
                 </Field>
             )}
-            <Field label="Role" help="Viewers see, editors submit, admins manage the team">
-                <Select label="Role" quiet at={role} options={roles} />
+            <Field label="Role" help="Viewers can view, editors can submit, admins can manage the team">
+                <Select label="Role" hidesLabel bind={role} options={roles} />
             </Field>
-            <Field label="Weight" help="Their part of the team's slots">
-                <TextInput at={weight} type="number" />
+            <Field label="Weight" help="The share of the team's slots relative to other members">
+                <TextInput bind={weight} type="number" />
             </Field>
             {isAdmin() && (
-                <Field label="At most so many slots" help="0: as many as the team may have">
-                    <TextInput at={most} type="number" />
+                <Field label="Maximum slots" help="0 means the limit of the team">
+                    <TextInput bind={maximum} type="number" />
                 </Field>
             )}
         </FormDialog>
@@ -211,13 +211,13 @@ function MemberForm(props: {
 function memberColumns(actions: (member: Member) => Action[]): Column<Member>[] {
     return [
         { id: "user", title: "Member", width: 180, cell: (member) => member.username },
-        { id: "role", title: "Role", width: 120, cell: (member) => member.role || "by default" },
-        { id: "weight", title: "Weight", width: 90, end: true, cell: (member) => member.weight },
+        { id: "role", title: "Role", width: 120, cell: (member) => member.role || "default" },
+        { id: "weight", title: "Weight", width: 90, alignEnd: true, cell: (member) => member.weight },
         {
             id: "most",
-            title: "At most",
+            title: "Maximum",
             width: 90,
-            end: true,
+            alignEnd: true,
             cell: (member) => limitText(member.maxSlots),
         },
         menuColumn((member) => member.username, actions),
@@ -226,18 +226,18 @@ function memberColumns(actions: (member: Member) => Action[]): Column<Member>[] 
 
 function Team({ team, actions }: { team: Workspace; actions: readonly Action[] }) {
     const editing = useSignal<Member | "new" | null>(null);
-    const refused = mayManage(team.id);
+    const refused = manageDeniedReason(team.id);
     const path = `/workspaces/${team.id}/members`;
     const load = useLoad((abort) => get<{ members: Member[] }>(path, {}, abort), {
         topics: ["workspaces"],
     });
     const members = useComputed(() => load.data.value?.members ?? []);
     const memberActions = (member: Member): Action[] => [
-        { name: "Edit", refused, run: () => (editing.value = member) },
+        { name: "Edit", disabledReason: refused, run: () => (editing.value = member) },
         {
             name: `Remove ${member.username}`,
-            refused,
-            danger: `${member.username} then has the team's default role, ${team.defaultRole}.`,
+            disabledReason: refused,
+            danger: `${member.username} gets the team's default role, ${team.defaultRole}.`,
             call: { method: "DELETE", path: `${path}/${member.userId}` },
             run: load.reload,
         },
@@ -246,7 +246,7 @@ function Team({ team, actions }: { team: Workspace; actions: readonly Action[] }
         editing.value = null;
         load.reload();
     };
-    const offered = actions.filter((action) => !action.refused);
+    const offered = actions.filter((action) => !action.disabledReason);
     return (
         <section class="card stack" aria-label={`Team ${team.name}`}>
             <div class="spread">
@@ -254,18 +254,18 @@ function Team({ team, actions }: { team: Workspace; actions: readonly Action[] }
                 <div class="line">
                     {!refused && (
                         <Button icon="plus" onClick={() => (editing.value = "new")}>
-                            Add a member
+                            Add member
                         </Button>
                     )}
                     <ActionBar actions={offered} />
                 </div>
             </div>
             <p class="muted">
-                {count(members.value.length, "member")}; {others[team.defaultRole ?? "editor"]}.
+                {count(members.value.length, "member")}; {defaultRoleTexts[team.defaultRole ?? "editor"]}.
             </p>
             <ListTable
                 label={`Members of ${team.name}`}
-                of={load}
+                load={load}
                 pick={(data) => data.members}
                 columns={memberColumns(memberActions)}
                 name={(member) => member.username}
@@ -294,24 +294,24 @@ export function TeamsTab() {
             ]);
             return { teams: workspaces, shares };
         },
-        { topics: ["workspaces", "queue"], every: 3 },
+        { topics: ["workspaces", "queue"], minIntervalS: 3 },
     );
     const actions = (team: Workspace): Action[] => {
-        const refused = mayManage(team.id);
-        const first = team.immutable ? "The first team stays as it is" : undefined;
+        const refused = manageDeniedReason(team.id);
+        const first = team.immutable ? "The default team cannot be archived or deleted" : undefined;
         const verb = team.archived ? "unarchive" : "archive";
         return [
-            { name: "Edit", refused, run: () => (editing.value = team) },
+            { name: "Edit", disabledReason: refused, run: () => (editing.value = team) },
             {
                 name: team.archived ? "Unarchive" : "Archive",
-                refused: refused ?? first,
+                disabledReason: refused ?? first,
                 call: { method: "POST", path: `/workspaces/${team.id}/${verb}`, muster: ["team", verb, team.name] },
                 run: load.reload,
             },
             {
                 name: `Delete ${team.name}`,
-                refused: refused ?? first,
-                danger: "Its projects go with it. One that holds experiments, models or templates is not deleted.",
+                disabledReason: refused ?? first,
+                danger: "Its projects are deleted as well. A team with experiments, models or templates cannot be deleted.",
                 call: { method: "DELETE", path: `/workspaces/${team.id}`, muster: ["team", "delete", team.name] },
                 run: load.reload,
             },
@@ -326,22 +326,22 @@ export function TeamsTab() {
     return (
         <>
             <div class="spread">
-                <Search at={find} label="Teams by name" />
+                <Search bind={searchText} label="Find teams by name" />
                 <NewButton name="New team" run={() => (editing.value = "new")} />
             </div>
             <ListTable
                 label="Teams"
-                of={load}
+                load={load}
                 pick={({ teams }) => teams}
                 columns={columnsFor(shares, actions)}
                 name={(team) => team.name}
                 id={(team) => String(team.id)}
-                words={(team) => team.name}
+                searchable={(team) => team.name}
                 href={(team) => `/admin?tab=teams&team=${team.id}`}
-                rowClass={(team) => (team === shown ? "table-chosen" : undefined)}
+                rowClass={(team) => (team === shown ? "table-selected" : undefined)}
                 height={420}
             />
-            <Loaded of={load}>
+            <Loaded load={load}>
                 {() => shown && <Team key={shown.id} team={shown} actions={actions(shown)} />}
             </Loaded>
             {editing.value && (

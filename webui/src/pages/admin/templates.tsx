@@ -1,28 +1,28 @@
-// Configurations that experiments are put upon.
+// Configuration templates for experiments.
 
 import { useSignal } from "@preact/signals";
 import type { Action } from "../../lib/actions";
 import { get, send } from "../../lib/api";
 import { useLoad } from "../../lib/load";
-import { mayChange } from "../../lib/session";
+import { changeDeniedReason } from "../../lib/session";
 import type { Template, Workspace } from "../../lib/types";
-import { param, text } from "../../lib/url";
-import { toYaml } from "../../lib/yaml";
+import { queryParam, text } from "../../lib/url";
+import { toYaml } from "../../lib/config/yaml";
 import { Field, FormDialog, Search, Select, TextInput } from "../../parts";
-import { Code } from "../../parts/code";
-import { Editor } from "../../parts/editor";
-import type { Column } from "../../parts/table";
-import { marksIn, useVerdict, Verdict } from "../../parts/verdict";
-import { find, ListTable, menuColumn, NewButton, teamOptions } from "./list";
+import { Code } from "../../parts/config/code";
+import { Editor } from "../../parts/config/editor";
+import type { Column } from "../../parts/table/table";
+import { diagnosticsOf, useConfigCheck, ConfigCheck } from "../../parts/config/config_check";
+import { searchText, ListTable, menuColumn, NewButton, teamOptions } from "./list_table";
 
-const chosen = param("template", text());
+const chosen = queryParam("template", text());
 
 interface Templates {
     templates: Template[];
     teams: Workspace[];
 }
 
-const EMPTY = "# What experiments leave open is taken from here.\nresources:\n  slots_per_trial: 1\n";
+const EMPTY_CONFIG = "# Experiments inherit these values unless they set their own.\nresources:\n  slots_per_trial: 1\n";
 
 function TemplateForm(props: {
     template: Template | undefined;
@@ -31,10 +31,10 @@ function TemplateForm(props: {
 }) {
     const { template, teams } = props;
     const name = useSignal(template?.name ?? "");
-    const config = useSignal(template ? toYaml(template.config) : EMPTY);
+    const config = useSignal(template ? toYaml(template.config) : EMPTY_CONFIG);
     const team = useSignal(String(teams[0]?.id ?? ""));
     const pathOf = (word: string) => `/templates/${encodeURIComponent(word)}`;
-    const verdict = useVerdict(
+    const check = useConfigCheck(
         () => ({ config: config.value }),
         (asked, abort) => send("PUT", pathOf(template?.name ?? "new"), asked, abort),
     );
@@ -46,8 +46,8 @@ function TemplateForm(props: {
     return (
         <FormDialog
             title={template ? `Edit ${template.name}` : "New template"}
-            verb="Save"
-            done="Saved"
+            submitLabel="Save"
+            doneText="Saved"
             wide
             onClose={props.onClose}
             submit={submit}
@@ -55,15 +55,15 @@ function TemplateForm(props: {
             {!template && (
                 <>
                     <Field label="Name">
-                        <TextInput at={name} required />
+                        <TextInput bind={name} required />
                     </Field>
                     <Field label="Team">
-                        <Select label="Team" quiet at={team} options={teamOptions(teams)} />
+                        <Select label="Team" hidesLabel bind={team} options={teamOptions(teams)} />
                     </Field>
                 </>
             )}
-            <Editor label="Configuration" at={config} marks={marksIn(verdict.value)} rows={16} />
-            <Verdict of={verdict.value} />
+            <Editor label="Configuration" bind={config} diagnostics={diagnosticsOf(check.value)} rows={16} />
+            <ConfigCheck of={check.value} />
         </FormDialog>
     );
 }
@@ -99,17 +99,17 @@ export function TemplatesTab() {
             get<{ workspaces: Workspace[] }>("/workspaces", { archived: false }, abort),
         ]);
         return { templates, teams: workspaces };
-    }, { topics: ["audit", "workspaces"], of: ["templates"] });
+    }, { topics: ["audit", "workspaces"], auditObjects: ["templates"] });
     const teams = load.data.value?.teams ?? [];
     const actions = (template: Template): Action[] => {
-        const refused = mayChange(template.workspaceId);
+        const refused = changeDeniedReason(template.workspaceId);
         const path = `/templates/${encodeURIComponent(template.name)}`;
         return [
-            { name: "Edit", refused, run: () => (open.value = template) },
+            { name: "Edit", disabledReason: refused, run: () => (open.value = template) },
             {
                 name: "Delete",
-                refused,
-                danger: "Experiments that were made with it stay as they are.",
+                disabledReason: refused,
+                danger: "Experiments that used the template do not change.",
                 call: { method: "DELETE", path, muster: ["template", "delete", template.name] },
                 run: load.reload,
             },
@@ -123,19 +123,19 @@ export function TemplatesTab() {
     return (
         <>
             <div class="spread">
-                <Search at={find} label="Templates by name" />
+                <Search bind={searchText} label="Find templates by name" />
                 <NewButton name="New template" run={() => (open.value = "new")} />
             </div>
             <ListTable
                 label="Templates"
-                of={load}
+                load={load}
                 pick={({ templates }) => templates}
                 columns={columnsFor(new Map(teams.map((team) => [team.id, team.name])), actions)}
                 name={(template) => template.name}
-                words={(template) => template.name}
+                searchable={(template) => template.name}
                 id={(template) => template.name}
                 href={(template) => `/admin?tab=templates&template=${encodeURIComponent(template.name)}`}
-                rowClass={(template) => (template === shown ? "table-chosen" : undefined)}
+                rowClass={(template) => (template === shown ? "table-selected" : undefined)}
                 height={360}
             />
             {shown && (

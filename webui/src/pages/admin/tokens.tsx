@@ -1,4 +1,4 @@
-// Access tokens of programs. The text of one is shown when it is made, and never again.
+// Access tokens for programs. The text of a token is shown once, after it is created.
 
 import { useSignal } from "@preact/signals";
 import type { Action } from "../../lib/actions";
@@ -7,20 +7,20 @@ import { millis, now } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { isAdmin, user as me } from "../../lib/session";
 import type { Token, User } from "../../lib/types";
-import { flag, param } from "../../lib/url";
+import { flag, queryParam } from "../../lib/url";
 import { Ago, Button, Copy, Dialog, Field, FormDialog, Search, Select, Switch, TextInput } from "../../parts";
-import type { Column } from "../../parts/table";
-import { find, ListTable, menuColumn, NewButton } from "./list";
+import type { Column } from "../../parts/table/table";
+import { searchText, ListTable, menuColumn, NewButton } from "./list_table";
 
-const ended = param("ended", flag());
-const sessions = param("sessions", flag());
+const showsEnded = queryParam("ended", flag());
+const showsSessions = queryParam("sessions", flag());
 
-const lives = [
+const lifetimes = [
     { value: "168h", title: "7 days" },
     { value: "720h", title: "30 days" },
     { value: "2160h", title: "90 days" },
-    { value: "8760h", title: "a year" },
-    { value: "-1", title: "until it is revoked" },
+    { value: "8760h", title: "1 year" },
+    { value: "-1", title: "until revoked" },
 ];
 
 interface Tokens {
@@ -28,34 +28,34 @@ interface Tokens {
     users: User[];
 }
 
-function stateOf(token: Token): string {
+function tokenState(token: Token): string {
     if (token.revoked) return "Revoked";
-    return token.expiry && millis(token.expiry) < now.peek() ? "Expired" : "Works";
+    return token.expiry && millis(token.expiry) < now.peek() ? "Expired" : "Active";
 }
 
-function NewToken(props: { users: readonly User[]; onMade: (token: string) => void; onClose: () => void }) {
-    const about = useSignal("");
-    const life = useSignal("720h");
+function TokenForm(props: { users: readonly User[]; onCreated: (token: string) => void; onClose: () => void }) {
+    const description = useSignal("");
+    const lifespan = useSignal("720h");
     const owner = useSignal(String(me.peek()?.id ?? ""));
     const submit = async () => {
-        const body = { description: about.value.trim(), lifespan: life.value, userId: Number(owner.value) };
-        props.onMade((await send<{ token: string }>("POST", "/tokens", body)).token);
+        const body = { description: description.value.trim(), lifespan: lifespan.value, userId: Number(owner.value) };
+        props.onCreated((await send<{ token: string }>("POST", "/tokens", body)).token);
     };
     const active = props.users.filter((user) => user.active);
     return (
-        <FormDialog title="New token" verb="Make it" onClose={props.onClose} submit={submit}>
-            <Field label="What it is for">
-                <TextInput at={about} required />
+        <FormDialog title="New token" submitLabel="Create" onClose={props.onClose} submit={submit}>
+            <Field label="Description">
+                <TextInput bind={description} required />
             </Field>
-            <Field label="It works for">
-                <Select label="Life" quiet at={life} options={lives} />
+            <Field label="Valid for">
+                <Select label="Lifetime" hidesLabel bind={lifespan} options={lifetimes} />
             </Field>
             {isAdmin() && (
-                <Field label="In the name of">
+                <Field label="Owner">
                     <Select
                         label="User"
-                        quiet
-                        at={owner}
+                        hidesLabel
+                        bind={owner}
                         options={active.map((user) => ({ value: String(user.id), title: user.username }))}
                     />
                 </Field>
@@ -64,24 +64,24 @@ function NewToken(props: { users: readonly User[]; onMade: (token: string) => vo
     );
 }
 
-function Made({ token, onClose }: { token: string; onClose: () => void }) {
+function NewTokenDialog({ token, onClose }: { token: string; onClose: () => void }) {
     return (
         <Dialog
-            title="The new token"
+            title="New token"
             onClose={onClose}
             actions={
                 <Button kind="main" onClick={onClose}>
-                    I have it
+                    Done
                 </Button>
             }
         >
-            <p>Take it now: it is not shown again.</p>
+            <p>Copy the token now. It will not be shown again.</p>
             <div class="line admin-token">
                 <code class="grow">{token}</code>
                 <Copy text={token} label="Copy the token" />
             </div>
             <p class="muted">
-                <code>export MUSTER_TOKEN=…</code> is how the command line takes it.
+                To use it on the command line: <code>export MUSTER_TOKEN=…</code>
             </p>
         </Dialog>
     );
@@ -91,13 +91,13 @@ function columnsFor(names: ReadonlyMap<number, string>, actions: (token: Token) 
     return [
         {
             id: "about",
-            title: "What it is for",
+            title: "Description",
             width: 260,
             sort: "about",
             value: (token) => token.description,
             cell: (token) =>
                 token.description ||
-                (token.tokenType === "TOKEN_TYPE_USER_SESSION" ? "a sign-in" : <span class="muted">–</span>),
+                (token.tokenType === "TOKEN_TYPE_USER_SESSION" ? "web session" : <span class="muted">–</span>),
         },
         {
             id: "user",
@@ -107,10 +107,10 @@ function columnsFor(names: ReadonlyMap<number, string>, actions: (token: Token) 
             value: (token) => names.get(token.userId),
             cell: (token) => names.get(token.userId) ?? token.userId,
         },
-        { id: "state", title: "State", width: 100, sort: "state", value: stateOf, cell: stateOf },
+        { id: "state", title: "State", width: 100, sort: "state", value: tokenState, cell: tokenState },
         {
             id: "made",
-            title: "Made",
+            title: "Created",
             width: 110,
             sort: "made",
             value: (token) => token.createdAt,
@@ -129,22 +129,22 @@ function columnsFor(names: ReadonlyMap<number, string>, actions: (token: Token) 
 }
 
 export function TokensTab() {
-    const making = useSignal(false);
-    const made = useSignal("");
+    const isCreating = useSignal(false);
+    const newToken = useSignal("");
     const load = useLoad(async (abort): Promise<Tokens> => {
-        const query = { showInactive: ended.value, sessions: sessions.value };
+        const query = { showInactive: showsEnded.value, sessions: showsSessions.value };
         const [{ tokenInfo }, { users }] = await Promise.all([
             get<{ tokenInfo: Token[] }>("/tokens", query, abort),
             get<{ users: User[] }>("/users", {}, abort),
         ]);
         return { tokens: tokenInfo, users };
-    }, { topics: ["audit"], of: ["tokens", "users", "auth"] });
+    }, { topics: ["audit"], auditObjects: ["tokens", "users", "auth"] });
     const names = new Map((load.data.value?.users ?? []).map((user) => [user.id, user.username]));
     const actions = (token: Token): Action[] => [
         {
             name: "Revoke",
-            refused: stateOf(token) === "Works" ? undefined : "It works no more",
-            danger: "Programs that use it are refused at once.",
+            disabledReason: tokenState(token) === "Active" ? undefined : "The token is no longer active",
+            danger: "Programs that use the token lose access at once.",
             call: {
                 method: "PATCH",
                 path: `/tokens/${token.id}`,
@@ -158,32 +158,32 @@ export function TokensTab() {
         <>
             <div class="spread">
                 <div class="line">
-                    <Search at={find} label="Tokens by use or user" />
-                    <Switch label="Also ended ones" at={ended} />
-                    <Switch label="Also sign-ins" at={sessions} />
+                    <Search bind={searchText} label="Find tokens by description or user" />
+                    <Switch label="Show inactive" bind={showsEnded} />
+                    <Switch label="Show web sessions" bind={showsSessions} />
                 </div>
-                <NewButton name="New token" run={() => (making.value = true)} />
+                <NewButton name="New token" run={() => (isCreating.value = true)} />
             </div>
             <ListTable
                 label="Tokens"
-                of={load}
+                load={load}
                 pick={({ tokens }) => tokens}
                 columns={columnsFor(names, actions)}
                 name={(token) => token.description || `token ${token.id}`}
-                words={(token) => `${token.description ?? ""} ${names.get(token.userId) ?? ""}`}
+                searchable={(token) => `${token.description ?? ""} ${names.get(token.userId) ?? ""}`}
                 id={(token) => String(token.id)}
             />
-            {making.value && (
-                <NewToken
+            {isCreating.value && (
+                <TokenForm
                     users={load.data.value?.users ?? []}
-                    onMade={(token) => (made.value = token)}
+                    onCreated={(token) => (newToken.value = token)}
                     onClose={() => {
-                        making.value = false;
+                        isCreating.value = false;
                         load.reload();
                     }}
                 />
             )}
-            {made.value && <Made token={made.value} onClose={() => (made.value = "")} />}
+            {newToken.value && <NewTokenDialog token={newToken.value} onClose={() => (newToken.value = "")} />}
         </>
     );
 }

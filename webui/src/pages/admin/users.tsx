@@ -1,4 +1,4 @@
-// Who may sign in.
+// The user accounts.
 
 import { useSignal } from "@preact/signals";
 import type { Action } from "../../lib/actions";
@@ -7,10 +7,10 @@ import { useLoad } from "../../lib/load";
 import { isAdmin, user as me } from "../../lib/session";
 import type { User } from "../../lib/types";
 import { Ago, Field, FormDialog, Search, StateBadge, Switch, TextInput } from "../../parts";
-import type { Column } from "../../parts/table";
-import { find, ListTable, menuColumn, NewButton } from "./list";
+import type { Column } from "../../parts/table/table";
+import { searchText, ListTable, menuColumn, NewButton } from "./list_table";
 
-type Open = { what: "create" } | { what: "edit" | "password"; user: User };
+type OpenDialog = { what: "create" } | { what: "edit" | "password"; user: User };
 
 function useText(initial = "") {
     return useSignal(initial);
@@ -18,60 +18,60 @@ function useText(initial = "") {
 
 function UserForm({ user, onClose }: { user: User | undefined; onClose: () => void }) {
     const name = useText(user?.username);
-    const shown = useText(user?.displayName);
+    const displayName = useText(user?.displayName);
     const password = useText();
     const admin = useSignal(user?.admin ?? false);
     const submit = async () => {
         const rights = isAdmin() ? { admin: admin.value } : {};
-        const body = { username: name.value.trim(), displayName: shown.value.trim(), ...rights };
+        const body = { username: name.value.trim(), displayName: displayName.value.trim(), ...rights };
         if (user) return send("PATCH", `/users/${user.id}`, body);
-        const fresh = { user: { ...body, active: true }, password: password.value, isHashed: false };
-        return send("POST", "/users", fresh);
+        const newUser = { user: { ...body, active: true }, password: password.value, isHashed: false };
+        return send("POST", "/users", newUser);
     };
     return (
         <FormDialog
             title={user ? `Edit ${user.username}` : "New user"}
-            verb={user ? "Save" : "Make it"}
-            done={user ? "Saved" : "The user can sign in"}
+            submitLabel={user ? "Save" : "Create"}
+            doneText={user ? "Saved" : "User created"}
             onClose={onClose}
             submit={submit}
         >
-            <Field label="Name" help="What one signs in with">
-                <TextInput at={name} required autocomplete="off" />
+            <Field label="Name" help="The name to sign in with">
+                <TextInput bind={name} required autocomplete="off" />
             </Field>
             <Field label="Display name">
-                <TextInput at={shown} autocomplete="off" />
+                <TextInput bind={displayName} autocomplete="off" />
             </Field>
             {!user && (
                 <Field label="Password">
-                    <TextInput at={password} type="password" required autocomplete="new-password" />
+                    <TextInput bind={password} type="password" required autocomplete="new-password" />
                 </Field>
             )}
-            {isAdmin() && <Switch label="Administrator of the cluster" at={admin} />}
+            {isAdmin() && <Switch label="Cluster administrator" bind={admin} />}
         </FormDialog>
     );
 }
 
 function PasswordForm({ user, onClose }: { user: User; onClose: () => void }) {
     const password = useText();
-    const again = useText();
+    const repeated = useText();
     const submit = async () => {
-        if (password.value !== again.value) throw new Error("The two are not the same: type it again.");
+        if (password.value !== repeated.value) throw new Error("The passwords do not match. Type them again.");
         await send("PATCH", `/users/${user.id}`, { password: password.value, isHashed: false });
     };
     return (
         <FormDialog
             title={`Password of ${user.username}`}
-            verb="Set it"
-            done="The password was set"
+            submitLabel="Set password"
+            doneText="Password set"
             onClose={onClose}
             submit={submit}
         >
             <Field label="New password">
-                <TextInput at={password} type="password" required autocomplete="new-password" />
+                <TextInput bind={password} type="password" required autocomplete="new-password" />
             </Field>
-            <Field label="Once more">
-                <TextInput at={again} type="password" required autocomplete="new-password" />
+            <Field label="Repeat password">
+                <TextInput bind={repeated} type="password" required autocomplete="new-password" />
             </Field>
         </FormDialog>
     );
@@ -110,7 +110,7 @@ function columnsFor(actions: (user: User) => Action[]): Column<User>[] {
         },
         {
             id: "state",
-            title: "Sign-in",
+            title: "State",
             width: 120,
             sort: "state",
             value: (user) => (user.active ? 0 : 1),
@@ -118,7 +118,7 @@ function columnsFor(actions: (user: User) => Action[]): Column<User>[] {
         },
         {
             id: "seen",
-            title: "Last signed in",
+            title: "Last sign-in",
             width: 130,
             sort: "seen",
             value: (user) => user.lastAuthAt,
@@ -129,26 +129,26 @@ function columnsFor(actions: (user: User) => Action[]): Column<User>[] {
 }
 
 export function Users() {
-    const open = useSignal<Open | null>(null);
+    const open = useSignal<OpenDialog | null>(null);
     const load = useLoad((abort) => get<{ users: User[] }>("/users", {}, abort), {
         topics: ["audit"],
-        of: ["users", "auth"],
+        auditObjects: ["users", "auth"],
     });
     const actions = (user: User): Action[] => {
         const isOwn = user.id === me.value?.id;
-        const refused = isAdmin() ? undefined : "This takes an administrator";
+        const refused = isAdmin() ? undefined : "This requires an administrator";
         const verb = user.active ? "deactivate" : "activate";
         return [
-            { name: "Edit", refused: isOwn ? undefined : refused, run: () => (open.value = { what: "edit", user }) },
+            { name: "Edit", disabledReason: isOwn ? undefined : refused, run: () => (open.value = { what: "edit", user }) },
             {
                 name: "Set password",
-                refused: isOwn ? undefined : refused,
+                disabledReason: isOwn ? undefined : refused,
                 run: () => (open.value = { what: "password", user }),
             },
             {
                 name: user.active ? "Deactivate" : "Activate",
-                refused: isOwn ? "One does not shut oneself out" : refused,
-                danger: user.active && `${user.username} cannot sign in any more; what is theirs stays.`,
+                disabledReason: isOwn ? "You cannot deactivate your own account" : refused,
+                danger: user.active && `${user.username} can no longer sign in. Their experiments stay.`,
                 call: {
                     method: "PATCH",
                     path: `/users/${user.id}`,
@@ -166,19 +166,19 @@ export function Users() {
     return (
         <>
             <div class="spread">
-                <Search at={find} label="Users by name" />
+                <Search bind={searchText} label="Find users by name" />
                 {isAdmin() && (
                     <NewButton name="New user" run={() => (open.value = { what: "create" })} />
                 )}
             </div>
             <ListTable
                 label="Users"
-                of={load}
+                load={load}
                 pick={({ users }) => users}
                 columns={columnsFor(actions)}
                 name={(user) => user.username}
                 id={(user) => String(user.id)}
-                words={(user) => `${user.username} ${user.displayName ?? ""}`}
+                searchable={(user) => `${user.username} ${user.displayName ?? ""}`}
             />
             {open.value?.what === "create" && <UserForm user={undefined} onClose={close} />}
             {open.value?.what === "edit" && <UserForm user={open.value.user} onClose={close} />}

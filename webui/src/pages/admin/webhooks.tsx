@@ -1,4 +1,4 @@
-// Addresses outside that are told when something happens.
+// Webhooks: addresses that the master notifies of events.
 
 import { useSignal } from "@preact/signals";
 import type { Action } from "../../lib/actions";
@@ -7,113 +7,113 @@ import { useLoad } from "../../lib/load";
 import { isAdmin } from "../../lib/session";
 import type { Trigger, Webhook, Workspace } from "../../lib/types";
 import { Field, FormDialog, Search, Select, stateText, Switch, TextInput } from "../../parts";
-import type { Column } from "../../parts/table";
-import { find, ListTable, menuColumn, NewButton, teamOptions } from "./list";
+import type { Column } from "../../parts/table/table";
+import { searchText, ListTable, menuColumn, NewButton, teamOptions } from "./list_table";
 
-interface Hooks {
+interface WebhookList {
     webhooks: Webhook[];
     teams: Workspace[];
 }
 
-const KIND = "TRIGGER_TYPE_";
+const TRIGGER_PREFIX = "TRIGGER_TYPE_";
 
 function triggerText({ triggerType, condition }: Trigger): string {
     const of = (name: string) => String(condition?.[name] ?? "");
-    switch (triggerType.replace(KIND, "")) {
+    switch (triggerType.replace(TRIGGER_PREFIX, "")) {
         case "EXPERIMENT_STATE_CHANGE":
             return stateText(of("state"));
         case "TASK_LOG":
-            return `a line like ${of("regex")}`;
+            return `log line matches ${of("regex")}`;
         case "METRIC_THRESHOLD_EXCEEDED":
             return `${of("metric")} ${of("above") ? `above ${of("above")}` : `below ${of("below")}`}`;
         default:
-            return "an alert of a program";
+            return "custom alert";
     }
 }
 
 const states = ["COMPLETED", "ERROR", "CANCELED"] as const;
 
-function NewHook({ teams, onClose }: { teams: readonly Workspace[]; onClose: () => void }) {
+function WebhookForm({ teams, onClose }: { teams: readonly Workspace[]; onClose: () => void }) {
     const name = useSignal("");
     const url = useSignal("");
     const type = useSignal("DEFAULT");
     const team = useSignal(isAdmin() ? "" : String(teams[0]?.id ?? ""));
-    const all = useSignal(true);
-    const on = {
+    const isForAll = useSignal(true);
+    const isStateChosen = {
         COMPLETED: useSignal(true),
         ERROR: useSignal(true),
         CANCELED: useSignal(false),
     };
     const alerts = useSignal(false);
-    const line = useSignal("");
+    const logPattern = useSignal("");
     const submit = async () => {
-        const kind = (word: string, condition: object) => ({ triggerType: KIND + word, condition });
+        const kind = (word: string, condition: object) => ({ triggerType: TRIGGER_PREFIX + word, condition });
         const triggers = [
             ...states
-                .filter((state) => on[state].value)
+                .filter((state) => isStateChosen[state].value)
                 .map((state) => kind("EXPERIMENT_STATE_CHANGE", { state })),
-            ...(line.value ? [kind("TASK_LOG", { regex: line.value })] : []),
+            ...(logPattern.value ? [kind("TASK_LOG", { regex: logPattern.value })] : []),
             ...(alerts.value ? [kind("CUSTOM", {})] : []),
         ];
         await send("POST", "/webhooks", {
             ...(name.value.trim() ? { name: name.value.trim() } : {}),
             url: url.value.trim(),
             webhookType: `WEBHOOK_TYPE_${type.value}`,
-            mode: `WEBHOOK_MODE_${all.value ? "WORKSPACE" : "SPECIFIC"}`,
+            mode: `WEBHOOK_MODE_${isForAll.value ? "WORKSPACE" : "SPECIFIC"}`,
             ...(team.value ? { workspaceId: Number(team.value) } : {}),
             triggers,
         });
     };
-    const places = [...(isAdmin() ? [{ value: "", title: "the whole cluster" }] : []), ...teamOptions(teams)];
+    const scopes = [...(isAdmin() ? [{ value: "", title: "Whole cluster" }] : []), ...teamOptions(teams)];
     return (
-        <FormDialog title="New webhook" verb="Make it" done="It will be told" onClose={onClose} submit={submit}>
-            <Field label="Address">
-                <TextInput at={url} required placeholder="https://example.com/hook" />
+        <FormDialog title="New webhook" submitLabel="Create" doneText="Webhook created" onClose={onClose} submit={submit}>
+            <Field label="URL">
+                <TextInput bind={url} required placeholder="https://example.com/hook" />
             </Field>
             <Field label="Name">
-                <TextInput at={name} />
+                <TextInput bind={name} />
             </Field>
-            <Field label="What it is sent">
+            <Field label="Format">
                 <Select
-                    label="Form"
-                    quiet
-                    at={type}
+                    label="Format"
+                    hidesLabel
+                    bind={type}
                     options={[
-                        { value: "DEFAULT", title: "JSON with a signature" },
-                        { value: "SLACK", title: "a message for Slack" },
+                        { value: "DEFAULT", title: "JSON with signature" },
+                        { value: "SLACK", title: "Slack message" },
                     ]}
                 />
             </Field>
-            <Field label="Of">
-                <Select label="Team" quiet at={team} options={places} />
+            <Field label="Scope">
+                <Select label="Team" hidesLabel bind={team} options={scopes} />
             </Field>
-            <Switch label="Of all experiments there, not only of those that name it" at={all} />
-            <fieldset class="admin-set">
-                <legend>It is told when an experiment has</legend>
+            <Switch label="All experiments in the scope, not only those that name this webhook" bind={isForAll} />
+            <fieldset class="admin-fieldset">
+                <legend>Notify when an experiment has</legend>
                 {states.map((state) => (
-                    <Switch key={state} label={stateText(state).toLowerCase()} at={on[state]} />
+                    <Switch key={state} label={stateText(state).toLowerCase()} bind={isStateChosen[state]} />
                 ))}
-                <Switch label="sent an alert of its program" at={alerts} />
+                <Switch label="sent a custom alert" bind={alerts} />
             </fieldset>
-            <Field label="And when a line of a log is like" help="A regular expression; empty: none">
-                <TextInput at={line} placeholder="out of memory" />
+            <Field label="Notify when a log line matches" help="A regular expression, or empty">
+                <TextInput bind={logPattern} placeholder="out of memory" />
             </Field>
         </FormDialog>
     );
 }
 
-function EditHook({ hook, onClose }: { hook: Webhook; onClose: () => void }) {
+function AddressForm({ hook, onClose }: { hook: Webhook; onClose: () => void }) {
     const url = useSignal(hook.url);
     return (
         <FormDialog
-            title={`Address of ${hook.name}`}
-            verb="Save"
-            done="Saved"
+            title={`URL of ${hook.name}`}
+            submitLabel="Save"
+            doneText="Saved"
             onClose={onClose}
             submit={async () => send("PATCH", `/webhooks/${hook.id}`, { url: url.value.trim() })}
         >
-            <Field label="Address">
-                <TextInput at={url} required />
+            <Field label="URL">
+                <TextInput bind={url} required />
             </Field>
         </FormDialog>
     );
@@ -124,7 +124,7 @@ function columnsFor(teams: ReadonlyMap<number, string>, actions: (hook: Webhook)
         { id: "name", title: "Name", width: 150, sort: "name", value: (hook) => hook.name, cell: (hook) => hook.name },
         {
             id: "url",
-            title: "Address",
+            title: "URL",
             width: 300,
             sort: "url",
             value: (hook) => hook.url,
@@ -132,7 +132,7 @@ function columnsFor(teams: ReadonlyMap<number, string>, actions: (hook: Webhook)
         },
         {
             id: "on",
-            title: "Told of",
+            title: "Events",
             width: 260,
             cell: (hook) => {
                 const text = (hook.triggers ?? []).map(triggerText).join(", ");
@@ -141,13 +141,13 @@ function columnsFor(teams: ReadonlyMap<number, string>, actions: (hook: Webhook)
         },
         {
             id: "team",
-            title: "Of",
+            title: "Scope",
             width: 140,
-            cell: (hook) => (hook.workspaceId ? teams.get(hook.workspaceId) : "the whole cluster"),
+            cell: (hook) => (hook.workspaceId ? teams.get(hook.workspaceId) : "Whole cluster"),
         },
         {
             id: "form",
-            title: "Form",
+            title: "Format",
             width: 80,
             cell: (hook) => (hook.webhookType.endsWith("SLACK") ? "Slack" : "JSON"),
         },
@@ -157,24 +157,24 @@ function columnsFor(teams: ReadonlyMap<number, string>, actions: (hook: Webhook)
 
 export function Webhooks() {
     const open = useSignal<Webhook | "new" | null>(null);
-    const load = useLoad(async (abort): Promise<Hooks> => {
+    const load = useLoad(async (abort): Promise<WebhookList> => {
         const [{ webhooks }, { workspaces }] = await Promise.all([
             get<{ webhooks: Webhook[] }>("/webhooks", {}, abort),
             get<{ workspaces: Workspace[] }>("/workspaces", { archived: false }, abort),
         ]);
         return { webhooks, teams: workspaces };
-    }, { topics: ["audit", "workspaces"], of: ["webhooks"] });
+    }, { topics: ["audit", "workspaces"], auditObjects: ["webhooks"] });
     const teams = load.data.value?.teams ?? [];
     const actions = (hook: Webhook): Action[] => [
         {
             name: "Send a test",
-            done: "It took the test",
+            doneText: "Test delivered",
             call: { method: "POST", path: `/webhooks/${hook.id}/test`, muster: ["webhook", "test", hook.name] },
         },
-        { name: "Change the address", run: () => (open.value = hook) },
+        { name: "Edit URL", run: () => (open.value = hook) },
         {
             name: "Delete",
-            danger: "What it was not told yet is dropped too.",
+            danger: "Undelivered notifications are dropped.",
             call: { method: "DELETE", path: `/webhooks/${hook.id}`, muster: ["webhook", "delete", hook.name] },
             run: load.reload,
         },
@@ -186,20 +186,20 @@ export function Webhooks() {
     return (
         <>
             <div class="spread">
-                <Search at={find} label="Webhooks by name or address" />
+                <Search bind={searchText} label="Find webhooks by name or URL" />
                 <NewButton name="New webhook" run={() => (open.value = "new")} />
             </div>
             <ListTable
                 label="Webhooks"
-                of={load}
+                load={load}
                 pick={({ webhooks }) => webhooks}
                 columns={columnsFor(new Map(teams.map((team) => [team.id, team.name])), actions)}
                 name={(hook) => hook.name}
-                words={(hook) => `${hook.name} ${hook.url}`}
+                searchable={(hook) => `${hook.name} ${hook.url}`}
                 id={(hook) => String(hook.id)}
             />
-            {open.value === "new" && <NewHook teams={teams} onClose={close} />}
-            {open.value && open.value !== "new" && <EditHook hook={open.value} onClose={close} />}
+            {open.value === "new" && <WebhookForm teams={teams} onClose={close} />}
+            {open.value && open.value !== "new" && <AddressForm hook={open.value} onClose={close} />}
         </>
     );
 }

@@ -1,12 +1,12 @@
-// An agent in full, and its slots one by one.
+// The details of an agent, and a table of its slots.
 
 import type { Action } from "../../lib/actions";
-import { agentActions, experimentOf, faultOf, healthOf, slotsShown } from "../../lib/cluster";
+import { agentActions, experimentIdOf, activeFault, agentHealth, displayedSlots } from "../../lib/cluster";
 import { bytes } from "../../lib/format";
 import { isAdmin } from "../../lib/session";
 import type { Agent, Slot } from "../../lib/types";
 import { ActionBar, ActionButton, Dialog, StateBadge, Time } from "../../parts";
-import type { Names } from "./agent";
+import type { AllocationNames } from "./agent_card";
 
 function slotAction(agent: Agent, slot: Slot): Action {
     const path = `/agents/${encodeURIComponent(agent.id)}/slots/${slot.id}`;
@@ -14,12 +14,12 @@ function slotAction(agent: Agent, slot: Slot): Action {
     if (slot.enabled === false)
         return {
             name: `Enable slot ${slot.id}`,
-            done: `Slot ${slot.id} of ${agent.id} takes work again`,
+            doneText: `Slot ${slot.id} of ${agent.id} is enabled`,
             call: { method: "POST", path: `${path}/enable`, muster: ["slot", "enable", ...words] },
         };
     return {
         name: `Drain slot ${slot.id}`,
-        done: `Slot ${slot.id} of ${agent.id} is given no more work`,
+        doneText: `Slot ${slot.id} of ${agent.id} takes no new work`,
         call: {
             method: "POST",
             path: `${path}/disable`,
@@ -29,13 +29,13 @@ function slotAction(agent: Agent, slot: Slot): Action {
     };
 }
 
-/** What is known of a GPU beside its name. */
+/** The bus, the groups and the newest measurements of a GPU. */
 function factsOf({ device, use }: Slot): string {
     const facts = [
         device?.pciBusId,
         device?.nvlinkGroup !== undefined && `NVLink ${device.nvlinkGroup}`,
-        device?.numaGroup !== undefined && `node ${device.numaGroup}`,
-        use?.gpu_util !== undefined && `${use.gpu_util} % used`,
+        device?.numaGroup !== undefined && `NUMA node ${device.numaGroup}`,
+        use?.gpu_util !== undefined && `${use.gpu_util} % utilization`,
         use?.gpu_used_memory !== undefined && `${bytes(use.gpu_used_memory)} of ${bytes(device?.memory ?? 0)}`,
         use?.gpu_temperature !== undefined && `${use.gpu_temperature} °C`,
         use?.gpu_power !== undefined && `${Math.round(use.gpu_power)} W`,
@@ -43,26 +43,13 @@ function factsOf({ device, use }: Slot): string {
     return facts.filter(Boolean).join(" · ");
 }
 
-const stateOf = (agent: Agent, slot: Slot) =>
-    agent.lost
-        ? "LOST"
-        : slot.enabled === false
-          ? slot.container
-            ? "DRAINING"
-            : "DISABLED"
-        : slot.container
-          ? "RUNNING"
-          : "FREE";
+function stateOf(agent: Agent, slot: Slot): string {
+    if (agent.lost) return "LOST";
+    if (slot.enabled === false) return slot.container ? "DRAINING" : "DISABLED";
+    return slot.container ? "RUNNING" : "FREE";
+}
 
-export function AgentDialog(props: {
-    agent: Agent;
-    names: Names;
-    onClose: () => void;
-    onChanged: () => void;
-}) {
-    const { agent, names, onChanged } = props;
-    const mayChange = isAdmin() && !agent.lost;
-    const then = (action: Action): Action => ({ ...action, run: onChanged });
+function AgentFacts({ agent }: { agent: Agent }) {
     const facts: [string, string | undefined][] = [
         ["Host", agent.hostname],
         ["Address", agent.addresses?.join(", ")],
@@ -72,90 +59,115 @@ export function AgentDialog(props: {
         ["Version", agent.version],
     ];
     return (
+        <dl class="facts">
+            {facts.map(
+                ([name, value]) =>
+                    value && (
+                        <>
+                            <dt>{name}</dt>
+                            <dd>{value}</dd>
+                        </>
+                    ),
+            )}
+            <dt>Registered</dt>
+            <dd>
+                <Time at={agent.registeredTime} />
+            </dd>
+            {agent.connected === false && (
+                <>
+                    <dt>Last seen</dt>
+                    <dd>
+                        <Time at={agent.lastSeen} />
+                    </dd>
+                </>
+            )}
+        </dl>
+    );
+}
+
+function SlotRow(props: { agent: Agent; slot: Slot; name: string | undefined; action: Action | undefined }) {
+    const { agent, slot, name, action } = props;
+    const id = experimentIdOf(slot.container?.allocationId);
+    const facts = factsOf(slot);
+    return (
+        <tr>
+            <td class="num">{slot.id}</td>
+            <td title={slot.device?.uuid}>
+                {slot.device?.brand}
+                {facts && <div class="muted num">{facts}</div>}
+            </td>
+            <td>
+                <StateBadge state={stateOf(agent, slot)} />
+                {slot.fault && (
+                    <div class={activeFault(slot) ? "" : "muted"}>
+                        {slot.fault.reason}
+                        {slot.fault.overruled && " (overruled)"}
+                    </div>
+                )}
+            </td>
+            <td>
+                {id !== undefined && name ? (
+                    <a href={`/experiments/${id}`}>
+                        #{id} {name}
+                    </a>
+                ) : (
+                    (name ?? "")
+                )}
+            </td>
+            {action && (
+                <td>
+                    <ActionButton action={action} />
+                </td>
+            )}
+        </tr>
+    );
+}
+
+function SlotTable(props: { agent: Agent; names: AllocationNames; onChanged: () => void }) {
+    const { agent, names, onChanged } = props;
+    const canChange = isAdmin() && !agent.lost;
+    return (
+        <table class="agent-slots">
+            <thead>
+                <tr>
+                    <th scope="col">Slot</th>
+                    <th scope="col">Device</th>
+                    <th scope="col">State</th>
+                    <th scope="col">{agent.lost ? "Ran" : "Used by"}</th>
+                    {canChange && (
+                        <th scope="col">
+                            <span class="hidden">Actions</span>
+                        </th>
+                    )}
+                </tr>
+            </thead>
+            <tbody>
+                {displayedSlots(agent).map((slot) => (
+                    <SlotRow
+                        key={slot.id}
+                        agent={agent}
+                        slot={slot}
+                        name={names.get(slot.container?.allocationId ?? "")?.name}
+                        action={canChange ? { ...slotAction(agent, slot), run: onChanged } : undefined}
+                    />
+                ))}
+            </tbody>
+        </table>
+    );
+}
+
+export function AgentDialog(props: { agent: Agent; names: AllocationNames; onClose: () => void; onChanged: () => void }) {
+    const { agent, names, onChanged } = props;
+    const actions = isAdmin() ? agentActions(agent).map((action) => ({ ...action, run: onChanged })) : [];
+    return (
         <Dialog title={`Agent ${agent.id}`} onClose={props.onClose} wide>
             <div class="stack">
                 <div class="spread">
-                    <StateBadge state={healthOf(agent)} />
-                    <ActionBar actions={isAdmin() ? agentActions(agent).map(then) : []} />
+                    <StateBadge state={agentHealth(agent)} />
+                    <ActionBar actions={actions} />
                 </div>
-                <dl class="facts">
-                    {facts.map(
-                        ([name, value]) =>
-                            value && (
-                                <>
-                                    <dt>{name}</dt>
-                                    <dd>{value}</dd>
-                                </>
-                            ),
-                    )}
-                    <dt>Known since</dt>
-                    <dd>
-                        <Time at={agent.registeredTime} />
-                    </dd>
-                    {agent.connected === false && (
-                        <>
-                            <dt>Last heard</dt>
-                            <dd>
-                                <Time at={agent.lastSeen} />
-                            </dd>
-                        </>
-                    )}
-                </dl>
-                <table class="agent-slots">
-                    <thead>
-                        <tr>
-                            <th scope="col">Slot</th>
-                            <th scope="col">Device</th>
-                            <th scope="col">State</th>
-                            <th scope="col">{agent.lost ? "Ran" : "Held by"}</th>
-                            {mayChange && (
-                                <th scope="col">
-                                    <span class="hidden">Actions</span>
-                                </th>
-                            )}
-                        </tr>
-                    </thead>
-                    <tbody>
-                        {slotsShown(agent).map((slot) => {
-                            const id = experimentOf(slot.container?.allocationId);
-                            const name = names.get(slot.container?.allocationId ?? "")?.name;
-                            return (
-                                <tr key={slot.id}>
-                                    <td class="num">{slot.id}</td>
-                                    <td title={slot.device?.uuid}>
-                                        {slot.device?.brand}
-                                        {factsOf(slot) && (
-                                            <div class="muted num">{factsOf(slot)}</div>
-                                        )}
-                                    </td>
-                                    <td>
-                                        <StateBadge state={stateOf(agent, slot)} />
-                                        {slot.fault && (
-                                            <div class={faultOf(slot) ? "" : "muted"}>
-                                                {slot.fault.reason}
-                                                {slot.fault.overruled && " (overruled)"}
-                                            </div>
-                                        )}
-                                    </td>
-                                    <td>
-                                        {id !== undefined && name ? (
-                                            <a href={`/experiments/${id}`}>
-                                                #{id} {name}
-                                            </a>
-                                        ) : (
-                                            (name ?? "")
-                                        )}
-                                    </td>
-                                    {mayChange && (
-                                        <td>
-                                            <ActionButton action={then(slotAction(agent, slot))} />
-                                        </td>
-                                    )}
-                                </tr>
-                            );
-                        })}
-                    </tbody>
-                </table>
+                <AgentFacts agent={agent} />
+                <SlotTable agent={agent} names={names} onChanged={onChanged} />
             </div>
         </Dialog>
     );

@@ -1,24 +1,24 @@
-// The machines: who has which slots now, who had them, and what more of them would do.
+// The cluster: the slots in use now, the history of their use, and a simulation of more agents.
 
-import { Head, Tabs } from "../../parts";
-import { param, text } from "../../lib/url";
-import { History } from "./history";
+import { PageHead, Tabs } from "../../parts";
+import { queryParam, text } from "../../lib/url";
+import { History } from "./usage_history";
 import { Slots } from "./slots";
 import { WhatIf } from "./what_if";
 import "./cluster.css";
 
-const tab = param("tab", text("slots"));
+const tab = queryParam("tab", text("slots"));
 const tabs = [
     { id: "slots", title: "Slots" },
-    { id: "history", title: "History of use" },
+    { id: "history", title: "Usage history" },
     { id: "whatif", title: "What if" },
 ];
 
 export function Page() {
     return (
         <main>
-            <Head title="Cluster" />
-            <Tabs tabs={tabs} at={tab} label="Views of the cluster" />
+            <PageHead title="Cluster" />
+            <Tabs tabs={tabs} bind={tab} label="Views of the cluster" />
             {tab.value === "history" ? (
                 <History />
             ) : tab.value === "whatif" ? (

@@ -1,24 +1,24 @@
-// Agents by pool, each with its slots in the colours and numbers of the experiments that hold them.
+// The agents of each pool. Their slots have the colour and the id of the experiment that uses them.
 
 import { type Signal, useSignal } from "@preact/signals";
 import { get } from "../../lib/api";
-import { experimentOf, healthOf, slotsOf, tintOf, usedSlots } from "../../lib/cluster";
+import { experimentIdOf, agentHealth, agentSlots, categoryColour, usedSlotCount } from "../../lib/cluster";
 import { count } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import type { Agent, Experiment } from "../../lib/types";
-import { param, text } from "../../lib/url";
+import { queryParam, text } from "../../lib/url";
 import { Bar, Empty, LinkButton, Loaded, Search, Select, stateText } from "../../parts";
-import { AgentCard, type Known, type Lit } from "./agent";
+import { AgentCard, type AllocationInfo, type HighlightedExperiment } from "./agent_card";
 import { AgentDialog } from "./agent_dialog";
 
-const pool = param("pool", text());
-const health = param("health", text());
-const search = param("q", text());
-const opened = param("agent", text());
-const chosen = param("experiment", text());
+const pool = queryParam("pool", text());
+const health = queryParam("health", text());
+const search = queryParam("q", text());
+const openAgentId = queryParam("agent", text());
+const experimentParam = queryParam("experiment", text());
 
-/** What holds slots, by its experiment. */
-export interface Holder {
+/** An experiment that uses slots. */
+export interface SlotHolder {
     experimentId: number;
     name: string;
     slots: number;
@@ -32,13 +32,13 @@ interface Allocation {
 
 interface Cluster {
     agents: Agent[];
-    names: Map<string, Known>;
+    names: Map<string, AllocationInfo>;
 }
 
-/** What lost machines ran, and what has become of it. */
-async function addPast(agents: readonly Agent[], names: Map<string, Known>, abort: AbortSignal): Promise<void> {
+/** Adds the names and current states of the experiments that lost agents were running. */
+async function addLostAllocations(agents: readonly Agent[], names: Map<string, AllocationInfo>, abort: AbortSignal): Promise<void> {
     const ran = agents.flatMap((agent) => (agent.lost ? (agent.ran ?? []) : []));
-    const ids = [...new Set(ran.map((run) => experimentOf(run.allocationId)))].filter((id) => id !== undefined);
+    const ids = [...new Set(ran.map((run) => experimentIdOf(run.allocationId)))].filter((id) => id !== undefined);
     if (ids.length === 0) return;
     const { experiments } = await get<{ experiments: Experiment[] }>(
         "/experiments",
@@ -46,7 +46,7 @@ async function addPast(agents: readonly Agent[], names: Map<string, Known>, abor
         abort,
     );
     for (const { allocationId } of ran) {
-        const found = experiments.find((one) => one.id === experimentOf(allocationId));
+        const found = experiments.find((one) => one.id === experimentIdOf(allocationId));
         if (found) names.set(allocationId, { name: found.name, state: found.state });
     }
 }
@@ -57,16 +57,16 @@ async function read(abort: AbortSignal): Promise<Cluster> {
         get<{ allocationIdToSummary?: Record<string, Allocation> }>("/tasks", {}, abort),
     ]);
     const allocations = Object.values(tasks.allocationIdToSummary ?? {});
-    const names = new Map<string, Known>(allocations.map(({ allocationId, name }) => [allocationId, { name }]));
-    await addPast(agents, names, abort);
+    const names = new Map<string, AllocationInfo>(allocations.map(({ allocationId, name }) => [allocationId, { name }]));
+    await addLostAllocations(agents, names, abort);
     return { agents, names };
 }
 
-function holdersOf(agents: readonly Agent[], names: Cluster["names"]): Holder[] {
-    const found = new Map<number, Holder & { seen: Set<string> }>();
+function slotHolders(agents: readonly Agent[], names: Cluster["names"]): SlotHolder[] {
+    const found = new Map<number, SlotHolder & { seen: Set<string> }>();
     for (const agent of agents)
-        for (const slot of slotsOf(agent)) {
-            const id = experimentOf(slot.container?.allocationId);
+        for (const slot of agentSlots(agent)) {
+            const id = experimentIdOf(slot.container?.allocationId);
             if (id === undefined) continue;
             const name = names.get(slot.container!.allocationId!)?.name ?? "";
             const holder = found.get(id) ?? {
@@ -83,25 +83,25 @@ function holdersOf(agents: readonly Agent[], names: Cluster["names"]): Holder[] 
     return [...found.values()].sort((a, b) => b.slots - a.slots || a.experimentId - b.experimentId);
 }
 
-function Holders({ holders, lit }: { holders: readonly Holder[]; lit: Signal<Lit> }) {
+function SlotHolders({ holders, highlighted }: { holders: readonly SlotHolder[]; highlighted: Signal<HighlightedExperiment> }) {
     if (holders.length === 0) return null;
-    const light = (id: Lit) => () => (lit.value = id);
+    const highlight = (id: HighlightedExperiment) => () => (highlighted.value = id);
     return (
-        <ul class="holders" aria-label="What holds slots">
+        <ul class="slot-holders" aria-label="Experiments that use slots">
             {holders.map((holder) => (
                 <li key={holder.experimentId}>
                     <a
-                        class="holder"
+                        class="slot-holder"
                         href={holder.name ? `/experiments/${holder.experimentId}` : "/queue"}
-                        style={{ "--tint": tintOf(holder.experimentId) }}
-                        onPointerEnter={light(holder.experimentId)}
-                        onPointerLeave={light(undefined)}
-                        onFocus={light(holder.experimentId)}
-                        onBlur={light(undefined)}
+                        style={{ "--tint": categoryColour(holder.experimentId) }}
+                        onPointerEnter={highlight(holder.experimentId)}
+                        onPointerLeave={highlight(undefined)}
+                        onFocus={highlight(holder.experimentId)}
+                        onBlur={highlight(undefined)}
                     >
-                        <span class="holder-mark" aria-hidden="true" />
+                        <span class="slot-holder-colour" aria-hidden="true" />
                         <b class="num">#{holder.experimentId}</b>
-                        <span class="cut">{holder.name || "of another team"}</span>
+                        <span class="ellipsis">{holder.name || "(another team)"}</span>
                         <span class="muted num">
                             {count(holder.slots, "slot")} on {count(holder.agents, "agent")}
                         </span>
@@ -116,23 +116,23 @@ function PoolOfAgents(props: {
     name: string;
     agents: readonly Agent[];
     names: Cluster["names"];
-    lit: Lit;
+    highlighted: HighlightedExperiment;
 }) {
-    const { name, agents, names, lit } = props;
-    const there = agents.filter((agent) => !agent.lost);
-    const lost = agents.length - there.length;
-    const used = there.reduce((sum, agent) => sum + usedSlots(agent), 0);
-    const all = there.reduce((sum, agent) => sum + slotsOf(agent).length, 0);
-    const said = `${used} of ${count(all, "slot")} in use`;
+    const { name, agents, names, highlighted } = props;
+    const present = agents.filter((agent) => !agent.lost);
+    const lost = agents.length - present.length;
+    const used = present.reduce((sum, agent) => sum + usedSlotCount(agent), 0);
+    const all = present.reduce((sum, agent) => sum + agentSlots(agent).length, 0);
+    const usage = `${used} of ${count(all, "slot")} in use`;
     return (
         <section class="stack" aria-label={`Pool ${name}`}>
             <div class="spread">
                 <h2>
-                    {name} <span class="muted">{count(there.length, "agent")}</span>
+                    {name} <span class="muted">{count(present.length, "agent")}</span>
                     {lost > 0 && <span class="bad">, {lost} lost</span>}
                 </h2>
                 <span class="line num">
-                    <Bar value={used} of={all} label={said} /> {said}
+                    <Bar value={used} max={all} label={usage} /> {usage}
                 </span>
             </div>
             <div class="agents">
@@ -141,8 +141,8 @@ function PoolOfAgents(props: {
                         key={agent.id}
                         agent={agent}
                         names={names}
-                        lit={lit}
-                        onOpen={() => opened.push(agent.id)}
+                        highlighted={highlighted}
+                        onOpen={() => openAgentId.push(agent.id)}
                     />
                 ))}
             </div>
@@ -152,33 +152,33 @@ function PoolOfAgents(props: {
 
 const poolOf = (agent: Agent) => agent.resourcePools?.[0] ?? "default";
 
-function isShown(agent: Agent): boolean {
+function matchesFilters(agent: Agent): boolean {
     const words = [agent.id, agent.hostname, agent.label, agent.rack, ...(agent.addresses ?? [])];
     const wanted = search.value.trim().toLowerCase();
     return (
         (!pool.value || poolOf(agent) === pool.value) &&
-        (!health.value || healthOf(agent) === health.value) &&
+        (!health.value || agentHealth(agent) === health.value) &&
         (!wanted || words.some((word) => word?.toLowerCase().includes(wanted)))
     );
 }
 
 function Filters({ agents }: { agents: readonly Agent[] }) {
     const pools = [...new Set(agents.map(poolOf))].sort();
-    const states = [...new Set(agents.map(healthOf))].sort();
-    const tally = (state: string) => agents.filter((one) => healthOf(one) === state).length;
+    const states = [...new Set(agents.map(agentHealth))].sort();
+    const tally = (state: string) => agents.filter((one) => agentHealth(one) === state).length;
     return (
         <div class="line">
-            <Search at={search} label="Find agents" />
+            <Search bind={search} label="Find agents" />
             {pools.length > 1 && (
                 <Select
                     label="Pool"
-                    at={pool}
+                    bind={pool}
                     options={[{ value: "", title: "All pools" }, ...pools]}
                 />
             )}
             <Select
                 label="Health"
-                at={health}
+                bind={health}
                 options={[
                     { value: "", title: `All ${agents.length}` },
                     ...states.map((state) => ({
@@ -193,38 +193,38 @@ function Filters({ agents }: { agents: readonly Agent[] }) {
 
 export function Slots() {
     const cluster = useLoad(read, { topics: ["agents", "queue", "experiments"] });
-    const lit = useSignal<Lit>(undefined);
+    const highlighted = useSignal<HighlightedExperiment>(undefined);
     return (
-        <Loaded of={cluster}>
+        <Loaded load={cluster}>
             {({ agents, names }) => {
-                const shown = agents.filter(isShown);
+                const shown = agents.filter(matchesFilters);
                 const pools = [...new Set(shown.map(poolOf))].sort();
-                const open = agents.find((agent) => agent.id === opened.value);
+                const open = agents.find((agent) => agent.id === openAgentId.value);
                 if (agents.length === 0)
                     return (
-                        <Empty title="No agent has connected yet" icon="cluster">
-                            <LinkButton href="/">How to start one</LinkButton>
+                        <Empty title="No agents connected yet" icon="cluster">
+                            <LinkButton href="/">How to connect an agent</LinkButton>
                         </Empty>
                     );
                 return (
                     <>
                         <Filters agents={agents} />
-                        <Holders holders={holdersOf(shown, names)} lit={lit} />
+                        <SlotHolders holders={slotHolders(shown, names)} highlighted={highlighted} />
                         {pools.map((name) => (
                             <PoolOfAgents
                                 key={name}
                                 name={name}
                                 agents={shown.filter((agent) => poolOf(agent) === name)}
                                 names={names}
-                                lit={lit.value ?? (Number(chosen.value) || undefined)}
+                                highlighted={highlighted.value ?? (Number(experimentParam.value) || undefined)}
                             />
                         ))}
-                        {shown.length === 0 && <p class="muted">No agent fits.</p>}
+                        {shown.length === 0 && <p class="muted">No agents match.</p>}
                         {open && (
                             <AgentDialog
                                 agent={open}
                                 names={names}
-                                onClose={() => (opened.value = "")}
+                                onClose={() => (openAgentId.value = "")}
                                 onChanged={cluster.reload}
                             />
                         )}

@@ -1,12 +1,12 @@
-// What more agents would have done with the jobs of the last days: the master's simulator says.
+// A simulation of the recent jobs with more agents, by the master's simulator.
 
 import { get } from "../../lib/api";
-import { quote } from "../../lib/commands";
+import { shellQuote } from "../../lib/command_line";
 import { count, duration, percent } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { isAdmin } from "../../lib/session";
 import type { ResourcePool } from "../../lib/types";
-import { number, param, text } from "../../lib/url";
+import { number, queryParam, text } from "../../lib/url";
 import { Bar, Copy, Empty, Loaded, Select } from "../../parts";
 
 interface Hours {
@@ -16,7 +16,7 @@ interface Hours {
     p99: number;
 }
 
-interface Simulated {
+interface SimulationResult {
     nodes: number;
     slots: number;
     jobs: number;
@@ -27,23 +27,23 @@ interface Simulated {
     preemptions: number;
 }
 
-interface Answer {
+interface Comparison {
     jobs: number;
     unstarted: number;
     slotsPerNode: number;
-    now: Simulated;
-    then: Simulated;
+    now: SimulationResult;
+    then: SimulationResult;
 }
 
-const add = param("add", number(2));
-const size = param("size", number(0)); // slots of each; 0: as most agents have
-const days = param("days", text("14"));
-const pool = param("pool", text());
+const addedAgents = queryParam("add", number(2));
+const slotsPerAgent = queryParam("size", number(0)); // 0: as most agents have
+const days = queryParam("days", text("14"));
+const pool = queryParam("pool", text());
 
 const spans = ["7", "14", "30", "90"].map((value) => ({ value, title: `${value} days` }));
 
-function NumberInput(props: { label: string; at: { value: number }; hint?: string }) {
-    const { label, at, hint } = props;
+function NumberInput(props: { label: string; bind: { value: number }; hint?: string }) {
+    const { label, bind, hint } = props;
     return (
         <label class="line">
             <span class="muted">{label}</span>
@@ -52,9 +52,9 @@ function NumberInput(props: { label: string; at: { value: number }; hint?: strin
                 type="number"
                 min={1}
                 max={1024}
-                value={at.value || ""}
+                value={bind.value || ""}
                 placeholder={hint}
-                onChange={(event) => (at.value = Math.max(0, Number(event.currentTarget.value)))}
+                onChange={(event) => (bind.value = Math.max(0, Number(event.currentTarget.value)))}
             />
         </label>
     );
@@ -62,9 +62,9 @@ function NumberInput(props: { label: string; at: { value: number }; hint?: strin
 
 // --- the figures ---------------------------------------------------------------------------------
 
-const hours = (value: number) => (value === 0 ? "none" : duration(3600 * value));
+const hoursText = (value: number) => (value === 0 ? "none" : duration(3600 * value));
 
-function meanWait({ waits }: Simulated): number {
+function meanWait({ waits }: SimulationResult): number {
     const jobs = waits.reduce((sum, wait) => sum + wait.hours.count, 0);
     const all = waits.reduce((sum, wait) => sum + wait.hours.count * wait.hours.mean, 0);
     return jobs ? all / jobs : 0;
@@ -74,51 +74,51 @@ interface Figure {
     name: string;
     now: number;
     then: number;
-    words: (value: number) => string;
-    of: number; // the whole bar
+    format: (value: number) => string;
+    max: number; // the length of a full bar
 }
 
-function figuresOf({ now, then }: Answer): Figure[] {
-    const line = (name: string, a: number, b: number, words = hours, of = Math.max(a, b)) => ({
+function figures({ now, then }: Comparison): Figure[] {
+    const figure = (name: string, a: number, b: number, format = hoursText, max = Math.max(a, b)) => ({
         name,
         now: a,
         then: b,
-        words,
-        of,
+        format,
+        max,
     });
     return [
-        line("Mean wait", meanWait(now), meanWait(then)),
+        figure("Mean wait", meanWait(now), meanWait(then)),
         ...now.waits.flatMap((wait, i) =>
             wait.hours.count
                 ? [
-                      line(
-                          `of jobs on ${wait.slots} ${wait.slots === "1" ? "slot" : "slots"}`,
+                      figure(
+                          `Jobs on ${wait.slots} ${wait.slots === "1" ? "slot" : "slots"}`,
                           wait.hours.mean,
                           then.waits[i]!.hours.mean,
                       ),
                   ]
                 : [],
         ),
-        line("Mean time to the end", now.completionHours.mean, then.completionHours.mean),
-        line("Slots in use", now.use, then.use, percent, 1),
-        line("Preemptions", now.preemptions, then.preemptions, String),
+        figure("Mean completion time", now.completionHours.mean, then.completionHours.mean),
+        figure("Slots in use", now.use, then.use, percent, 1),
+        figure("Preemptions", now.preemptions, then.preemptions, String),
     ];
 }
 
-function Cell({ figure, value }: { figure: Figure; value: number }) {
-    const said = figure.words(value);
+function FigureCell({ figure, value }: { figure: Figure; value: number }) {
+    const said = figure.format(value);
     return (
         <td class="num">
-            <Bar value={value} of={figure.of} label={`${figure.name}: ${said}`} />
+            <Bar value={value} max={figure.max} label={`${figure.name}: ${said}`} />
             {said}
         </td>
     );
 }
 
-const machines = ({ nodes, slots }: Simulated) =>
+const clusterSize = ({ nodes, slots }: SimulationResult) =>
     `${count(nodes, "agent")}, ${count(slots, "slot")}`;
 
-function Instead({ then, now }: { then: string; now: string }) {
+function ChangedValue({ then, now }: { then: string; now: string }) {
     return (
         <>
             <b>{then}</b> ({now === then ? "as now" : `now ${now}`})
@@ -126,21 +126,20 @@ function Instead({ then, now }: { then: string; now: string }) {
     );
 }
 
-function Figures({ answer }: { answer: Answer }) {
+function Figures({ answer }: { answer: Comparison }) {
     const { now, then, unstarted } = answer;
     if (now.jobs + then.jobs === 0)
         return (
-            <Empty title="No job of this pool has run in this time" icon="clock">
-                <p>Choose a longer time.</p>
+            <Empty title="No jobs ran in this pool in this period" icon="clock">
+                <p>Choose a longer period.</p>
             </Empty>
         );
     return (
         <>
             <p class="what-if-sentence">
                 With {count(then.nodes - now.nodes, "more agent")} of{" "}
-                {count(answer.slotsPerNode, "slot")}, the {count(then.jobs, "job")} of this time
-                would have waited <Instead then={hours(meanWait(then))} now={hours(meanWait(now))} /> on
-                average, and <Instead then={percent(then.use)} now={percent(now.use)} /> of the slots would
+                {count(answer.slotsPerNode, "slot")}, the {count(then.jobs, "job")} of this period would have waited <ChangedValue then={hoursText(meanWait(then))} now={hoursText(meanWait(now))} /> on
+                average, and <ChangedValue then={percent(then.use)} now={percent(now.use)} /> of the slots would
                 have been in use.
             </p>
             <table class="what-if">
@@ -150,88 +149,88 @@ function Figures({ answer }: { answer: Answer }) {
                             <span class="hidden">Figure</span>
                         </th>
                         <th scope="col">
-                            Now <span class="muted">{machines(now)}</span>
+                            Now <span class="muted">{clusterSize(now)}</span>
                         </th>
                         <th scope="col">
-                            Then <span class="muted">{machines(then)}</span>
+                            Then <span class="muted">{clusterSize(then)}</span>
                         </th>
                     </tr>
                 </thead>
                 <tbody>
-                    {figuresOf(answer).map((figure) => (
+                    {figures(answer).map((figure) => (
                         <tr key={figure.name}>
                             <th scope="row">{figure.name}</th>
-                            <Cell figure={figure} value={figure.now} />
-                            <Cell figure={figure} value={figure.then} />
+                            <FigureCell figure={figure} value={figure.now} />
+                            <FigureCell figure={figure} value={figure.then} />
                         </tr>
                     ))}
                 </tbody>
             </table>
             <p class="muted">
-                The scheduler itself has run over these jobs anew, once with each cluster, as if
-                nothing had failed.
+                The figures come from the real scheduler, which replayed these jobs on both clusters without
+                failures.
                 {unstarted > 0 &&
-                    ` ${count(unstarted, "job")} that never started ${unstarted === 1 ? "is" : "are"} left out, for nobody knows how long they would run.`}
-                {now.tooLarge > 0 && ` ${count(now.tooLarge, "job")} fit on no such cluster as today's.`}
+                    ` ${count(unstarted, "job")} that never started ${unstarted === 1 ? "is" : "are"} left out, because the run time is unknown.`}
+                {now.tooLarge > 0 && ` ${count(now.tooLarge, "job")} would not fit on the current cluster.`}
             </p>
         </>
     );
 }
 
-// --- the question --------------------------------------------------------------------------------
+// --- the form ------------------------------------------------------------------------------------
 
 async function readPools(abort: AbortSignal): Promise<ResourcePool[]> {
     const answer = await get<{ resourcePools: ResourcePool[] }>("/resource-pools", {}, abort);
     return answer.resourcePools;
 }
 
-function Simulation({ own }: { own: ResourcePool }) {
+function Simulation({ pool }: { pool: ResourcePool }) {
     const answer = useLoad((abort) => {
-        const slots = size.value ? { slotsPerNode: size.value } : {};
-        const query = { addNodes: add.value || 1, days: days.value, ...slots };
-        const of = { resourcePool: own.name, scheduler: own.scheduler };
-        return get<Answer>("/simulate", { ...query, ...of }, abort);
+        const slots = slotsPerAgent.value ? { slotsPerNode: slotsPerAgent.value } : {};
+        const query = { addNodes: addedAgents.value || 1, days: days.value, ...slots };
+        const of = { resourcePool: pool.name, scheduler: pool.scheduler };
+        return get<Comparison>("/simulate", { ...query, ...of }, abort);
     });
     return (
         <div class="stack" aria-live="polite" aria-busy={answer.busy.value}>
-            <Loaded of={answer} label="Working it out">
+            <Loaded load={answer} label="Simulating">
                 {(given) => <Figures answer={given} />}
             </Loaded>
         </div>
     );
 }
 
-function Ask({ pools }: { pools: readonly ResourcePool[] }) {
-    const own = pools.find((one) => one.name === pool.value) ?? pools[0]!;
+function WhatIfForm({ pools }: { pools: readonly ResourcePool[] }) {
+    const selected = pools.find((one) => one.name === pool.value) ?? pools[0]!;
     if (!pools.some((one) => one.numAgents > 0))
-        return <Empty title="No agent has connected yet" icon="cluster" />;
+        return <Empty title="No agents connected yet" icon="cluster" />;
     const chosen = {
         get value() {
-            return own.name;
+            return selected.name;
         },
         set value(name) {
             pool.value = name;
         },
     };
-    const slots = size.value ? ` --slots-per-node ${size.value}` : "";
-    const nodes = ` --add-nodes ${add.value || 1}`;
-    const line = `muster simulate --from-store DATA_DIR --pool ${quote(own.name)}${nodes}${slots}`;
+    const slots = slotsPerAgent.value ? ` --slots-per-node ${slotsPerAgent.value}` : "";
+    const nodes = ` --add-nodes ${addedAgents.value || 1}`;
+    const line = `muster simulate --from-store DATA_DIR --pool ${shellQuote(selected.name)}${nodes}${slots}`;
     return (
         <>
             <div class="line what-if-ask">
                 {pools.length > 1 && (
-                    <Select label="Pool" at={chosen} options={pools.map((one) => one.name)} />
+                    <Select label="Pool" bind={chosen} options={pools.map((one) => one.name)} />
                 )}
-                <NumberInput label="More agents" at={add} hint="1" />
-                <NumberInput label="Slots of each" at={size} hint="as now" />
-                <Select label="Jobs of the last" at={days} options={spans} />
+                <NumberInput label="Additional agents" bind={addedAgents} hint="1" />
+                <NumberInput label="Slots per agent" bind={slotsPerAgent} hint="as now" />
+                <Select label="Jobs of the last" bind={days} options={spans} />
             </div>
             {isAdmin() ? (
-                <Simulation key={own.name} own={own} />
+                <Simulation key={selected.name} pool={selected} />
             ) : (
                 <p>
-                    An administrator sees the answer here. Whoever can read the master's data
-                    folder gets it by this command:
+                    Only administrators can run the simulation here. With access to the master's data folder, use
+                    this command:
                 </p>
             )}
             <div class="line">
@@ -245,8 +244,8 @@ function Ask({ pools }: { pools: readonly ResourcePool[] }) {
 export function WhatIf() {
     const pools = useLoad(readPools);
     return (
-        <section class="card stack" aria-label="What if there were more agents">
-            <Loaded of={pools}>{(given) => <Ask pools={given} />}</Loaded>
+        <section class="card stack" aria-label="Simulation with more agents">
+            <Loaded load={pools}>{(given) => <WhatIfForm pools={given} />}</Loaded>
         </section>
     );
 }

@@ -1,46 +1,46 @@
-// A chart of each metric, read when it comes into sight.
+// A chart for each metric. It loads its series when it becomes visible.
 
 import { type ReadonlySignal, useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { view } from "../../lib/chart_view";
+import { chartView } from "../../lib/chart/chart_view";
 import { useLoad } from "../../lib/load";
-import { lineOf, type Line, type Range } from "../../lib/plot";
-import { isOfMachine, titleOf } from "../../lib/runs";
+import { lineFromSeries, type Line, type Range } from "../../lib/chart/plot";
+import { isSystemMetric, metricTitle } from "../../lib/experiment/metrics";
 import { Empty, ErrorBox, Search } from "../../parts";
-import { Chart } from "../../parts/chart";
-import { ChartControls } from "../../parts/chart_controls";
-import { batchOf, type Drawn, loadSeries, type Metric, type Run, startOf } from "./runs";
+import { Chart } from "../../parts/chart/chart";
+import { ChartControls } from "../../parts/chart/chart_controls";
+import { batchSize, type RunSeries, loadSeries, type Metric, type Run, startTime } from "./runs";
 import * as state from "./state";
 
-const NAMED = 8; // runs that each chart's own legend names; more are told by the table
+const MAX_LEGEND_RUNS = 8; // with more runs, the table serves as the legend
 
-/** The lines of what is zoomed to. */
-interface Near {
+/** The series of the zoomed range. */
+interface ZoomedSeries {
     range: Range;
-    drawn: Drawn[];
+    drawn: RunSeries[];
 }
 
 function MetricChart({ metric, runs }: { metric: Metric; runs: ReadonlySignal<readonly Run[]> }) {
     const full = useLoad(() => loadSeries(runs.value, metric));
-    const near = useLoad(async (): Promise<Near | null> => {
-        const range = view.zoom.value;
+    const near = useLoad(async (): Promise<ZoomedSeries | null> => {
+        const range = chartView.zoom.value;
         const of = full.data.value;
         if (!range || !of) return null;
-        const zoom = { kind: view.x.value, range, of };
+        const zoom = { kind: chartView.x.value, range, of };
         return { range, drawn: await loadSeries(runs.value, metric, zoom) };
     });
     const lines = useComputed((): Line[] => {
         const closer = near.data.value;
-        const isNear = closer && closer.range === view.zoom.value;
+        const isNear = closer && closer.range === chartView.zoom.value;
         const drawn = isNear ? closer.drawn : (full.data.value ?? []);
         const shown = drawn.filter(({ run }) => !state.hidden.value.includes(String(run.id)));
         return shown.map(({ run, series }) =>
-            lineOf(series, view.x.value, {
+            lineFromSeries(series, chartView.x.value, {
                 id: String(run.id),
                 label: run.label,
-                kind: run.kind,
-                start: startOf(run),
-                batch: batchOf(run),
+                styleIndex: run.styleIndex,
+                start: startTime(run),
+                batch: batchSize(run),
             }),
         );
     });
@@ -48,30 +48,30 @@ function MetricChart({ metric, runs }: { metric: Metric; runs: ReadonlySignal<re
     if (error !== undefined) return <ErrorBox error={error} retry={full.reload} />;
     return (
         <Chart
-            key={view.x.value}
-            title={titleOf(metric)}
+            key={chartView.x.value}
+            title={metricTitle(metric)}
             lines={lines.value}
-            x={view.x.value}
-            logX={view.logX.value}
-            logY={view.logY.value}
-            smooth={view.smooth.value}
-            calm={isOfMachine(metric)}
+            x={chartView.x.value}
+            logX={chartView.logX.value}
+            logY={chartView.logY.value}
+            smooth={chartView.smooth.value}
+            clipSpikes={isSystemMetric(metric)}
             busy={full.busy.value || near.busy.value}
-            legend={runs.value.length <= NAMED}
-            zoom={view.zoom}
+            legend={runs.value.length <= MAX_LEGEND_RUNS}
+            zoom={chartView.zoom}
         />
     );
 }
 
-/** Its place is kept until it comes into sight. */
-function Seen({ metric, runs }: { metric: Metric; runs: ReadonlySignal<readonly Run[]> }) {
+/** A placeholder until the chart becomes visible. */
+function LazyChart({ metric, runs }: { metric: Metric; runs: ReadonlySignal<readonly Run[]> }) {
     const box = useRef<HTMLDivElement>(null);
-    const isSeen = useSignal(false);
+    const isVisible = useSignal(false);
     useEffect(() => {
         const watcher = new IntersectionObserver(
             (entries) => {
                 if (!entries.some((entry) => entry.isIntersecting)) return;
-                isSeen.value = true;
+                isVisible.value = true;
                 watcher.disconnect();
             },
             { rootMargin: "300px" },
@@ -81,7 +81,7 @@ function Seen({ metric, runs }: { metric: Metric; runs: ReadonlySignal<readonly 
     }, []);
     return (
         <div ref={box} class="compare-chart">
-            {isSeen.value && <MetricChart metric={metric} runs={runs} />}
+            {isVisible.value && <MetricChart metric={metric} runs={runs} />}
         </div>
     );
 }
@@ -94,17 +94,17 @@ export function Charts(props: {
         <>
             <h2 class="hidden">Charts</h2>
             <div class="spread">
-                <Search at={state.wanted} label="Find a metric" />
+                <Search bind={state.metricSearch} label="Find a metric" />
                 <ChartControls samples />
             </div>
             {props.metrics.length === 0 && (
-                <Empty title="No metric of that name">
-                    <p>These runs have reported none whose name has these letters in it.</p>
+                <Empty title="No metrics match">
+                    <p>These runs have no metric with this text in its name.</p>
                 </Empty>
             )}
             <div class="grid">
                 {props.metrics.map((metric) => (
-                    <Seen key={metric.id} metric={metric} runs={props.runs} />
+                    <LazyChart key={metric.id} metric={metric} runs={props.runs} />
                 ))}
             </div>
         </>

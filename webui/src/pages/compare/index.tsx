@@ -1,23 +1,23 @@
-// Up to 50 runs beside each other: their curves, what they ended with, and what was set differently.
+// Compares up to 50 runs: their metrics as curves and values, and their settings.
 
 import { useComputed } from "@preact/signals";
 import type { Action } from "../../lib/actions";
 import { useActions } from "../../lib/actions";
-import { view } from "../../lib/chart_view";
-import { csv, save } from "../../lib/download";
+import { chartView } from "../../lib/chart/chart_view";
+import { toCsv, saveFile } from "../../lib/download";
 import { count } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { Empty, Head, Loaded, Tabs } from "../../parts";
-import { AddRuns } from "./add";
+import { Empty, PageHead, Loaded, Tabs } from "../../parts";
+import { AddRuns } from "./add_runs";
 import { Charts } from "./charts";
-import { loadRuns, metricsOf, type Metric, type Run, useRunEvents, valueOf } from "./runs";
-import { Settings } from "./settings";
+import { loadRuns, metricsOfRuns, type Metric, type Run, useRunEvents, metricValue } from "./runs";
+import { SettingsTable } from "./settings_table";
 import * as state from "./state";
-import { Values } from "./values";
-import "../../parts/table.css";
+import { ValuesTable } from "./values_table";
+import "../../parts/table/table.css";
 import "./compare.css";
 
-const COLUMNS = 5; // metrics of the table, unless one asks for others by name
+const MAX_METRICS = 5; // metrics in the table; the search selects others
 
 const panels = [
     { id: "charts", title: "Charts" },
@@ -31,24 +31,24 @@ function exportValues(runs: readonly Run[], metrics: readonly Metric[]): void {
         run.experiment.id,
         run.experiment.name,
         run.trial.state,
-        ...metrics.map((metric) => valueOf(run, metric, state.pick.peek())),
+        ...metrics.map((metric) => metricValue(run, metric, state.valueKind.peek())),
     ]);
-    save("compare.csv", "text/csv", csv(head, rows));
+    saveFile("compare.csv", "text/csv", toCsv(head, rows));
 }
 
 const order = ["step", "elapsed", "time", "samples"] as const;
 
-function viewActions(runs: readonly Run[], metrics: readonly Metric[]): Action[] {
-    const turn = (at: { value: boolean }) => () => (at.value = !at.value);
-    const next = order[(order.indexOf(view.x.value) + 1) % order.length]!;
-    const smoother = () => (view.smooth.value = view.smooth.peek() ? 0 : 0.8);
+function pageActions(runs: readonly Run[], metrics: readonly Metric[]): Action[] {
+    const toggle = (at: { value: boolean }) => () => (at.value = !at.value);
+    const next = order[(order.indexOf(chartView.x.value) + 1) % order.length]!;
+    const smoother = () => (chartView.smooth.value = chartView.smooth.peek() ? 0 : 0.8);
     return [
         { name: "Export values as CSV", icon: "download", run: () => exportValues(runs, metrics) },
-        { name: "Logarithmic y", key: "l", run: turn(view.logY) },
-        { name: "Smooth the lines, or not", key: "s", run: smoother },
-        { name: `Draw by ${next}`, key: "x", run: () => (view.x.value = next) },
-        { name: "Show what is the same, or not", key: "d", run: turn(state.whole) },
-        { name: "Unpin the baseline", run: () => (state.base.value = "") },
+        { name: "Toggle logarithmic y axis", key: "l", run: toggle(chartView.logY) },
+        { name: "Toggle smoothing", key: "s", run: smoother },
+        { name: `Use x axis: ${next}`, key: "x", run: () => (chartView.x.value = next) },
+        { name: "Show or hide equal settings", key: "d", run: toggle(state.showsEqual) },
+        { name: "Unpin the baseline", run: () => (state.baselineId.value = "") },
         { name: "Show all runs", run: () => (state.hidden.value = []) },
     ];
 }
@@ -57,19 +57,19 @@ export function Page() {
     const load = useLoad(loadRuns);
     const all = useComputed(() => load.data.value?.runs ?? []);
     const metrics = useComputed(() => {
-        const letters = state.wanted.value.toLowerCase();
-        return metricsOf(all.value).filter((metric) => metric.id.toLowerCase().includes(letters));
+        const letters = state.metricSearch.value.toLowerCase();
+        return metricsOfRuns(all.value).filter((metric) => metric.id.toLowerCase().includes(letters));
     });
     useRunEvents(all, load.reload);
-    const actions = viewActions(all.value, metrics.value);
+    const actions = pageActions(all.value, metrics.value);
     useActions(actions);
     return (
         <main>
-            <Head title="Compare" actions={all.value.length ? actions.slice(0, 1) : []}
+            <PageHead title="Compare" actions={all.value.length ? actions.slice(0, 1) : []}
                   sub={all.value.length ? count(all.value.length, "run") : undefined}>
                 <AddRuns />
-            </Head>
-            <Loaded of={load}>
+            </PageHead>
+            <Loaded load={load}>
                 {({ runs, failed }) => (
                     <>
                         {failed.map((text) => (
@@ -80,16 +80,16 @@ export function Page() {
                         {runs.length === 0 ? (
                             <Empty title="Nothing to compare yet" icon="compare">
                                 <p>
-                                    Add runs here, or choose rows in the <a href="/experiments">list of experiments</a> and
-                                    compare them. The address keeps what you see.
+                                    Add runs here, or select rows in the <a href="/experiments">list of
+                                    experiments</a>. To share the comparison, copy the address of this page.
                                 </p>
                             </Empty>
                         ) : (
                             <>
-                                <Values runs={runs} metrics={metrics.value.slice(0, COLUMNS)} />
-                                <Tabs tabs={panels} at={state.tab} label="What to compare" />
+                                <ValuesTable runs={runs} metrics={metrics.value.slice(0, MAX_METRICS)} />
+                                <Tabs tabs={panels} bind={state.tab} label="Comparison" />
                                 {state.tab.value === "settings" ? (
-                                    <Settings runs={runs} />
+                                    <SettingsTable runs={runs} />
                                 ) : (
                                     <Charts metrics={metrics.value} runs={all} />
                                 )}

@@ -1,66 +1,66 @@
-// What one can do with an experiment: verbs at once, and what needs a word more by a dialog.
+// The actions on an experiment, and the dialogs of those that need input.
 
 import { type Signal, useSignal } from "@preact/signals";
 import type { Action } from "../../lib/actions";
-import { perform, type Call } from "../../lib/api";
-import { stateWord } from "../../lib/format";
-import { hasEnded, isStopping } from "../../lib/runs";
-import { mayChange } from "../../lib/session";
+import { performCall, type Call } from "../../lib/api";
+import { stateName } from "../../lib/format";
+import { hasEnded, isStopping } from "../../lib/experiment/state";
+import { changeDeniedReason } from "../../lib/session";
 import type { Experiment } from "../../lib/types";
-import { go } from "../../lib/url";
-import { later } from "../../parts/later";
+import { navigate } from "../../lib/url";
+import { lazy } from "../../parts/basic/lazy";
 import { Field, FormDialog, TextArea, TextInput } from "../../parts";
-import { Move } from "./move";
+import { MoveDialog } from "./move_dialog";
 
-const Fork = later(() => import("./fork").then((all) => all.Fork));
+const Fork = lazy(() => import("./fork_dialog").then((all) => all.ForkDialog));
 
-export type Asked = Signal<"" | "fork" | "continue" | "move" | "about" | "labels">;
+export type OpenDialog = Signal<"" | "fork" | "continue" | "move" | "about" | "labels">;
 
-export const useAsked = (): Asked => useSignal<Asked["value"]>("");
+export const useOpenDialog = (): OpenDialog => useSignal<OpenDialog["value"]>("");
 
 type Verb = "pause" | "activate" | "cancel" | "kill" | "archive" | "unarchive";
 
-const verbs: Record<Verb, { name: string; icon: string; danger?: string; done: string }> = {
-    pause: { name: "Pause", icon: "pause", done: "It was asked to save its work and leave its slots" },
-    activate: { name: "Resume", icon: "play", done: "It goes on as soon as it has slots" },
+const verbs: Record<Verb, { name: string; icon: string; danger?: string; doneText: string }> = {
+    pause: { name: "Pause", icon: "pause", doneText: "Pausing: the trials save a checkpoint and free their slots" },
+    activate: { name: "Resume", icon: "play", doneText: "The experiment resumes when it gets slots" },
     cancel: {
         name: "Cancel",
         icon: "stop",
-        done: "It saves its work and ends",
-        danger: "Its trials checkpoint, then end. It can be continued later.",
+        doneText: "Canceling: the trials save a checkpoint and end",
+        danger: "Its trials save a checkpoint and end. You can continue the experiment later.",
     },
     kill: {
         name: "Kill",
         icon: "kill",
-        done: "It ends at once",
-        danger: "Its programs end at once; what they have not checkpointed is lost.",
+        doneText: "The experiment ends at once",
+        danger: "Its programs end at once. Work since their last checkpoint is lost.",
     },
-    archive: { name: "Archive", icon: "archive", done: "It is in the lists no more" },
-    unarchive: { name: "Unarchive", icon: "archive", done: "It is in the lists again" },
+    archive: { name: "Archive", icon: "archive", doneText: "Archived" },
+    unarchive: { name: "Unarchive", icon: "archive", doneText: "Unarchived" },
 };
 
-/** What stands in the way of a verb in the present state. */
-function whyNot(verb: Verb, { state, archived }: Experiment): string | undefined {
-    const word = stateWord(state);
+/** Why the state does not allow a verb; undefined: it does. */
+function stateDeniesReason(verb: Verb, { state, archived }: Experiment): string | undefined {
+    const word = stateName(state);
     if (verb === "archive" || verb === "unarchive") {
-        if (!hasEnded(state)) return "Only what has ended can be archived";
-        return archived === (verb === "archive") ? `It is ${verb}d already` : undefined;
+        if (!hasEnded(state)) return "Only ended experiments can be archived";
+        return archived === (verb === "archive") ? `The experiment is already ${verb}d` : undefined;
     }
-    if (hasEnded(state)) return "It has ended";
-    if (verb === "activate") return word === "PAUSED" ? undefined : "It is not paused";
+    if (hasEnded(state)) return "The experiment has ended";
+    if (verb === "activate") return word === "PAUSED" ? undefined : "The experiment is not paused";
     if (verb === "pause")
-        return word === "PAUSED" || isStopping(state) ? "It is paused or ends" : undefined;
+        return word === "PAUSED" || isStopping(state) ? "The experiment is already paused or ending" : undefined;
     return undefined;
 }
 
-/** `reload` is called when one has changed it, so that one sees that at once. */
-export function actionsOf(experiment: Experiment, asked: Asked, reload: () => void): Action[] {
+/** `reload` is called after each action, so that the page shows its result at once. */
+export function experimentActions(experiment: Experiment, openDialog: OpenDialog, reload: () => void): Action[] {
     const { id, state, archived } = experiment;
-    const refused = mayChange(experiment.workspaceId, experiment.userId);
+    const refused = changeDeniedReason(experiment.workspaceId, experiment.userId);
     const ended = hasEnded(state);
     const verb = (which: Verb): Action => ({
         ...verbs[which],
-        refused: refused ?? whyNot(which, experiment),
+        disabledReason: refused ?? stateDeniesReason(which, experiment),
         call: {
             method: "POST",
             path: `/experiments/${id}/${which}`,
@@ -68,38 +68,38 @@ export function actionsOf(experiment: Experiment, asked: Asked, reload: () => vo
         },
         run: reload,
     });
-    const ask = (which: Asked["value"], name: string, icon: string, why?: string): Action => ({
+    const open = (which: OpenDialog["value"], name: string, icon: string, why?: string): Action => ({
         name,
         icon,
-        refused: why,
-        run: () => void (asked.value = which),
+        disabledReason: why,
+        run: () => void (openDialog.value = which),
     });
-    const isPaused = stateWord(state) === "PAUSED";
-    const fork = ask("fork", "Fork", "plus", mayChange(experiment.workspaceId));
-    const live = [verb(isPaused ? "activate" : "pause"), verb("cancel"), verb("kill"), fork];
-    const over = [
+    const isPaused = stateName(state) === "PAUSED";
+    const fork = open("fork", "Fork", "plus", changeDeniedReason(experiment.workspaceId));
+    const activeActions = [verb(isPaused ? "activate" : "pause"), verb("cancel"), verb("kill"), fork];
+    const endedActions = [
         fork,
-        ask("continue", "Continue", "play", refused),
+        open("continue", "Continue", "play", refused),
         verb(archived ? "unarchive" : "archive"),
     ];
     return [
-        ...(ended ? over : live),
-        ask("about", "Name and notes", "label", refused),
-        ask("labels", "Labels", "label", refused),
-        ask("move", "Move", "move", refused),
+        ...(ended ? endedActions : activeActions),
+        open("about", "Name and notes", "label", refused),
+        open("labels", "Labels", "label", refused),
+        open("move", "Move", "move", refused),
         ...(ended
             ? [
                   {
                       name: "Delete",
                       icon: "close",
-                      danger: "Its metrics, logs and checkpoints are deleted with it, for good.",
-                      refused,
+                      danger: "Its metrics, logs and checkpoints are deleted permanently.",
+                      disabledReason: refused,
                       call: {
                           method: "DELETE" as const,
                           path: `/experiments/${id}`,
                           muster: ["experiment", "delete", id, "--yes"],
                       },
-                      run: () => go("/experiments"),
+                      run: () => navigate("/experiments"),
                   },
               ]
             : []),
@@ -114,7 +114,7 @@ export interface DialogProps {
     reload: () => void;
 }
 
-function About({ experiment, onClose, reload }: DialogProps) {
+function DetailsDialog({ experiment, onClose, reload }: DialogProps) {
     const name = useSignal(experiment.name);
     const description = useSignal(experiment.description ?? "");
     const notes = useSignal(experiment.notes ?? "");
@@ -131,26 +131,26 @@ function About({ experiment, onClose, reload }: DialogProps) {
         <FormDialog
             wide
             title="Name and notes"
-            verb="Save"
-            done="Saved"
+            submitLabel="Save"
+            doneText="Saved"
             call={call}
-            submit={() => perform(call).then(reload)}
+            submit={() => performCall(call).then(reload)}
             onClose={onClose}
         >
             <Field label="Name">
-                <TextInput at={name} required />
+                <TextInput bind={name} required />
             </Field>
-            <Field label="Description" help="A line, shown below the name.">
-                <TextInput at={description} />
+            <Field label="Description" help="One line, shown below the name">
+                <TextInput bind={description} />
             </Field>
             <Field label="Notes">
-                <TextArea at={notes} rows={10} />
+                <TextArea bind={notes} rows={10} />
             </Field>
         </FormDialog>
     );
 }
 
-function Labels({ experiment, onClose, reload }: DialogProps) {
+function LabelsDialog({ experiment, onClose, reload }: DialogProps) {
     const before = experiment.labels ?? [];
     const typed = useSignal(before.join(", "));
     const wanted = [
@@ -169,26 +169,26 @@ function Labels({ experiment, onClose, reload }: DialogProps) {
     return (
         <FormDialog
             title="Labels"
-            verb="Save"
-            done="Saved"
+            submitLabel="Save"
+            doneText="Saved"
             call={call}
-            submit={() => perform(call).then(reload)}
+            submit={() => performCall(call).then(reload)}
             onClose={onClose}
         >
-            <Field label="Labels, with commas between">
-                <TextInput at={typed} />
+            <Field label="Labels, separated by commas">
+                <TextInput bind={typed} />
             </Field>
         </FormDialog>
     );
 }
 
-export function Dialogs(props: { experiment: Experiment; asked: Asked; reload: () => void }) {
-    const { experiment, asked, reload } = props;
-    const common = { experiment, reload, onClose: () => void (asked.value = "") };
-    if (asked.value === "about") return <About {...common} />;
-    if (asked.value === "labels") return <Labels {...common} />;
-    if (asked.value === "move") return <Move {...common} />;
-    if (asked.value === "fork") return <Fork {...common} />;
-    if (asked.value === "continue") return <Fork {...common} isContinued />;
+export function Dialogs(props: { experiment: Experiment; openDialog: OpenDialog; reload: () => void }) {
+    const { experiment, openDialog, reload } = props;
+    const common = { experiment, reload, onClose: () => void (openDialog.value = "") };
+    if (openDialog.value === "about") return <DetailsDialog {...common} />;
+    if (openDialog.value === "labels") return <LabelsDialog {...common} />;
+    if (openDialog.value === "move") return <MoveDialog {...common} />;
+    if (openDialog.value === "fork") return <Fork {...common} />;
+    if (openDialog.value === "continue") return <Fork {...common} isContinued />;
     return null;
 }

@@ -1,32 +1,31 @@
-// The configuration: as it was submitted, complete with all defaults, and what differs from its
-// parent's; and the files that came with it.
+// The configuration as submitted, with all defaults, or compared with the parent's; and the submitted files.
 
 import { useSignal } from "@preact/signals";
 import { get, send } from "../../lib/api";
-import { save } from "../../lib/download";
+import { saveFile } from "../../lib/download";
 import { bytes } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import type { Experiment } from "../../lib/types";
-import { param, text } from "../../lib/url";
-import { toYaml } from "../../lib/yaml";
+import { queryParam, text } from "../../lib/url";
+import { toYaml } from "../../lib/config/yaml";
 import { Button, Copy, Dialog, Loaded, Select } from "../../parts";
-import { Code, Diff } from "../../parts/code";
-import type { Asked } from "./actions";
+import { Code, Diff } from "../../parts/config/code";
+import type { OpenDialog } from "./actions";
 
-const shown = param("config", text("submitted"));
+const shownConfig = queryParam("config", text("submitted"));
 
-const MOST = 256 * 1024; // bytes of a file that is shown
+const MAX_SHOWN_BYTES = 256 * 1024; // larger files are cut off
 
-function Parent({ experiment }: { experiment: Experiment }) {
+function ParentDiff({ experiment }: { experiment: Experiment }) {
     const path = `/experiments/${experiment.forkedFrom}`;
     const parent = useLoad((abort) => get<{ experiment: Experiment }>(path, {}, abort));
     return (
-        <Loaded of={parent}>
+        <Loaded load={parent}>
             {({ experiment: other }) => (
                 <Diff
                     before={other.originalConfig ?? ""}
                     after={experiment.originalConfig ?? ""}
-                    label={`From experiment ${other.id} to experiment ${experiment.id}`}
+                    label={`Changes from experiment ${other.id} to experiment ${experiment.id}`}
                 />
             )}
         </Loaded>
@@ -43,12 +42,12 @@ interface FileNode {
     files?: FileNode[];
 }
 
-const leaves = (nodes: readonly FileNode[]): FileNode[] =>
-    nodes.flatMap((node) => (node.isDir ? leaves(node.files ?? []) : [node]));
+const flattenFiles = (nodes: readonly FileNode[]): FileNode[] =>
+    nodes.flatMap((node) => (node.isDir ? flattenFiles(node.files ?? []) : [node]));
 
 const bytesOf = (base64: string) => Uint8Array.from(atob(base64), (sign) => sign.charCodeAt(0));
 
-function File({ id, file, onClose }: { id: number; file: FileNode; onClose: () => void }) {
+function FileDialog({ id, file, onClose }: { id: number; file: FileNode; onClose: () => void }) {
     const load = useLoad(async (abort) => {
         const path = `/experiments/${id}/file`;
         const answer = await send<{ file: string }>("POST", path, { path: file.path }, abort);
@@ -57,7 +56,7 @@ function File({ id, file, onClose }: { id: number; file: FileNode; onClose: () =
     const isText = (content: Uint8Array) => !content.subarray(0, 4096).includes(0);
     return (
         <Dialog wide title={file.path} onClose={onClose}>
-            <Loaded of={load}>
+            <Loaded load={load}>
                 {(content) => (
                     <div class="stack">
                         <div class="spread">
@@ -65,7 +64,7 @@ function File({ id, file, onClose }: { id: number; file: FileNode; onClose: () =
                             <Button
                                 icon="download"
                                 onClick={() =>
-                                    save(
+                                    saveFile(
                                         file.name,
                                         "application/octet-stream",
                                         new Blob([content as BlobPart]),
@@ -77,11 +76,11 @@ function File({ id, file, onClose }: { id: number; file: FileNode; onClose: () =
                         </div>
                         {isText(content) ? (
                             <Code
-                                text={new TextDecoder().decode(content.subarray(0, MOST))}
+                                text={new TextDecoder().decode(content.subarray(0, MAX_SHOWN_BYTES))}
                                 label={file.path}
                             />
                         ) : (
-                            <p class="muted">It is no text.</p>
+                            <p class="muted">This is not a text file.</p>
                         )}
                     </div>
                 )}
@@ -98,10 +97,10 @@ function Files({ id }: { id: number }) {
     return (
         <section class="card stack">
             <h2>Files</h2>
-            <Loaded of={tree}>
+            <Loaded load={tree}>
                 {({ files }) => {
-                    const all = leaves(files);
-                    if (!all.length) return <p class="muted">It was submitted without files.</p>;
+                    const all = flattenFiles(files);
+                    if (!all.length) return <p class="muted">No files were submitted.</p>;
                     return (
                         <ul class="files">
                             {all.map((file) => (
@@ -121,55 +120,55 @@ function Files({ id }: { id: number }) {
                 }}
             </Loaded>
             {open.value && (
-                <File id={id} file={open.value} onClose={() => (open.value = undefined)} />
+                <FileDialog id={id} file={open.value} onClose={() => (open.value = undefined)} />
             )}
         </section>
     );
 }
 
-export function Config({ experiment, asked }: { experiment: Experiment; asked: Asked }) {
+export function ConfigTab({ experiment, openDialog }: { experiment: Experiment; openDialog: OpenDialog }) {
     const submitted = experiment.originalConfig ?? "";
     const complete = experiment.config ? toYaml(experiment.config) : "";
-    const content = shown.value === "complete" ? complete : submitted;
+    const content = shownConfig.value === "complete" ? complete : submitted;
     return (
         <div class="stack">
             <div class="spread">
                 <Select
                     label="Show"
-                    at={shown}
+                    bind={shownConfig}
                     options={[
                         { value: "submitted", title: "as submitted" },
-                        { value: "complete", title: "complete, with all defaults" },
-                        { value: "added", title: "what differs between these" },
+                        { value: "complete", title: "with all defaults" },
+                        { value: "added", title: "added defaults" },
                         ...(experiment.forkedFrom
                             ? [
                                   {
                                       value: "parent",
-                                      title: `what differs from experiment ${experiment.forkedFrom}`,
+                                      title: `changes from experiment ${experiment.forkedFrom}`,
                                   },
                               ]
                             : []),
                     ]}
                 />
                 <div class="line">
-                    <Copy text={content} label="Copy it" />
+                    <Copy text={content} label="Copy the configuration" />
                     <Button
                         icon="download"
                         onClick={() =>
-                            save(`experiment-${experiment.id}.yaml`, "application/yaml", content)
+                            saveFile(`experiment-${experiment.id}.yaml`, "application/yaml", content)
                         }
                     >
                         Download
                     </Button>
-                    <Button icon="plus" onClick={() => (asked.value = "fork")}>
+                    <Button icon="plus" onClick={() => (openDialog.value = "fork")}>
                         Fork with changes
                     </Button>
                 </div>
             </div>
-            {shown.value === "parent" && experiment.forkedFrom ? (
-                <Parent experiment={experiment} />
-            ) : shown.value === "added" ? (
-                <Diff before={submitted} after={complete} label="What defaults add" />
+            {shownConfig.value === "parent" && experiment.forkedFrom ? (
+                <ParentDiff experiment={experiment} />
+            ) : shownConfig.value === "added" ? (
+                <Diff before={submitted} after={complete} label="Added defaults" />
             ) : (
                 <Code text={content} label="Configuration" />
             )}

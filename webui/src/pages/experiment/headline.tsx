@@ -1,14 +1,15 @@
-// How it stands, in words: the state and its cause, how far it is, what is best.
+// The headline of an experiment: its state and the reason for it, its progress, and its best results.
 
 import { get } from "../../lib/api";
-import { count, duration, metric, number, stateWord } from "../../lib/format";
+import { count, duration, formatMetric, number, stateName } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { hasEnded, secondsLeft, shownState } from "../../lib/runs";
+import { hasEnded, remainingSeconds, displayedState } from "../../lib/experiment/state";
 import type { Trial, WaitReason } from "../../lib/types";
-import { Ago, Due, Icon, LastWords, Progress, StateBadge, stateText } from "../../parts";
-import { BestCheckpoint } from "../../parts/checkpoint";
-import type { Asked } from "./actions";
-import { type Known, troubledTrial } from "./known";
+import type { ComponentChildren } from "preact";
+import { Ago, DueTime, Icon, LastLogLines, Progress, StateBadge, stateText } from "../../parts";
+import { BestCheckpoint } from "../../parts/checkpoint/best_checkpoint";
+import type { OpenDialog } from "./actions";
+import { type ExperimentData, failedTrial } from "./experiment_data";
 
 interface Why {
     reason: string;
@@ -17,28 +18,28 @@ interface Why {
     waiting: WaitReason[];
 }
 
-/** How often it failed, and what follows. */
-function failedOften({ restarts, failedAlike = 0, restartTime }: Trial): string {
+/** The number of failures, and whether the trial starts again. */
+function failureText({ restarts, failedAlike = 0, restartTime }: Trial): string {
     const often = restarts === 1 ? "once" : `${restarts} times`;
-    const alike = failedAlike > 1 ? ", in the same way right after each start," : "";
-    return ` failed ${often}${alike} and ${restartTime ? "starts again soon" : "started again"}: `;
+    const alike = failedAlike > 1 ? " right after each start, in the same way," : "";
+    return ` failed ${often}${alike} and ${restartTime ? "restarts soon" : "restarted"}: `;
 }
 
-/** Why it waits, runs, or came to its end. */
-function Cause({ experiment, trials }: Known) {
+/** Why the experiment waits, runs or ended. */
+function StateReason({ experiment, trials }: ExperimentData) {
     const { id, state } = experiment;
     const why = useLoad((abort) => get<Why>(`/experiments/${id}/why`, {}, abort), {
         topics: ["experiments", "trials", "queue", "agents"],
         experimentId: id,
-        every: 2,
+        minIntervalS: 2,
     }).data.value;
-    const trouble = troubledTrial(trials);
+    const failed = failedTrial(trials);
     const waits = why?.waiting[0];
     const start = why?.waiting.find((one) => one.estimatedStart)?.estimatedStart;
     return (
         <>
             {why && !hasEnded(state) && (
-                <p class="cause">
+                <p class="state-reason">
                     {why.reason
                         ? `${waits && why.allocatedSlots ? `Trial ${waits.trialId}` : "It"} ${why.reason}.`
                         : why.allocatedSlots
@@ -47,132 +48,131 @@ function Cause({ experiment, trials }: Known) {
                     {start && (
                         <>
                             {" "}
-                            It may start <Due at={start} />.
+                            Estimated start: <DueTime at={start} />.
                         </>
                     )}
                     {waits && (
                         <>
                             {" "}
-                            <a href="/queue">Change its place in the queue</a>
+                            <a href="/queue">Show the queue</a>
                         </>
                     )}
                 </p>
             )}
-            {trouble && (
-                <p class="cause">
+            {failed && (
+                <p class="state-reason">
                     <Icon name="warning" label="Failure" />{" "}
-                    <a href={`/trials/${trouble.id}`}>Trial {trouble.id}</a>
-                    {hasEnded(trouble.state) ? " failed: " : failedOften(trouble)}
-                    <strong>{trouble.exitReason?.replace(/; see its log$/, "")}</strong>{" "}
-                    <a href={`/trials/${trouble.id}?tab=log`}>See its log</a>
-                    <LastWords trial={trouble} />
+                    <a href={`/trials/${failed.id}`}>Trial {failed.id}</a>
+                    {hasEnded(failed.state) ? " failed: " : failureText(failed)}
+                    <strong>{failed.exitReason?.replace(/; see its log$/, "")}</strong>{" "}
+                    <a href={`/trials/${failed.id}?tab=log`}>Show the log</a>
+                    <LastLogLines trial={failed} />
                 </p>
             )}
         </>
     );
 }
 
-function tally(trials: readonly Trial[]): string {
+/** The number of trials in each state, for example "3 completed, 1 failed". */
+function trialCounts(trials: readonly Trial[]): string {
     const counts = new Map<string, number>();
     for (const trial of trials) {
-        const word = stateText(shownState(trial)).toLowerCase();
+        const word = stateText(displayedState(trial)).toLowerCase();
         counts.set(word, (counts.get(word) ?? 0) + 1);
     }
     return [...counts].map(([word, n]) => `${number(n)} ${word}`).join(", ");
 }
 
-function Left({ experiment, trials }: Known) {
+function TimeLeft({ experiment, trials }: ExperimentData) {
     const { progress = 0, runSeconds = 0 } = experiment;
-    const runs = (one: { state: string }) => stateWord(one.state) === "RUNNING";
-    const left = secondsLeft(progress, runSeconds, trials.filter(runs).length);
-    return left !== undefined && runs(experiment) ? (
+    const isRunning = (one: { state: string }) => stateName(one.state) === "RUNNING";
+    const left = remainingSeconds(progress, runSeconds, trials.filter(isRunning).length);
+    return left !== undefined && isRunning(experiment) ? (
         <span class="muted num">about {duration(left)} left</span>
     ) : null;
 }
 
-export function Headline(props: Known & { asked: Asked }) {
-    const { experiment, trials, asked } = props;
-    const { state, labels = [], runSeconds: ran = 0 } = experiment;
-    const pool = experiment.resourcePool;
+function StateLine({ experiment, trials }: ExperimentData) {
+    const { state, labels = [] } = experiment;
+    return (
+        <div class="line">
+            <StateBadge state={displayedState(experiment)} />
+            {experiment.archived && <span class="muted">archived</span>}
+            {!hasEnded(state) && <Progress value={experiment.progress ?? 0} label="Progress" />}
+            <TimeLeft experiment={experiment} trials={trials} />
+            {labels.map((label) => (
+                <a
+                    key={label}
+                    class="headline-label"
+                    href={`/experiments?filter=${encodeURIComponent(`label = "${label}"`)}`}
+                >
+                    {label}
+                </a>
+            ))}
+        </div>
+    );
+}
+
+function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+    return (
+        <div>
+            <dt>{name}</dt>
+            <dd>{children}</dd>
+        </div>
+    );
+}
+
+function Facts({ experiment, trials }: ExperimentData) {
+    const { id, runSeconds = 0, resourcePool, forkedFrom, bestTrialId, searcherMetric } = experiment;
+    const counts = trialCounts(trials);
+    return (
+        <dl class="headline-facts">
+            {searcherMetric && searcherMetric !== "none" && (
+                <Fact name={`Best ${searcherMetric}`}>
+                    <span class="num headline-best">
+                        {formatMetric(experiment.bestTrialSearcherMetric)}
+                        {bestTrialId !== undefined && <a href={`/trials/${bestTrialId}`}>trial {bestTrialId}</a>}
+                    </span>
+                </Fact>
+            )}
+            {(experiment.checkpointCount ?? 0) > 0 && <BestCheckpoint experimentId={id} />}
+            <Fact name="Trials">
+                <span title={counts}>
+                    {number(experiment.numTrials)} <span class="muted">· {counts}</span>
+                </span>
+            </Fact>
+            <Fact name="Submitted">
+                <Ago at={experiment.startTime} /> by {experiment.displayName || experiment.username}
+            </Fact>
+            {runSeconds > 0 && (
+                <Fact name="Run time">
+                    <span class="num" title="The sum over all starts of its trials">
+                        {duration(runSeconds)}
+                    </span>
+                </Fact>
+            )}
+            {resourcePool && <Fact name="Pool">{resourcePool}</Fact>}
+            {forkedFrom && (
+                <Fact name="Forked from">
+                    <a href={`/experiments/${forkedFrom}`}>{forkedFrom}</a>
+                </Fact>
+            )}
+        </dl>
+    );
+}
+
+export function Headline({ experiment, trials, openDialog }: ExperimentData & { openDialog: OpenDialog }) {
     return (
         <div class="headline card">
-            <div class="line">
-                <StateBadge state={shownState(experiment)} />
-                {experiment.archived && <span class="muted">archived</span>}
-                {!hasEnded(state) && <Progress value={experiment.progress ?? 0} label="Progress" />}
-                <Left experiment={experiment} trials={trials} />
-                {labels.map((label) => (
-                    <a
-                        key={label}
-                        class="headline-label"
-                        href={`/experiments?filter=${encodeURIComponent(`label = "${label}"`)}`}
-                    >
-                        {label}
-                    </a>
-                ))}
-            </div>
-            <Cause experiment={experiment} trials={trials} />
-            {experiment.description && <p class="cause">{experiment.description}</p>}
-            <dl class="headline-facts">
-                {experiment.searcherMetric && experiment.searcherMetric !== "none" && (
-                    <div>
-                        <dt>Best {experiment.searcherMetric}</dt>
-                        <dd class="num headline-best">
-                            {metric(experiment.bestTrialSearcherMetric)}
-                            {experiment.bestTrialId !== undefined && (
-                                <a href={`/trials/${experiment.bestTrialId}`}>
-                                    trial {experiment.bestTrialId}
-                                </a>
-                            )}
-                        </dd>
-                    </div>
-                )}
-                {(experiment.checkpointCount ?? 0) > 0 && (
-                    <BestCheckpoint experimentId={experiment.id} />
-                )}
-                <div>
-                    <dt>Trials</dt>
-                    <dd title={tally(trials)}>
-                        {number(experiment.numTrials)} <span class="muted">· {tally(trials)}</span>
-                    </dd>
-                </div>
-                <div>
-                    <dt>Submitted</dt>
-                    <dd>
-                        <Ago at={experiment.startTime} /> by{" "}
-                        {experiment.displayName || experiment.username}
-                    </dd>
-                </div>
-                {ran > 0 && (
-                    <div>
-                        <dt>Ran</dt>
-                        <dd class="num" title="All starts of its trials together">
-                            {duration(ran)}
-                        </dd>
-                    </div>
-                )}
-                {pool && (
-                    <div>
-                        <dt>Pool</dt>
-                        <dd>{pool}</dd>
-                    </div>
-                )}
-                {experiment.forkedFrom && (
-                    <div>
-                        <dt>Forked from</dt>
-                        <dd>
-                            <a href={`/experiments/${experiment.forkedFrom}`}>
-                                {experiment.forkedFrom}
-                            </a>
-                        </dd>
-                    </div>
-                )}
-            </dl>
+            <StateLine experiment={experiment} trials={trials} />
+            <StateReason experiment={experiment} trials={trials} />
+            {experiment.description && <p class="state-reason">{experiment.description}</p>}
+            <Facts experiment={experiment} trials={trials} />
             {experiment.notes && (
                 <details>
                     <summary>Notes</summary>
                     <p class="notes">{experiment.notes}</p>
-                    <button type="button" class="button" onClick={() => (asked.value = "about")}>
+                    <button type="button" class="button" onClick={() => (openDialog.value = "about")}>
                         Edit
                     </button>
                 </details>

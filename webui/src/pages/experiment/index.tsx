@@ -1,78 +1,80 @@
-// One experiment: how it stands and why, its trials, its search, and what one can do with it.
+// The page of an experiment: its state, its metrics and trials, its search, and the actions on it.
 
 import { useComputed } from "@preact/signals";
 import { useActions } from "../../lib/actions";
 import { get } from "../../lib/api";
 import { useLoad } from "../../lib/load";
 import type { Experiment, Paged, Trial } from "../../lib/types";
-import { placeOf } from "../../lib/projects";
-import { param, text } from "../../lib/url";
-import { Empty, Head, Loaded, type Tab, Tabs } from "../../parts";
-import { later } from "../../parts/later";
-import { CheckpointTable } from "../../parts/checkpoint_table";
-import { type Asked, actionsOf, Dialogs, useAsked } from "./actions";
-import { Config } from "./config";
+import { projectTitle } from "../../lib/projects";
+import { queryParam, text } from "../../lib/url";
+import { Empty, PageHead, Loaded, type Tab, Tabs } from "../../parts";
+import { lazy } from "../../parts/basic/lazy";
+import { type OpenDialog, experimentActions, Dialogs, useOpenDialog } from "./actions";
+import { ConfigTab } from "./config";
 import { Headline } from "./headline";
-import type { Known } from "./known";
+import type { ExperimentData } from "./experiment_data";
 import { Logs } from "./logs";
 import { Metrics } from "./metrics";
-import { Search } from "./search";
-import { Timeline } from "./timeline";
 import { Trials } from "./trials";
 import "./experiment.css";
 
-const Hyperparameters = later(() => import("./hyperparameters").then((all) => all.Hyperparameters));
+const Hyperparameters = lazy(() => import("./hyperparameters").then((all) => all.Hyperparameters));
+const CheckpointTable = lazy(() =>
+    import("../../parts/checkpoint/checkpoint_table").then((all) => all.CheckpointTable),
+);
+const Search = lazy(() => import("./search").then((all) => all.Search));
+const Timeline = lazy(() => import("./timeline").then((all) => all.Timeline));
 
-const LOOKED_AT = 300; // trials, the best first, that charts and views of hyperparameters know
+const MAX_TRIALS = 300; // the best trials, which charts and the tab "Hyperparameters" show
 
-const tab = param("tab", text("metrics"));
+const tab = queryParam("tab", text("metrics"));
 
-const sortOf = (experiment: Experiment): string => {
+const bestFirst = (experiment: Experiment): string => {
     const searcher = experiment.config?.["searcher"] as { smaller_is_better?: boolean } | undefined;
     return searcher?.smaller_is_better === false ? "-metric" : "metric";
 };
 
-async function readExperiment(id: string, abort: AbortSignal): Promise<Known> {
+async function readExperiment(id: string, abort: AbortSignal): Promise<ExperimentData> {
     const { experiment } = await get<{ experiment: Experiment }>(`/experiments/${id}`, {}, abort);
     const { trials } = await get<{ trials: Trial[] } & Paged>(
         `/experiments/${id}/trials`,
-        { sort: sortOf(experiment), limit: LOOKED_AT },
+        { sort: bestFirst(experiment), limit: MAX_TRIALS },
         abort,
     );
     return { experiment, trials };
 }
 
-function Panel({ known, asked }: { known: Known; asked: Asked }) {
-    const { experiment } = known;
+function Panel({ data, openDialog }: { data: ExperimentData; openDialog: OpenDialog }) {
+    const { experiment } = data;
     switch (tab.value) {
         case "metrics":
-            return <Metrics {...known} />;
+            return <Metrics {...data} />;
         case "hyperparameters":
-            return <Hyperparameters {...known} />;
+            return <Hyperparameters {...data} />;
         case "trials":
             return <Trials experiment={experiment} />;
         case "search":
-            return <Search {...known} />;
+            return <Search {...data} />;
         case "checkpoints":
             return <CheckpointTable experiment={experiment} />;
         case "config":
-            return <Config experiment={experiment} asked={asked} />;
+            return <ConfigTab experiment={experiment} openDialog={openDialog} />;
         case "logs":
-            return <Logs {...known} />;
+            return <Logs {...data} />;
         case "timeline":
-            return <Timeline {...known} />;
+            return <Timeline {...data} />;
         default:
             return (
-                <Empty title="There is no such tab">
+                <Empty title="Tab not found">
                     <p>
-                        <a href={`/experiments/${experiment.id}`}>The metrics</a> are here.
+                        <a href={`/experiments/${experiment.id}`}>Show the metrics</a>
                     </p>
                 </Empty>
             );
     }
 }
 
-const ofSearches = new Set(["hyperparameters", "search"]); // one trial has nothing to show in them
+const searchTabs = new Set(["hyperparameters", "search"]); // hidden for experiments with a single trial
 
 function tabsOf(experiment: Experiment): Tab[] {
     const isSearch = experiment.searcherType !== "single" || experiment.numTrials > 1;
@@ -85,19 +87,19 @@ function tabsOf(experiment: Experiment): Tab[] {
         { id: "logs", title: "Logs" },
         { id: "timeline", title: "Timeline" },
         { id: "config", title: "Configuration" },
-    ].filter(({ id }) => isSearch || !ofSearches.has(id) || id === tab.value);
+    ].filter(({ id }) => isSearch || !searchTabs.has(id) || id === tab.value);
 }
 
-function Everything({ known, asked, reload }: { known: Known; asked: Asked; reload: () => void }) {
-    const { experiment } = known;
+function ExperimentView({ data, openDialog, reload }: { data: ExperimentData; openDialog: OpenDialog; reload: () => void }) {
+    const { experiment } = data;
     const tabs = tabsOf(experiment);
     return (
         <>
-            <Headline {...known} asked={asked} />
-            <Tabs label="About the experiment" at={tab} tabs={tabs} />
+            <Headline {...data} openDialog={openDialog} />
+            <Tabs label="Experiment" bind={tab} tabs={tabs} />
             <h2 class="hidden">{tabs.find(({ id }) => id === tab.value)?.title}</h2>
-            <Panel known={known} asked={asked} />
-            <Dialogs experiment={experiment} asked={asked} reload={reload} />
+            <Panel data={data} openDialog={openDialog} />
+            <Dialogs experiment={experiment} openDialog={openDialog} reload={reload} />
         </>
     );
 }
@@ -107,22 +109,22 @@ export function Page({ id }: { id: string }) {
     const load = useLoad((abort) => readExperiment(id, abort), {
         topics: ["experiments", "trials"],
         experimentId,
-        every: 2,
+        minIntervalS: 2,
     });
-    const asked = useAsked();
+    const openDialog = useOpenDialog();
     const experiment = useComputed(() => load.data.value?.experiment).value;
-    const actions = experiment ? actionsOf(experiment, asked, load.reload) : [];
+    const actions = experiment ? experimentActions(experiment, openDialog, load.reload) : [];
     useActions(actions);
     return (
         <main>
-            <Head
+            <PageHead
                 title={experiment ? `${experiment.id} · ${experiment.name}` : `Experiment ${id}`}
                 crumbs={[
                     { title: "Experiments", href: "/experiments" },
                     ...(experiment
                         ? [
                               {
-                                  title: placeOf(experiment),
+                                  title: projectTitle(experiment),
                                   href: `/experiments?filter=${encodeURIComponent(`project = "${experiment.projectName}"`)}`,
                               },
                           ]
@@ -130,8 +132,8 @@ export function Page({ id }: { id: string }) {
                 ]}
                 actions={actions}
             />
-            <Loaded of={load}>
-                {(known) => <Everything known={known} asked={asked} reload={load.reload} />}
+            <Loaded load={load}>
+                {(known) => <ExperimentView data={known} openDialog={openDialog} reload={load.reload} />}
             </Loaded>
         </main>
     );

@@ -1,28 +1,28 @@
-// The log of one of its trials: at first the one that failed, or the best.
+// The log of one of the trials. By default it is the failed one, or the best.
 
-import { param, text } from "../../lib/url";
+import { queryParam, text } from "../../lib/url";
 import { Empty, Select } from "../../parts";
-import { stateText } from "../../parts/state";
-import { TaskLog } from "../../parts/task_log";
-import { type Known, troubledTrial } from "./known";
+import { stateText } from "../../parts/basic/state_badge";
+import { TaskLog } from "../../parts/log/task_log";
+import { type ExperimentData, failedTrial } from "./experiment_data";
 
-const of = param("trial", text());
+const trialParam = queryParam("trial", text());
 
-export function Logs({ experiment, trials }: Known) {
-    const first = troubledTrial(trials)?.id ?? experiment.bestTrialId ?? trials[0]?.id;
+export function Logs({ experiment, trials }: ExperimentData) {
+    const first = failedTrial(trials)?.id ?? experiment.bestTrialId ?? trials[0]?.id;
     if (first === undefined)
         return (
-            <Empty title="No trial yet">
-                <p>Each trial has a log of its own, from its first start.</p>
+            <Empty title="No trials yet">
+                <p>Each trial has its own log, which begins with its first start.</p>
             </Empty>
         );
-    const trialId = Number(of.value) || first;
+    const trialId = Number(trialParam.value) || first;
     const at = {
         get value() {
             return String(trialId);
         },
         set value(id: string) {
-            of.value = id;
+            trialParam.value = id;
         },
     };
     const listed = trials.some(({ id }) => id === trialId) ? trials : [];
@@ -36,8 +36,8 @@ export function Logs({ experiment, trials }: Known) {
         <div class="stack">
             {experiment.numTrials > 1 && (
                 <Select
-                    label="Log of"
-                    at={at}
+                    label="Trial"
+                    bind={at}
                     options={
                         options.length
                             ? options

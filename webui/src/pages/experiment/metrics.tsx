@@ -1,24 +1,26 @@
-// Metrics across the trials, the best of them first.
+// Charts of the metrics of the best trials.
 
 import { useMemo } from "preact/hooks";
-import { metric, number } from "../../lib/format";
-import { flatten, hasEnded, isOfMachine, type MetricName, metricsOf, titleOf, varying } from "../../lib/runs";
+import { formatMetric, number } from "../../lib/format";
+import { flatten, varyingNames } from "../../lib/experiment/hyperparameters";
+import { isSystemMetric, type MetricName, metricNames, metricTitle } from "../../lib/experiment/metrics";
+import { hasEnded } from "../../lib/experiment/state";
 import type { JsonObject, Trial } from "../../lib/types";
-import { param, text } from "../../lib/url";
+import { queryParam, text } from "../../lib/url";
 import { Empty, Search, Select } from "../../parts";
-import { ChartControls } from "../../parts/chart_controls";
-import { MetricChart, type Run } from "../../parts/metric_chart";
-import type { Known } from "./known";
+import { ChartControls } from "../../parts/chart/chart_controls";
+import { MetricChart, type Run } from "../../parts/chart/metric_chart";
+import type { ExperimentData } from "./experiment_data";
 
-const wanted = param("metric", text());
-const shown = param("trials", text("10"));
+const metricSearch = queryParam("metric", text());
+const trialCount = queryParam("trials", text("10"));
 
-/** A trial by what tells it from the others. */
-function labelOf(trial: Trial, names: readonly string[]): string {
+/** The label of a trial, with the hyperparameters that vary. */
+function trialLabel(trial: Trial, names: readonly string[]): string {
     const values = flatten(trial.hparams);
     const said = names.slice(0, 2).map((name) => {
         const value = values.get(name);
-        return `${name.split(".").at(-1)} ${typeof value === "number" ? metric(value) : (value ?? "–")}`;
+        return `${name.split(".").at(-1)} ${typeof value === "number" ? formatMetric(value) : (value ?? "–")}`;
     });
     return [`trial ${trial.id}`, ...said].join(" · ");
 }
@@ -29,7 +31,7 @@ function Charts(props: { names: readonly MetricName[]; runs: readonly Run[]; id:
             {props.names.map(({ group, name }) => (
                 <MetricChart
                     key={`${group}.${name}`}
-                    title={titleOf({ group, name })}
+                    title={metricTitle({ group, name })}
                     group={group}
                     metrics={[name]}
                     runs={props.runs}
@@ -40,50 +42,50 @@ function Charts(props: { names: readonly MetricName[]; runs: readonly Run[]; id:
     );
 }
 
-export function Metrics({ experiment, trials }: Known) {
-    const most = shown.value === "all" ? 100 : Number(shown.value) || 10;
-    const chosen = trials.slice(0, most);
+export function Metrics({ experiment, trials }: ExperimentData) {
+    const maxTrials = trialCount.value === "all" ? 100 : Number(trialCount.value) || 10;
+    const chosen = trials.slice(0, maxTrials);
     const ids = chosen.map((trial) => trial.id).join();
     const trainer = experiment.config?.["trainer"] as JsonObject | undefined;
     const batch = trainer?.["global_batch_size"];
-    const size = typeof batch === "number" ? batch : undefined;
+    const batchSize = typeof batch === "number" ? batch : undefined;
     const runs = useMemo(() => {
-        const names = varying(trials.map((trial) => flatten(trial.hparams)));
+        const names = varyingNames(trials.map((trial) => flatten(trial.hparams)));
         return chosen.map((trial): Run => ({
             trialId: trial.id,
-            label: labelOf(trial, names),
-            batch: size,
+            label: trialLabel(trial, names),
+            batch: batchSize,
         }));
     }, [ids]);
-    const all = metricsOf(trials);
+    const all = metricNames(trials);
     if (!all.length)
         return (
             <Empty
-                title={hasEnded(experiment.state) ? "Nothing was measured" : "Nothing measured yet"}
+                title={hasEnded(experiment.state) ? "No metrics were reported" : "No metrics reported yet"}
                 icon="compare"
             >
                 <p>
-                    What its programs write is in the{" "}
+                    For the output of its programs, see the{" "}
                     <a href={`/experiments/${experiment.id}?tab=logs`}>log</a>.
                 </p>
             </Empty>
         );
     const isFirst = ({ group, name }: MetricName) =>
         group === "validation" && name === experiment.searcherMetric;
-    const fit = all
-        .filter(({ name }) => name.toLowerCase().includes(wanted.value.toLowerCase()))
+    const matches = all
+        .filter(({ name }) => name.toLowerCase().includes(metricSearch.value.toLowerCase()))
         .sort((a, b) => Number(isFirst(b)) - Number(isFirst(a)));
-    const own = fit.filter((one) => !isOfMachine(one));
-    const machine = fit.filter(isOfMachine);
+    const modelMetrics = matches.filter((one) => !isSystemMetric(one));
+    const systemMetrics = matches.filter(isSystemMetric);
     return (
         <div class="stack">
             <div class="spread">
                 <div class="line">
-                    <Search at={wanted} label="Find a metric" />
+                    <Search bind={metricSearch} label="Find a metric" />
                     {experiment.numTrials > 1 && (
                         <Select
                             label="Trials"
-                            at={shown}
+                            bind={trialCount}
                             options={[
                                 { value: "5", title: "best 5" },
                                 { value: "10", title: "best 10" },
@@ -101,14 +103,14 @@ export function Metrics({ experiment, trials }: Known) {
                         </span>
                     )}
                 </div>
-                <ChartControls samples={size !== undefined} />
+                <ChartControls samples={batchSize !== undefined} />
             </div>
-            {fit.length === 0 && <p class="muted">No metric has this in its name.</p>}
-            <Charts names={own} runs={runs} id={experiment.id} />
-            {machine.length > 0 && (
-                <details class="stack" open={wanted.value !== ""}>
-                    <summary>Speed and machine ({number(machine.length)})</summary>
-                    <Charts names={machine} runs={runs} id={experiment.id} />
+            {matches.length === 0 && <p class="muted">No metrics match.</p>}
+            <Charts names={modelMetrics} runs={runs} id={experiment.id} />
+            {systemMetrics.length > 0 && (
+                <details class="stack" open={metricSearch.value !== ""}>
+                    <summary>System metrics ({number(systemMetrics.length)})</summary>
+                    <Charts names={systemMetrics} runs={runs} id={experiment.id} />
                 </details>
             )}
         </div>

@@ -1,85 +1,86 @@
-// What the searcher did and why: the rungs of each bracket, who reached them, and who was stopped.
+// The decisions of the searcher: the rungs of each bracket, the trials that reached them, and the trials that
+// were stopped.
 
 import { get } from "../../lib/api";
-import { count, metric, number, stateWord } from "../../lib/format";
+import { count, formatMetric, number, stateName } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { hasEnded } from "../../lib/runs";
+import { hasEnded } from "../../lib/experiment/state";
 import type { SearchBracket, SearchRung, SearchState, Trial } from "../../lib/types";
 import { Icon, type IconName, Loaded } from "../../parts";
-import type { Known } from "./known";
+import type { ExperimentData } from "./experiment_data";
 
-const methods: Record<string, string> = {
-    single: "One trial, with the hyperparameters as they are written: there is nothing to search.",
-    random: "Every trial has hyperparameters drawn at random; each is trained to its end.",
-    grid: "Every combination of the hyperparameters' values is tried once.",
+const methodTexts: Record<string, string> = {
+    single: "A single trial with fixed hyperparameters: there is no search.",
+    random: "Random search: each trial has random hyperparameters and is trained to the end.",
+    grid: "Grid search: each combination of hyperparameters is trained once.",
     async_halving:
-        "Many short trainings, of which only the best go on (asynchronous successive halving).",
+        "Asynchronous successive halving: many short trainings, of which only the best continue.",
     adaptive_asha:
-        "Many short trainings, of which only the best go on, in brackets that stop sooner or later (adaptive ASHA).",
+        "Adaptive ASHA: many short trainings, of which only the best continue. Brackets differ in how early they stop trials.",
 };
 
 type Outcome = "up" | "top" | "stopped" | "failed" | "running" | "ended";
 
-const outcomes: Record<Outcome, readonly [icon: IconName, words: string]> = {
-    up: ["ascending", "went on"],
+const outcomeTexts: Record<Outcome, readonly [icon: IconName, words: string]> = {
+    up: ["ascending", "continued"],
     top: ["check", "trained to the end"],
-    stopped: ["stop", "stopped here"],
+    stopped: ["stop", "stopped"],
     failed: ["warning", "failed"],
-    running: ["play", "runs on"],
-    ended: ["slash", "ended here"],
+    running: ["play", "running"],
+    ended: ["slash", "ended"],
 };
 
-function outcomeOf(
+function trialOutcome(
     bracket: SearchBracket,
-    place: number,
+    rungIndex: number,
     trialId: number,
     trial: Trial | undefined,
 ): Outcome {
-    const above = bracket.rungs[place + 1];
+    const above = bracket.rungs[rungIndex + 1];
     if (above?.marks.some((mark) => mark.trialId === trialId)) return "up";
-    const state = stateWord(trial?.state ?? "COMPLETED");
+    const state = stateName(trial?.state ?? "COMPLETED");
     if (state === "ERROR") return "failed";
     if (state === "CANCELED") return "ended";
     if (trial && !hasEnded(trial.state)) return "running";
     return above ? "stopped" : "top";
 }
 
-function Rung(props: {
+function RungCard(props: {
     bracket: SearchBracket;
-    place: number;
+    rungIndex: number;
     rung: SearchRung;
     unit: string;
     trials: ReadonlyMap<number, Trial>;
 }) {
-    const { bracket, place, rung, unit, trials } = props;
-    const isTop = place + 1 === bracket.rungs.length;
+    const { bracket, rungIndex, rung, unit, trials } = props;
+    const isTop = rungIndex + 1 === bracket.rungs.length;
     const found = rung.marks.map((mark) => ({
         ...mark,
-        outcome: outcomeOf(bracket, place, mark.trialId, trials.get(mark.trialId)),
+        outcome: trialOutcome(bracket, rungIndex, mark.trialId, trials.get(mark.trialId)),
     }));
     const stopped = found.filter(({ outcome }) => outcome === "stopped").length;
     const on = found.filter(({ outcome }) => outcome === "up" || outcome === "running").length;
     return (
         <section class="rung card">
             <h3>
-                {isTop ? "Top" : `Rung ${place + 1}`}: {metric(rung.time)} {unit}
+                {isTop ? "Top" : `Rung ${rungIndex + 1}`}: {formatMetric(rung.time)} {unit}
             </h3>
             <p class="muted">
                 {count(found.length, "trial")} reached it
                 {!isTop &&
                     found.length > 0 &&
-                    `; ${number(on)} went on, ${number(stopped)} stopped`}
+                    `; ${number(on)} continued, ${number(stopped)} stopped`}
             </p>
-            <ol class="marks">
+            <ol class="rung-trials">
                 {found.map(({ trialId, metric: value, outcome }) => {
-                    const [icon, words] = outcomes[outcome];
+                    const [icon, words] = outcomeTexts[outcome];
                     return (
-                        <li key={trialId} class={`rung-mark rung-mark-${outcome}`}>
+                        <li key={trialId} class={`rung-trial rung-trial-${outcome}`}>
                             <Icon name={icon} label={words} />
                             <a href={`/trials/${trialId}`}>trial {trialId}</a>
-                            <span class="grow muted rung-mark-words">{words}</span>
+                            <span class="grow muted rung-trial-outcome">{words}</span>
                             <span class="num">
-                                {value === undefined ? "no number" : metric(value)}
+                                {value === undefined ? "not a number" : formatMetric(value)}
                             </span>
                         </li>
                     );
@@ -89,29 +90,29 @@ function Rung(props: {
     );
 }
 
-function Bracket(props: {
+function BracketView(props: {
     bracket: SearchBracket;
     title: string;
     state: SearchState;
     trials: ReadonlyMap<number, Trial>;
 }) {
     const { bracket, title, state, trials } = props;
-    const share = `1 of ${metric(state.divisor)}`;
+    const share = `1 of ${formatMetric(state.divisor)}`;
     return (
         <section class="stack">
             <h2>{title}</h2>
             <p class="muted">
-                {number(bracket.created)} of {count(bracket.trials, "trial")} made, at most{" "}
-                {number(bracket.concurrent)} at a time. At each rung a trial goes on if, among those
-                that have come that far, it is in the best {share} by {state.metric} (
-                {state.smallerIsBetter ? "smaller" : "larger"} is better); the first always does.
+                Created {number(bracket.created)} of {count(bracket.trials, "trial")}, at most
+                {number(bracket.concurrent)} at a time. At each rung, a trial continues if it is in the best
+                {share} of the trials that have reached the rung, by {state.metric} ({state.smallerIsBetter ?
+                "smaller" : "larger"} is better). The first trial always continues.
             </p>
             <div class="rungs">
                 {bracket.rungs.map((rung, i) => (
-                    <Rung
+                    <RungCard
                         key={i}
                         bracket={bracket}
-                        place={i}
+                        rungIndex={i}
                         rung={rung}
                         unit={state.timeMetric ?? "steps"}
                         trials={trials}
@@ -122,21 +123,21 @@ function Bracket(props: {
     );
 }
 
-export function Search({ experiment, trials }: Known) {
+export function Search({ experiment, trials }: ExperimentData) {
     const load = useLoad(
         (abort) => get<SearchState>(`/experiments/${experiment.id}/search`, {}, abort),
-        { topics: ["trials"], experimentId: experiment.id, every: 2 },
+        { topics: ["trials"], experimentId: experiment.id, minIntervalS: 2 },
     );
     const known = new Map(trials.map((trial) => [trial.id, trial]));
     return (
-        <Loaded of={load}>
+        <Loaded load={load}>
             {(state) => (
                 <div class="stack">
-                    <p class="cause">
-                        {methods[state.method] ?? `The method is called ${state.method}.`}
+                    <p class="state-reason">
+                        {methodTexts[state.method] ?? `Search method: ${state.method}.`}
                     </p>
                     {state.brackets.map((bracket, i) => (
-                        <Bracket
+                        <BracketView
                             key={i}
                             title={state.brackets.length > 1 ? `Bracket ${i + 1}` : "Rungs"}
                             bracket={bracket}
@@ -146,8 +147,8 @@ export function Search({ experiment, trials }: Known) {
                     ))}
                     {state.brackets.length === 0 && (
                         <p class="muted">
-                            {count(experiment.numTrials, "trial")} so far. No trial is stopped
-                            early: there are no rungs. The trials tab has what became of each.
+                            {count(experiment.numTrials, "trial")} so far. This method has no rungs and stops no
+                            trial early. See the tab "Trials" for the results.
                         </p>
                     )}
                 </div>

@@ -1,23 +1,24 @@
-// What happened, when, and why: each start of each trial as a bar in time, and as a sentence.
+// The timeline of an experiment: each start of each trial as a bar and as an entry in a list of events.
 
 import { get } from "../../lib/api";
-import { clock, count, duration, fullTime, millis, now, number } from "../../lib/format";
+import { shortTime, count, duration, fullTime, millis, now, number } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { hasEnded, saidOfAsking, whyEnded } from "../../lib/runs";
+import { auditText, endReason } from "../../lib/experiment/starts";
+import { hasEnded } from "../../lib/experiment/state";
 import { isAdmin } from "../../lib/session";
 import type { AuditRow, Experiment, Paged, Start, Trial } from "../../lib/types";
-import { flag, param } from "../../lib/url";
+import { flag, queryParam } from "../../lib/url";
 import { Icon, type IconName, Loaded, stateText, Switch } from "../../parts";
-import type { Known } from "./known";
+import type { ExperimentData } from "./experiment_data";
 
 const PAGE = 400;
-const ROWS = 60;
+const MAX_ROWS = 60;
 
-const newestFirst = param("newest", flag());
+const newestFirst = queryParam("newest", flag());
 
 const timeOfDay = (at: string | number) => new Date(at).toLocaleTimeString("en-GB");
 
-interface Happening {
+interface TimelineEntry {
     at: string;
     icon: IconName;
     tone: string;
@@ -29,16 +30,16 @@ interface Happening {
 const isFailure = (start: Start) =>
     start.endTime && /signal|exit [1-9]|lost|fail/i.test(start.reason);
 
-function ofStart(start: Start, isLast: boolean): Happening[] {
+function startEntries(start: Start, isLast: boolean): TimelineEntry[] {
     const { trialId, epoch, startTime, endTime } = start;
-    const out: Happening[] = [];
+    const out: TimelineEntry[] = [];
     if (startTime)
         out.push({
             at: startTime,
             icon: "play",
             tone: "busy",
             trialId,
-            text: `${epoch > 1 ? `started again (${epoch})` : "started"} on ${start.agents.join(", ")}, ${count(start.slots, "slot")}`,
+            text: `${epoch > 1 ? `restarted (start ${epoch})` : "started"} on ${start.agents.join(", ")}, ${count(start.slots, "slot")}`,
         });
     if (endTime && !isLast)
         out.push({
@@ -46,17 +47,17 @@ function ofStart(start: Start, isLast: boolean): Happening[] {
             icon: isFailure(start) ? "warning" : "stop",
             tone: isFailure(start) ? "bad" : "idle",
             trialId,
-            text: isFailure(start) ? "failed" : "left its slots",
-            reason: whyEnded(start),
+            text: isFailure(start) ? "failed" : "freed its slots",
+            reason: endReason(start),
         });
     return out;
 }
 
-function ofTrial(trial: Trial, last: Start | undefined): Happening[] {
+function trialEntries(trial: Trial, last: Start | undefined): TimelineEntry[] {
     if (!trial.endTime || !hasEnded(trial.state)) return [];
     const failed = trial.state.endsWith("ERROR");
     const wasAsked = last && /asked/.test(last.reason);
-    const reason = failed ? trial.exitReason : wasAsked ? "the search stopped it" : "";
+    const reason = failed ? trial.exitReason : wasAsked ? "stopped by the search" : "";
     return [
         {
             at: trial.endTime,
@@ -69,17 +70,17 @@ function ofTrial(trial: Trial, last: Start | undefined): Happening[] {
     ];
 }
 
-function submitted({ startTime, displayName, username, forkedFrom }: Experiment): Happening {
+function submittedEntry({ startTime, displayName, username, forkedFrom }: Experiment): TimelineEntry {
     return {
         at: startTime,
         icon: "plus",
         tone: "idle",
         text: `Submitted by ${displayName || username}`,
-        ...(forkedFrom ? { reason: `a fork of experiment ${forkedFrom}` } : {}),
+        ...(forkedFrom ? { reason: `fork of experiment ${forkedFrom}` } : {}),
     };
 }
 
-function ended({ startTime, endTime, state }: Experiment): Happening[] {
+function endedEntries({ startTime, endTime, state }: Experiment): TimelineEntry[] {
     if (!endTime || !hasEnded(state)) return [];
     const failed = state.endsWith("ERROR");
     return [
@@ -93,49 +94,49 @@ function ended({ startTime, endTime, state }: Experiment): Happening[] {
     ];
 }
 
-function happenings(
+function timelineEntries(
     experiment: Experiment,
     trials: readonly Trial[],
     starts: readonly Start[],
-    asked: readonly AuditRow[],
-): Happening[] {
+    audit: readonly AuditRow[],
+): TimelineEntry[] {
     const known = new Map(trials.map((trial) => [trial.id, trial]));
-    const all = [submitted(experiment)];
+    const all = [submittedEntry(experiment)];
     const inOrder = [...starts].sort((a, b) => a.trialId - b.trialId || a.epoch - b.epoch);
     const last = new Map(inOrder.map((start) => [start.trialId, start]));
     inOrder.forEach((start) => {
         const trial = known.get(start.trialId);
         const isLast = last.get(start.trialId) === start && Boolean(trial && hasEnded(trial.state));
-        all.push(...ofStart(start, isLast));
+        all.push(...startEntries(start, isLast));
     });
-    for (const trial of trials) all.push(...ofTrial(trial, last.get(trial.id)));
-    for (const row of asked) {
-        const text = saidOfAsking(row, experiment.id);
+    for (const trial of trials) all.push(...trialEntries(trial, last.get(trial.id)));
+    for (const row of audit) {
+        const text = auditText(row, experiment.id);
         if (text) all.push({ at: row.time, icon: "admin", tone: "idle", text });
     }
-    all.push(...ended(experiment)); // at its time it comes last
+    all.push(...endedEntries(experiment)); // the sort is stable, so this stays the last of its time
     return all.sort((a, b) => millis(a.at) - millis(b.at));
 }
 
 // --- bars ----------------------------------------------------------------------------------------
 
-function Bars({ experiment, starts }: { experiment: Experiment; starts: readonly Start[] }) {
+function StartBars({ experiment, starts }: { experiment: Experiment; starts: readonly Start[] }) {
     const from = millis(experiment.startTime);
     const to = Math.max(from + 1, experiment.endTime ? millis(experiment.endTime) : now.value);
     const trialIds = [...new Set(starts.map((start) => start.trialId))].sort((a, b) => a - b);
-    const tick = to - from < 600_000 ? timeOfDay : clock;
-    const place = (time: number) => (1000 * (time - from)) / (to - from);
-    const rows = trialIds.slice(0, ROWS).map((trialId) => ({
+    const tick = to - from < 600_000 ? timeOfDay : shortTime;
+    const position = (time: number) => (1000 * (time - from)) / (to - from);
+    const rows = trialIds.slice(0, MAX_ROWS).map((trialId) => ({
         trialId,
         ofTrial: starts.filter((start) => start.trialId === trialId),
     }));
     return (
         <section class="card stack">
             <div class="spread">
-                <h3>When each trial waited and ran</h3>
+                <h3>Waiting and run time of each trial</h3>
                 <span class="line muted">
-                    <span class="bar-key bar-waited" aria-hidden="true" /> waited
-                    <span class="bar-key bar-ran" aria-hidden="true" /> ran
+                    <span class="bar-key bar-waited" aria-hidden="true" /> waiting
+                    <span class="bar-key bar-ran" aria-hidden="true" /> running
                     <span class="bar-key bar-failed" aria-hidden="true" /> failed
                 </span>
             </div>
@@ -152,14 +153,14 @@ function Bars({ experiment, starts }: { experiment: Experiment; starts: readonly
                             aria-label={`Trial ${trialId}: ${count(ofTrial.length, "start")}`}
                         >
                             {ofTrial.map((start) => {
-                                const queued = place(millis(start.queuedTime));
+                                const queued = position(millis(start.queuedTime));
                                 const began = start.startTime
-                                    ? place(millis(start.startTime))
-                                    : place(to);
-                                const end = start.endTime ? place(millis(start.endTime)) : 1000;
+                                    ? position(millis(start.startTime))
+                                    : position(to);
+                                const end = start.endTime ? position(millis(start.endTime)) : 1000;
                                 return (
                                     <g key={start.allocationId}>
-                                        <title>{`start ${start.epoch}: ${whyEnded(start) || "runs"}`}</title>
+                                        <title>{`start ${start.epoch}: ${endReason(start) || "runs"}`}</title>
                                         <rect
                                             class="bar-waited"
                                             x={queued}
@@ -182,9 +183,9 @@ function Bars({ experiment, starts }: { experiment: Experiment; starts: readonly
             </div>
             <div class="spread muted num">
                 <span>{tick(from)}</span>
-                {trialIds.length > ROWS && (
+                {trialIds.length > MAX_ROWS && (
                     <span>
-                        the first {ROWS} of {number(trialIds.length)} trials
+                        first {MAX_ROWS} of {number(trialIds.length)} trials
                     </span>
                 )}
                 <span>{experiment.endTime ? tick(to) : "now"}</span>
@@ -193,8 +194,8 @@ function Bars({ experiment, starts }: { experiment: Experiment; starts: readonly
     );
 }
 
-/** Who asked for what while it was there: the audit, which administrators see. */
-async function readAsked({ id, startTime }: Experiment, abort: AbortSignal) {
+/** The audit trail of the experiment. Only administrators may read it. */
+async function readAudit({ id, startTime }: Experiment, abort: AbortSignal) {
     if (!isAdmin()) return { audit: [] };
     const rows = [`/experiments/${id}/`, "/experiments/continue"].map((path) => {
         const query = { path, since: startTime, limit: PAGE };
@@ -203,28 +204,28 @@ async function readAsked({ id, startTime }: Experiment, abort: AbortSignal) {
     return { audit: (await Promise.all(rows)).flatMap(({ audit }) => audit) };
 }
 
-export function Timeline({ experiment, trials }: Known) {
+export function Timeline({ experiment, trials }: ExperimentData) {
     const path = `/experiments/${experiment.id}/starts`;
     const load = useLoad(
         async (abort) => {
             const [answer, { audit }] = await Promise.all([
                 get<{ starts: Start[] } & Paged>(path, { limit: PAGE }, abort),
-                readAsked(experiment, abort),
+                readAudit(experiment, abort),
             ]);
             return { ...answer, audit };
         },
-        { topics: ["experiments", "trials"], experimentId: experiment.id, every: 2 },
+        { topics: ["experiments", "trials"], experimentId: experiment.id, minIntervalS: 2 },
     );
     return (
-        <Loaded of={load}>
+        <Loaded load={load}>
             {({ starts, pagination, audit }) => {
                 const isToday = now.value - millis(experiment.startTime) < 86_400_000;
-                const all = happenings(experiment, trials, starts, audit);
+                const entries = timelineEntries(experiment, trials, starts, audit);
                 return (
                     <div class="stack">
-                        <Bars experiment={experiment} starts={starts} />
+                        <StartBars experiment={experiment} starts={starts} />
                         <div class="spread">
-                            <Switch label="Newest first" at={newestFirst} />
+                            <Switch label="Newest first" bind={newestFirst} />
                             {pagination.total > starts.length && (
                                 <span class="muted">
                                     The newest {number(starts.length)} of {number(pagination.total)}{" "}
@@ -233,8 +234,8 @@ export function Timeline({ experiment, trials }: Known) {
                             )}
                         </div>
                         <ol class="timeline card">
-                            {(newestFirst.value ? all.reverse() : all).map((one, i) => (
-                                <li key={i} class="happening">
+                            {(newestFirst.value ? entries.reverse() : entries).map((one, i) => (
+                                <li key={i} class="timeline-entry">
                                     <span class="muted num" title={fullTime(one.at)}>
                                         {isToday
                                             ? timeOfDay(one.at)

@@ -1,26 +1,26 @@
-// The trials as a table that the master sorts and filters.
+// The table of trials. The master sorts and filters it.
 
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { get } from "../../lib/api";
-import { duration, metric, number } from "../../lib/format";
-import { useLive } from "../../lib/live";
+import { duration, formatMetric, number } from "../../lib/format";
+import { useEvents } from "../../lib/events/subscribe";
 import { pagedRows, reloadOn } from "../../lib/rows";
-import { flatten } from "../../lib/runs";
+import { flatten } from "../../lib/experiment/hyperparameters";
+import { hasEnded } from "../../lib/experiment/state";
 import type { Experiment, Paged, Trial } from "../../lib/types";
-import { param, text } from "../../lib/url";
+import { queryParam, text } from "../../lib/url";
 import { Empty, LinkButton, Progress, Search, TrialState } from "../../parts";
-import { type Column, Table } from "../../parts/table";
-import { hasEnded } from "../../lib/runs";
+import { type Column, Table } from "../../parts/table/table";
 
 const PAGE = 100;
-const HPARAMS = 8; // columns at most
+const HPARAM_COLUMNS = 8; // at most
 
-const sort = param("sort", text("id"));
-const filter = param("filter", text());
+const sort = queryParam("sort", text("id"));
+const filter = queryParam("filter", text());
 
 function hparamColumns(names: readonly string[]): Column<Trial>[] {
-    return names.slice(0, HPARAMS).map((name) => ({
+    return names.slice(0, HPARAM_COLUMNS).map((name) => ({
         id: `hparams.${name}`,
         title: name,
         width: 130,
@@ -28,7 +28,7 @@ function hparamColumns(names: readonly string[]): Column<Trial>[] {
         sort: `hparams.${name}`,
         cell: ({ hparams }) => {
             const value = flatten(hparams).get(name);
-            return typeof value === "number" ? metric(value) : (value ?? "–");
+            return typeof value === "number" ? formatMetric(value) : (value ?? "–");
         },
     }));
 }
@@ -65,12 +65,12 @@ function columnsOf(experiment: Experiment, names: readonly string[]): Column<Tri
             id: "metric",
             title: `Best ${experiment.searcherMetric ?? "metric"}`,
             width: 180,
-            end: true,
+            alignEnd: true,
             sort: "metric",
             cell: (trial) => (
                 <>
                     {trial.id === experiment.bestTrialId && <strong class="good">★ best </strong>}
-                    {metric(trial.searcherMetricValue)}
+                    {formatMetric(trial.searcherMetricValue)}
                 </>
             ),
         },
@@ -79,7 +79,7 @@ function columnsOf(experiment: Experiment, names: readonly string[]): Column<Tri
             id: "steps",
             title: "Steps",
             width: 90,
-            end: true,
+            alignEnd: true,
             sort: "steps",
             cell: (trial) => number(trial.totalBatchesProcessed),
         },
@@ -87,22 +87,22 @@ function columnsOf(experiment: Experiment, names: readonly string[]): Column<Tri
             id: "restarts",
             title: "Failures",
             width: 90,
-            end: true,
+            alignEnd: true,
             sort: "restarts",
             cell: (trial) => trial.restarts || "",
         },
         {
             id: "ran",
-            title: "Ran",
-            help: "All of its starts together, without what it waited",
+            title: "Run time",
+            help: "The sum over all starts, without waiting",
             width: 100,
-            end: true,
+            alignEnd: true,
             sort: "ran",
             cell: (trial) => (trial.wallClockTime ? duration(trial.wallClockTime) : ""),
         },
         {
             id: "reason",
-            title: "Said at its end",
+            title: "Exit reason",
             width: 260,
             sort: "reason",
             cell: (trial) => <span title={trial.exitReason ?? ""}>{trial.exitReason}</span>,
@@ -110,38 +110,26 @@ function columnsOf(experiment: Experiment, names: readonly string[]): Column<Tri
     ];
 }
 
-export function Trials({ experiment }: { experiment: Experiment }) {
-    const { id } = experiment;
-    const selected = useSignal<ReadonlySet<string>>(new Set());
+/** The rows of the table, kept up to date by events, and the names of all hyperparameters seen so far. */
+function useTrialRows(id: number) {
     const names = useSignal<readonly string[]>([]);
     const rows = useMemo(
         () =>
             pagedRows<Trial>(
                 async ({ cursor, offset, limit }, abort) => {
-                    const page = cursor ? { cursor } : { offset };
                     const query = {
                         sort: sort.value,
                         ...(filter.value ? { filter: filter.value } : {}),
                         limit,
-                        ...page,
+                        ...(cursor ? { cursor } : { offset }),
                     };
-                    const answer = await get<{ trials: Trial[] } & Paged>(
-                        `/experiments/${id}/trials`,
-                        query,
-                        abort,
-                    );
+                    const path = `/experiments/${id}/trials`;
+                    const answer = await get<{ trials: Trial[] } & Paged>(path, query, abort);
                     const { trials, pagination, nextCursor, totalIsLeast = false } = answer;
-                    const found = new Set([
-                        ...names.peek(),
-                        ...trials.flatMap(({ hparams }) => [...flatten(hparams).keys()]),
-                    ]);
-                    if (found.size > names.peek().length) names.value = [...found];
-                    return {
-                        rows: trials,
-                        total: pagination.total,
-                        least: totalIsLeast,
-                        next: nextCursor,
-                    };
+                    const found = trials.flatMap(({ hparams }) => [...flatten(hparams).keys()]);
+                    const all = new Set([...names.peek(), ...found]);
+                    if (all.size > names.peek().length) names.value = [...all];
+                    return { rows: trials, total: pagination.total, isTotalMinimum: totalIsLeast, next: nextCursor };
                 },
                 (trial) => String(trial.id),
                 { size: PAGE },
@@ -155,7 +143,7 @@ export function Trials({ experiment }: { experiment: Experiment }) {
             rows.stop();
         };
     }, [rows]);
-    useLive(
+    useEvents(
         { topics: ["trials"], experimentId: id },
         (event) => {
             if (event.topic !== "trials") return;
@@ -173,17 +161,24 @@ export function Trials({ experiment }: { experiment: Experiment }) {
         },
         () => rows.reload(),
     );
+    return { rows, names };
+}
+
+export function Trials({ experiment }: { experiment: Experiment }) {
+    const { id } = experiment;
+    const selected = useSignal<ReadonlySet<string>>(new Set());
+    const { rows, names } = useTrialRows(id);
     const columns = useComputed(() => columnsOf(experiment, names.value)).value;
-    const chosen = [...selected.value];
+    const ids = [...selected.value];
     return (
         <div class="stack">
             <div class="spread">
                 <div class="line trials-find">
-                    <Search at={filter} label="Filter, say state = ERROR or hparams.lr > 0.01" />
+                    <Search bind={filter} label="Filter, for example state = ERROR or hparams.lr > 0.01" />
                 </div>
-                {chosen.length > 1 && (
-                    <LinkButton main href={`/compare?trials=${chosen.join(",")}`}>
-                        Compare {chosen.length} trials
+                {ids.length > 1 && (
+                    <LinkButton main href={`/compare?trials=${ids.join(",")}`}>
+                        Compare {ids.length} trials
                     </LinkButton>
                 )}
             </div>
@@ -197,11 +192,11 @@ export function Trials({ experiment }: { experiment: Experiment }) {
                 href={(trial) => `/trials/${trial.id}`}
                 height={640}
                 empty={
-                    <Empty title={filter.value ? "No trial fits" : "No trial yet"}>
+                    <Empty title={filter.value ? "No trials match" : "No trials yet"}>
                         <p>
                             {filter.value
-                                ? "Clear the filter to see all."
-                                : "The searcher makes them when the experiment begins."}
+                                ? "Clear the filter to see all trials."
+                                : "The searcher creates trials when the experiment starts."}
                         </p>
                     </Empty>
                 }

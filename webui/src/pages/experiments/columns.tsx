@@ -1,17 +1,17 @@
-// What stands in each column.
+// The columns of the table of experiments.
 
 import type { ReadonlySignal } from "@preact/signals";
 import type { FilterField } from "../../lib/filter";
 import { quoteName } from "../../lib/filter";
-import { duration, metric, millis, now, stateWord } from "../../lib/format";
-import { shownState } from "../../lib/runs";
-import type { ColumnChoice } from "../../parts/columns";
-import { Time } from "../../parts/page";
-import { Progress } from "../../parts/meter";
-import { StateBadge } from "../../parts/state";
-import type { Column } from "../../parts/table";
+import { duration, formatMetric, millis, now, stateName } from "../../lib/format";
+import { displayedState } from "../../lib/experiment/state";
+import type { ColumnChoice } from "../../parts/table/column_chooser";
+import { Time } from "../../parts/page/page";
+import { Progress } from "../../parts/basic/meter";
+import { StateBadge } from "../../parts/basic/state_badge";
+import type { Column } from "../../parts/table/table";
 import type { Row } from "./rows";
-import { isValue, labels, pin } from "./state";
+import { isValueColumn, labels, pinnedId } from "./state";
 
 function secondsOf(row: Row): number {
     const end = row.endTime ? millis(row.endTime) : now.value;
@@ -30,7 +30,7 @@ function Labels({ row }: { row: Row }) {
                     key={label}
                     type="button"
                     class="label"
-                    title={`Only experiments with the label ${label}`}
+                    title={`Show only experiments with the label ${label}`}
                     onClick={() => {
                         if (!labels.value.includes(label)) labels.value = [...labels.value, label];
                     }}
@@ -43,17 +43,17 @@ function Labels({ row }: { row: Row }) {
 }
 
 const isActive = (row: Row) =>
-    /^(ACTIVE|QUEUED|PULLING|STARTING|RUNNING|STOPPING|PAUSED)/.test(stateWord(row.state));
+    /^(ACTIVE|QUEUED|PULLING|STARTING|RUNNING|STOPPING|PAUSED)/.test(stateName(row.state));
 
-type Built = Omit<Column<Row>, "id"> & { group?: string };
+type ColumnDefinition = Omit<Column<Row>, "id"> & { group?: string };
 
-const built: Record<string, Built> = {
+const builtInColumns: Record<string, ColumnDefinition> = {
     state: {
         title: "State",
         width: 130,
         sort: "state",
-        cell: (row) => <StateBadge state={shownState(row)} note={row.failure} />,
-        value: (row) => stateWord(row.state),
+        cell: (row) => <StateBadge state={displayedState(row)} note={row.failure} />,
+        value: (row) => stateName(row.state),
     },
     owner: {
         title: "Owner",
@@ -90,9 +90,9 @@ const built: Record<string, Built> = {
     },
     duration: {
         title: "Duration",
-        help: "From its submission to its end, with what it waited",
+        help: "From submission to end, including waiting",
         width: 100,
-        end: true,
+        alignEnd: true,
         sort: "duration",
         cell: (row) => <Duration row={row} />,
         value: secondsOf,
@@ -106,7 +106,7 @@ const built: Record<string, Built> = {
     trials: {
         title: "Trials",
         width: 80,
-        end: true,
+        alignEnd: true,
         sort: "trials",
         cell: (row) => row.numTrials,
         value: (row) => row.numTrials,
@@ -139,7 +139,7 @@ const built: Record<string, Built> = {
     forked_from: {
         title: "Forked from",
         width: 100,
-        end: true,
+        alignEnd: true,
         sort: "forked_from",
         cell: (row) =>
             row.forkedFrom ? <a href={`/experiments/${row.forkedFrom}`}>{row.forkedFrom}</a> : "–",
@@ -147,7 +147,7 @@ const built: Record<string, Built> = {
     },
 };
 
-// --- numbers, and how far they are from the baseline's --------------------------------------------
+// --- numbers, and their differences from the baseline ----------------------------------------------
 
 type Baseline = ReadonlySignal<Row | null | undefined>;
 
@@ -156,8 +156,8 @@ function Delta(props: { value: number; base: number | string | null | undefined 
     if (typeof base !== "number" || value === base) return null;
     const far = value - base;
     return (
-        <span class="delta" title={`${metric(base)} in the baseline`}>
-            {far > 0 ? "▲" : "▼"} {metric(Math.abs(far))}
+        <span class="delta" title={`Baseline: ${formatMetric(base)}`}>
+            {far > 0 ? "▲" : "▼"} {formatMetric(Math.abs(far))}
         </span>
     );
 }
@@ -167,11 +167,11 @@ function numberColumn(
     name: string,
     of: (row: Row) => number | string | null | undefined,
     baseline: Baseline,
-): Built {
+): ColumnDefinition {
     return {
         title,
-        width: pin.value ? 160 : 120,
-        end: true,
+        width: pinnedId.value ? 160 : 120,
+        alignEnd: true,
         sort: name,
         value: of,
         cell: (row) => {
@@ -181,20 +181,20 @@ function numberColumn(
             return (
                 <>
                     {base && base.id !== row.id && <Delta value={value} base={of(base)} />}
-                    {metric(value)}
+                    {formatMetric(value)}
                 </>
             );
         },
     };
 }
 
-function titleOf(id: string): string {
+function valueTitle(id: string): string {
     const [group, ...rest] = id.split(".");
     const name = rest.join(".").replaceAll('"', "").replace(/\.(min|max)$/, " $1");
     return group === "training" ? `train ${name}` : name || id;
 }
 
-function first(baseline: Baseline): Column<Row> {
+function nameColumn(baseline: Baseline): Column<Row> {
     return {
         id: "id",
         title: "Experiment",
@@ -218,20 +218,20 @@ export function makeColumns(ids: readonly string[], baseline: Baseline): Column<
     const made = ids.flatMap((id): Column<Row>[] => {
         if (id === "metric") {
             const of = (row: Row) => row.bestTrialSearcherMetric;
-            const help = "The best value of what its search looks at";
+            const help = "The best value of the searcher's metric";
             return [{ id, ...numberColumn("Best metric", id, of, baseline), help }];
         }
-        if (isValue(id)) {
+        if (isValueColumn(id)) {
             const of = (row: Row) => row.values[id];
-            return [{ id, ...numberColumn(titleOf(id), id, of, baseline), help: id }];
+            return [{ id, ...numberColumn(valueTitle(id), id, of, baseline), help: id }];
         }
-        return built[id] ? [{ id, ...built[id] }] : [];
+        return builtInColumns[id] ? [{ id, ...builtInColumns[id] }] : [];
     });
-    return [first(baseline), ...made];
+    return [nameColumn(baseline), ...made];
 }
 
-/** All columns there could be. */
-export function choices(fields: readonly FilterField[]): ColumnChoice[] {
+/** All available columns. */
+export function columnChoices(fields: readonly FilterField[]): ColumnChoice[] {
     const names = fields.flatMap((field) =>
         (field.names ?? []).flatMap((name): ColumnChoice[] => {
             if (field.type === "hparam")
@@ -246,7 +246,7 @@ export function choices(fields: readonly FilterField[]): ColumnChoice[] {
         }),
     );
     return [
-        ...Object.entries(built).map(([id, column]) => ({ id, title: column.title })),
+        ...Object.entries(builtInColumns).map(([id, column]) => ({ id, title: column.title })),
         { id: "metric", title: "Best metric" },
         { id: "slots", title: "Slots" },
         ...names,

@@ -1,11 +1,11 @@
-// Narrowing by clicks: state, owner, label, project.
+// Menus that filter by state, owner, label and project.
 
 import { useSignal } from "@preact/signals";
 import { number } from "../../lib/format";
 import type { Param } from "../../lib/url";
-import { Button } from "../../parts/button";
-import { Popover } from "../../parts/menu";
-import { stateText } from "../../parts/state";
+import { Button } from "../../parts/basic/button";
+import { Popover } from "../../parts/overlay/menu";
+import { stateText } from "../../parts/basic/state_badge";
 
 export interface Facet {
     value: string;
@@ -14,18 +14,18 @@ export interface Facet {
     group?: string;
 }
 
-const SHOWN = 100;
+const MAX_SHOWN = 100;
 
-function Choices({ at, facets }: { at: Param<readonly string[]>; facets: readonly Facet[] }) {
+function FacetChoices({ bind, facets }: { bind: Param<readonly string[]>; facets: readonly Facet[] }) {
     const typed = useSignal("");
     const word = typed.value.toLowerCase();
-    const fit = facets.filter((one) => `${one.title} ${one.group ?? ""}`.toLowerCase().includes(word));
+    const matches = facets.filter((one) => `${one.title} ${one.group ?? ""}`.toLowerCase().includes(word));
     const toggle = (value: string) => {
-        const now = at.value;
-        at.value = now.includes(value) ? now.filter((one) => one !== value) : [...now, value];
+        const now = bind.value;
+        bind.value = now.includes(value) ? now.filter((one) => one !== value) : [...now, value];
     };
     return (
-        <div class="columns">
+        <div class="column-chooser">
             {facets.length > 8 && (
                 <input
                     class="input"
@@ -36,13 +36,13 @@ function Choices({ at, facets }: { at: Param<readonly string[]>; facets: readonl
                     onInput={(event) => (typed.value = event.currentTarget.value)}
                 />
             )}
-            <ul class="columns-list">
-                {fit.slice(0, SHOWN).map((one) => (
+            <ul class="column-list">
+                {matches.slice(0, MAX_SHOWN).map((one) => (
                     <li key={one.value}>
-                        <label class="columns-name">
+                        <label class="column-name">
                             <input
                                 type="checkbox"
-                                checked={at.value.includes(one.value)}
+                                checked={bind.value.includes(one.value)}
                                 onChange={() => toggle(one.value)}
                             />
                             <span class="grow">
@@ -55,10 +55,10 @@ function Choices({ at, facets }: { at: Param<readonly string[]>; facets: readonl
                     </li>
                 ))}
             </ul>
-            {fit.length === 0 && <p class="muted">None has that name.</p>}
-            {at.value.length > 0 && (
-                <Button kind="quiet" onClick={() => (at.value = [])}>
-                    All of them
+            {matches.length === 0 && <p class="muted">No matches.</p>}
+            {bind.value.length > 0 && (
+                <Button kind="quiet" onClick={() => (bind.value = [])}>
+                    Clear
                 </Button>
             )}
         </div>
@@ -67,16 +67,16 @@ function Choices({ at, facets }: { at: Param<readonly string[]>; facets: readonl
 
 export function FacetMenu(props: {
     name: string;
-    at: Param<readonly string[]>;
+    bind: Param<readonly string[]>;
     facets: readonly Facet[];
 }) {
-    const { name, at, facets } = props;
-    const titles = at.value.map((value) => facets.find((one) => one.value === value)?.title ?? value);
+    const { name, bind, facets } = props;
+    const titles = bind.value.map((value) => facets.find((one) => one.value === value)?.title ?? value);
     const text = titles.length === 0 ? name : titles.length > 2 ? `${name}: ${titles.length}` : titles.join(", ");
     return (
-        <span class={at.value.length ? "facet facet-on" : "facet"}>
-            <Popover label={`Narrow by ${name.toLowerCase()}`} text={text}>
-                {() => <Choices at={at} facets={facets} />}
+        <span class={bind.value.length ? "facet facet-on" : "facet"}>
+            <Popover label={`Filter by ${name.toLowerCase()}`} text={text}>
+                {() => <FacetChoices bind={bind} facets={facets} />}
             </Popover>
         </span>
     );
@@ -89,7 +89,7 @@ export interface Counts {
     count: number;
 }
 
-/** What runs, waits or starts is one state in the store; the list tells them apart. */
+/** The store has one state for active experiments. The list also distinguishes running and queued ones. */
 export function stateFacets(counts: readonly Counts[]): Facet[] {
     const finer = ["RUNNING", "QUEUED"].map((value) => ({ value, title: stateText(value) }));
     const stored = counts.map(({ name, count }) => ({ value: name, title: stateText(name), count }));

@@ -1,46 +1,46 @@
-// All experiments: narrowed, sorted and shown as the address says.
+// The list of experiments. The address holds its filters, its order and its columns.
 
-import { useComputed, useSignal } from "@preact/signals";
+import { type ReadonlySignal, useComputed, useSignal } from "@preact/signals";
 import { useActions } from "../../lib/actions";
 import { get } from "../../lib/api";
-import { csv, save } from "../../lib/download";
+import { toCsv, saveFile } from "../../lib/download";
 import type { FilterField } from "../../lib/filter";
 import { number } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { Button, Empty, Head, LinkButton, Switch } from "../../parts";
-import { ColumnChooser } from "../../parts/columns";
-import { Greeting } from "../../parts/greeting";
-import { FilterInput, isFault } from "../../parts/filter_input";
-import { type Column, Table } from "../../parts/table";
-import { Bulk } from "./bulk";
-import { choices, makeColumns } from "./columns";
+import { Button, Empty, PageHead, LinkButton, Switch } from "../../parts";
+import { ColumnChooser } from "../../parts/table/column_chooser";
+import { GettingStarted } from "../../parts/page/getting_started";
+import { FilterInput, isFilterError } from "../../parts/table/filter_input";
+import { type Column, Table } from "../../parts/table/table";
+import { BulkActions } from "./bulk_actions";
+import { columnChoices, makeColumns } from "./columns";
 import { type Counts, FacetMenu, stateFacets } from "./facets";
-import { fresh, readBaseline, type Row, useRows } from "./rows";
+import { newCount, readBaseline, type Row, useRows } from "./rows";
 import {
     archived,
     columns,
-    FALLBACK,
+    DEFAULT_COLUMNS,
     filter,
-    isNarrowed,
+    isFiltered,
     labels,
     owners,
-    pin,
+    pinnedId,
     projects,
     sort,
     states,
 } from "./state";
-import { Views } from "./views";
+import { SavedViews } from "./views";
 import "./experiments.css";
 
-interface Known {
+interface FilterValues {
     fields: FilterField[];
     states: Counts[];
     users: Counts[];
     projects: Counts[];
 }
 
-/** Values that a filter may compare with, where the language's own table has none. */
-function withNames(known: Known, labelNames: readonly string[]): FilterField[] {
+/** Adds the values that completion offers for fields such as owner and label. */
+function withValues(known: FilterValues, labelNames: readonly string[]): FilterField[] {
     const names: Record<string, readonly string[]> = {
         state: ["ACTIVE", "RUNNING", "QUEUED", "PAUSED", "COMPLETED", "CANCELED", "ERROR"],
         owner: known.users.map((one) => one.name),
@@ -53,20 +53,20 @@ function withNames(known: Known, labelNames: readonly string[]): FilterField[] {
         .map((field) => (names[field.name] ? { ...field, names: [...names[field.name]!] } : field));
 }
 
-function Narrow({ known, labelNames }: { known: Known | undefined; labelNames: readonly string[] }) {
+function FacetMenus({ known, labelNames }: { known: FilterValues | undefined; labelNames: readonly string[] }) {
     const byName = ({ name, count }: Counts) => ({ value: name, title: name, count });
     return (
         <>
-            <FacetMenu name="State" at={states} facets={stateFacets(known?.states ?? [])} />
-            <FacetMenu name="Owner" at={owners} facets={(known?.users ?? []).map(byName)} />
+            <FacetMenu name="State" bind={states} facets={stateFacets(known?.states ?? [])} />
+            <FacetMenu name="Owner" bind={owners} facets={(known?.users ?? []).map(byName)} />
             <FacetMenu
                 name="Label"
-                at={labels}
+                bind={labels}
                 facets={labelNames.map((label) => ({ value: label, title: label }))}
             />
             <FacetMenu
                 name="Project"
-                at={projects}
+                bind={projects}
                 facets={(known?.projects ?? []).map((one) => ({
                     value: String(one.id),
                     title: one.name,
@@ -74,7 +74,7 @@ function Narrow({ known, labelNames }: { known: Known | undefined; labelNames: r
                     count: one.count,
                 }))}
             />
-            <Switch label="Archived" at={archived} />
+            <Switch label="Archived" bind={archived} />
         </>
     );
 }
@@ -90,115 +90,112 @@ function saveCsv(shown: readonly Column<Row>[], rows: Iterable<Row>): void {
         row.name,
         ...shown.map((column) => column.value?.(row) ?? ""),
     ]);
-    save("experiments.csv", "text/csv", csv(head, lines));
+    saveFile("experiments.csv", "text/csv", toCsv(head, lines));
+}
+
+/** The baseline row; null: none is pinned. */
+const readPinned = (abort: AbortSignal) => (pinnedId.value ? readBaseline(pinnedId.value, abort) : Promise.resolve(null));
+
+type Rows = ReturnType<typeof useRows>["rows"];
+
+function ListHead(props: { rows: Rows; reload: () => void; fields: readonly FilterField[]; onSave: () => void }) {
+    const { rows, reload, fields, onSave } = props;
+    return (
+        <PageHead title="Experiments">
+            <span class="muted num" aria-live="polite">
+                {rows.isCountMinimum.value ? "at least " : ""}
+                {number(rows.count.value)}
+            </span>
+            {newCount.value > 0 && (
+                <Button icon="refresh" kind="main" onClick={reload}>
+                    {number(newCount.value)} new
+                </Button>
+            )}
+            <ColumnChooser all={columnChoices(fields)} bind={columns} fallback={DEFAULT_COLUMNS} />
+            <Button icon="download" label="Save the loaded rows as CSV" onClick={onSave} />
+            <LinkButton href="/experiments/new" icon="plus" main>
+                New experiment
+            </LinkButton>
+        </PageHead>
+    );
+}
+
+function Baseline({ baseline }: { baseline: ReadonlySignal<Row | null | undefined> }) {
+    const row = baseline.value;
+    if (!row) return null;
+    return (
+        <p class="baseline">
+            Baseline: <a href={`/experiments/${row.id}`}>{row.id}</a> {row.name}
+            <Button kind="quiet" icon="close" label="Unpin" onClick={() => (pinnedId.value = 0)} />
+        </p>
+    );
+}
+
+function NoExperiments() {
+    return isFiltered.value ? (
+        <Empty title="No experiments match" icon="filter">
+            <Button onClick={clear}>Clear the filter</Button>
+        </Empty>
+    ) : (
+        <div class="line first-use">
+            <GettingStarted />
+        </div>
+    );
 }
 
 export function Page() {
     const { rows, reload } = useRows();
     const selected = useSignal<ReadonlySet<string>>(new Set());
-    const known = useLoad((abort) =>
-        get<Known>("/experiment/fields", { archived: archived.value ? undefined : false }, abort),
+    const filterValues = useLoad((abort) =>
+        get<FilterValues>("/experiment/fields", { archived: archived.value ? undefined : false }, abort),
     );
     const labelList = useLoad((abort) => get<{ labels: string[] }>("/experiment/labels", {}, abort));
-    const base = useLoad((abort) => (pin.value ? readBaseline(pin.value, abort) : nothing()));
-    const baseline = base.data;
+    const baseline = useLoad(readPinned).data;
     const labelNames = labelList.data.value?.labels ?? [];
-    const fields = known.data.value ? withNames(known.data.value, labelNames) : [];
+    const filterFields = filterValues.data.value ? withValues(filterValues.data.value, labelNames) : [];
     const shown = useComputed(() => makeColumns(columns.value, baseline)).value;
-    const total = rows.count.value;
-
+    const onSave = () => saveCsv(shown, rows.loadedRows());
     useActions([
-        {
-            name: "Save the rows that are here as CSV",
-            icon: "download",
-            run: () => saveCsv(shown, rows.known()),
-        },
+        { name: "Save the loaded rows as CSV", icon: "download", run: onSave },
         { name: "Clear the filter", icon: "close", run: clear },
-        { name: "Read the list anew", key: "r", icon: "refresh", run: reload },
+        { name: "Reload the list", key: "r", icon: "refresh", run: reload },
     ]);
-
     return (
         <main class="experiments">
-            <Head title="Experiments">
-                <span class="muted num" aria-live="polite">
-                    {rows.least.value ? "at least " : ""}
-                    {number(total)}
-                </span>
-                {fresh.value > 0 && (
-                    <Button icon="refresh" kind="main" onClick={reload}>
-                        {number(fresh.value)} new
-                    </Button>
-                )}
-                <ColumnChooser
-                    all={choices(fields)}
-                    at={columns}
-                    fallback={FALLBACK}
-                />
-                <Button
-                    icon="download"
-                    label="Save the rows that are here as CSV"
-                    onClick={() => saveCsv(shown, rows.known())}
-                />
-                <LinkButton href="/experiments/new" icon="plus" main>
-                    New experiment
-                </LinkButton>
-            </Head>
-            <Views />
-            <div class="narrow">
-                <FilterInput
-                    label="Filter of experiments"
-                    at={filter}
-                    fields={fields}
-                    error={rows.error.value}
-                />
+            <ListHead rows={rows} reload={reload} fields={filterFields} onSave={onSave} />
+            <SavedViews />
+            <div class="list-filters">
+                <FilterInput label="Filter experiments" bind={filter} fields={filterFields} error={rows.error.value} />
                 <div class="line">
-                    <Narrow known={known.data.value} labelNames={labelNames} />
-                    {isNarrowed.value && (
+                    <FacetMenus known={filterValues.data.value} labelNames={labelNames} />
+                    {isFiltered.value && (
                         <Button kind="quiet" icon="close" onClick={clear}>
                             Clear
                         </Button>
                     )}
                 </div>
             </div>
-            {baseline.value && (
-                <p class="baseline">
-                    Baseline: <a href={`/experiments/${baseline.value.id}`}>{baseline.value.id}</a>{" "}
-                    {baseline.value.name}
-                    <Button kind="quiet" icon="close" label="Unpin" onClick={() => (pin.value = 0)} />
-                </p>
-            )}
+            <Baseline baseline={baseline} />
             <Table
                 label="Experiments"
                 columns={shown}
                 rows={rows}
                 sort={sort}
                 selected={selected}
-                hidesError={isFault(rows.error.value)}
+                hidesError={isFilterError(rows.error.value)}
                 name={(row) => `${row.id} ${row.name}`}
                 href={(row) => `/experiments/${row.id}`}
-                empty={
-                    isNarrowed.value ? (
-                        <Empty title="No experiment is like that" icon="filter">
-                            <Button onClick={clear}>Clear the filter</Button>
-                        </Empty>
-                    ) : (
-                        <div class="line welcome">
-                            <Greeting />
-                        </div>
-                    )
-                }
+                empty={<NoExperiments />}
             />
-            <Bulk
+            <BulkActions
                 selected={selected}
                 labels={labelNames}
                 onDone={reload}
                 onPin={(id) => {
-                    pin.value = id;
+                    pinnedId.value = id;
                     selected.value = new Set();
                 }}
             />
         </main>
     );
 }
-
-const nothing = () => Promise.resolve(null);

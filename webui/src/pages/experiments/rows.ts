@@ -1,12 +1,12 @@
-// The rows of the table: pages of the list, kept true by events.
+// The rows of the table: pages of the list, kept up to date by events.
 
 import { signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { get, type Query } from "../../lib/api";
-import { type LiveEvent, useLive } from "../../lib/live";
+import { type ClusterEvent, useEvents } from "../../lib/events/subscribe";
 import { type PagedRows, pagedRows, reloadOn } from "../../lib/rows";
 import type { Experiment, Paged } from "../../lib/types";
-import { LIGHT, question, shown } from "./state";
+import { OMITTED_FIELDS, listQuery, valueColumns } from "./state";
 
 export interface Row extends Experiment {
     values: Record<string, number | string | null>;
@@ -17,7 +17,7 @@ interface Answer extends Paged {
     values?: (number | string | null)[][];
 }
 
-type ExperimentEvent = Extract<LiveEvent, { topic: "experiments" }>;
+type ExperimentEvent = Extract<ClusterEvent, { topic: "experiments" }>;
 
 export function toRows(answer: Answer, names: readonly string[]): Row[] {
     return answer.experiments.map((experiment, i) => ({
@@ -26,61 +26,61 @@ export function toRows(answer: Answer, names: readonly string[]): Row[] {
     }));
 }
 
-/** How many experiments that belong into the list were submitted since it was read. */
-export const fresh = signal(0);
+/** The number of new experiments that match the filters, since the list was loaded. */
+export const newCount = signal(0);
 
 export function useRows() {
     const rows = useMemo(
         () =>
             pagedRows<Row>(
                 async (page, abort) => {
-                    const names = shown.peek();
-                    const query = { ...question.peek(), ...page };
+                    const names = valueColumns.peek();
+                    const query = { ...listQuery.peek(), ...page };
                     const answer = await get<Answer>("/experiments", query, abort);
                     return {
                         rows: toRows(answer, names),
                         total: answer.pagination.total,
-                        least: answer.totalIsLeast ?? false,
+                        isTotalMinimum: answer.totalIsLeast ?? false,
                         next: answer.nextCursor,
                     };
                 },
                 (row) => String(row.id),
                 {
                     count: async (abort) => {
-                        const query = { ...question.peek(), limit: 1, show: [], count: "exact" };
+                        const query = { ...listQuery.peek(), limit: 1, show: [], count: "exact" };
                         return (await get<Answer>("/experiments", query, abort)).pagination.total;
                     },
                 },
             ),
         [],
     );
-    const submitted = useMemo(watchSubmitted, []);
+    const submitted = useMemo(watchNewExperiments, []);
     const reload = () => {
         submitted.begin();
         rows.reload();
     };
     useEffect(() => {
         submitted.begin();
-        const end = reloadOn({ reload }, () => question.value);
+        const end = reloadOn({ reload }, () => listQuery.value);
         return () => {
             end();
             submitted.stop();
             rows.stop();
         };
     }, [rows]);
-    useLive(
+    useEvents(
         { topics: ["experiments"] },
         (event) => {
             if (event.topic === "experiments" && (event.kind ?? "EXPERIMENT") === "EXPERIMENT")
-                if (!hear(rows, event)) submitted.hear(event.id, event.state);
+                if (!applyEvent(rows, event)) submitted.hear(event.id, event.state);
         },
         reload,
     );
     return { rows, reload };
 }
 
-/** A row changes in its place, and nothing moves. False: there is no such row. */
-function hear(rows: PagedRows<Row>, event: ExperimentEvent): boolean {
+/** Updates a row without moving it. False: the row is not loaded. */
+function applyEvent(rows: PagedRows<Row>, event: ExperimentEvent): boolean {
     const key = String(event.id);
     const row = rows.find(key);
     if (row && event.deleted) rows.patch(key, { state: "STATE_DELETED" });
@@ -100,12 +100,12 @@ function hear(rows: PagedRows<Row>, event: ExperimentEvent): boolean {
     return row !== undefined || event.deleted === true;
 }
 
-const SUBMITTED_MS = 1000; // between two questions
+const COUNT_DELAY_MS = 1000; // between two calls
 
-/** Counts the experiments of the list's question that are newer than all that were there when it began. */
-function watchSubmitted() {
+/** Counts the experiments that match the filters and were submitted after the list was loaded. */
+function watchNewExperiments() {
     let newest = Infinity;
-    let heard = new Set<string>();
+    let seenStates = new Set<string>();
     let timer: ReturnType<typeof setTimeout> | undefined;
     let abort = new AbortController();
 
@@ -116,43 +116,43 @@ function watchSubmitted() {
     };
     const ask = async <T>(query: Query, use: (answer: Answer) => T) => {
         const { signal } = abort;
-        const answer = await get<Answer>("/experiments", { ...query, limit: 1, omit: LIGHT }, signal);
+        const answer = await get<Answer>("/experiments", { ...query, limit: 1, omit: OMITTED_FIELDS }, signal);
         if (!signal.aborted) use(answer);
     };
     const count = () => {
         timer = undefined;
-        const { filter } = question.peek();
+        const { filter } = listQuery.peek();
         const isNewer = `id > ${newest}`;
         const query = {
-            ...question.peek(),
+            ...listQuery.peek(),
             show: [],
             count: "exact",
             filter: filter ? `(${filter}) and ${isNewer}` : isNewer,
         };
-        ask(query, (answer) => (fresh.value = answer.pagination.total)).catch(() => undefined);
+        ask(query, (answer) => (newCount.value = answer.pagination.total)).catch(() => undefined);
     };
     return {
         begin() {
             stop();
             abort = new AbortController();
-            heard = new Set();
+            seenStates = new Set();
             newest = Infinity;
-            fresh.value = 0;
+            newCount.value = 0;
             ask({ sort: "-id" }, ({ experiments: [first] }) => (newest = first?.id ?? 0)).catch(() => undefined);
         },
         hear(id: number, state: string) {
             const word = `${id} ${state}`;
-            if (id <= newest || heard.has(word)) return;
-            heard.add(word);
-            timer ??= setTimeout(count, SUBMITTED_MS);
+            if (id <= newest || seenStates.has(word)) return;
+            seenStates.add(word);
+            timer ??= setTimeout(count, COUNT_DELAY_MS);
         },
         stop,
     };
 }
 
-/** One experiment with the values that are shown; null: there is none. */
+/** The baseline experiment with the values of the shown columns; null: it does not exist. */
 export async function readBaseline(id: number, abort: AbortSignal): Promise<Row | null> {
-    const names = shown.value;
-    const query = { filter: `id = ${id}`, show: names, omit: LIGHT };
+    const names = valueColumns.value;
+    const query = { filter: `id = ${id}`, show: names, omit: OMITTED_FIELDS };
     return toRows(await get<Answer>("/experiments", query, abort), names)[0] ?? null;
 }

@@ -1,29 +1,29 @@
-// What the table of experiments shows, as its address says.
+// The state of the table of experiments, all of it in the address.
 
 import { computed } from "@preact/signals";
 import type { Query } from "../../lib/api";
-import { flag, list, number, param, text } from "../../lib/url";
+import { flag, list, number, queryParam, text } from "../../lib/url";
 
-export const FALLBACK = ["state", "owner", "progress", "metric", "started", "duration", "labels"];
+export const DEFAULT_COLUMNS = ["state", "owner", "progress", "metric", "started", "duration", "labels"];
 
-export const filter = param("filter", text());
-export const sort = param("sort", text("-id"));
-export const columns = param("columns", list(FALLBACK));
-export const pin = param("pin", number(0));
-export const archived = param("archived", flag());
-export const states = param("states", list());
-export const owners = param("owners", list());
-export const labels = param("labels", list());
-export const projects = param("projects", list());
+export const filter = queryParam("filter", text());
+export const sort = queryParam("sort", text("-id"));
+export const columns = queryParam("columns", list(DEFAULT_COLUMNS));
+export const pinnedId = queryParam("pin", number(0));
+export const archived = queryParam("archived", flag());
+export const states = queryParam("states", list());
+export const owners = queryParam("owners", list());
+export const labels = queryParam("labels", list());
+export const projects = queryParam("projects", list());
 
-export const LIGHT = "config,originalConfig,description,notes";
+export const OMITTED_FIELDS = "config,originalConfig,description,notes";
 
-/** Columns whose values the list does not have by itself are asked for by their name. */
-export const isValue = (id: string) => /^(training|validation|hparams)\./.test(id) || id === "slots";
+/** Whether a column needs a value that the list contains only on request. */
+export const isValueColumn = (id: string) => /^(training|validation|hparams)\./.test(id) || id === "slots";
 
-export const shown = computed(() => columns.value.filter(isValue));
+export const valueColumns = computed(() => columns.value.filter(isValueColumn));
 
-export const question = computed<Query>(() => ({
+export const listQuery = computed<Query>(() => ({
     filter: filter.value || undefined,
     sort: sort.value || "-id",
     archived: archived.value ? undefined : false,
@@ -31,11 +31,11 @@ export const question = computed<Query>(() => ({
     users: owners.value,
     labels: labels.value,
     projectId: projects.value,
-    show: shown.value,
-    omit: LIGHT,
+    show: valueColumns.value,
+    omit: OMITTED_FIELDS,
 }));
 
-export const isNarrowed = computed(
+export const isFiltered = computed(
     () =>
         filter.value !== "" ||
         [states, owners, labels, projects].some((facet) => facet.value.length > 0),

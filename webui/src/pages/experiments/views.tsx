@@ -1,22 +1,22 @@
-// Views of the table by name: an address is a view, so keeping one is keeping an address.
+// Saved views of the table. A view is an address, so saving a view saves its address.
 
 import { useSignal } from "@preact/signals";
 import { setting } from "../../lib/settings";
 import { user } from "../../lib/session";
-import { go, here, queryText } from "../../lib/url";
-import { Button } from "../../parts/button";
-import { Dialog } from "../../parts/dialog";
-import { Field, TextInput } from "../../parts/field";
-import { Menu } from "../../parts/menu";
+import { navigate, currentAddress, queryText } from "../../lib/url";
+import { Button } from "../../parts/basic/button";
+import { Dialog } from "../../parts/overlay/dialog";
+import { Field, TextInput } from "../../parts/form/field";
+import { Menu } from "../../parts/overlay/menu";
 
-interface View {
+interface SavedView {
     name: string;
     query: string;
 }
 
-const saved = setting<readonly View[]>("experiments.views", []);
+const saved = setting<readonly SavedView[]>("experiments.views", []);
 
-function general(): View[] {
+function defaultViews(): SavedView[] {
     const me = encodeURIComponent(user.value?.username ?? "");
     return [
         { name: "All", query: "" },
@@ -37,28 +37,28 @@ function SaveDialog({ query, onClose }: { query: string; onClose: () => void }) 
     };
     return (
         <Dialog
-            title="Keep this view"
+            title="Save view"
             onClose={onClose}
             actions={
                 <Button kind="main" onClick={save}>
-                    Keep it
+                    Save
                 </Button>
             }
         >
-            <Field label="Name" help="Filter, order, columns and baseline are kept, for you alone.">
-                <TextInput at={name} onEnter={save} autofocus />
+            <Field label="Name" help="Saves the filter, order, columns and baseline, for you only">
+                <TextInput bind={name} onEnter={save} autofocus />
             </Field>
         </Dialog>
     );
 }
 
-export function Views() {
+export function SavedViews() {
     const isSaving = useSignal(false);
-    const { path, query } = here.value;
+    const { path, query } = currentAddress.value;
     const now = queryText(query);
-    const same = (view: View) => queryText(new URLSearchParams(view.query)) === now;
+    const same = (view: SavedView) => queryText(new URLSearchParams(view.query)) === now;
     const own = saved.value.find(same);
-    const all = [...general(), ...saved.value];
+    const all = [...defaultViews(), ...saved.value];
     return (
         <nav class="views" aria-label="Views">
             {all.map((view) => (
@@ -74,23 +74,23 @@ export function Views() {
             <Menu
                 kind="quiet"
                 icon="bookmark"
-                label="Keep or forget views"
+                label="Manage views"
                 items={[
-                    { name: "Keep this view…", icon: "plus", run: () => (isSaving.value = true) },
+                    { name: "Save this view…", icon: "plus", run: () => (isSaving.value = true) },
                     {
                         name: "Copy a link to this view",
                         icon: "link",
-                        done: "Copied",
+                        doneText: "Copied",
                         run: () => navigator.clipboard.writeText(location.href),
                     },
                     ...(own
                         ? [
                               {
-                                  name: `Forget ${own.name}`,
+                                  name: `Delete ${own.name}`,
                                   icon: "close",
                                   run: () => {
                                       saved.value = saved.value.filter((view) => view !== own);
-                                      go(path);
+                                      navigate(path);
                                   },
                               },
                           ]

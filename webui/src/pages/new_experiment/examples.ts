@@ -1,22 +1,21 @@
-// Experiments to begin with. Each runs as it stands, on one slot of any cluster; the data of those
-// that train is made here.
+// Example experiments. Each runs without changes on one slot of any cluster. The training data is generated here.
 
-import type { Upload } from "../../lib/uploads";
+import type { Upload } from "../../lib/upload/uploads";
 
 export interface Example {
     id: string;
     title: string;
-    about: string;
+    description: string;
     config: string;
     files: () => Upload[];
 }
 
-const text = (path: string, content: string): Upload => ({ path, file: new File([content], path) });
+const textFile = (path: string, content: string): Upload => ({ path, file: new File([content], path) });
 
-const POINTS = 3000;
+const POINT_COUNT = 3000;
 
-/** Numbers in [0, 1) that are the same every time. */
-function randoms(seed: number): () => number {
+/** Pseudorandom numbers in [0, 1), the same for each seed. */
+function randomNumbers(seed: number): () => number {
     let state = seed;
     return () => {
         state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
@@ -24,9 +23,9 @@ function randoms(seed: number): () => number {
     };
 }
 
-/** Points of two classes, wound round each other, that no straight line parts. */
-export function spirals(points = POINTS): string {
-    const random = randoms(1);
+/** Points of two classes on intertwined spirals, which no straight line separates. */
+export function spirals(points = POINT_COUNT): string {
+    const random = randomNumbers(1);
     const noise = () => 0.7 * Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
     const lines = ["x,y,spiral"];
     for (let i = 0; i < points; i++) {
@@ -40,9 +39,9 @@ export function spirals(points = POINTS): string {
     return `${lines.join("\n")}\n`;
 }
 
-const data = () => [text("spirals.csv", spirals())];
+const data = () => [textFile("spirals.csv", spirals())];
 
-const train = `# A small network learns to tell two spirals apart. The data is in spirals.csv.
+const train = `# A small network learns to separate two spirals. The data is in spirals.csv.
 name: spirals
 resources: {slots_per_trial: 1}
 searcher: {name: single, metric: validation_accuracy, smaller_is_better: false}
@@ -58,7 +57,7 @@ trainer:
   checkpoint_every: 1000
 `;
 
-const search = `# A search for a learning rate and a width: many short trainings, of which only the best go on.
+const search = `# A search for a learning rate and a width: many short trainings, of which only the best continue.
 name: search
 resources: {slots_per_trial: 1}
 searcher:
@@ -67,7 +66,7 @@ searcher:
   smaller_is_better: false
   max_trials: 12
   max_concurrent_trials: 2
-  max_time: 1600                  # steps of a whole training
+  max_time: 1600                  # steps of a full training
 reproducibility: {experiment_seed: 1}
 hyperparameters:
   learning_rate: {type: log, base: 10, minval: -5, maxval: -1}   # 10^-5 to 10^-1
@@ -82,17 +81,17 @@ trainer:
   validate_every: 100
 `;
 
-const script = `# Any program can be an experiment. What it writes is its log.
+const script = `# Any program can be an experiment. Its output becomes the log.
 name: script
 entrypoint: sh run.sh
-launch: per_slot                  # a copy for every slot
+launch: per_slot                  # one process per slot
 resources: {slots_per_trial: 1}
 searcher: {name: single, metric: none}
 max_restarts: 0
 `;
 
 const run = `#!/bin/sh
-# Ranks are told apart by the names that torchrun uses.
+# The rank is in the environment variables that torchrun sets.
 echo "INFO: rank $RANK of $WORLD_SIZE: trial $DET_TRIAL_ID of experiment $DET_EXPERIMENT_ID"
 for step in 1 2 3 4 5; do
     echo "INFO: step $step"
@@ -104,22 +103,22 @@ export const examples: readonly Example[] = [
     {
         id: "train",
         title: "Train a network",
-        about: "with Muster's own trainer; takes some seconds",
+        description: "With Muster's own trainer, in a few seconds",
         config: train,
         files: data,
     },
     {
         id: "search",
         title: "Search hyperparameters",
-        about: "12 trials, of which the best go on",
+        description: "12 trials, of which the best continue",
         config: search,
         files: data,
     },
     {
         id: "script",
-        title: "Run a program of my own",
-        about: "a shell script, or any other program",
+        title: "Run your own program",
+        description: "A shell script or any other program",
         config: script,
-        files: () => [text("run.sh", run)],
+        files: () => [textFile("run.sh", run)],
     },
 ];

@@ -1,22 +1,22 @@
-// The files that go with it: what they are, how much, and how more come.
+// The files of the new experiment, and the buttons that add files.
 
 import { useRef } from "preact/hooks";
-import { save } from "../../lib/download";
+import { saveFile } from "../../lib/download";
 import { bytes, count } from "../../lib/format";
-import { IGNORE_FILES } from "../../lib/ignore";
-import { toastError } from "../../lib/notices";
-import { UPLOAD_MAX } from "../../lib/uploads";
+import { IGNORE_FILES } from "../../lib/upload/ignore_rules";
+import { toastError } from "../../lib/toasts";
+import { UPLOAD_MAX } from "../../lib/upload/uploads";
 import { Bar, Button } from "../../parts";
-import { addChosen, files, leftOut, refused, removeAll, total } from "./draft";
+import { addChosen, files, ignored, uploadError, removeAll, total } from "./draft";
 
-const SHOWN = 200;
+const MAX_SHOWN = 200;
 
-/** A button that lets one choose files, or a folder. */
-function Choose({ name, isFolder = false }: { name: string; isFolder?: boolean }) {
+/** A button that opens the browser's dialog for files or for a folder. */
+function FileButton({ name, isFolder = false }: { name: string; isFolder?: boolean }) {
     const input = useRef<HTMLInputElement>(null);
     const onChange = () => {
         addChosen(input.current!.files).catch(toastError);
-        input.current!.value = ""; // so that the same can be chosen again
+        input.current!.value = ""; // allows the same files to be chosen again
     };
     return (
         <>
@@ -36,17 +36,17 @@ function Choose({ name, isFolder = false }: { name: string; isFolder?: boolean }
     );
 }
 
-function List() {
+function FileList() {
     const all = files.value;
     return (
         <ul class="new-files" aria-label="Files" tabIndex={0}>
-            {all.slice(0, SHOWN).map((one) => (
+            {all.slice(0, MAX_SHOWN).map((one) => (
                 <li key={one.path}>
                     <button
                         type="button"
                         class="new-file"
-                        title="Save it on this machine"
-                        onClick={() => save(one.file.name, one.file.type, one.file)}
+                        title="Download this file"
+                        onClick={() => saveFile(one.file.name, one.file.type, one.file)}
                     >
                         {one.path}
                     </button>
@@ -54,26 +54,26 @@ function List() {
                     <Button
                         kind="quiet"
                         icon="close"
-                        label={`Leave out ${one.path}`}
+                        label={`Remove ${one.path}`}
                         onClick={() => (files.value = all.filter((other) => other !== one))}
                     />
                 </li>
             ))}
-            {all.length > SHOWN && <li class="muted">and {count(all.length - SHOWN, "more file")}</li>}
+            {all.length > MAX_SHOWN && <li class="muted">and {count(all.length - MAX_SHOWN, "more file")}</li>}
         </ul>
     );
 }
 
-function LeftOut() {
-    const all = leftOut.value;
+function IgnoredPaths() {
+    const all = ignored.value;
     return (
         <details>
-            <summary>{count(all.length, "path")} left out</summary>
-            <ul class="new-files mono" aria-label="Left out" tabIndex={0}>
-                {all.slice(0, SHOWN).map((path) => (
+            <summary>{count(all.length, "path")} ignored</summary>
+            <ul class="new-files mono" aria-label="Ignored" tabIndex={0}>
+                {all.slice(0, MAX_SHOWN).map((path) => (
                     <li key={path}>{path}</li>
                 ))}
-                {all.length > SHOWN && <li class="muted">and {count(all.length - SHOWN, "more path")}</li>}
+                {all.length > MAX_SHOWN && <li class="muted">and {count(all.length - MAX_SHOWN, "more path")}</li>}
             </ul>
         </details>
     );
@@ -89,32 +89,32 @@ export function Files() {
                     {many ? `${count(many, "file")}, ${bytes(total.value)}` : "none"}
                 </span>
             </div>
-            {many > 0 && <List />}
-            {leftOut.value.length > 0 && <LeftOut />}
+            {many > 0 && <FileList />}
+            {ignored.value.length > 0 && <IgnoredPaths />}
             {total.value > UPLOAD_MAX / 10 && (
                 <Bar
                     value={Math.min(total.value, UPLOAD_MAX)}
-                    of={UPLOAD_MAX}
-                    label={`${bytes(total.value)} of the ${bytes(UPLOAD_MAX)} that an experiment takes`}
+                    max={UPLOAD_MAX}
+                    label={`${bytes(total.value)} of at most ${bytes(UPLOAD_MAX)}`}
                 />
             )}
-            {refused.value && (
+            {uploadError.value && (
                 <p class="bad" role="alert">
-                    {refused.value}
+                    {uploadError.value}
                 </p>
             )}
             <div class="line">
-                <Choose name="Add files" />
-                <Choose name="Add a folder" isFolder />
+                <FileButton name="Add files" />
+                <FileButton name="Add a folder" isFolder />
                 {many > 1 && (
                     <Button kind="quiet" onClick={removeAll}>
-                        Leave all out
+                        Remove all
                     </Button>
                 )}
             </div>
             <p class="muted">
-                Its processes start in a folder with these files. They can be dropped anywhere on this page.
-                What {IGNORE_FILES.join(" or ")} in a folder names stays behind.
+                The processes of the experiment start in a folder with these files. Drop files or folders anywhere
+                on this page. A folder's {IGNORE_FILES.join(" or ")} excludes files.
             </p>
         </section>
     );

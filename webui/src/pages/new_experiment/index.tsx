@@ -1,30 +1,30 @@
-// Submitting a new experiment: its configuration, which the master checks while one types, and files.
+// The form for a new experiment: its configuration, which the master checks while the user types, and its files.
 
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { get, send } from "../../lib/api";
 import { copyText } from "../../lib/clipboard";
-import { musterLine } from "../../lib/commands";
-import { save } from "../../lib/download";
+import { musterCommand } from "../../lib/command_line";
+import { saveFile } from "../../lib/download";
 import { useLoad } from "../../lib/load";
-import { toast, toastError } from "../../lib/notices";
+import { toast, toastError } from "../../lib/toasts";
 import { projectOptions, readProjects } from "../../lib/projects";
 import type { Project, Template } from "../../lib/types";
-import { missing, readDrop, toWire } from "../../lib/uploads";
-import { go } from "../../lib/url";
-import { toYaml } from "../../lib/yaml";
-import { Button, Field, Head, Icon, Loaded, Select } from "../../parts";
-import { Code } from "../../parts/code";
-import { Editor } from "../../parts/editor";
-import { type Made, marksIn, useVerdict, Verdict } from "../../parts/verdict";
-import { addDropped, begin, config, example, files, folder, openConfig, projectId, refused, template } from "./draft";
+import { missingDataPath, readDroppedFiles, toApiFiles } from "../../lib/upload/uploads";
+import { navigate } from "../../lib/url";
+import { toYaml } from "../../lib/config/yaml";
+import { Button, Field, PageHead, Icon, Loaded, Select } from "../../parts";
+import { Code } from "../../parts/config/code";
+import { Editor } from "../../parts/config/editor";
+import { type CreatedExperiment, diagnosticsOf, useConfigCheck, ConfigCheck } from "../../parts/config/config_check";
+import { addDropped, startFrom, config, example, files, folder, openConfig, projectId, uploadError, template } from "./draft";
 import { examples } from "./examples";
 import { Files } from "./files";
 import "./new_experiment.css";
 
 const CONFIG_NAME = "experiment.yaml";
 
-function Beginnings() {
+function StartingPoints() {
     const input = useRef<HTMLInputElement>(null);
     const onChange = () => {
         const file = input.current!.files?.[0];
@@ -32,17 +32,17 @@ function Beginnings() {
         input.current!.value = "";
     };
     return (
-        <section class="new-beginnings" aria-label="Begin with">
+        <section class="starting-points" aria-label="Start from">
             {examples.map((one) => (
                 <button
                     key={one.id}
                     type="button"
-                    class="new-beginning"
+                    class="starting-point"
                     aria-pressed={example.value === one}
-                    onClick={() => void begin(one)}
+                    onClick={() => void startFrom(one)}
                 >
                     <b>{one.title}</b>
-                    <span class="muted">{one.about}</span>
+                    <span class="muted">{one.description}</span>
                 </button>
             ))}
             <input
@@ -50,12 +50,12 @@ function Beginnings() {
                 type="file"
                 hidden
                 accept=".yaml,.yml,.json"
-                aria-label="A configuration"
+                aria-label="Configuration file"
                 onChange={onChange}
             />
-            <button type="button" class="new-beginning" onClick={() => input.current!.click()}>
+            <button type="button" class="starting-point" onClick={() => input.current!.click()}>
                 <b>Open a YAML file</b>
-                <span class="muted">or drop it on this page</span>
+                <span class="muted">Or drop it on this page</span>
             </button>
         </section>
     );
@@ -74,24 +74,24 @@ async function readChoices(abort: AbortSignal): Promise<Choices> {
     return { projects, templates };
 }
 
-function Where({ projects, templates }: Choices) {
+function ProjectAndTemplate({ projects, templates }: Choices) {
     const chosen = templates.find(({ name }) => name === template.value);
     return (
         <section class="card stack" aria-label="Project and template">
             <Field label="Project">
                 <Select
                     label="Project"
-                    quiet
-                    at={projectId}
-                    options={[{ value: "", title: "As the configuration says" }, ...projectOptions(projects)]}
+                    hidesLabel
+                    bind={projectId}
+                    options={[{ value: "", title: "As in the configuration" }, ...projectOptions(projects)]}
                 />
             </Field>
             {templates.length > 0 && (
-                <Field label="Template" help="What the configuration leaves open is taken from it">
+                <Field label="Template" help="Values for everything that the configuration does not set">
                     <Select
                         label="Template"
-                        quiet
-                        at={template}
+                        hidesLabel
+                        bind={template}
                         options={[
                             { value: "", title: "None" },
                             ...templates.map(({ name }) => ({ value: name, title: name })),
@@ -104,15 +104,15 @@ function Where({ projects, templates }: Choices) {
     );
 }
 
-const choices = () => ({
+const submission = () => ({
     config: config.value,
     ...(projectId.value ? { projectId: Number(projectId.value) } : {}),
     ...(template.value ? { template: template.value } : {}),
 });
 
-/** What submits the same once the configuration and the files lie in the current folder. */
+/** The command that submits the same experiment from a folder with the configuration and the files. */
 function commandLine(isPaused: boolean): string {
-    return musterLine({
+    return musterCommand({
         method: "POST",
         path: "/experiments",
         muster: [
@@ -125,41 +125,41 @@ function commandLine(isPaused: boolean): string {
     })!;
 }
 
-function Submit({ verdict }: { verdict: Verdict }) {
-    const doing = useSignal("");
+function Submit({ check }: { check: ConfigCheck }) {
+    const progress = useSignal("");
     const submit = async (isPaused: boolean) => {
-        doing.value = files.value.length ? "Sending the files…" : "Submitting…";
+        progress.value = files.value.length ? "Uploading files…" : "Submitting…";
         try {
-            const modelDefinition = await toWire(files.value);
-            const body = { ...choices(), modelDefinition, activate: !isPaused };
-            const { experiment } = await send<Made>("POST", "/experiments", body);
-            toast(`Submitted as experiment ${experiment.id}`, "good");
-            go(`/experiments/${experiment.id}`);
+            const modelDefinition = await toApiFiles(files.value);
+            const body = { ...submission(), modelDefinition, activate: !isPaused };
+            const { experiment } = await send<CreatedExperiment>("POST", "/experiments", body);
+            toast(`Submitted experiment ${experiment.id}`, "good");
+            navigate(`/experiments/${experiment.id}`);
         } catch (error) {
             toastError(error);
         }
-        doing.value = "";
+        progress.value = "";
     };
-    const absent = missing(config.value, files.value);
-    const isOff = verdict.kind === "bad" || !!refused.value || !!doing.value;
+    const missingPath = missingDataPath(config.value, files.value);
+    const isDisabled = check.kind === "bad" || !!uploadError.value || !!progress.value;
     return (
         <section class="card stack" aria-label="Submit">
-            <Verdict of={verdict} />
-            {absent && (
+            <ConfigCheck of={check} />
+            {missingPath && (
                 <p>
-                    <Icon name="warning" /> <code>{absent}</code> is not among the files.
+                    <Icon name="warning" /> <code>{missingPath}</code> is missing from the files.
                 </p>
             )}
             <div class="line">
-                <Button kind="main" icon="play" disabled={isOff} onClick={() => void submit(false)}>
+                <Button kind="main" icon="play" disabled={isDisabled} onClick={() => void submit(false)}>
                     Create
                 </Button>
-                <Button icon="pause" disabled={isOff} onClick={() => void submit(true)}>
+                <Button icon="pause" disabled={isDisabled} onClick={() => void submit(true)}>
                     Create paused
                 </Button>
-                {doing.value && (
+                {progress.value && (
                     <span class="muted" role="status">
-                        {doing.value}
+                        {progress.value}
                     </span>
                 )}
             </div>
@@ -170,7 +170,7 @@ function Submit({ verdict }: { verdict: Verdict }) {
                 <Button
                     kind="quiet"
                     icon="download"
-                    onClick={() => save(CONFIG_NAME, "application/yaml", config.value)}
+                    onClick={() => saveFile(CONFIG_NAME, "application/yaml", config.value)}
                 >
                     Save {CONFIG_NAME}
                 </Button>
@@ -181,33 +181,33 @@ function Submit({ verdict }: { verdict: Verdict }) {
 
 export function Page() {
     const loaded = useLoad(readChoices);
-    const verdict = useVerdict(choices);
-    const isOver = useSignal(false);
+    const check = useConfigCheck(submission);
+    const isDragging = useSignal(false);
     const onDrop = (event: DragEvent) => {
         event.preventDefault();
-        isOver.value = false;
-        if (event.dataTransfer) readDrop(event.dataTransfer).then(addDropped).catch(toastError);
+        isDragging.value = false;
+        if (event.dataTransfer) readDroppedFiles(event.dataTransfer).then(addDropped).catch(toastError);
     };
     const onDragOver = (event: DragEvent) => {
         if (!event.dataTransfer?.types.includes("Files")) return;
         event.preventDefault();
-        isOver.value = true;
+        isDragging.value = true;
     };
     return (
         <main
-            class={isOver.value ? "new-over" : undefined}
+            class={isDragging.value ? "drop-target" : undefined}
             onDrop={onDrop}
             onDragOver={onDragOver}
-            onDragLeave={() => (isOver.value = false)}
+            onDragLeave={() => (isDragging.value = false)}
         >
-            <Head title="New experiment" crumbs={[{ title: "Experiments", href: "/experiments" }]} />
-            <Beginnings />
+            <PageHead title="New experiment" crumbs={[{ title: "Experiments", href: "/experiments" }]} />
+            <StartingPoints />
             <div class="new-columns">
-                <Editor label="Configuration" at={config} marks={marksIn(verdict.value)} />
+                <Editor label="Configuration" bind={config} diagnostics={diagnosticsOf(check.value)} />
                 <div class="stack">
                     <Files />
-                    <Loaded of={loaded}>{(all) => <Where {...all} />}</Loaded>
-                    <Submit verdict={verdict.value} />
+                    <Loaded load={loaded}>{(all) => <ProjectAndTemplate {...all} />}</Loaded>
+                    <Submit check={check.value} />
                 </div>
             </div>
         </main>

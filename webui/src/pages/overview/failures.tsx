@@ -1,21 +1,20 @@
-// What has failed lately, each in a sentence: what the master says of it, and the last words of the
-// program.
+// The recent failures: the exit reason of each experiment, and the last lines of its log.
 
 import { get } from "../../lib/api";
 import { duration, millis } from "../../lib/format";
-import { useLive } from "../../lib/live";
+import { useEvents } from "../../lib/events/subscribe";
 import { useLoad } from "../../lib/load";
 import type { Experiment, Trial } from "../../lib/types";
 import { Ago, Icon, Loaded } from "../../parts";
 
-const SHOWN = 5;
+const MAX_SHOWN = 5;
 
 interface Failure {
     experiment: Experiment;
     trial?: Trial;
 }
 
-async function explain(experiment: Experiment, abort: AbortSignal): Promise<Failure> {
+async function readFailedTrial(experiment: Experiment, abort: AbortSignal): Promise<Failure> {
     const { trials } = await get<{ trials: Trial[] }>(
         `/experiments/${experiment.id}/trials`,
         { filter: "state = error", sort: "-id", limit: 1 },
@@ -28,14 +27,14 @@ async function explain(experiment: Experiment, abort: AbortSignal): Promise<Fail
 async function read(abort: AbortSignal): Promise<Failure[]> {
     const { experiments } = await get<{ experiments: Experiment[] }>(
         "/experiments",
-        { filter: "state = error", sort: "-ended", limit: SHOWN, omit: "config" },
+        { filter: "state = error", sort: "-ended", limit: MAX_SHOWN, omit: "config" },
         abort,
     );
-    return Promise.all(experiments.map((experiment) => explain(experiment, abort)));
+    return Promise.all(experiments.map((experiment) => readFailedTrial(experiment, abort)));
 }
 
-function Line({ experiment, trial }: Failure) {
-    const words = trial?.lastWords?.split("\n").slice(-3).join("\n");
+function FailureRow({ experiment, trial }: Failure) {
+    const lastLines = trial?.lastWords?.split("\n").slice(-3).join("\n");
     const seconds = (millis(experiment.endTime) - millis(experiment.startTime)) / 1000;
     return (
         <li>
@@ -50,14 +49,14 @@ function Line({ experiment, trial }: Failure) {
                 {trial?.exitReason ? `: ${trial.exitReason}.` : "."}{" "}
                 {trial && <a href={`/trials/${trial.id}?tab=logs`}>Log</a>}
             </p>
-            {words && <p class="mono overview-words">{words}</p>}
+            {lastLines && <p class="mono overview-log">{lastLines}</p>}
         </li>
     );
 }
 
 export function Failures() {
     const failures = useLoad(read);
-    useLive(
+    useEvents(
         { topics: ["experiments"] },
         (event) => {
             const known = failures.data.peek() ?? [];
@@ -70,16 +69,16 @@ export function Failures() {
     return (
         <section class="card stack" aria-label="Recent failures">
             <div class="spread">
-                <h2>Failed lately</h2>
+                <h2>Recent failures</h2>
                 <a href="/experiments?filter=state+%3D+ERROR">All</a>
             </div>
-            <Loaded of={failures}>
+            <Loaded load={failures}>
                 {(given) => (
                     <>
-                        {given.length === 0 && <p class="muted">Nothing has failed.</p>}
+                        {given.length === 0 && <p class="muted">No failures.</p>}
                         <ul class="overview-list">
                             {given.map((failure) => (
-                                <Line key={failure.experiment.id} {...failure} />
+                                <FailureRow key={failure.experiment.id} {...failure} />
                             ))}
                         </ul>
                     </>

@@ -1,4 +1,4 @@
-// What the cluster does now: who holds it, what runs, what waits, what has failed lately.
+// The overview of the cluster: use of the pools, running and waiting experiments, recent failures.
 
 import { useSignal } from "@preact/signals";
 import { get } from "../../lib/api";
@@ -6,13 +6,13 @@ import { type Jobs, jobHref, jobTitle, readJobs } from "../../lib/cluster";
 import { count, number } from "../../lib/format";
 import { type Load, useLoad } from "../../lib/load";
 import type { Experiment, ResourcePool, Share } from "../../lib/types";
-import { Bar, Due, Head, Icon, LinkButton, Loaded, ShareKey, Shares } from "../../parts";
-import { Greeting } from "../../parts/greeting";
+import { Bar, DueTime, PageHead, Icon, LinkButton, Loaded, ShareLegend, ShareTable } from "../../parts";
+import { GettingStarted } from "../../parts/page/getting_started";
 import { Failures } from "./failures";
 import { RunningExperiments } from "./running";
 import "./overview.css";
 
-const FIRST = 6; // of what waits
+const MAX_WAITING = 6; // jobs shown
 
 interface Overview {
     pools: ResourcePool[];
@@ -24,12 +24,12 @@ async function read(abort: AbortSignal): Promise<Overview> {
     const [{ resourcePools: pools }, { shares }, waiting] = await Promise.all([
         get<{ resourcePools: ResourcePool[] }>("/resource-pools", {}, abort),
         get<{ shares: Share[] }>("/shares", {}, abort),
-        readJobs({ states: "STATE_QUEUED", limit: FIRST }, abort),
+        readJobs({ states: "STATE_QUEUED", limit: MAX_WAITING }, abort),
     ]);
     return { pools, shares, waiting };
 }
 
-function Pool({ pool, shares }: { pool: ResourcePool; shares: readonly Share[] }) {
+function PoolCard({ pool, shares }: { pool: ResourcePool; shares: readonly Share[] }) {
     const { name, slotsUsed: used, slotsAvailable: all, numAgents, agentsAway, stats } = pool;
     const teams = shares.filter((share) => share.resourcePool === name && !share.userId);
     const waiting = stats?.queuedCount ?? 0;
@@ -42,34 +42,34 @@ function Pool({ pool, shares }: { pool: ResourcePool; shares: readonly Share[] }
                     {agentsAway ? (
                         <span class="state-warn">
                             {" "}
-                            <Icon name="warning" /> {number(agentsAway)} more not heard
+                            <Icon name="warning" /> {number(agentsAway)} disconnected
                         </span>
                     ) : null}
                 </h2>
                 <a href={`/queue?pool=${encodeURIComponent(name)}`}>
-                    {waiting ? `${waiting} waiting` : "nothing waits"}
+                    {waiting ? `${waiting} waiting` : "none waiting"}
                 </a>
             </div>
-            <p class="overview-use">
+            <p class="overview-usage">
                 <b class="num">
                     {used} of {all}
                 </b>{" "}
                 slots in use
-                <Bar value={used} of={all} label={`${used} of ${count(all, "slot")} in use`} />
+                <Bar value={used} max={all} label={`${used} of ${count(all, "slot")} in use`} />
             </p>
-            {teams.length > 0 && <Shares shares={teams} slots={all} brief />}
+            {teams.length > 0 && <ShareTable shares={teams} slots={all} isBrief />}
         </section>
     );
 }
 
-function Queue({ waiting }: { waiting: Jobs }) {
+function QueueCard({ waiting }: { waiting: Jobs }) {
     return (
         <section class="card stack" aria-label="Queue">
             <div class="spread">
                 <h2>Waiting</h2>
-                <a href="/queue">{waiting.total > FIRST ? `All ${waiting.total}` : "Queue"}</a>
+                <a href="/queue">{waiting.total > MAX_WAITING ? `All ${waiting.total}` : "Queue"}</a>
             </div>
-            {waiting.total === 0 && <p class="muted">Nothing waits.</p>}
+            {waiting.total === 0 && <p class="muted">The queue is empty.</p>}
             <ol class="overview-list">
                 {waiting.jobs.map((job) => (
                     <li key={job.jobId}>
@@ -82,14 +82,14 @@ function Queue({ waiting }: { waiting: Jobs }) {
                             <span class="muted">
                                 {job.estimatedStart ? (
                                     <>
-                                        starts <Due at={job.estimatedStart} />
+                                        starts <DueTime at={job.estimatedStart} />
                                     </>
                                 ) : (
-                                    "start not foreseen"
+                                    "no estimate"
                                 )}
                             </span>
                         </div>
-                        <p class="overview-why">{job.reason}</p>
+                        <p class="overview-reason">{job.reason}</p>
                     </li>
                 ))}
             </ol>
@@ -97,24 +97,24 @@ function Queue({ waiting }: { waiting: Jobs }) {
     );
 }
 
-function Now() {
-    const overview = useLoad(read, { topics: ["queue", "agents", "workspaces"], every: 1 });
+function ClusterOverview() {
+    const overview = useLoad(read, { topics: ["queue", "agents", "workspaces"], minIntervalS: 1 });
     return (
-        <Loaded of={overview}>
+        <Loaded load={overview}>
             {({ pools, shares, waiting }) => (
                 <>
                     <div class="overview-pools">
                         {pools.map((pool) => (
-                            <Pool key={pool.name} pool={pool} shares={shares} />
+                            <PoolCard key={pool.name} pool={pool} shares={shares} />
                         ))}
                     </div>
-                    {shares.length > 0 && <ShareKey />}
+                    {shares.length > 0 && <ShareLegend />}
                     <div class="overview-columns">
                         <div class="stack">
                             <RunningExperiments />
                             <Failures />
                         </div>
-                        <Queue waiting={waiting} />
+                        <QueueCard waiting={waiting} />
                     </div>
                 </>
             )}
@@ -122,8 +122,8 @@ function Now() {
     );
 }
 
-/** Whether there is any experiment; asked again only until there is one. */
-function useAny(): Load<boolean> {
+/** Whether the cluster has an experiment. Once it has one, this is not loaded again. */
+function useHasExperiments(): Load<boolean> {
     const known = useSignal(false);
     return useLoad(
         async (abort) => {
@@ -137,15 +137,15 @@ function useAny(): Load<boolean> {
 }
 
 export function Page() {
-    const any = useAny();
+    const hasExperiments = useHasExperiments();
     return (
         <main>
-            <Head title="Overview">
+            <PageHead title="Overview">
                 <LinkButton href="/experiments/new" icon="plus" main>
                     New experiment
                 </LinkButton>
-            </Head>
-            <Loaded of={any}>{(isAny) => (isAny ? <Now /> : <Greeting />)}</Loaded>
+            </PageHead>
+            <Loaded load={hasExperiments}>{(isAny) => (isAny ? <ClusterOverview /> : <GettingStarted />)}</Loaded>
         </main>
     );
 }

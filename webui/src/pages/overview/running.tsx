@@ -1,30 +1,30 @@
-// Experiments that run, each with the line of its loss as it grows.
+// The running experiments, each with a live line of its loss.
 
 import { type Signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { get, isAbort } from "../../lib/api";
-import { metric } from "../../lib/format";
-import { useLive } from "../../lib/live";
+import { formatMetric } from "../../lib/format";
+import { useEvents } from "../../lib/events/subscribe";
 import { useLoad } from "../../lib/load";
-import { toNumbers } from "../../lib/plot";
+import { toNumbers } from "../../lib/chart/plot";
 import type { Experiment, JsonObject, Paged, Series, Trial } from "../../lib/types";
 import { Ago, Loaded, Progress, Spark } from "../../parts";
 
-const SHOWN = 12;
+const MAX_SHOWN = 12;
 const POINTS = 96;
 const RUNNING = "STATE_RUNNING";
 
-// --- the loss of one -----------------------------------------------------------------------------
+// --- the loss ------------------------------------------------------------------------------------
 
-/** Which metric of which trial is drawn. */
-interface Drawn {
+/** The metric of a trial that is drawn. */
+interface LossSeries {
     trialId: number;
     group: string;
     name: string;
     values: number[];
 }
 
-/** What is most worth a look: a loss of training, else of validation, else whatever there is. */
+/** The most interesting metric: a loss, preferably of training, otherwise any metric. */
 function chooseMetric(summary: JsonObject): { group: string; name: string } | undefined {
     const groups = [
         ["training", "avg_metrics"],
@@ -38,7 +38,7 @@ function chooseMetric(summary: JsonObject): { group: string; name: string } | un
         ?? known[0];
 }
 
-async function readLoss(experimentId: number, abort: AbortSignal): Promise<Drawn | undefined> {
+async function readLoss(experimentId: number, abort: AbortSignal): Promise<LossSeries | undefined> {
     const { trials } = await get<{ trials: Trial[] }>(
         `/experiments/${experimentId}/trials`,
         { filter: "state = running", sort: "-id", limit: 1 },
@@ -55,14 +55,14 @@ async function readLoss(experimentId: number, abort: AbortSignal): Promise<Drawn
     return { trialId: trial.id, ...chosen, values: [...toNumbers(series[0]?.values ?? [])] };
 }
 
-/** With one more at the end; every second one goes when there are too many. */
-export function grown(values: readonly number[], value: number): number[] {
+/** Appends a value. If there are too many, every second one is dropped. */
+export function appendPoint(values: readonly number[], value: number): number[] {
     const kept = values.length < 2 * POINTS ? values : values.filter((_, i) => i % 2 === 1);
     return [...kept, value];
 }
 
-function useLoss(experimentId: number): Signal<Drawn | undefined> {
-    const loss = useSignal<Drawn | undefined>(undefined);
+function useLoss(experimentId: number): Signal<LossSeries | undefined> {
+    const loss = useSignal<LossSeries | undefined>(undefined);
     const round = useSignal(0);
     useEffect(() => {
         const abort = new AbortController();
@@ -72,7 +72,7 @@ function useLoss(experimentId: number): Signal<Drawn | undefined> {
         );
         return () => abort.abort();
     }, [experimentId, round.value]);
-    useLive(
+    useEvents(
         { topics: ["metrics", "trials"], experimentId },
         (event) => {
             const drawn = loss.peek();
@@ -85,7 +85,7 @@ function useLoss(experimentId: number): Signal<Drawn | undefined> {
             else if (event.trialId === drawn.trialId && event.group === drawn.group) {
                 const value = Number(event.metrics?.[drawn.name] ?? NaN);
                 if (Number.isFinite(value))
-                    loss.value = { ...drawn, values: grown(drawn.values, value) };
+                    loss.value = { ...drawn, values: appendPoint(drawn.values, value) };
             }
         },
         () => round.value++,
@@ -95,7 +95,7 @@ function useLoss(experimentId: number): Signal<Drawn | undefined> {
 
 // --- the list ------------------------------------------------------------------------------------
 
-function Row({ experiment }: { experiment: Experiment }) {
+function RunningRow({ experiment }: { experiment: Experiment }) {
     const loss = useLoss(experiment.id).value;
     const last = loss?.values.at(-1);
     return (
@@ -117,7 +117,7 @@ function Row({ experiment }: { experiment: Experiment }) {
                             label={`${loss.name} of trial ${loss.trialId} so far`}
                         />
                         <span class="num">
-                            <span class="muted">{loss.name}</span> <b>{metric(last)}</b>
+                            <span class="muted">{loss.name}</span> <b>{formatMetric(last)}</b>
                         </span>
                     </>
                 ) : (
@@ -136,18 +136,18 @@ export function RunningExperiments() {
         (abort) =>
             get<Listed>(
                 "/experiments",
-                { filter: "state = running", sort: "-started", limit: SHOWN, omit: "config" },
+                { filter: "state = running", sort: "-started", limit: MAX_SHOWN, omit: "config" },
                 abort,
             ),
     );
     const progress = useSignal<Readonly<Record<number, number>>>({});
-    useLive(
+    useEvents(
         { topics: ["experiments"] },
         (event) => {
             if (event.topic !== "experiments") return;
             const known = list.data.peek()?.experiments.some((one) => one.id === event.id);
             const isRunning = !event.deleted && event.state === RUNNING;
-            const isFull = (list.data.peek()?.pagination.total ?? 0) > SHOWN;
+            const isFull = (list.data.peek()?.pagination.total ?? 0) > MAX_SHOWN;
             if (known ? !isRunning : isRunning && !isFull) list.reload();
             else if (known) progress.value = { ...progress.peek(), [event.id]: event.progress };
         },
@@ -155,7 +155,7 @@ export function RunningExperiments() {
     );
     return (
         <section class="card stack" aria-label="Running experiments">
-            <Loaded of={list}>
+            <Loaded load={list}>
                 {({ experiments, pagination: { total } }) => (
                     <>
                         <div class="spread">
@@ -163,15 +163,15 @@ export function RunningExperiments() {
                                 Running <span class="muted num">{total}</span>
                             </h2>
                             <a href="/experiments?filter=state+%3D+RUNNING">
-                                {total > SHOWN ? `All ${total}` : "Experiments"}
+                                {total > MAX_SHOWN ? `All ${total}` : "Experiments"}
                             </a>
                         </div>
-                        {total === 0 && <p class="muted">No experiment runs.</p>}
+                        {total === 0 && <p class="muted">No experiments are running.</p>}
                         <ul class="overview-list">
                             {experiments.map((one) => {
                                 const now = progress.value[one.id];
                                 const known = now === undefined ? one : { ...one, progress: now };
-                                return <Row key={one.id} experiment={known} />;
+                                return <RunningRow key={one.id} experiment={known} />;
                             })}
                         </ul>
                     </>

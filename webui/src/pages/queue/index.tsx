@@ -1,4 +1,4 @@
-// What waits, why and for how long; what runs; and what teams are entitled to.
+// The queue: waiting jobs with their reasons and estimated starts, running jobs, and the shares of the teams.
 
 import { useSignal } from "@preact/signals";
 import { get } from "../../lib/api";
@@ -7,17 +7,17 @@ import { count } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { user } from "../../lib/session";
 import type { Job, ResourcePool, Share } from "../../lib/types";
-import { flag, number, param, text } from "../../lib/url";
-import { Bar, Button, Empty, Head, LinkButton, Loaded, Select, ShareKey, Shares, Switch } from "../../parts";
-import { Running, type Steer, Waiting } from "./jobs";
-import { PriorityDialog } from "./priority";
+import { flag, number, queryParam, text } from "../../lib/url";
+import { Bar, Button, Empty, PageHead, LinkButton, Loaded, Select, ShareLegend, ShareTable, Switch } from "../../parts";
+import { RunningJobs, type QueueControls, WaitingJobs } from "./jobs";
+import { PriorityDialog } from "./priority_dialog";
 import "./queue.css";
 
-const STEP = 200;
-const pool = param("pool", text());
-const mine = param("mine", flag());
-const shown = param("show", number(STEP));
-const users = param("users", flag());
+const PAGE_SIZE = 200;
+const pool = queryParam("pool", text());
+const showsMine = queryParam("mine", flag());
+const shownCount = queryParam("show", number(PAGE_SIZE));
+const showsUsers = queryParam("users", flag());
 
 interface Queue {
     pools: ResourcePool[];
@@ -28,7 +28,7 @@ interface Queue {
 
 async function read(abort: AbortSignal): Promise<Queue> {
     const only = pool.value ? { resourcePool: pool.value } : {};
-    const limit = shown.value;
+    const limit = shownCount.value;
     const [{ resourcePools: pools }, { shares }, waiting, running] = await Promise.all([
         get<{ resourcePools: ResourcePool[] }>("/resource-pools", {}, abort),
         get<{ shares: Share[] }>("/shares", only, abort),
@@ -39,99 +39,99 @@ async function read(abort: AbortSignal): Promise<Queue> {
 }
 
 const policies: Record<string, string> = {
-    fair_share: "fair share: teams below their share go first, then priority",
-    priority: "priority: the smaller number first, then who came first",
-    fifo: "first come, first served",
+    fair_share: "Fair share: teams below their share first, then by priority",
+    priority: "Priority: smaller numbers first, then in order of submission",
+    fifo: "First come, first served",
 };
 
-function Pool(props: { pool: ResourcePool; queue: Queue; steer: Steer }) {
-    const { pool: own, queue, steer } = props;
+function PoolCard(props: { pool: ResourcePool; queue: Queue; controls: QueueControls }) {
+    const { pool, queue, controls } = props;
     const isOurs = (job: Job) =>
-        job.resourcePool === own.name && (!mine.value || job.userId === user.value?.id);
-    const waiting = queue.waiting.jobs.filter((job) => job.resourcePool === own.name);
+        job.resourcePool === pool.name && (!showsMine.value || job.userId === user.value?.id);
+    const waiting = queue.waiting.jobs.filter((job) => job.resourcePool === pool.name);
     const running = queue.running.jobs.filter(isOurs);
-    const shares = queue.shares.filter((share) => share.resourcePool === own.name);
+    const shares = queue.shares.filter((share) => share.resourcePool === pool.name);
     const teams = new Map(shares.map((share) => [share.workspaceId, share.workspaceName]));
-    const said = `${own.slotsUsed} of ${count(own.slotsAvailable, "slot")} in use`;
+    const usage = `${pool.slotsUsed} of ${count(pool.slotsAvailable, "slot")} in use`;
     return (
-        <section class="card stack" aria-label={`Pool ${own.name}`}>
+        <section class="card stack" aria-label={`Pool ${pool.name}`}>
             <div class="spread">
                 <div class="line">
-                    <h2>{own.name}</h2>
-                    <span class="muted">{policies[own.scheduler ?? ""] ?? own.scheduler}</span>
+                    <h2>{pool.name}</h2>
+                    <span class="muted">{policies[pool.scheduler ?? ""] ?? pool.scheduler}</span>
                 </div>
                 <span class="line num">
-                    <Bar value={own.slotsUsed} of={own.slotsAvailable} label={said} /> {said}
+                    <Bar value={pool.slotsUsed} max={pool.slotsAvailable} label={usage} /> {usage}
                 </span>
             </div>
             {shares.length > 0 && (
-                <Shares shares={shares} slots={own.slotsAvailable} users={users.value} />
+                <ShareTable shares={shares} slots={pool.slotsAvailable} showsUsers={showsUsers.value} />
             )}
-            <Waiting
+            <WaitingJobs
                 jobs={waiting}
                 isShown={isOurs}
-                isShared={own.scheduler === "fair_share"}
+                isShared={pool.scheduler === "fair_share"}
                 teams={teams}
-                steer={steer}
+                controls={controls}
             />
-            {running.length > 0 && <Running jobs={running} teams={teams} steer={steer} />}
+            {running.length > 0 && <RunningJobs jobs={running} teams={teams} controls={controls} />}
         </section>
     );
 }
 
-function Rest({ jobs, word }: { jobs: Jobs; word: string }) {
+function ShowMore({ jobs, verb }: { jobs: Jobs; verb: string }) {
     if (jobs.total <= jobs.jobs.length) return null;
     return (
         <p class="line muted">
-            The first {count(jobs.jobs.length, "job")} of {jobs.total} that {word}.
-            <Button onClick={() => (shown.value += STEP)}>Show more</Button>
+            Showing {jobs.jobs.length} of {count(jobs.total, "job")} {verb}.
+            <Button onClick={() => (shownCount.value += PAGE_SIZE)}>Show more</Button>
         </p>
     );
 }
 
 export function Page() {
-    const queue = useLoad(read, { topics: ["queue", "agents", "workspaces"], every: 1 });
+    const queue = useLoad(read, { topics: ["queue", "agents", "workspaces"], minIntervalS: 1 });
     const priorityOf = useSignal<Job | null>(null);
     const data = queue.data.value;
-    const steer: Steer = {
-        moved: queue.reload,
+    const controls: QueueControls = {
+        onMoved: queue.reload,
         choosePriority: (job) => (priorityOf.value = job),
     };
     return (
         <main>
-            <Head
+            <PageHead
                 title="Queue"
                 sub={
                     data && `${data.waiting.total} waiting · ${data.running.total} running`
                 }
             >
-                <Switch label="Only mine" at={mine} />
-                <Switch label="Users of teams" at={users} />
+                <Switch label="Only mine" bind={showsMine} />
+                <Switch label="Show users" bind={showsUsers} />
                 {data && data.pools.length > 1 && (
                     <Select
                         label="Pool"
-                        at={pool}
+                        bind={pool}
                         options={[
                             { value: "", title: "All pools" },
                             ...data.pools.map((one) => one.name),
                         ]}
                     />
                 )}
-            </Head>
-            <Loaded of={queue}>
+            </PageHead>
+            <Loaded load={queue}>
                 {(queue) => (
                     <>
-                        {queue.shares.length > 0 && <ShareKey />}
+                        {queue.shares.length > 0 && <ShareLegend />}
                         {queue.pools
                             .filter((one) => !pool.value || one.name === pool.value)
                             .map((one) => (
-                                <Pool key={one.name} pool={one} queue={queue} steer={steer} />
+                                <PoolCard key={one.name} pool={one} queue={queue} controls={controls} />
                             ))}
-                        <Rest jobs={queue.waiting} word="wait" />
-                        <Rest jobs={queue.running} word="run" />
+                        <ShowMore jobs={queue.waiting} verb="waiting" />
+                        <ShowMore jobs={queue.running} verb="running" />
                         {queue.pools.length === 0 && (
-                            <Empty title="No agent has connected yet" icon="queue">
-                                <LinkButton href="/">How to start one</LinkButton>
+                            <Empty title="No agents connected yet" icon="queue">
+                                <LinkButton href="/">How to connect an agent</LinkButton>
                             </Empty>
                         )}
                     </>

@@ -1,20 +1,20 @@
-// Jobs of one pool: those that wait in the order in which they are decided on, and those that run.
-// One is moved by dragging, by its buttons, or by Alt and an arrow.
+// The jobs of a pool: the waiting ones in scheduling order, and the running ones. The user reorders waiting jobs
+// by dragging, with buttons, or with Alt and an arrow key.
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
-import { type Action, act } from "../../lib/actions";
+import { type Action, runAction } from "../../lib/actions";
 import { jobHref, jobTitle } from "../../lib/cluster";
 import { count } from "../../lib/format";
-import { toast } from "../../lib/notices";
-import { mayChange } from "../../lib/session";
+import { toast } from "../../lib/toasts";
+import { changeDeniedReason } from "../../lib/session";
 import type { Job } from "../../lib/types";
 import {
     Ago,
     Button,
     copyItems,
-    Due,
+    DueTime,
     Icon,
     Menu,
     type MenuItem,
@@ -22,18 +22,18 @@ import {
     StateBadge,
     Time,
 } from "../../parts";
-import { musterMove } from "./priority";
+import { musterMove } from "./priority_dialog";
 
-export interface Steer {
-    moved: () => void;
+export interface QueueControls {
+    onMoved: () => void;
     choosePriority: (job: Job) => void;
 }
 
-const refusal = (job: Job) =>
-    job.name ? mayChange(job.workspaceId, job.userId) : "It is a job of another team";
+const deniedReason = (job: Job) =>
+    job.name ? changeDeniedReason(job.workspaceId, job.userId) : "This job belongs to another team";
 
-/** In a pool of shares the order among teams is the scheduler's; one's own jobs are one's own. */
-function isBeside(job: Job, other: Job, isShared: boolean): boolean {
+/** Whether a job may be moved next to another. With fair shares, only jobs of the same team and user can be reordered. */
+function canReorder(job: Job, other: Job, isShared: boolean): boolean {
     if (job === other || !other.name) return false;
     return !isShared || (job.workspaceId === other.workspaceId && job.userId === other.userId);
 }
@@ -42,8 +42,8 @@ function moveAction(job: Job, other: Job, ahead: boolean, name: string): Action 
     const key = ahead ? "aheadOf" : "behindOf";
     return {
         name,
-        done: `${jobTitle(job)} stands ${ahead ? "before" : "behind"} ${jobTitle(other)}${
-            job.priority === other.priority ? "" : `, with its priority ${other.priority}`
+        doneText: `Moved ${jobTitle(job)} ${ahead ? "before" : "after"} ${jobTitle(other)}${
+            job.priority === other.priority ? "" : `, to priority ${other.priority}`
         }`,
         call: {
             method: "POST",
@@ -62,10 +62,10 @@ interface Moves {
     front?: Action;
 }
 
-function movesOf(jobs: readonly Job[], at: number, isShared: boolean): Moves {
-    const job = jobs[at]!;
-    const before = jobs.slice(0, at).filter((other) => isBeside(job, other, isShared));
-    const after = jobs.slice(at + 1).find((other) => isBeside(job, other, isShared));
+function possibleMoves(jobs: readonly Job[], index: number, isShared: boolean): Moves {
+    const job = jobs[index]!;
+    const before = jobs.slice(0, index).filter((other) => canReorder(job, other, isShared));
+    const after = jobs.slice(index + 1).find((other) => canReorder(job, other, isShared));
     const moves: Moves = {};
     if (before.length > 0) {
         moves.up = moveAction(job, before.at(-1)!, true, "Move up");
@@ -87,7 +87,7 @@ function Title({ job }: { job: Job }) {
     );
 }
 
-type Teams = ReadonlyMap<number, string>; // names by workspace
+type Teams = ReadonlyMap<number, string>; // names of teams by workspace id
 
 function Owner({ job, teams }: { job: Job; teams: Teams }) {
     return (
@@ -106,52 +106,52 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
     );
 }
 
-function jobMenu(job: Job, moves: Moves, steer: Steer): MenuItem[] {
+function jobMenu(job: Job, moves: Moves, controls: QueueControls): MenuItem[] {
     const move = (action: Action | undefined, icon: string): Action[] =>
-        action ? [{ ...action, icon, run: steer.moved }] : [];
+        action ? [{ ...action, icon, run: controls.onMoved }] : [];
     const items: Action[] = [
         ...move(moves.front, "ascending"),
-        { name: "Priority…", icon: "queue", run: () => steer.choosePriority(job) },
+        { name: "Priority…", icon: "queue", run: () => controls.choosePriority(job) },
     ];
     if (job.type === "TYPE_EXPERIMENT")
         items.push({
             name: "Pause",
             icon: "pause",
-            done: `${jobTitle(job)} is paused`,
+            doneText: `Paused ${jobTitle(job)}`,
             call: {
                 method: "POST",
                 path: `/experiments/${job.entityId}/pause`,
                 muster: ["experiment", "pause", job.entityId],
             },
-            run: steer.moved,
+            run: controls.onMoved,
         });
     const copies = copyItems(items);
     return copies.length ? [...items, "-", ...copies] : items;
 }
 
-// --- what waits ----------------------------------------------------------------------------------
+// --- waiting jobs --------------------------------------------------------------------------------
 
 interface Drag {
     job: Job;
-    over: string; // jobId; "": of none that it can stand beside
+    onDragOver: string; // the jobId of the target; "": no valid target
     ahead: boolean;
 }
 
-const ALONE = "Of its owner nothing else waits here, and the order among owners is the scheduler's";
-const APART = "It can only be moved among jobs of its owner: the order among owners is the scheduler's";
+const ONLY_JOB_OF_OWNER = "This owner has no other waiting job here. The scheduler decides the order among owners";
+const OTHER_OWNER = "You can only reorder jobs of the same owner. The scheduler decides the order among owners";
 
 interface RowProps {
     job: Job;
-    place: number;
+    position: number;
     moves: Moves;
     teams: Teams;
-    steer: Steer;
-    mark: "before" | "behind" | "";
+    controls: QueueControls;
+    dropSide: "before" | "behind" | "";
     onMove: (action: Action | undefined) => void;
     onDrag: (job: Job | null) => void;
 }
 
-function Handles({ job, moves, onMove, onDrag }: RowProps) {
+function MoveControls({ job, moves, onMove, onDrag }: RowProps) {
     const title = jobTitle(job);
     const grip = (event: DragEvent) => {
         const row = (event.currentTarget as Element).closest("li")!;
@@ -165,7 +165,7 @@ function Handles({ job, moves, onMove, onDrag }: RowProps) {
             <span
                 class="job-grip"
                 draggable
-                title="Drag to another place"
+                title="Drag to reorder"
                 onDragStart={grip}
                 onDragEnd={() => onDrag(null)}
             >
@@ -189,42 +189,42 @@ function Handles({ job, moves, onMove, onDrag }: RowProps) {
     );
 }
 
-/** Where the grip would be: who pulls there is told why it does not move. */
-function Fixed({ why }: { why: string }) {
+/** Replaces the grip of a job that cannot be moved. Dragging it shows the reason. */
+function DisabledGrip({ reason }: { reason: string }) {
     const onDragStart = (event: DragEvent) => {
         event.preventDefault();
-        toast(why, "bad");
+        toast(reason, "bad");
     };
     return (
-        <span class="job-grip job-fixed" draggable title={why} onDragStart={onDragStart}>
+        <span class="job-grip job-grip-disabled" draggable title={reason} onDragStart={onDragStart}>
             <Icon name="menu" />
         </span>
     );
 }
 
 function WaitingRow(props: RowProps) {
-    const { job, place, moves, steer, mark } = props;
-    const refused = refusal(job);
-    const fixed = refused ?? (moves.up || moves.down ? undefined : ALONE);
+    const { job, position, moves, controls, dropSide } = props;
+    const refused = deniedReason(job);
+    const fixedReason = refused ?? (moves.up || moves.down ? undefined : ONLY_JOB_OF_OWNER);
     const onKey = (event: KeyboardEvent) => {
         if (!event.altKey || !/^Arrow(Up|Down)$/.test(event.key)) return;
         event.preventDefault();
-        if (fixed) toast(fixed, "bad");
+        if (fixedReason) toast(fixedReason, "bad");
         else props.onMove(event.key === "ArrowUp" ? moves.up : moves.down);
     };
     return (
         <li
-            class={`job${mark && ` job-${mark}`}`}
+            class={`job${dropSide && ` job-${dropSide}`}`}
             data-job={job.jobId}
             onKeyDown={onKey}
         >
-            <span class="job-place num">{place}</span>
+            <span class="job-position num">{position}</span>
             <div class="job-main">
                 <div class="line">
                     <Title job={job} />
                     <Owner job={job} teams={props.teams} />
                 </div>
-                <p class="job-why">{job.reason || "has just been queued"}</p>
+                <p class="job-reason">{job.reason || "Just queued"}</p>
             </div>
             <dl class="job-facts num">
                 <Fact name="Starts">
@@ -233,11 +233,11 @@ function WaitingRow(props: RowProps) {
                             about <Time at={job.estimatedStart} />
                             <span class="muted">
                                 {" "}
-                                (<Due at={job.estimatedStart} />)
+                                (<DueTime at={job.estimatedStart} />)
                             </span>
                         </>
                     ) : (
-                        "not foreseen"
+                        "no estimate"
                     )}
                 </Fact>
                 <Fact name="Submitted">
@@ -247,13 +247,13 @@ function WaitingRow(props: RowProps) {
                 <Fact name="Priority">{job.priority}</Fact>
             </dl>
             <span class="job-tools">
-                {fixed ? <Fixed why={fixed} /> : <Handles {...props} />}
+                {fixedReason ? <DisabledGrip reason={fixedReason} /> : <MoveControls {...props} />}
                 {!refused && (
                     <Menu
-                        label={`More for ${jobTitle(job)}`}
+                        label={`More actions for ${jobTitle(job)}`}
                         icon="more"
                         kind="quiet"
-                        items={jobMenu(job, moves, steer)}
+                        items={jobMenu(job, moves, controls)}
                     />
                 )}
             </span>
@@ -261,48 +261,48 @@ function WaitingRow(props: RowProps) {
     );
 }
 
-export function Waiting(props: {
+export function WaitingJobs(props: {
     jobs: readonly Job[];
     isShown: (job: Job) => boolean;
     isShared: boolean;
     teams: Teams;
-    steer: Steer;
+    controls: QueueControls;
 }) {
-    const { jobs, isShown, isShared, steer } = props;
+    const { jobs, isShown, isShared, controls } = props;
     const drag = useSignal<Drag | null>(null);
     const move = async (action: Action | undefined) => {
         if (!action) return;
         const held = document.activeElement;
-        if (await act(action)) steer.moved();
+        if (await runAction(action)) controls.onMoved();
         if (held instanceof HTMLElement) held.focus();
     };
-    const apart = useRef(false); // over one that it cannot stand beside, when it was let go
-    const begin = (own: Job | null) => {
-        if (!own && apart.current) toast(APART, "bad");
-        apart.current = false;
-        drag.value = own && { job: own, over: "", ahead: true };
+    const isOverOther = useRef(false); // whether the drag is over an invalid target
+    const onDrag = (own: Job | null) => {
+        if (!own && isOverOther.current) toast(OTHER_OWNER, "bad");
+        isOverOther.current = false;
+        drag.value = own && { job: own, onDragOver: "", ahead: true };
     };
     const over = (event: DragEvent) => {
         const row = (event.target as Element).closest<HTMLElement>("li[data-job]");
         const held = drag.peek();
         const other = jobs.find((job) => job.jobId === row?.dataset["job"]);
-        apart.current = false;
+        isOverOther.current = false;
         if (!row || !held || !other || other === held.job) return;
-        if (!isBeside(held.job, other, isShared)) {
-            apart.current = true;
-            if (held.over) drag.value = { ...held, over: "" };
+        if (!canReorder(held.job, other, isShared)) {
+            isOverOther.current = true;
+            if (held.onDragOver) drag.value = { ...held, onDragOver: "" };
             return;
         }
         event.preventDefault();
         const { top, height } = row.getBoundingClientRect();
         const ahead = event.clientY < top + height / 2;
-        if (held.over !== other.jobId || held.ahead !== ahead)
-            drag.value = { job: held.job, over: other.jobId, ahead };
+        if (held.onDragOver !== other.jobId || held.ahead !== ahead)
+            drag.value = { job: held.job, onDragOver: other.jobId, ahead };
     };
-    const drop = (event: DragEvent) => {
+    const onDrop = (event: DragEvent) => {
         event.preventDefault();
         const held = drag.peek();
-        const other = jobs.find((job) => job.jobId === held?.over);
+        const other = jobs.find((job) => job.jobId === held?.onDragOver);
         drag.value = null;
         if (held && other) void move(moveAction(held.job, other, held.ahead, "Move"));
     };
@@ -311,23 +311,23 @@ export function Waiting(props: {
         <div>
             <h3>Waiting{rows.length > 0 && ` · ${rows.length}`}</h3>
             {rows.length === 0 ? (
-                <p class="muted">{jobs.length ? "None of yours waits." : "Nothing waits."}</p>
+                <p class="muted">{jobs.length ? "None of your jobs are waiting." : "No jobs are waiting."}</p>
             ) : (
-                <ol class="jobs" onDragOver={over} onDrop={drop}>
+                <ol class="jobs" onDragOver={over} onDrop={onDrop}>
                     {rows.map(({ job, i }) => {
                         const held = drag.value;
-                        const isOver = held?.over === job.jobId;
+                        const isOver = held?.onDragOver === job.jobId;
                         return (
                             <WaitingRow
                                 key={job.jobId}
                                 job={job}
-                                place={i + 1}
-                                moves={movesOf(jobs, i, isShared)}
+                                position={i + 1}
+                                moves={possibleMoves(jobs, i, isShared)}
                                 teams={props.teams}
-                                steer={steer}
-                                mark={isOver ? (held!.ahead ? "before" : "behind") : ""}
+                                controls={controls}
+                                dropSide={isOver ? (held!.ahead ? "before" : "behind") : ""}
                                 onMove={(action) => void move(action)}
-                                onDrag={begin}
+                                onDrag={onDrag}
                             />
                         );
                     })}
@@ -337,13 +337,13 @@ export function Waiting(props: {
     );
 }
 
-// --- what runs -----------------------------------------------------------------------------------
+// --- running jobs --------------------------------------------------------------------------------
 
-function RunningRow({ job, teams, steer }: { job: Job; teams: Teams; steer: Steer }) {
+function RunningRow({ job, teams, controls }: { job: Job; teams: Teams; controls: QueueControls }) {
     const { allocatedSlots: held, requestedSlots: wanted } = job;
     return (
         <li class="job">
-            <span class="job-place">
+            <span class="job-position">
                 <StateBadge state={job.reason ? "TERMINATING" : "RUNNING"} />
             </span>
             <div class="job-main">
@@ -351,7 +351,7 @@ function RunningRow({ job, teams, steer }: { job: Job; teams: Teams; steer: Stee
                     <Title job={job} />
                     <Owner job={job} teams={teams} />
                 </div>
-                {job.reason && <p class="job-why">{job.reason}</p>}
+                {job.reason && <p class="job-reason">{job.reason}</p>}
             </div>
             <dl class="job-facts num">
                 <Fact name="Progress">
@@ -364,12 +364,12 @@ function RunningRow({ job, teams, steer }: { job: Job; teams: Teams; steer: Stee
                 <Fact name="Priority">{job.priority}</Fact>
             </dl>
             <span class="job-tools">
-                {!refusal(job) && (
+                {!deniedReason(job) && (
                     <Menu
-                        label={`More for ${jobTitle(job)}`}
+                        label={`More actions for ${jobTitle(job)}`}
                         icon="more"
                         kind="quiet"
-                        items={jobMenu(job, {}, steer)}
+                        items={jobMenu(job, {}, controls)}
                     />
                 )}
             </span>
@@ -377,8 +377,8 @@ function RunningRow({ job, teams, steer }: { job: Job; teams: Teams; steer: Stee
     );
 }
 
-export function Running(props: { jobs: readonly Job[]; teams: Teams; steer: Steer }) {
-    const { jobs, teams, steer } = props;
+export function RunningJobs(props: { jobs: readonly Job[]; teams: Teams; controls: QueueControls }) {
+    const { jobs, teams, controls } = props;
     const slots = jobs.reduce((sum, job) => sum + job.allocatedSlots, 0);
     return (
         <div>
@@ -387,7 +387,7 @@ export function Running(props: { jobs: readonly Job[]; teams: Teams; steer: Stee
             </h3>
             <ul class="jobs">
                 {jobs.map((job) => (
-                    <RunningRow key={job.jobId} job={job} teams={teams} steer={steer} />
+                    <RunningRow key={job.jobId} job={job} teams={teams} controls={controls} />
                 ))}
             </ul>
         </div>

@@ -1,23 +1,23 @@
-// The models of the registry.
+// The model registry.
 
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import type { Action } from "../../lib/actions";
 import { useActions } from "../../lib/actions";
 import { get, send } from "../../lib/api";
-import { useLive } from "../../lib/live";
+import { useEvents } from "../../lib/events/subscribe";
 import { useLoad } from "../../lib/load";
 import { pagedRows, reloadOn } from "../../lib/rows";
 import type { Model, Paged, Workspace } from "../../lib/types";
-import { flag, go, param, text } from "../../lib/url";
-import { Ago, Empty, Field, FormDialog, Head, Search, Select, Switch } from "../../parts";
-import { type Column, Table } from "../../parts/table";
-import { Labels, WordFields, wordsBody, wordsOf } from "./words";
+import { flag, navigate, queryParam, text } from "../../lib/url";
+import { Ago, Empty, Field, FormDialog, PageHead, Search, Select, Switch } from "../../parts";
+import { type Column, Table } from "../../parts/table/table";
+import { Labels, DetailFields, detailsBody, detailsOf } from "./details_form";
 
-const name = param("name", text());
-const team = param("team", text());
-const archived = param("archived", flag());
-const sort = param("sort", text("-updated"));
+const name = queryParam("name", text());
+const team = queryParam("team", text());
+const archived = queryParam("archived", flag());
+const sort = queryParam("sort", text("-updated"));
 
 const orders: Record<string, string> = {
     name: "SORT_BY_NAME",
@@ -51,7 +51,7 @@ function columnsFor(teams: ReadonlyMap<number, string>): Column<Model>[] {
             id: "versions",
             title: "Versions",
             width: 90,
-            end: true,
+            alignEnd: true,
             sort: "versions",
             cell: (model) => model.numVersions,
         },
@@ -69,33 +69,33 @@ function columnsFor(teams: ReadonlyMap<number, string>): Column<Model>[] {
     ];
 }
 
-function CreateModel({ teams, onClose }: { teams: readonly Workspace[]; onClose: () => void }) {
-    const words = useMemo(() => wordsOf({}), []);
-    const into = useSignal(team.peek() || String(teams[0]?.id ?? 1));
+function ModelForm({ teams, onClose }: { teams: readonly Workspace[]; onClose: () => void }) {
+    const details = useMemo(() => detailsOf({}), []);
+    const workspaceId = useSignal(team.peek() || String(teams[0]?.id ?? 1));
     const submit = async () => {
-        const body = { ...wordsBody(words, "description"), workspaceId: Number(into.value) };
-        // The master answers who makes one of a name again with that which is there.
-        const { models } = await get<{ models: Model[] }>("/models", { name: words.name.value });
-        if (models.some((one) => one.name === words.name.value.trim()))
-            throw new Error(`There is a model ${words.name.value.trim()} already; take another name.`);
+        const body = { ...detailsBody(details, "description"), workspaceId: Number(workspaceId.value) };
+        // For an existing name the master returns the existing model, so the page checks the name first.
+        const { models } = await get<{ models: Model[] }>("/models", { name: details.name.value });
+        if (models.some((one) => one.name === details.name.value.trim()))
+            throw new Error(`A model named ${details.name.value.trim()} already exists. Choose another name.`);
         const { model } = await send<{ model: Model }>("POST", "/models", body);
-        go(`/models/${encodeURIComponent(model.name)}`);
+        navigate(`/models/${encodeURIComponent(model.name)}`);
     };
     return (
-        <FormDialog title="New model" verb="Make it" onClose={onClose} submit={submit}>
-            <WordFields words={words} about="Description" />
+        <FormDialog title="New model" submitLabel="Create" onClose={onClose} submit={submit}>
+            <DetailFields details={details} about="Description" />
             <Field label="Team">
-                <Select label="Team" quiet at={into} options={optionsOf(teams)} />
+                <Select label="Team" hidesLabel bind={workspaceId} options={teamOptions(teams)} />
             </Field>
         </FormDialog>
     );
 }
 
-export const optionsOf = (teams: readonly Workspace[]) =>
+export const teamOptions = (teams: readonly Workspace[]) =>
     teams.map((one) => ({ value: String(one.id), title: one.name }));
 
 export function Page() {
-    const making = useSignal(false);
+    const isCreating = useSignal(false);
     const teams = useLoad(
         (abort) => get<{ workspaces: Workspace[] }>("/workspaces", { archived: false }, abort),
         { topics: ["workspaces"] },
@@ -114,21 +114,21 @@ export function Page() {
         [],
     );
     useEffect(() => reloadOn(rows, query), []);
-    useLive({ topics: ["models"] }, () => rows.reload(), () => rows.reload());
+    useEvents({ topics: ["models"] }, () => rows.reload(), () => rows.reload());
     const columns = useComputed(() => columnsFor(new Map(all.value.map((one) => [one.id, one.name]))));
-    const create: Action = { name: "New model", icon: "plus", key: "n", run: () => (making.value = true) };
+    const create: Action = { name: "New model", icon: "plus", key: "n", run: () => (isCreating.value = true) };
     useActions([create]);
     return (
         <main class="table-page">
-            <Head title="Registry" actions={[create]} />
+            <PageHead title="Registry" actions={[create]} />
             <div class="line">
-                <Search at={name} label="Models by name" />
+                <Search bind={name} label="Find models by name" />
                 <Select
                     label="Team"
-                    at={team}
-                    options={[{ value: "", title: "all" }, ...optionsOf(all.value)]}
+                    bind={team}
+                    options={[{ value: "", title: "all" }, ...teamOptions(all.value)]}
                 />
-                <Switch label="Also archived" at={archived} />
+                <Switch label="Show archived" bind={archived} />
             </div>
             <Table
                 label="Models"
@@ -137,12 +137,12 @@ export function Page() {
                 sort={sort}
                 href={(model) => `/models/${encodeURIComponent(model.name)}`}
                 empty={
-                    <Empty title="No models here" icon="registry">
-                        <p>A model has versions, and each is a checkpoint that is kept and has a name.</p>
+                    <Empty title="No models" icon="registry">
+                        <p>A model has versions. Each version is a checkpoint that is kept.</p>
                     </Empty>
                 }
             />
-            {making.value && <CreateModel teams={all.value} onClose={() => (making.value = false)} />}
+            {isCreating.value && <ModelForm teams={all.value} onClose={() => (isCreating.value = false)} />}
         </main>
     );
 }

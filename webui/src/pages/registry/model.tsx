@@ -1,25 +1,25 @@
-// A model: what it is, its versions, and the one that is looked at.
+// The page of a model: its details, its versions, and the selected version.
 
 import { useComputed, useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import type { Action } from "../../lib/actions";
 import { useActions } from "../../lib/actions";
 import { get, send } from "../../lib/api";
-import { count, metric } from "../../lib/format";
+import { count, formatMetric } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { listRows } from "../../lib/rows";
-import { mayChange } from "../../lib/session";
+import { changeDeniedReason } from "../../lib/session";
 import type { Model, ModelVersion, Paged, Workspace } from "../../lib/types";
-import { go, param, text } from "../../lib/url";
-import { Ago, Empty, Field, FormDialog, Head, Loaded, Select } from "../../parts";
-import { type Column, Table } from "../../parts/table";
-import { RegisterVersion, Version } from "./version";
-import { Described, Labels, WordFields, wordsBody, wordsOf } from "./words";
+import { navigate, queryParam, text } from "../../lib/url";
+import { Ago, Empty, Field, FormDialog, PageHead, Loaded, Select } from "../../parts";
+import { type Column, Table } from "../../parts/table/table";
+import { RegisterVersionDialog, Version } from "./version";
+import { Described, Labels, DetailFields, detailsBody, detailsOf } from "./details_form";
 
-const chosen = param("version", text());
-const sort = param("sort", text("-version"));
+const chosenVersion = queryParam("version", text());
+const sort = queryParam("sort", text("-version"));
 
-interface Whole {
+interface ModelData {
     model: Model;
     versions: ModelVersion[];
     team: Workspace;
@@ -44,16 +44,16 @@ const columns: Column<ModelVersion>[] = [
         id: "metric",
         title: "Metric",
         width: 90,
-        end: true,
+        alignEnd: true,
         sort: "metric",
         value: (one) => one.checkpoint.training.searcherMetric,
-        cell: (one) => metric(one.checkpoint.training.searcherMetric ?? null),
+        cell: (one) => formatMetric(one.checkpoint.training.searcherMetric ?? null),
     },
     {
         id: "trial",
         title: "Trial",
         width: 80,
-        end: true,
+        alignEnd: true,
         cell: (one) => {
             const id = one.checkpoint.training.trialId;
             return id === undefined ? "–" : <a href={`/trials/${id}`}>{id}</a>;
@@ -73,43 +73,43 @@ const columns: Column<ModelVersion>[] = [
 
 type Open = "" | "edit" | "move" | "register";
 
-function EditModel({ model, onClose }: { model: Model; onClose: () => void }) {
-    const words = useMemo(() => {
+function EditModelDialog({ model, onClose }: { model: Model; onClose: () => void }) {
+    const details = useMemo(() => {
         const { name, description, labels, notes, metadata } = model;
-        return wordsOf({ name, about: description ?? "", labels: labels ?? [], notes: notes ?? "", metadata });
+        return detailsOf({ name, about: description ?? "", labels: labels ?? [], notes: notes ?? "", metadata });
     }, []);
     const submit = async () => {
-        const body = wordsBody(words, "description");
+        const body = detailsBody(details, "description");
         const answer = await send<{ model: Model }>("PATCH", `/models/${model.id}`, body);
-        if (answer.model.name !== model.name) go(`/models/${encodeURIComponent(answer.model.name)}`, true);
+        if (answer.model.name !== model.name) navigate(`/models/${encodeURIComponent(answer.model.name)}`, true);
     };
     return (
-        <FormDialog title={`Edit ${model.name}`} verb="Save" done="Saved" onClose={onClose} submit={submit}>
-            <WordFields words={words} about="Description" />
+        <FormDialog title={`Edit ${model.name}`} submitLabel="Save" doneText="Saved" onClose={onClose} submit={submit}>
+            <DetailFields details={details} about="Description" />
         </FormDialog>
     );
 }
 
-function MoveModel({ model, onClose }: { model: Model; onClose: () => void }) {
-    const to = useSignal("");
+function MoveModelDialog({ model, onClose }: { model: Model; onClose: () => void }) {
+    const workspaceId = useSignal("");
     const teams = useLoad((abort) =>
         get<{ workspaces: Workspace[] }>("/workspaces", { archived: false }, abort),
     );
     const others = (teams.data.value?.workspaces ?? []).filter((one) => one.id !== model.workspaceId);
     const submit = async () => {
-        if (!to.value) throw new Error("Choose the team that is to have it.");
-        await send("POST", `/models/${model.id}/move`, { destinationWorkspaceId: Number(to.value) });
+        if (!workspaceId.value) throw new Error("Choose a team.");
+        await send("POST", `/models/${model.id}/move`, { destinationWorkspaceId: Number(workspaceId.value) });
     };
     return (
-        <FormDialog title={`Move ${model.name}`} verb="Move it" done="Moved" onClose={onClose} submit={submit}>
-            <p>Who sees the other team will see the model and the checkpoints of its versions.</p>
-            <Field label="To the team">
+        <FormDialog title={`Move ${model.name}`} submitLabel="Move" doneText="Moved" onClose={onClose} submit={submit}>
+            <p>Everyone who can view the other team will see the model and the checkpoints of its versions.</p>
+            <Field label="Team">
                 <Select
                     label="Team"
-                    quiet
-                    at={to}
+                    hidesLabel
+                    bind={workspaceId}
                     options={[
-                        { value: "", title: "choose" },
+                        { value: "", title: "Choose a team" },
                         ...others.map((one) => ({ value: String(one.id), title: one.name })),
                     ]}
                 />
@@ -118,34 +118,34 @@ function MoveModel({ model, onClose }: { model: Model; onClose: () => void }) {
     );
 }
 
-function actionsOf(model: Model, refused: string | undefined, open: (what: Open) => void, changed: () => void): Action[] {
+function modelActions(model: Model, refused: string | undefined, open: (what: Open) => void, changed: () => void): Action[] {
     const path = `/models/${model.id}`;
-    const closed = model.archived ? "The model is archived: unarchive it first" : undefined;
-    const mayAdd = mayChange(model.workspaceId);
+    const closed = model.archived ? "The model is archived. Unarchive it first" : undefined;
+    const mayAdd = changeDeniedReason(model.workspaceId);
     const verb = model.archived ? "unarchive" : "archive";
     return [
-        { name: "New version", icon: "plus", key: "n", refused: mayAdd ?? closed, run: () => open("register") },
-        { name: "Edit", key: "e", refused, run: () => open("edit") },
-        { name: "Move to another team", icon: "move", refused, run: () => open("move") },
+        { name: "New version", icon: "plus", key: "n", disabledReason: mayAdd ?? closed, run: () => open("register") },
+        { name: "Edit", key: "e", disabledReason: refused, run: () => open("edit") },
+        { name: "Move to another team", icon: "move", disabledReason: refused, run: () => open("move") },
         {
             name: model.archived ? "Unarchive" : "Archive",
             icon: "archive",
-            refused,
+            disabledReason: refused,
             call: { method: "POST", path: `${path}/${verb}`, muster: ["model", verb, model.name] },
             run: changed,
         },
         {
             name: "Delete the model",
             icon: "kill",
-            refused,
-            danger: `${model.name} and its ${count(model.numVersions, "version")} leave the registry; their checkpoints stay.`,
+            disabledReason: refused,
+            danger: `${model.name} and its ${count(model.numVersions, "version")} are removed from the registry. The checkpoints stay.`,
             call: { method: "DELETE", path, muster: ["model", "delete", model.name] },
-            run: () => go("/models"),
+            run: () => navigate("/models"),
         },
     ];
 }
 
-function About({ model, team }: { model: Model; team: Workspace }) {
+function ModelFacts({ model, team }: { model: Model; team: Workspace }) {
     return (
         <aside class="card stack" aria-label="About the model">
             <dl class="facts">
@@ -153,7 +153,7 @@ function About({ model, team }: { model: Model; team: Workspace }) {
                 <dd>{team.name}</dd>
                 <dt>Owner</dt>
                 <dd>{model.username}</dd>
-                <dt>Made</dt>
+                <dt>Created</dt>
                 <dd>
                     <Ago at={model.creationTime} />
                 </dd>
@@ -172,7 +172,7 @@ export function Page({ name }: { name: string }) {
     const open = useSignal<Open>("");
     const path = `/models/${encodeURIComponent(name)}`;
     const load = useLoad(
-        async (abort): Promise<Whole> => {
+        async (abort): Promise<ModelData> => {
             const { model, modelVersions } = await get<{ model: Model; modelVersions: ModelVersion[] } & Paged>(
                 `${path}/versions`,
                 {},
@@ -190,8 +190,8 @@ export function Page({ name }: { name: string }) {
     const versions = useComputed(() => load.data.value?.versions);
     const rows = useMemo(() => listRows<ModelVersion>(versions, (one) => String(one.version)), []);
     const model = load.data.value?.model;
-    const refused = model && mayChange(model.workspaceId, model.userId);
-    const actions = model ? actionsOf(model, refused, (what) => (open.value = what), load.reload) : [];
+    const refused = model && changeDeniedReason(model.workspaceId, model.userId);
+    const actions = model ? modelActions(model, refused, (what) => (open.value = what), load.reload) : [];
     useActions(actions);
     const close = () => {
         open.value = "";
@@ -199,22 +199,22 @@ export function Page({ name }: { name: string }) {
     };
     return (
         <main>
-            <Head
+            <PageHead
                 title={name}
                 crumbs={[{ title: "Registry", href: "/models" }]}
-                actions={actions.filter((action) => !action.refused)}
+                actions={actions.filter((action) => !action.disabledReason)}
                 sub={model && [model.description, model.archived && "archived"].filter(Boolean).join(" · ")}
             />
-            <Loaded of={load}>
+            <Loaded load={load}>
                 {({ model, versions, team }) => {
                     const shown =
-                        versions.find((one) => String(one.version) === chosen.value) ?? versions[0];
+                        versions.find((one) => String(one.version) === chosenVersion.value) ?? versions[0];
                     return (
                         <div class="model-grid">
                             <div class="stack">
                                 {versions.length === 0 ? (
                                     <Empty title="No versions yet" icon="registry">
-                                        <p>Register a checkpoint of a trial as its first version.</p>
+                                        <p>Register a checkpoint of a trial as the first version.</p>
                                     </Empty>
                                 ) : (
                                     <Table
@@ -224,26 +224,26 @@ export function Page({ name }: { name: string }) {
                                         sort={sort}
                                         height={300}
                                         href={(one) => `${path}?version=${one.version}`}
-                                        rowClass={(one) => (one === shown ? "table-chosen" : undefined)}
+                                        rowClass={(one) => (one === shown ? "table-selected" : undefined)}
                                     />
                                 )}
                                 {shown && (
                                     <Version
                                         key={shown.version}
                                         version={shown}
-                                        refused={mayChange(model.workspaceId, shown.userId)}
-                                        changed={load.reload}
+                                        refused={changeDeniedReason(model.workspaceId, shown.userId)}
+                                        onChanged={load.reload}
                                     />
                                 )}
                             </div>
-                            <About model={model} team={team} />
+                            <ModelFacts model={model} team={team} />
                         </div>
                     );
                 }}
             </Loaded>
-            {open.value === "edit" && model && <EditModel model={model} onClose={close} />}
-            {open.value === "move" && model && <MoveModel model={model} onClose={close} />}
-            {open.value === "register" && <RegisterVersion model={name} onClose={close} />}
+            {open.value === "edit" && model && <EditModelDialog model={model} onClose={close} />}
+            {open.value === "move" && model && <MoveModelDialog model={model} onClose={close} />}
+            {open.value === "register" && <RegisterVersionDialog model={name} onClose={close} />}
         </main>
     );
 }

@@ -1,12 +1,12 @@
-// One version of a model: where it comes from, what it is, and how to take it along.
+// A version of a model: its origin, its details, and its download.
 
 import { type Signal, useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import type { Action } from "../../lib/actions";
 import { get, send } from "../../lib/api";
-import { bytes, count, metric, number } from "../../lib/format";
+import { bytes, count, formatMetric, number } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { errorText } from "../../lib/notices";
+import { errorText } from "../../lib/toasts";
 import type { Checkpoint, ModelVersion } from "../../lib/types";
 import {
     ActionBar,
@@ -19,9 +19,9 @@ import {
     StateBadge,
     TextInput,
 } from "../../parts";
-import { Described, Labels, WordFields, wordsBody, wordsOf } from "./words";
+import { Described, Labels, DetailFields, detailsBody, detailsOf } from "./details_form";
 
-const FOUND = 50;
+const MAX_FOUND = 50;
 
 const pathOf = (version: ModelVersion) =>
     `/models/${encodeURIComponent(version.model.name)}/versions/${version.version}`;
@@ -32,7 +32,7 @@ function Lineage({ version }: { version: ModelVersion }) {
     const steps = checkpoint.stepsCompleted ?? Number(checkpoint.metadata["steps_completed"] ?? 0);
     const name = experimentConfig?.["name"];
     return (
-        <ol class="lineage" aria-label="Where this version comes from">
+        <ol class="lineage" aria-label="Origin of this version">
             {experimentId !== undefined && (
                 <li>
                     <h3>Experiment</h3>
@@ -46,7 +46,7 @@ function Lineage({ version }: { version: ModelVersion }) {
                     <h3>Trial</h3>
                     <a href={`/trials/${trialId}`}>Trial {trialId}</a>
                     {typeof searcherMetric === "number" && (
-                        <div class="muted">metric {metric(searcherMetric)}</div>
+                        <div class="muted">metric {formatMetric(searcherMetric)}</div>
                     )}
                 </li>
             )}
@@ -55,7 +55,7 @@ function Lineage({ version }: { version: ModelVersion }) {
                 <span class="mono" title={checkpoint.uuid}>
                     {checkpoint.uuid.slice(0, 8)}
                 </span>{" "}
-                <Copy text={checkpoint.uuid} label="Copy the checkpoint's name" />
+                <Copy text={checkpoint.uuid} label="Copy the checkpoint UUID" />
                 <div class="muted">after {count(steps, "step")}</div>
             </li>
             <li>
@@ -69,7 +69,7 @@ function Lineage({ version }: { version: ModelVersion }) {
     );
 }
 
-function Measured({ version }: { version: ModelVersion }) {
+function VersionMetrics({ version }: { version: ModelVersion }) {
     const { training } = version.checkpoint;
     const found = {
         ...(training.trainingMetrics?.avgMetrics ?? {}),
@@ -84,7 +84,7 @@ function Measured({ version }: { version: ModelVersion }) {
                 {rows.map(([name, value]) => (
                     <>
                         <dt>{name}</dt>
-                        <dd>{typeof value === "number" ? metric(value) : JSON.stringify(value)}</dd>
+                        <dd>{typeof value === "number" ? formatMetric(value) : JSON.stringify(value)}</dd>
                     </>
                 ))}
             </dl>
@@ -92,7 +92,7 @@ function Measured({ version }: { version: ModelVersion }) {
     );
 }
 
-function Files({ version }: { version: ModelVersion }) {
+function VersionFiles({ version }: { version: ModelVersion }) {
     const files = Object.entries(version.checkpoint.resources ?? {});
     const total = files.reduce((sum, [, size]) => sum + Number(size), 0);
     return (
@@ -112,10 +112,10 @@ function Files({ version }: { version: ModelVersion }) {
     );
 }
 
-function EditVersion({ version, onClose }: { version: ModelVersion; onClose: () => void }) {
-    const words = useMemo(() => {
+function EditVersionDialog({ version, onClose }: { version: ModelVersion; onClose: () => void }) {
+    const details = useMemo(() => {
         const { name, comment, labels, notes, metadata } = version;
-        return wordsOf({
+        return detailsOf({
             ...(name ? { name } : {}),
             ...(comment ? { about: comment } : {}),
             ...(labels ? { labels } : {}),
@@ -126,71 +126,71 @@ function EditVersion({ version, onClose }: { version: ModelVersion; onClose: () 
     return (
         <FormDialog
             title={`Version ${version.version} of ${version.model.name}`}
-            verb="Save"
-            done="Saved"
+            submitLabel="Save"
+            doneText="Saved"
             onClose={onClose}
-            submit={async () => send("PATCH", pathOf(version), wordsBody(words, "comment"))}
+            submit={async () => send("PATCH", pathOf(version), detailsBody(details, "comment"))}
         >
-            <WordFields words={words} about="Comment" />
+            <DetailFields details={details} about="Comment" />
         </FormDialog>
     );
 }
 
-/** The checkpoints of an experiment, the best first. */
-function Finder({ at }: { at: Signal<string> }) {
+/** A choice among the checkpoints of an experiment, the best first. */
+function CheckpointFinder({ bind }: { bind: Signal<string> }) {
     const experiment = useSignal("");
     const found = useLoad(async (abort) => {
         const id = Number(experiment.value);
         if (!id) return [];
-        const query = { sortByAttr: "SORT_BY_SEARCHER_METRIC", states: "COMPLETED", limit: FOUND };
+        const query = { sortByAttr: "SORT_BY_SEARCHER_METRIC", states: "COMPLETED", limit: MAX_FOUND };
         const path = `/experiments/${id}/checkpoints`;
         return (await get<{ checkpoints: Checkpoint[] }>(path, query, abort)).checkpoints;
     });
     const options = (found.data.value ?? []).map(({ uuid, training, stepsCompleted }) => {
         const value = training.searcherMetric;
-        const best = typeof value === "number" ? `, metric ${metric(value)}` : "";
+        const best = typeof value === "number" ? `, metric ${formatMetric(value)}` : "";
         return { value: uuid, title: `trial ${training.trialId}, step ${stepsCompleted ?? 0}${best}` };
     });
-    const first = { value: "", title: options.length ? "choose" : "none" };
+    const first = { value: "", title: options.length ? "Choose a checkpoint" : "No checkpoints" };
     return (
         <>
             <Field
                 label="Experiment"
-                help="Its number; its checkpoints are then offered, the best first"
+                help="Enter an experiment id to choose one of its checkpoints"
                 error={found.error.value === undefined ? undefined : errorText(found.error.value)}
             >
-                <TextInput at={experiment} type="number" />
+                <TextInput bind={experiment} type="number" />
             </Field>
             {experiment.value && (
-                <Field label="Its checkpoints">
-                    <Select label="Checkpoint" quiet at={at} options={[first, ...options]} />
+                <Field label="Checkpoints of the experiment">
+                    <Select label="Checkpoint" hidesLabel bind={bind} options={[first, ...options]} />
                 </Field>
             )}
         </>
     );
 }
 
-export function RegisterVersion({ model, onClose }: { model: string; onClose: () => void }) {
+export function RegisterVersionDialog({ model, onClose }: { model: string; onClose: () => void }) {
     const uuid = useSignal("");
-    const words = useMemo(() => wordsOf({}), []);
+    const details = useMemo(() => detailsOf({}), []);
     const submit = async () =>
         send("POST", `/models/${encodeURIComponent(model)}/versions`, {
             checkpointUuid: uuid.value.trim(),
-            ...wordsBody(words, "comment"),
+            ...detailsBody(details, "comment"),
         });
     return (
         <FormDialog
             title={`New version of ${model}`}
-            verb="Register it"
-            done="Registered"
+            submitLabel="Register"
+            doneText="Registered"
             onClose={onClose}
             submit={submit}
         >
-            <Finder at={uuid} />
-            <Field label="Checkpoint">
-                <TextInput at={uuid} required placeholder="00000000-0000-0000-0000-000000000000" />
+            <CheckpointFinder bind={uuid} />
+            <Field label="Checkpoint UUID">
+                <TextInput bind={uuid} required placeholder="00000000-0000-0000-0000-000000000000" />
             </Field>
-            <WordFields words={words} about="Comment" />
+            <DetailFields details={details} about="Comment" />
         </FormDialog>
     );
 }
@@ -198,24 +198,24 @@ export function RegisterVersion({ model, onClose }: { model: string; onClose: ()
 export function Version(props: {
     version: ModelVersion;
     refused: string | undefined;
-    changed: () => void;
+    onChanged: () => void;
 }) {
     const { version, refused } = props;
     const editing = useSignal(false);
     const { name } = version.model;
     const { uuid, state } = version.checkpoint;
     const actions: Action[] = [
-        { name: "Edit version", refused, run: () => (editing.value = true) },
+        { name: "Edit version", disabledReason: refused, run: () => (editing.value = true) },
         {
             name: `Delete version ${version.version}`,
-            refused,
-            danger: "It leaves the registry; its checkpoint stays as long as its trial's policy keeps it.",
+            disabledReason: refused,
+            danger: "The version is removed from the registry. Its checkpoint stays as long as the checkpoint policy keeps it.",
             call: {
                 method: "DELETE",
                 path: pathOf(version),
                 muster: ["model", "delete-version", name, version.version],
             },
-            run: props.changed,
+            run: props.onChanged,
         },
     ];
     return (
@@ -232,7 +232,7 @@ export function Version(props: {
                     </LinkButton>
                     <Copy
                         text={`muster checkpoint download ${uuid}`}
-                        label="Copy the muster command that downloads it"
+                        label="Copy the muster command to download"
                     />
                     <ActionBar actions={refused ? [] : actions} />
                 </div>
@@ -245,15 +245,15 @@ export function Version(props: {
                 {...(version.metadata ? { metadata: version.metadata } : {})}
             />
             <div class="grid">
-                <Measured version={version} />
-                <Files version={version} />
+                <VersionMetrics version={version} />
+                <VersionFiles version={version} />
             </div>
             {editing.value && (
-                <EditVersion
+                <EditVersionDialog
                     version={version}
                     onClose={() => {
                         editing.value = false;
-                        props.changed();
+                        props.onChanged();
                     }}
                 />
             )}

@@ -1,20 +1,20 @@
-// All metrics of a trial by group; where the time of a step goes; slots and memory.
+// Charts of a trial: its metrics by group, the time per step by part, memory and slots.
 
-import { view } from "../../lib/chart_view";
-import { duration, metric, millis, now, percent } from "../../lib/format";
-import type { Line } from "../../lib/plot";
-import { isOfMachine, type MetricName, metricsOf, summaryOf } from "../../lib/runs";
+import { chartView } from "../../lib/chart/chart_view";
+import { duration, formatMetric, millis, now, percent } from "../../lib/format";
+import type { Line } from "../../lib/chart/plot";
+import { isSystemMetric, type MetricName, metricNames, metricSummary } from "../../lib/experiment/metrics";
 import type { Experiment, JsonObject, Start, Trial } from "../../lib/types";
-import { param, text } from "../../lib/url";
+import { queryParam, text } from "../../lib/url";
 import { Empty, Search } from "../../parts";
-import { Chart } from "../../parts/chart";
-import { ChartControls } from "../../parts/chart_controls";
-import { MetricChart } from "../../parts/metric_chart";
+import { Chart } from "../../parts/chart/chart";
+import { ChartControls } from "../../parts/chart/chart_controls";
+import { MetricChart } from "../../parts/chart/metric_chart";
 
-const wanted = param("metric", text());
+const metricSearch = queryParam("metric", text());
 
-/** The parts of a step, as muster-trainer names them. */
-const PARTS: readonly (readonly [metric: string, words: string])[] = [
+/** The parts of a training step, as muster-trainer reports them. */
+const STEP_PARTS: readonly (readonly [metric: string, label: string])[] = [
     ["data_ms", "data"],
     ["forward_ms", "forward"],
     ["backward_ms", "backward"],
@@ -26,23 +26,23 @@ const MEMORY = ["memory_mb", "memory_peak_mb"];
 
 const training = (name: string): MetricName => ({ group: "training", name });
 
-function meanOf(trial: Trial, name: string): number {
-    const found = summaryOf(trial, training(name))?.["mean"];
+function meanValue(trial: Trial, name: string): number {
+    const found = metricSummary(trial, training(name))?.["mean"];
     return typeof found === "number" ? found : 0;
 }
 
-/** The mean of every part of a step, side by side. */
+/** The mean time of each part of a step, as a bar. */
 function StepParts({ trial }: { trial: Trial }) {
-    const whole = meanOf(trial, "step_ms");
-    const parts = PARTS.map(([name, words], i) => ({ words, kind: i, mean: meanOf(trial, name) }));
+    const whole = meanValue(trial, "step_ms");
+    const parts = STEP_PARTS.map(([name, label], i) => ({ label, kind: i, mean: meanValue(trial, name) }));
     const rest = whole - parts.reduce((sum, part) => sum + part.mean, 0);
     if (whole <= 0) return null;
-    const all = rest > 0 ? [...parts, { words: "the rest", kind: 7, mean: rest }] : parts;
+    const all = rest > 0 ? [...parts, { label: "other", kind: 7, mean: rest }] : parts;
     const total = all.reduce((sum, part) => sum + part.mean, 0);
     let at = 0;
     return (
         <section class="card step-parts">
-            <h3>Where the {metric(whole)} ms of a step go, on average</h3>
+            <h3>Mean time per step: {formatMetric(whole)} ms</h3>
             <svg
                 viewBox="0 0 1000 22"
                 preserveAspectRatio="none"
@@ -54,7 +54,7 @@ function StepParts({ trial }: { trial: Trial }) {
                     at += part.mean;
                     return (
                         <rect
-                            key={part.words}
+                            key={part.label}
                             class={`step-part step-part-${part.kind}`}
                             x={x}
                             width={Math.max(0, (1000 * part.mean) / total - 2)}
@@ -65,11 +65,11 @@ function StepParts({ trial }: { trial: Trial }) {
             </svg>
             <ul class="line">
                 {all.map((part) => (
-                    <li key={part.words} class="line">
-                        <span class={`step-mark step-part-${part.kind}`} aria-hidden="true" />
-                        {part.words}{" "}
+                    <li key={part.label} class="line">
+                        <span class={`step-part-colour step-part-${part.kind}`} aria-hidden="true" />
+                        {part.label}{" "}
                         <span class="num muted">
-                            {metric(part.mean)} ms · {percent(part.mean / total)}
+                            {formatMetric(part.mean)} ms · {percent(part.mean / total)}
                         </span>
                     </li>
                 ))}
@@ -78,7 +78,7 @@ function StepParts({ trial }: { trial: Trial }) {
     );
 }
 
-/** Slots held over time, as steps. */
+/** The number of slots over time, as a step function. */
 function slotLines(starts: readonly Start[]): Line[] {
     const x: number[] = [];
     const y: number[] = [];
@@ -95,7 +95,7 @@ function slotLines(starts: readonly Start[]): Line[] {
         put(to, start.slots);
         put(to, 0);
     }
-    return x.length ? [{ id: "slots", label: "slots held", x, y }] : [];
+    return x.length ? [{ id: "slots", label: "slots", x, y }] : [];
 }
 
 function slotSeconds(starts: readonly Start[]): number {
@@ -106,18 +106,18 @@ function slotSeconds(starts: readonly Start[]): number {
     }, 0);
 }
 
-function Section(props: {
+function MetricSection(props: {
     title: string;
-    names: readonly MetricName[];
+    metrics: readonly MetricName[];
     trial: Trial;
     batch?: number | undefined;
 }) {
-    if (!props.names.length) return null;
+    if (!props.metrics.length) return null;
     return (
         <section class="stack">
             <h2>{props.title}</h2>
             <div class="grid">
-                {props.names.map(({ group, name }) => (
+                {props.metrics.map(({ group, name }) => (
                     <MetricChart
                         key={`${group}.${name}`}
                         title={name}
@@ -131,21 +131,21 @@ function Section(props: {
     );
 }
 
-function Machine({ trial, starts }: { trial: Trial; starts: readonly Start[] }) {
-    const has = (name: string) => summaryOf(trial, training(name)) !== undefined;
+function SystemCharts({ trial, starts }: { trial: Trial; starts: readonly Start[] }) {
+    const has = (name: string) => metricSummary(trial, training(name)) !== undefined;
     const run = { trialId: trial.id, label: "" };
     const slots = slotLines(starts);
     if (!has("step_ms") && !MEMORY.some(has) && !slots.length) return null;
     return (
         <section class="stack">
-            <h2>Machine</h2>
+            <h2>System</h2>
             <StepParts trial={trial} />
             <div class="grid">
                 {has("step_ms") && (
                     <MetricChart
-                        title="Time of a step by part, in ms"
+                        title="Time per step by part, in ms"
                         group="training"
-                        metrics={PARTS.map(([name]) => name).filter(has)}
+                        metrics={STEP_PARTS.map(([name]) => name).filter(has)}
                         runs={[run]}
                     />
                 )}
@@ -160,10 +160,10 @@ function Machine({ trial, starts }: { trial: Trial; starts: readonly Start[] }) 
                 {slots.length > 0 && (
                     <div>
                         <Chart
-                            title={`Slots held: ${duration(slotSeconds(starts))} of slot time`}
+                            title={`Slots: ${duration(slotSeconds(starts))} of slot time`}
                             lines={slots}
                             x="time"
-                            {...(view.x.value === "time" ? { zoom: view.zoom } : {})}
+                            {...(chartView.x.value === "time" ? { zoom: chartView.zoom } : {})}
                         />
                     </div>
                 )}
@@ -172,8 +172,8 @@ function Machine({ trial, starts }: { trial: Trial; starts: readonly Start[] }) 
     );
 }
 
-const words = (group: string) =>
-    group === "gpu" ? "GPUs, on average" : group.charAt(0).toUpperCase() + group.slice(1);
+const groupTitle = (group: string) =>
+    group === "gpu" ? "GPU average" : group.charAt(0).toUpperCase() + group.slice(1);
 
 export function Charts({
     trial,
@@ -184,38 +184,38 @@ export function Charts({
     experiment: Experiment;
     starts: readonly Start[];
 }) {
-    const all = metricsOf([trial]);
-    const fit = all.filter(({ name }) => name.toLowerCase().includes(wanted.value.toLowerCase()));
-    const own = fit.filter((one) => !isOfMachine(one));
-    const taken = new Set([...PARTS.map(([name]) => name), ...MEMORY]);
-    const rest = fit.filter((one) => isOfMachine(one) && !taken.has(one.name));
-    const groups = [...new Set(own.map(({ group }) => group))];
+    const all = metricNames([trial]);
+    const matches = all.filter(({ name }) => name.toLowerCase().includes(metricSearch.value.toLowerCase()));
+    const modelMetrics = matches.filter((one) => !isSystemMetric(one));
+    const shownNames = new Set([...STEP_PARTS.map(([name]) => name), ...MEMORY]);
+    const otherMetrics = matches.filter((one) => isSystemMetric(one) && !shownNames.has(one.name));
+    const groups = [...new Set(modelMetrics.map(({ group }) => group))];
     const trainer = experiment.config?.["trainer"] as JsonObject | undefined;
     const batch = trainer?.["global_batch_size"];
-    const size = typeof batch === "number" ? batch : undefined;
+    const batchSize = typeof batch === "number" ? batch : undefined;
     if (!all.length && !starts.length)
         return (
-            <Empty title="Nothing measured yet" icon="compare">
-                <p>Charts appear with the first report of its program.</p>
+            <Empty title="No metrics reported yet" icon="compare">
+                <p>Charts appear with the first reported metrics.</p>
             </Empty>
         );
     return (
         <div class="stack">
             <div class="spread">
-                <Search at={wanted} label="Find a metric" />
-                <ChartControls samples={size !== undefined} />
+                <Search bind={metricSearch} label="Find a metric" />
+                <ChartControls samples={batchSize !== undefined} />
             </div>
             {groups.map((group) => (
-                <Section
+                <MetricSection
                     key={group}
-                    title={words(group)}
+                    title={groupTitle(group)}
                     trial={trial}
-                    batch={size}
-                    names={own.filter((one) => one.group === group)}
+                    batch={batchSize}
+                    metrics={modelMetrics.filter((one) => one.group === group)}
                 />
             ))}
-            <Machine trial={trial} starts={starts} />
-            <Section title="Speed" trial={trial} batch={size} names={rest} />
+            <SystemCharts trial={trial} starts={starts} />
+            <MetricSection title="Speed" trial={trial} batch={batchSize} metrics={otherMetrics} />
         </div>
     );
 }

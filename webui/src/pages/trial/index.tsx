@@ -1,31 +1,33 @@
-// One trial: what it measured, what it wrote, where it ran and why it started, what it kept.
+// The page of a trial: its metrics, log, starts, checkpoints and hyperparameters.
 
 import type { Action } from "../../lib/actions";
 import { useActions } from "../../lib/actions";
 import { get } from "../../lib/api";
-import { count, duration, metric, now, number } from "../../lib/format";
+import { count, duration, formatMetric, now, number } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { flatten, hasEnded, secondsRan, stoppedEarly } from "../../lib/runs";
-import { mayChange } from "../../lib/session";
+import { flatten } from "../../lib/experiment/hyperparameters";
+import { totalRunSeconds } from "../../lib/experiment/starts";
+import { hasEnded, stoppedEarly } from "../../lib/experiment/state";
+import { changeDeniedReason } from "../../lib/session";
 import type { Experiment, Start, Trial } from "../../lib/types";
-import { param, text } from "../../lib/url";
-import { Ago, Due, Head, LastWords, Loaded, Progress, Tabs, Time, TrialState } from "../../parts";
-import { BestCheckpoint } from "../../parts/checkpoint";
-import { CheckpointTable } from "../../parts/checkpoint_table";
-import { TaskLog } from "../../parts/task_log";
+import { queryParam, text } from "../../lib/url";
+import { Ago, DueTime, PageHead, LastLogLines, Loaded, Progress, Tabs, Time, TrialState } from "../../parts";
+import { BestCheckpoint } from "../../parts/checkpoint/best_checkpoint";
+import { CheckpointTable } from "../../parts/checkpoint/checkpoint_table";
+import { TaskLog } from "../../parts/log/task_log";
 import { Charts } from "./charts";
 import { Starts } from "./starts";
 import "./trial.css";
 
-const tab = param("tab", text("metrics"));
+const tab = queryParam("tab", text("metrics"));
 
-interface Whole {
+interface TrialData {
     trial: Trial;
     experiment: Experiment;
     starts: Start[];
 }
 
-async function readTrial(id: string, abort: AbortSignal): Promise<Whole> {
+async function readTrial(id: string, abort: AbortSignal): Promise<TrialData> {
     const [{ trial }, { starts }] = await Promise.all([
         get<{ trial: Trial }>(`/trials/${id}`, {}, abort),
         get<{ starts: Start[] }>(`/trials/${id}/starts`, {}, abort),
@@ -35,53 +37,53 @@ async function readTrial(id: string, abort: AbortSignal): Promise<Whole> {
     return { trial, experiment, starts };
 }
 
-/** What runs now, and where; or how it ended. */
-function Cause({ trial, experiment, starts }: Whole) {
+/** Where the trial runs, why it waits, or how it ended. */
+function StateReason({ trial, experiment, starts }: TrialData) {
     const last = starts.at(-1);
     if (stoppedEarly(trial, experiment))
-        return <p class="cause muted">Stopped early by the search: others did better.</p>;
+        return <p class="state-reason muted">Stopped early by the search because other trials were better.</p>;
     if (trial.state.endsWith("COMPLETED"))
         return trial.restarts > 0 && trial.exitReason ? (
-            <p class="cause muted">
-                It failed {trial.restarts === 1 ? "once" : `${trial.restarts} times`} on the way:{" "}
+            <p class="state-reason muted">
+                Failed {trial.restarts === 1 ? "once" : `${trial.restarts} times`} before it completed:{" "}
                 {trial.exitReason}
             </p>
         ) : null;
     if (hasEnded(trial.state))
         return trial.exitReason ? (
-            <p class="cause">
-                <strong>{trial.exitReason}</strong> <a href="?tab=log">See its log</a>
-                <LastWords trial={trial} />
+            <p class="state-reason">
+                <strong>{trial.exitReason}</strong> <a href="?tab=log">Show the log</a>
+                <LastLogLines trial={trial} />
             </p>
         ) : null;
     if (experiment.unmanaged)
-        return <p class="cause muted">Its program runs outside of the cluster.</p>;
+        return <p class="state-reason muted">The program of this trial runs outside of the cluster.</p>;
     if (trial.restartTime)
         return (
-            <p class="cause">
-                It failed{(trial.failedAlike ?? 0) > 1 && " again in the same way, right after its start"}:{" "}
-                <strong>{trial.exitReason}</strong>. It starts again <Due at={trial.restartTime} />.
-                <LastWords trial={trial} />
+            <p class="state-reason">
+                Failed{(trial.failedAlike ?? 0) > 1 && " again right after its start, in the same way"}:{" "}
+                <strong>{trial.exitReason}</strong>. Restart: <DueTime at={trial.restartTime} />.
+                <LastLogLines trial={trial} />
             </p>
         );
     if (!last || last.endTime || !last.agents.length)
         return (
-            <p class="cause">
-                It has no slots now: <a href={`/experiments/${experiment.id}`}>its experiment</a>{" "}
-                says why.
+            <p class="state-reason">
+                The trial has no slots now. See <a href={`/experiments/${experiment.id}`}>its experiment</a> for
+                the reason.
             </p>
         );
     return (
-        <p class="cause muted">
+        <p class="state-reason muted">
             On {count(last.slots, "slot")} of {last.agents.join(", ")}
             {last.epoch > 1 && `, start ${last.epoch}`}
         </p>
     );
 }
 
-function Facts({ trial, experiment, starts }: Whole) {
+function Facts({ trial, experiment, starts }: TrialData) {
     const searcher = experiment.searcherMetric ?? "";
-    const ran = secondsRan(starts, now.value);
+    const ran = totalRunSeconds(starts, now.value);
     return (
         <dl class="headline-facts">
             <div>
@@ -91,7 +93,7 @@ function Facts({ trial, experiment, starts }: Whole) {
             {searcher && (
                 <div>
                     <dt>Best {searcher}</dt>
-                    <dd class="num">{metric(trial.searcherMetricValue)}</dd>
+                    <dd class="num">{formatMetric(trial.searcherMetricValue)}</dd>
                 </div>
             )}
             {(trial.checkpointCount ?? 0) > 0 && (
@@ -107,14 +109,14 @@ function Facts({ trial, experiment, starts }: Whole) {
                 </dd>
             </div>
             <div>
-                <dt>Since</dt>
+                <dt>Started</dt>
                 <dd>
                     <Ago at={trial.startTime} />
                 </dd>
             </div>
             <div>
-                <dt>Ran</dt>
-                <dd class="num" title="All of its starts together, without what it waited">
+                <dt>Run time</dt>
+                <dd class="num" title="The sum over all starts, without waiting">
                     {duration(ran)}
                 </dd>
             </div>
@@ -134,12 +136,12 @@ function Hyperparameters({ trial }: { trial: Trial }) {
                 {values.map(([name, value]) => (
                     <>
                         <dt key={name}>{name}</dt>
-                        <dd class="mono">{typeof value === "number" ? metric(value) : value}</dd>
+                        <dd class="mono">{typeof value === "number" ? formatMetric(value) : value}</dd>
                     </>
                 ))}
                 <dt>seed</dt>
                 <dd class="mono">{trial.seed}</dd>
-                <dt>begun</dt>
+                <dt>started</dt>
                 <dd>
                     <Time at={trial.startTime} />
                 </dd>
@@ -158,7 +160,7 @@ function Hyperparameters({ trial }: { trial: Trial }) {
     );
 }
 
-function Panel({ trial, experiment, starts }: Whole) {
+function Panel({ trial, experiment, starts }: TrialData) {
     switch (tab.value) {
         case "log":
             return <TaskLog trialId={trial.id} />;
@@ -173,8 +175,8 @@ function Panel({ trial, experiment, starts }: Whole) {
     }
 }
 
-function Everything(whole: Whole) {
-    const { trial, starts } = whole;
+function TrialView(data: TrialData) {
+    const { trial, starts } = data;
     const tabs = [
         { id: "metrics", title: "Metrics" },
         { id: "log", title: "Log" },
@@ -186,30 +188,30 @@ function Everything(whole: Whole) {
         <>
             <div class="headline card">
                 <div class="line">
-                    <TrialState trial={trial} experiment={whole.experiment} />
+                    <TrialState trial={trial} experiment={data.experiment} />
                     {!hasEnded(trial.state) && (
                         <Progress value={trial.progress ?? 0} label="Progress" />
                     )}
                 </div>
-                <Cause {...whole} />
-                <Facts {...whole} />
+                <StateReason {...data} />
+                <Facts {...data} />
             </div>
-            <Tabs label="About the trial" at={tab} tabs={tabs} />
+            <Tabs label="Trial" bind={tab} tabs={tabs} />
             <h2 class="hidden">{tabs.find(({ id }) => id === tab.value)?.title}</h2>
-            <Panel {...whole} />
+            <Panel {...data} />
         </>
     );
 }
 
-function actionsOf({ trial, experiment }: Whole): Action[] {
+function trialActions({ trial, experiment }: TrialData): Action[] {
     const { id } = trial;
     if (hasEnded(trial.state)) return [];
     return [
         {
             name: `Kill trial ${id}`,
             icon: "kill",
-            danger: "Its program ends at once; what it has not checkpointed is lost.",
-            refused: mayChange(experiment.workspaceId, experiment.userId),
+            danger: "Its program ends at once. Work since its last checkpoint is lost.",
+            disabledReason: changeDeniedReason(experiment.workspaceId, experiment.userId),
             call: { method: "POST", path: `/trials/${id}/kill`, muster: ["trial", "kill", id] },
         },
     ];
@@ -217,10 +219,10 @@ function actionsOf({ trial, experiment }: Whole): Action[] {
 
 export function Page({ id }: { id: string }) {
     const trialId = Number(id);
-    const whole = useLoad((abort) => readTrial(id, abort), { topics: ["trials"], trialId });
-    const data = whole.data.value;
+    const load = useLoad((abort) => readTrial(id, abort), { topics: ["trials"], trialId });
+    const data = load.data.value;
     const experiment = data?.experiment;
-    const actions = data ? actionsOf(data) : [];
+    const actions = data ? trialActions(data) : [];
     useActions(actions);
     const crumbs = [{ title: "Experiments", href: "/experiments" }];
     if (experiment)
@@ -230,8 +232,8 @@ export function Page({ id }: { id: string }) {
         });
     return (
         <main>
-            <Head title={`Trial ${id}`} crumbs={crumbs} actions={actions} />
-            <Loaded of={whole}>{(all) => <Everything {...all} />}</Loaded>
+            <PageHead title={`Trial ${id}`} crumbs={crumbs} actions={actions} />
+            <Loaded load={load}>{(all) => <TrialView {...all} />}</Loaded>
         </main>
     );
 }

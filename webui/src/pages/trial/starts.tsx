@@ -1,30 +1,30 @@
-// Every start of a trial with its reason, and which rank sat on which slot.
+// All starts of a trial with their reasons, and the slot of each rank.
 
 import { duration, millis, now } from "../../lib/format";
-import { whyEnded, whyStarted } from "../../lib/runs";
+import { endReason, startReason } from "../../lib/experiment/starts";
 import type { Start } from "../../lib/types";
 import { Empty, StateBadge, Time } from "../../parts";
 
-function seconds(from: string | null | undefined, to: string | null | undefined): number {
+function secondsBetween(from: string | null | undefined, to: string | null | undefined): number {
     return ((to ? millis(to) : now.value) - millis(from)) / 1000;
 }
 
-/** How near to each other the slots on an agent are. */
-const nearWords: Record<string, string> = {
+/** How close to each other the slots on an agent are. */
+const nearTexts: Record<string, string> = {
     nvlink: "one NVLink group",
     numa: "one NUMA node",
-    apart: "no group had room for all",
+    apart: "several groups",
 };
 
-/** Agents with their slots; in each the rank that runs there, which may be one for all. */
+/** The slots of each agent with their ranks. One rank may use all slots of an agent. */
 function RankMap({ start }: { start: Start }) {
-    if (!start.parts.length) return <p class="muted">It has no slots yet.</p>;
+    if (!start.parts.length) return <p class="muted">No slots yet.</p>;
     return (
         <ul class="ranks" aria-label={`Ranks of start ${start.epoch}`}>
             {start.parts.map((part) => (
                 <li key={part.agent} class="rank-agent">
                     <span class="rank-name">{part.agent}</span>{" "}
-                    <span class="muted">{nearWords[part.near ?? ""]}</span>
+                    <span class="muted">{nearTexts[part.near ?? ""]}</span>
                     <ul class="rank-slots">
                         {part.slots.map((slot, i) => (
                             <li key={slot} class="rank-slot">
@@ -42,8 +42,8 @@ function RankMap({ start }: { start: Start }) {
 export function Starts({ starts }: { starts: readonly Start[] }) {
     if (!starts.length)
         return (
-            <Empty title="It has not started yet" icon="clock">
-                <p>Its experiment says what it waits for.</p>
+            <Empty title="Not started yet" icon="clock">
+                <p>See its experiment for the reason.</p>
             </Empty>
         );
     return (
@@ -54,13 +54,13 @@ export function Starts({ starts }: { starts: readonly Start[] }) {
                         <div class="spread">
                             <h3>
                                 Start {start.epoch}{" "}
-                                <span class="muted">· {whyStarted(starts[i - 1])}</span>
+                                <span class="muted">· {startReason(starts[i - 1])}</span>
                             </h3>
                             <StateBadge state={start.state} />
                         </div>
                         <dl class="headline-facts">
                             <div>
-                                <dt>Asked for</dt>
+                                <dt>Queued</dt>
                                 <dd>
                                     <Time at={start.queuedTime} />
                                 </dd>
@@ -68,20 +68,20 @@ export function Starts({ starts }: { starts: readonly Start[] }) {
                             <div>
                                 <dt>Waited</dt>
                                 <dd class="num">
-                                    {duration(seconds(start.queuedTime, start.startTime))}
+                                    {duration(secondsBetween(start.queuedTime, start.startTime))}
                                 </dd>
                             </div>
                             <div>
-                                <dt>Ran</dt>
+                                <dt>Run time</dt>
                                 <dd class="num">
                                     {start.startTime
-                                        ? duration(seconds(start.startTime, start.endTime))
+                                        ? duration(secondsBetween(start.startTime, start.endTime))
                                         : "–"}
                                 </dd>
                             </div>
                             <div>
-                                <dt>{start.endTime ? "Ended because" : "State"}</dt>
-                                <dd>{start.endTime ? whyEnded(start) : "still there"}</dd>
+                                <dt>{start.endTime ? "Reason for end" : "State"}</dt>
+                                <dd>{start.endTime ? endReason(start) : "running"}</dd>
                             </div>
                             <div>
                                 <dt>Allocation</dt>

@@ -1,0 +1,143 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { correlationRatio, flatten, ranks, spearman, varyingNames } from "../src/lib/experiment/hyperparameters";
+import { linesFromSeries, metricNames, stepsInRange, metricTitle } from "../src/lib/experiment/metrics";
+import { auditText, totalRunSeconds, endReason, startReason } from "../src/lib/experiment/starts";
+import { remainingSeconds, stoppedEarly } from "../src/lib/experiment/state";
+import { projectTitle } from "../src/lib/projects";
+import type { Start } from "../src/lib/types";
+
+const start = (more: Partial<Start>): Start => ({
+    allocationId: "1.1.1",
+    trialId: 1,
+    epoch: 1,
+    state: "STATE_TERMINATED",
+    slots: 1,
+    agents: [],
+    parts: [],
+    reason: "",
+    cause: "",
+    endTime: "2026-11-21T09:00:00Z",
+    ...more,
+});
+
+test("equal values share the middle of their ranks", () => {
+    assert.deepEqual(ranks([30, 10, 20, 20]), [4, 1, 2.5, 2.5]);
+});
+
+test("rank correlation sees order alone, and nothing where nothing varies", () => {
+    assert.equal(spearman([1, 10, 100, 1000], [1, 2, 3, 4]), 1);
+    assert.equal(spearman([1, 2, 3], [9, 5, 1]), -1);
+    assert.equal(spearman([7, 7, 7], [1, 2, 3]), 0);
+});
+
+test("words that split the metric wholly have a ratio of nearly one", () => {
+    assert.equal(correlationRatio(["a", "b", "a", "b"], [1, 1, 1, 1]), 0);
+    assert.ok(correlationRatio(["a", "a", "b", "b"], [1, 2, 9, 10]) > 0.85);
+    assert.ok(correlationRatio(["a", "b", "a", "b"], [1, 2, 9, 10]) < 0.5);
+});
+
+test("hyperparameters are flat, and those that vary are found", () => {
+    const one = flatten({ optimizer: { lr: 1, name: "sgd" }, deep: true, layers: [1, 2] });
+    assert.deepEqual(
+        [...one],
+        [
+            ["optimizer.lr", 1],
+            ["optimizer.name", "sgd"],
+            ["deep", "true"],
+            ["layers", "[1,2]"],
+        ],
+    );
+    assert.deepEqual(
+        varyingNames([one, flatten({ optimizer: { lr: 2, name: "sgd" }, deep: true, layers: [1, 2] })]),
+        ["optimizer.lr"],
+    );
+});
+
+test("metrics: validation first, losses first, words are none", () => {
+    const number = { type: "number", last: 1 };
+    const summaryMetrics = {
+        avg_metrics: { speed: number, loss: number, note: { type: "string" } },
+        validation_metrics: { accuracy: number },
+        gpu: { heat: number },
+    };
+    const names = metricNames([{ summaryMetrics }, {}]).map(({ group, name }) => `${group}.${name}`);
+    assert.deepEqual(names, ["validation.accuracy", "training.loss", "training.speed", "gpu.heat"]);
+});
+
+test("a range of x is a range of steps, with a point more at both sides", () => {
+    const series = {
+        metric: "loss",
+        total: 4,
+        shown: 4,
+        steps: [0, 10, 20, 30],
+        times: [100, 101, 105, 110],
+        values: [4, 3, 2, 1],
+    };
+    const [line] = linesFromSeries([series], "elapsed", { id: "1", label: "", start: 100 });
+    assert.deepEqual(Array.from(line!.x), [0, 1, 5, 10]);
+    assert.deepEqual(stepsInRange(line!, series.steps, { from: 2, to: 6 }), { from: 10, to: 30 });
+});
+
+test("why a start ended, and why the next took place", () => {
+    const moved = start({
+        cause: "SHARE",
+        preemptedForTrialId: 7,
+        reason: "left when it was asked to",
+    });
+    assert.match(endReason(moved), /below its share \(trial 7\)/);
+    assert.equal(endReason(start({ reason: "rank 0: exit 3" })), "rank 0: exit 3");
+    assert.equal(endReason(start({})), "ended");
+    assert.equal(endReason(start({ endTime: null })), "");
+    assert.equal(startReason(undefined), "first start");
+    assert.equal(startReason(start({ reason: "rank 0: exit 3" })), "after: rank 0: exit 3");
+});
+
+test("a metric is named with its group where its name leaves that open", () => {
+    assert.equal(metricTitle({ group: "validation", name: "validation_loss" }), "validation_loss");
+    assert.equal(metricTitle({ group: "validation", name: "loss" }), "validation loss");
+    assert.equal(metricTitle({ group: "training", name: "loss" }), "training loss");
+    assert.equal(metricTitle({ group: "training", name: "learning_rate" }), "learning_rate");
+});
+
+test("the time that starts ran is theirs alone, and of one that runs until now", () => {
+    const at = (second: number) => new Date(1000 * second).toISOString();
+    const starts = [
+        { startTime: at(10), endTime: at(14) },
+        { startTime: at(100), endTime: null },
+        { startTime: null, endTime: null },
+    ];
+    assert.equal(totalRunSeconds(starts, 102_000), 6);
+    assert.equal(totalRunSeconds([], 102_000), 0);
+});
+
+test("a search has stopped early what has completed before its time", () => {
+    const search = { searcherType: "async_halving" };
+    assert.ok(stoppedEarly({ state: "STATE_COMPLETED", progress: 0.25 }, search));
+    assert.ok(!stoppedEarly({ state: "STATE_COMPLETED", progress: 1 }, search));
+    assert.ok(!stoppedEarly({ state: "STATE_COMPLETED" }, search)); // it never said
+    assert.ok(!stoppedEarly({ state: "STATE_ERROR", progress: 0.25 }, search));
+    assert.ok(!stoppedEarly({ state: "STATE_COMPLETED", progress: 0.25 }, { searcherType: "single" }));
+});
+
+test("who asked for what is in the audit", () => {
+    const of = (path: string, status = 200, detail = "") =>
+        auditText({ path: `/api/v1/experiments/${path}`, status, username: "ann", detail }, 5);
+    assert.equal(of("5/activate"), "Resumed by ann");
+    assert.equal(of("continue", 200, "id=5, overrideConfig"), "Continued by ann");
+    assert.equal(of("continue", 200, "id=55"), "");
+    assert.equal(of("5/kill", 403), "");
+    assert.equal(of("55/kill"), "");
+    assert.equal(of("5/archive"), "");
+});
+
+test("a project that is called as its team is named once", () => {
+    assert.equal(projectTitle({ workspaceName: "Vision", projectName: "letters" }), "Vision / letters");
+    assert.equal(projectTitle({ workspaceName: "Uncategorized", projectName: "Uncategorized" }), "Uncategorized");
+});
+
+test("nobody can say how long it takes at the very start", () => {
+    assert.equal(remainingSeconds(0, 10), undefined);
+    assert.equal(remainingSeconds(0.25, 10), 30);
+    assert.equal(remainingSeconds(0.25, 10, 2), 15);
+});
