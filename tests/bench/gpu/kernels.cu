@@ -17,7 +17,7 @@ extern "C" {
 
 enum { CHOICES = 24, RUNS = 6, THREADS = 256, ROWS = 64 * 1024 };
 
-struct timing {
+struct kernel_timing {
     double ms; // the fastest run; 0: it failed
     bool same; // gave the same bits twice
 };
@@ -86,7 +86,7 @@ static unsigned long long digest(const void *x, size_t bytes)
 
 // --- products
 
-struct product {
+struct bench_product {
     const char *name;
     bool turn_a, turn_b;
     int64_t m, n, k;
@@ -94,7 +94,7 @@ struct product {
     bool float_sum;
 };
 
-static const struct product products[] = {
+static const struct bench_product products[] = {
     {"up and gelu, forward", false, false, 3072, ROWS, 768, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, false},
     {"up, forward", false, false, 3072, ROWS, 768, CUBLASLT_EPILOGUE_BIAS, false},
     {"down and gelu, of x", true, false, 3072, ROWS, 768, CUBLASLT_EPILOGUE_DGELU, false},
@@ -117,7 +117,7 @@ static const struct product products[] = {
     {"head, of weights", false, true, 768, 50304, ROWS, CUBLASLT_EPILOGUE_DEFAULT, true},
 };
 
-struct room {
+struct bench_buffers {
     void *a, *b, *c, *beside, *bias;
 };
 
@@ -128,7 +128,7 @@ static void set(cublasLtMatmulDesc_t op, cublasLtMatmulDescAttributes_t name, co
         fprintf(stderr, "attribute %d is refused\n", (int)name);
 }
 
-static void measure_product(const struct product *p, const struct room *r)
+static void measure_product(const struct bench_product *p, const struct bench_buffers *r)
 {
     cublasLtMatmulDesc_t op;
     cublasLtMatrixLayout_t a, b, c;
@@ -141,7 +141,7 @@ static void measure_product(const struct product *p, const struct room *r)
     const uint64_t workspace = CUDA_WORKSPACE_BYTES;
     int count = 0, best = -1;
     size_t bytes = (size_t)(p->m * p->n) * (p->float_sum ? 4 : 2);
-    struct timing times[CHOICES] = {};
+    struct kernel_timing times[CHOICES] = {};
     cublasLtMatmulDescCreate(&op, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     if (p->turn_a)
         set(op, CUBLASLT_MATMUL_DESC_TRANSA, &turn, sizeof turn);
@@ -195,19 +195,19 @@ static void measure_product(const struct product *p, const struct room *r)
 static void measure_products(void)
 {
     const size_t largest = (size_t)ROWS * 50304;
-    struct room r = {numbers(largest), numbers(largest), numbers(largest),
-                     numbers((size_t)ROWS * 3072), numbers(1 << 20)};
+    struct bench_buffers r = {numbers(largest), numbers(largest), numbers(largest),
+                              numbers((size_t)ROWS * 3072), numbers(1 << 20)};
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         measure_product(&products[i], &r);
 }
 
 // --- convolutions of ResNet-50
 
-struct convolution {
+struct bench_convolution {
     int64_t side, in, out, kernel, stride;
 };
 
-static const struct convolution convolutions[] = {
+static const struct bench_convolution convolutions[] = {
     {224, 3, 64, 7, 2},    {224, 4, 64, 7, 2},    {224, 8, 64, 7, 2},     {56, 64, 64, 1, 1},
     {56, 64, 64, 3, 1},    {56, 64, 256, 1, 1},   {56, 256, 64, 1, 1},    {56, 256, 128, 1, 1},
     {56, 128, 128, 3, 2},  {28, 128, 512, 1, 1},  {56, 256, 512, 1, 2},   {28, 512, 128, 1, 1},
@@ -230,8 +230,8 @@ static const cudnnBackendDescriptorType_t passes[] = {
 };
 
 // The time of kernel `number` of those that will do; false: there are not so many.
-static bool time_convolution(const struct convolution *s, int64_t images, int pass, int number,
-                             const struct room *r, struct timing *out)
+static bool time_convolution(const struct bench_convolution *s, int64_t images, int pass,
+                             int number, const struct bench_buffers *r, struct kernel_timing *out)
 {
     enum { X = 1, W, Y };
     int64_t padding = s->kernel / 2, side = (s->side + 2 * padding - s->kernel) / s->stride + 1;
@@ -266,13 +266,13 @@ static bool time_convolution(const struct convolution *s, int64_t images, int pa
 static void measure_convolutions(int64_t images, double seconds)
 {
     const size_t largest = (size_t)images * 112 * 112 * 64 * 2;
-    struct room r = {numbers(largest), numbers(largest), numbers((size_t)1 << 30), NULL,
-                     numbers((size_t)4 << 20)};
+    struct bench_buffers r = {numbers(largest), numbers(largest), numbers((size_t)1 << 30), NULL,
+                              numbers((size_t)4 << 20)};
     int64_t end = clock_mono_us() + (int64_t)(seconds * 1e6);
     for (size_t i = 0; i < sizeof convolutions / sizeof *convolutions; i++)
         for (int pass = 0; pass < 3; pass++) {
-            const struct convolution *s = &convolutions[i];
-            struct timing times[CHOICES] = {};
+            const struct bench_convolution *s = &convolutions[i];
+            struct kernel_timing times[CHOICES] = {};
             int count = 0, best = 0;
             while (count < CHOICES && clock_mono_us() < end &&
                    time_convolution(s, images, pass, count, &r, &times[count]))

@@ -3,7 +3,7 @@
 #include "tests/bench/network/meet.h"
 #include "trainer/comm/comm.h"
 
-struct meeting {
+struct bench_meeting {
     int rank, count;
     const char *folder;
 };
@@ -13,7 +13,7 @@ static struct error error;
 
 static int gather(void *ctx, const json_t *mine, json_t **all, struct error *e)
 {
-    struct meeting *m = ctx;
+    struct bench_meeting *m = ctx;
     char name[16], text[ADDRESS_MAX + 1];
     char *own = json_dumps(mine, JSON_ENCODE_ANY);
     snprintf(name, sizeof name, "meeting%d", m->count++);
@@ -37,7 +37,7 @@ int main(int argc, char **argv)
 {
     if (argc != 4)
         return 2;
-    struct meeting meeting = {.rank = argv[1][0] == '1', .folder = argv[2]};
+    struct bench_meeting meeting = {.rank = argv[1][0] == '1', .folder = argv[2]};
     const struct comm_config config = {
         .rank = meeting.rank,
         .world = 2,

@@ -18,7 +18,7 @@ void *aligned_block(struct arithmetic *a, size_t bytes)
     must(a->count < ARITHMETIC_BLOCKS_MAX);
     void *p = aligned_alloc(64, (bytes + 64) / 64 * 64);
     must(p);
-    memset(p, 0x7f, (bytes + 64) / 64 * 64); // large numbers: nobody may count on zeros
+    memset(p, 0x7f, (bytes + 64) / 64 * 64); // large numbers: ops must not rely on zeros
     return a->blocks[a->count++] = p;
 }
 

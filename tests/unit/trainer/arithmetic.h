@@ -1,5 +1,5 @@
-// Checks of arithmetic: seeded tensors, comparison with a reference in double, and gradients
-// against central differences of that reference.
+// Checks of arithmetic: seeded tensors, comparison with a reference in double, and comparison of
+// gradients with central differences of that reference.
 #ifndef MUSTER_TESTS_TRAINER_ARITHMETIC_H
 #define MUSTER_TESTS_TRAINER_ARITHMETIC_H
 
@@ -20,8 +20,8 @@
 #include "base/rng.h"
 #include "trainer/ops/ops.h"
 
-// The blocks of a test live until arithmetic_end(); they are 64-byte aligned, as ops demand. Tests
-// give ops nothing else: a GPU cannot read the test's stack or its constants.
+// The blocks of a test exist until arithmetic_end(); they are 64-byte aligned, as ops require.
+// Tests pass only such blocks to ops, because a GPU cannot read the test's stack or its constants.
 enum { ARITHMETIC_BLOCKS_MAX = 256, SAMPLED = 40 };
 struct arithmetic {
     struct rng rng;
@@ -37,8 +37,8 @@ float *floats_copy(struct arithmetic *a, int64_t n, const float *from);
 double *doubles_new(struct arithmetic *a, int64_t n);
 int64_t between(struct arithmetic *a, int64_t low, int64_t high);
 
-// Floats, not zero, that end where their block does, so that the address sanitizer sees each that
-// is read or written behind them. They live until they are freed.
+// Non-zero floats at the end of their block, so that the address sanitizer detects each access
+// behind them. They exist until they are freed.
 float *floats_tight(int64_t n);
 void floats_tight_free(float *p);
 
@@ -49,11 +49,11 @@ struct ops_dropout draw_new(struct arithmetic *a, uint64_t key, double rate, con
                             int64_t count);
 double *doubles_of(struct arithmetic *a, const float *from, int64_t n);
 
-// |found - expected| <= tolerance * max(1, |expected|), everywhere.
+// |found - expected| <= tolerance * max(1, |expected|) for all elements.
 void expect_close(const float *found, const double *expected, int64_t n, double tolerance,
                   const char *what);
 
-// A reference: y from the tensors in[], all in double. `shape` is the test's.
+// A reference: computes y from the tensors in[], all in double. The test defines `shape`.
 struct reference {
     void (*forward)(const void *shape, double *const *in, double *y);
     const void *shape;
@@ -63,7 +63,8 @@ struct reference {
 
 double weighted_output(struct arithmetic *a, const struct reference *r, const float *dy);
 
-// `found` is the gradient of sum(y * dy) by in[which], of n elements; some of them are checked.
+// `found`, of n elements, is the gradient of sum(y * dy) with respect to in[which]; checks some of
+// its elements.
 void expect_gradient(struct arithmetic *a, const struct reference *r, int which, int64_t n,
                      const float *dy, const float *found, double tolerance, const char *what);
 void expect_same_bits(const void *found, const void *expected, int64_t n, const char *what);

@@ -1,4 +1,4 @@
-// For tests that fork ranks: checks inside a rank, and a gang whose messages are gathered.
+// For tests that fork ranks: checks inside a rank, and collection of the ranks' outcomes.
 #ifndef MUSTER_TESTS_TRAINER_RANKS_H
 #define MUSTER_TESTS_TRAINER_RANKS_H
 
@@ -11,7 +11,7 @@
 
 enum { RANKS_MAX = 16, SECOND = 1000 * 1000 };
 
-// In a rank: a failed check ends it with exit code 1 and names the place.
+// In a rank: a failed check ends the rank with exit code 1 and prints its location.
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -20,22 +20,22 @@ enum { RANKS_MAX = 16, SECOND = 1000 * 1000 };
         }                                                                                          \
     } while (0)
 
-// What the parent heard from each rank.
-struct heard {
+// The outcomes that the parent received from each rank.
+struct rank_outcomes {
     char errors[RANKS_MAX][ERROR_TEXT_MAX];
     int codes[RANKS_MAX];
-    int64_t at[RANKS_MAX]; // when
+    int64_t at[RANKS_MAX]; // time of the outcome
 };
 
 static inline void hear(void *ctx, int rank, const json_t *message)
 {
-    struct heard *heard = ctx;
+    struct rank_outcomes *heard = ctx;
     snprintf(heard->errors[rank], ERROR_TEXT_MAX, "%s", jget_string(message, "error", ""));
     heard->codes[rank] = (int)jget_int(message, "code", 0);
     heard->at[rank] = clock_mono_us();
 }
 
-// In a rank: lets the parent hear an outcome.
+// In a rank: sends an outcome to the parent.
 static inline int tell(struct gang_member *seat, int err, const char *text)
 {
     json_t *message = json_pack("{s:s, s:i}", "error", text, "code", err);
@@ -45,7 +45,7 @@ static inline int tell(struct gang_member *seat, int err, const char *text)
 }
 
 static inline struct gang_result run_ranks(int world, int (*rank)(struct gang_member *, void *),
-                                           struct heard *heard)
+                                           struct rank_outcomes *heard)
 {
     struct gang_result result;
     struct error e = {0};

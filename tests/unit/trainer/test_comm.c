@@ -1,4 +1,4 @@
-// The communicator between forked ranks: results, and every way a peer can go missing.
+// The communicator between forked ranks: results, and every way of losing a peer.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static int open_comm(struct gang_member *seat, int64_t timeout_us, struct comm *
     return comm_open(&config, c, e);
 }
 
-// Arithmetic.
+// --- arithmetic ----------------------------------------------------------------------------------
 
 static int reduce_int32(struct gang_member *seat, struct comm *c, size_t count)
 {
@@ -76,7 +76,7 @@ static int reduce_others(struct gang_member *seat, struct comm *c)
     return 0;
 }
 
-// More in flight than there is room for, finished in another order than started.
+// Starts more operations than there are slots and waits for them in another order.
 static int reduce_many(struct gang_member *seat, struct comm *c)
 {
     enum { MANY = 3 * COMM_PENDING_MAX, COUNT = 300 };
@@ -99,7 +99,7 @@ static int reduce_many(struct gang_member *seat, struct comm *c)
     return 0;
 }
 
-// Parts.
+// --- parts ---------------------------------------------------------------------------------------
 
 static size_t size_of(enum comm_type type)
 {
@@ -144,7 +144,7 @@ static int64_t of_all(int world, size_t i, enum comm_op op)
     return op == COMM_SUM ? sum : most;
 }
 
-// Reduces into parts and gathers the parts again.
+// Reduce-scatters and gathers the parts again.
 static int scatter_and_gather(struct gang_member *seat, struct comm *c, struct comm_work work)
 {
     struct error e = {0};
@@ -197,12 +197,12 @@ static void test_scatter_and_gather(void **state)
 {
     (void)state;
     for (int world = 1; world <= 8; world++) {
-        struct heard heard = {0};
+        struct rank_outcomes heard = {0};
         assert_int_equal(run_ranks(world, rank_parts, &heard).failed_rank, -1);
     }
 }
 
-// A step's pattern: many parts in flight, their buffers filled again after one all-reduce.
+// The pattern of a step: many parts in flight, whose buffers are refilled after one all-reduce.
 static int rank_steps(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
@@ -250,7 +250,7 @@ static void test_buffers_are_filled_again(void **state)
 {
     (void)state;
     for (int world = 1; world <= 4; world++) {
-        struct heard heard = {0};
+        struct rank_outcomes heard = {0};
         assert_int_equal(run_ranks(world, rank_steps, &heard).failed_rank, -1);
     }
 }
@@ -276,7 +276,7 @@ static void test_parts_cover_everything(void **state)
 
 static int copy_around(struct gang_member *seat, struct comm *c)
 {
-    const size_t bytes = (1 << 20) + 17; // more than the stage holds
+    const size_t bytes = (1 << 20) + 17; // larger than the staging buffer
     struct error e = {0};
     unsigned char *data = xcalloc(1, bytes);
     for (int root = 0; root < seat->world; root++) {
@@ -313,15 +313,15 @@ static void test_arithmetic(void **state)
     (void)state;
     const int worlds[] = {1, 2, 3, 5, 8};
     for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++) {
-        struct heard heard = {0};
+        struct rank_outcomes heard = {0};
         struct gang_result result = run_ranks(worlds[i], rank_arithmetic, &heard);
         assert_int_equal(result.failed_rank, -1);
     }
 }
 
-// Missing peers.
+// --- lost peers ----------------------------------------------------------------------------------
 
-// Reduces until something breaks, and tells what.
+// Reduces until an error occurs, and reports it.
 static int reduce_until_error(struct gang_member *seat, struct comm *c)
 {
     struct error e = {0};
@@ -355,7 +355,7 @@ static int rank_killed(struct gang_member *seat, void *ctx)
     return reduce_until_error(seat, c);
 }
 
-static void assert_all_others_name(const struct heard *heard, int world, const char *text,
+static void assert_all_others_name(const struct rank_outcomes *heard, int world, const char *text,
                                    int64_t within_us)
 {
     for (int r = 0; r < world; r++) {
@@ -371,7 +371,7 @@ static void assert_all_others_name(const struct heard *heard, int world, const c
 static void test_killed_rank_is_named_in_time(void **state)
 {
     (void)state;
-    struct heard heard = {0};
+    struct rank_outcomes heard = {0};
     struct gang_result result = run_ranks(4, rank_killed, &heard);
     assert_int_equal(result.failed_rank, 1);
     assert_all_others_name(&heard, 4, "rank 1 died", 2 * SECOND);
@@ -388,7 +388,7 @@ static int rank_gives_up(struct gang_member *seat, void *ctx)
         tell(seat, 0, "");
         comm_abort(c, "label 12 of sample 3 is out of range");
         CHECK(comm_barrier(c, &e) == ERR_PEER);
-        clock_sleep_us(SECOND / 2); // alive while the others read why
+        clock_sleep_us(SECOND / 2); // stays alive while the others read the reason
         comm_close(c);
         return 0;
     }
@@ -398,7 +398,7 @@ static int rank_gives_up(struct gang_member *seat, void *ctx)
 static void test_abort_tells_why(void **state)
 {
     (void)state;
-    struct heard heard = {0};
+    struct rank_outcomes heard = {0};
     struct gang_result result = run_ranks(3, rank_gives_up, &heard);
     assert_int_equal(result.failed_rank, -1);
     assert_all_others_name(&heard, 3, "rank 1 gave up: label 12 of sample 3 is out of range",
@@ -423,13 +423,13 @@ static int rank_hangs(struct gang_member *seat, void *ctx)
 static void test_hang_is_named(void **state)
 {
     (void)state;
-    struct heard heard = {0};
+    struct rank_outcomes heard = {0};
     struct gang_result result = run_ranks(3, rank_hangs, &heard);
     assert_int_equal(result.failed_rank, -1);
     assert_all_others_name(&heard, 3, "rank 1 hangs", 5 * SECOND);
 }
 
-// Meeting.
+// --- connecting ----------------------------------------------------------------------------------
 
 static int gather_from_elsewhere(void *ctx, const json_t *mine, json_t **all, struct error *e)
 {
@@ -464,7 +464,7 @@ static int rank_elsewhere(struct gang_member *seat, void *ctx)
 static void test_two_machines_are_refused(void **state)
 {
     (void)state;
-    struct heard heard = {0};
+    struct rank_outcomes heard = {0};
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     struct gang_result result = run_ranks(2, rank_elsewhere, &heard);
@@ -475,7 +475,7 @@ static void test_two_machines_are_refused(void **state)
     }
 }
 
-// Dies between hearing where the segment is and opening it.
+// Dies after it has learnt where the segment is, but before it opens it.
 static int gather_and_die(void *ctx, const json_t *mine, json_t **all, struct error *e)
 {
     struct gang_member *seat = ctx;
@@ -507,7 +507,7 @@ static int rank_dies_early(struct gang_member *seat, void *ctx)
 static void test_rank_that_dies_at_the_meeting(void **state)
 {
     (void)state;
-    struct heard heard = {0};
+    struct rank_outcomes heard = {0};
     struct gang_result result = run_ranks(3, rank_dies_early, &heard);
     assert_int_equal(result.failed_rank, 1);
     assert_all_others_name(&heard, 3, "rank 1 died", 2 * SECOND);

@@ -1,5 +1,6 @@
-// The communicator over several machines, which are played by ranks that say so: results, and every
-// way a peer can go missing. A placement such as "AAB" has a letter for the machine of each rank.
+// The communicator over several machines, which ranks simulate by claiming to be on one: results,
+// and every way of losing a peer. A placement such as "AAB" has a letter for the machine of each
+// rank.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,16 +26,16 @@ enum { ARENA = 8 << 20 };
 
 // Set before the ranks are forked.
 static const char *placement;
-static int unlucky; // the rank that something happens to
+static int unlucky; // the rank with the fault
 
-struct place {
+struct placed_rank {
     struct gang_member *seat;
-    void (*places_known)(struct place *p, json_t *all); // may be NULL
+    void (*places_known)(struct placed_rank *p, json_t *all); // may be NULL
 };
 
 static int gather(void *ctx, const json_t *mine, json_t **all, struct error *e)
 {
-    struct place *p = ctx;
+    struct placed_rank *p = ctx;
     json_t *changed = json_deep_copy(mine);
     if (jget(changed, "machine"))
         json_object_set_new(changed, "machine", json_stringn(placement + p->seat->rank, 1));
@@ -45,7 +46,7 @@ static int gather(void *ctx, const json_t *mine, json_t **all, struct error *e)
     return err;
 }
 
-static int open_comm(struct place *p, int64_t timeout_us, struct comm **c, struct error *e)
+static int open_comm(struct placed_rank *p, int64_t timeout_us, struct comm **c, struct error *e)
 {
     const struct comm_config config = {
         .rank = p->seat->rank,
@@ -58,11 +59,11 @@ static int open_comm(struct place *p, int64_t timeout_us, struct comm **c, struc
 }
 
 static struct gang_result run_placed(const char *where, int (*rank)(struct gang_member *, void *),
-                                     struct heard *heard)
+                                     struct rank_outcomes *heard)
 {
     struct gang_result result;
     struct error e = {0};
-    struct heard silence = {0};
+    struct rank_outcomes silence = {0};
     placement = where;
     const struct gang_spec spec = {.world = (int)strlen(where),
                                    .rank = rank,
@@ -73,7 +74,7 @@ static struct gang_result run_placed(const char *where, int (*rank)(struct gang_
     return result;
 }
 
-// Arithmetic.
+// --- arithmetic ----------------------------------------------------------------------------------
 
 static int64_t of_rank(int rank, size_t i)
 {
@@ -145,7 +146,7 @@ static int rank_arithmetic(struct gang_member *seat, void *ctx)
     (void)ctx;
     enum { MOST = 300007 };
     const size_t counts[] = {0, 1, 15, 16, 17, 2049, 4097, 70001, MOST}, units[] = {1, 16, 4096};
-    struct place place = {.seat = seat};
+    struct placed_rank place = {.seat = seat};
     struct error e = {0};
     struct comm *c = NULL;
     CHECK(open_comm(&place, 0, &c, &e) == 0);
@@ -175,12 +176,12 @@ static void test_arithmetic(void **state)
         assert_int_equal(run_placed(placements[i], rank_arithmetic, NULL).failed_rank, -1);
 }
 
-// In another order than started, while more are in flight than there is room for.
+// Waits in another order than started, with more operations in flight than there are slots.
 static int rank_with_many(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     enum { MANY = 3 * COMM_PENDING_MAX, COUNT = 3000 };
-    struct place place = {.seat = seat};
+    struct placed_rank place = {.seat = seat};
     struct error e = {0};
     struct comm *c = NULL;
     uint32_t tickets[MANY];
@@ -207,7 +208,7 @@ static int rank_copies(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     const size_t sizes[] = {0, 1, 63, 65, 100001, (9 << 20) + 5};
-    struct place place = {.seat = seat};
+    struct placed_rank place = {.seat = seat};
     struct error e = {0};
     struct comm *c = NULL;
     unsigned char *data = xcalloc(1, sizes[5]);
@@ -235,13 +236,12 @@ static void test_queue_and_broadcast(void **state)
     }
 }
 
-// Numbers whose sum depends on the order: each machine's in the order of its ranks, then these in
-// the order of machines.
+// Numbers whose sum depends on the order: ranks of a machine in order, then machines in order.
 static int rank_floats(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     enum { COUNT = 30011 };
-    struct place place = {.seat = seat};
+    struct placed_rank place = {.seat = seat};
     struct error e = {0};
     struct comm *c = NULL;
     CHECK(open_comm(&place, 0, &c, &e) == 0);
@@ -269,7 +269,7 @@ static void test_floats_have_an_order(void **state)
     assert_int_equal(run_placed("AABBBC", rank_floats, NULL).failed_rank, -1);
 }
 
-// Missing peers.
+// --- lost peers ----------------------------------------------------------------------------------
 
 static int reduce_until_error(struct gang_member *seat, struct comm *c)
 {
@@ -283,9 +283,9 @@ static int reduce_until_error(struct gang_member *seat, struct comm *c)
     return 0;
 }
 
-// All have come out of the last barrier before any goes on: what happens to one then, none of the
-// others meets here.
-static int open_and_warm(struct place *place, int64_t timeout_us, struct comm **c)
+// All ranks leave the last barrier before any of them continues, so a fault that follows does not
+// disturb the barrier.
+static int open_and_warm(struct placed_rank *place, int64_t timeout_us, struct comm **c)
 {
     struct error e = {0};
     CHECK(open_comm(place, timeout_us, c, &e) == 0);
@@ -300,7 +300,7 @@ static int open_and_warm(struct place *place, int64_t timeout_us, struct comm **
 static int rank_killed(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
-    struct place place = {.seat = seat};
+    struct placed_rank place = {.seat = seat};
     struct comm *c = NULL;
     CHECK(open_and_warm(&place, 0, &c) == 0);
     if (seat->rank == unlucky) {
@@ -310,7 +310,7 @@ static int rank_killed(struct gang_member *seat, void *ctx)
     return reduce_until_error(seat, c);
 }
 
-static void assert_all_others_say(const struct heard *heard, int world, const char *form,
+static void assert_all_others_say(const struct rank_outcomes *heard, int world, const char *form,
                                   int64_t within_us)
 {
     char text[64];
@@ -329,18 +329,18 @@ static void assert_all_others_say(const struct heard *heard, int world, const ch
 static void test_killed_rank_is_named_in_time(void **state)
 {
     (void)state;
-    for (unlucky = 0; unlucky < 4; unlucky++) { // leaders and others
-        struct heard heard = {0};
+    for (unlucky = 0; unlucky < 4; unlucky++) { // leaders and other ranks
+        struct rank_outcomes heard = {0};
         assert_int_equal(run_placed("AABB", rank_killed, &heard).failed_rank, unlucky);
         assert_all_others_say(&heard, 4, "died", 2 * SECOND);
     }
 }
 
-// The whole process stops, and goes on when it has been given up.
+// The whole process is stopped; it continues after the others have given up.
 static int rank_stopped(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
-    struct place place = {.seat = seat};
+    struct placed_rank place = {.seat = seat};
     struct comm *c = NULL;
     CHECK(open_and_warm(&place, SECOND, &c) == 0);
     if (seat->rank != unlucky)
@@ -362,7 +362,7 @@ static void test_stopped_rank_is_named(void **state)
 {
     (void)state;
     for (unlucky = 2; unlucky < 4; unlucky++) {
-        struct heard heard = {0};
+        struct rank_outcomes heard = {0};
         assert_int_equal(run_placed("AABB", rank_stopped, &heard).failed_rank, -1);
         assert_all_others_say(&heard, 4, "hangs", 6 * SECOND);
     }
@@ -371,7 +371,7 @@ static void test_stopped_rank_is_named(void **state)
 static int rank_gives_up(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
-    struct place place = {.seat = seat};
+    struct placed_rank place = {.seat = seat};
     struct comm *c = NULL;
     CHECK(open_and_warm(&place, 0, &c) == 0);
     if (seat->rank == unlucky) {
@@ -385,7 +385,7 @@ static int rank_gives_up(struct gang_member *seat, void *ctx)
         return 0;
     }
     if (seat->rank == 0)
-        clock_sleep_us(SECOND / 2); // it computes, and hears of it all the same
+        clock_sleep_us(SECOND / 2); // it computes, and notices the loss nevertheless
     return reduce_until_error(seat, c);
 }
 
@@ -393,7 +393,7 @@ static void test_abort_tells_why(void **state)
 {
     (void)state;
     for (unlucky = 1; unlucky < 4; unlucky++) {
-        struct heard heard = {0};
+        struct rank_outcomes heard = {0};
         assert_int_equal(run_placed("AABB", rank_gives_up, &heard).failed_rank, -1);
         assert_all_others_say(&heard, 4, "gave up: no more paper", 2 * SECOND);
     }
@@ -402,7 +402,7 @@ static void test_abort_tells_why(void **state)
 static int rank_leaves(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
-    struct place place = {.seat = seat};
+    struct placed_rank place = {.seat = seat};
     struct comm *c = NULL;
     CHECK(open_and_warm(&place, 0, &c) == 0);
     if (seat->rank == unlucky) {
@@ -416,7 +416,7 @@ static int rank_leaves(struct gang_member *seat, void *ctx)
 static void test_rank_that_leaves_is_named(void **state)
 {
     (void)state;
-    struct heard heard = {0};
+    struct rank_outcomes heard = {0};
     unlucky = 1;
     assert_int_equal(run_placed("AB", rank_leaves, &heard).failed_rank, -1);
     assert_all_others_say(&heard, 2, "has left", 2 * SECOND);
@@ -425,7 +425,7 @@ static void test_rank_that_leaves_is_named(void **state)
 static int rank_out_of_step(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
-    struct place place = {.seat = seat};
+    struct placed_rank place = {.seat = seat};
     struct error e = {0};
     struct comm *c = NULL;
     CHECK(open_and_warm(&place, 0, &c) == 0);
@@ -443,7 +443,7 @@ static void test_ranks_out_of_step_are_found(void **state)
     assert_int_equal(run_placed("AB", rank_out_of_step, NULL).failed_rank, -1);
 }
 
-// Meeting.
+// --- connecting ----------------------------------------------------------------------------------
 
 static int knock(int port, const void *words, size_t bytes)
 {
@@ -460,8 +460,8 @@ static int knock(int port, const void *words, size_t bytes)
     return fd;
 }
 
-// Silent ones, garbage, half a greeting, and one with everything but the key. They stay.
-static void strangers_come(struct place *p, json_t *all)
+// Strangers: silent ones, garbage, half a greeting, and a complete one with a wrong key. They stay.
+static void strangers_come(struct placed_rank *p, json_t *all)
 {
     unsigned char words[4096];
     if (p->seat->rank != 0)
@@ -480,7 +480,7 @@ static void strangers_come(struct place *p, json_t *all)
 static int rank_visited(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
-    struct place place = {.seat = seat, .places_known = strangers_come};
+    struct placed_rank place = {.seat = seat, .places_known = strangers_come};
     struct error e = {0};
     struct comm *c = NULL;
     CHECK(open_comm(&place, 0, &c, &e) == 0);
@@ -499,7 +499,7 @@ static void test_strangers_disturb_nothing(void **state)
 
 static int port_of_0;
 
-static void remember_port(struct place *p, json_t *all)
+static void remember_port(struct placed_rank *p, json_t *all)
 {
     (void)p;
     port_of_0 = (int)jget_int(json_array_get(all, 0), "port", 0);
@@ -508,7 +508,7 @@ static void remember_port(struct place *p, json_t *all)
 static int rank_that_knocks(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
-    struct place place = {.seat = seat, .places_known = remember_port};
+    struct placed_rank place = {.seat = seat, .places_known = remember_port};
     struct error e = {0};
     struct comm *c = NULL;
     CHECK(open_and_warm(&place, 0, &c) == 0);
@@ -524,16 +524,16 @@ static void test_nobody_listens_after_the_meeting(void **state)
     assert_int_equal(run_placed("AB", rank_that_knocks, NULL).failed_rank, -1);
 }
 
-static void lose_the_way(struct place *p, json_t *all)
+static void lose_the_way(struct placed_rank *p, json_t *all)
 {
-    if (p->seat->rank == 1) // nobody listens at the port that is everybody's last
+    if (p->seat->rank == 1) // nobody listens at the port that all ranks were given
         json_object_set_new(json_array_get(all, 0), "port", json_integer(1));
 }
 
 static int rank_unreachable(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
-    struct place place = {.seat = seat, .places_known = lose_the_way};
+    struct placed_rank place = {.seat = seat, .places_known = lose_the_way};
     struct error e = {0};
     struct comm *c = NULL;
     int err = open_comm(&place, SECOND, &c, &e);
@@ -544,7 +544,7 @@ static int rank_unreachable(struct gang_member *seat, void *ctx)
 static void test_unreachable_machine_is_named(void **state)
 {
     (void)state;
-    struct heard heard = {0};
+    struct rank_outcomes heard = {0};
     assert_int_equal(run_placed("AB", rank_unreachable, &heard).failed_rank, -1);
     assert_non_null(strstr(heard.errors[0], "rank 1 on"));
     assert_non_null(strstr(heard.errors[0], "has not connected"));

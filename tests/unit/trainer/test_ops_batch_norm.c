@@ -1,16 +1,16 @@
-// Batch norm, in its parts, against double precision: statistics of the rows at hand and constant
-// ones, with relu, with a residual's sum, far from zero, and with rows that fit no tile.
+// Batch norm and its parts compared with double precision: statistics of the rows and constant
+// ones, with relu, with a residual sum, far from zero, and with row counts that do not fill tiles.
 #include "tests/unit/trainer/arithmetic.h"
 #include "trainer/ops/norm.h"
 
-struct table {
+struct batch_norm_table {
     int64_t rows, channels;
     bool relu, add;
     bool constant; // mean and variance are in[4] and in[5]
 };
 
-static void reference_statistics(const struct table *s, const double *x, int64_t c, double *mean,
-                                 double *variance)
+static void reference_statistics(const struct batch_norm_table *s, const double *x, int64_t c,
+                                 double *mean, double *variance)
 {
     *mean = *variance = 0;
     for (int64_t r = 0; r < s->rows; r++)
@@ -21,7 +21,7 @@ static void reference_statistics(const struct table *s, const double *x, int64_t
 
 static void reference_norm(const void *shape, double *const *in, double *y)
 {
-    const struct table *s = shape;
+    const struct batch_norm_table *s = shape;
     for (int64_t c = 0; c < s->channels; c++) {
         double mean, variance;
         reference_statistics(s, in[0], c, &mean, &variance);
@@ -37,13 +37,13 @@ static void reference_norm(const void *shape, double *const *in, double *y)
     }
 }
 
-// The operands of one case, and what ops make of them.
+// The operands of one case, and the results of the ops.
 struct operands {
     float *x, *gain, *bias, *add, *mean, *variance, *y, *dy, *masked, *dx;
     double *sums, *in[6];
 };
 
-static struct operands operands_of(struct arithmetic *a, const struct table *s)
+static struct operands operands_of(struct arithmetic *a, const struct batch_norm_table *s)
 {
     int64_t n = s->rows * s->channels, c = s->channels;
     struct operands o = {
@@ -67,13 +67,14 @@ static struct operands operands_of(struct arithmetic *a, const struct table *s)
     return o;
 }
 
-static struct ops_batch_norm norm_of(const struct table *s, const struct operands *o)
+static struct ops_batch_norm norm_of(const struct batch_norm_table *s, const struct operands *o)
 {
     return (struct ops_batch_norm){s->rows, s->channels, s->relu, o->x,
                                    o->mean, o->variance, o->gain, o->bias};
 }
 
-static void check_statistics(struct arithmetic *a, const struct table *s, const struct operands *o)
+static void check_statistics(struct arithmetic *a, const struct batch_norm_table *s,
+                             const struct operands *o)
 {
     double *mean = doubles_new(a, s->channels), *variance = doubles_new(a, s->channels);
     for (int64_t c = 0; c < s->channels; c++)
@@ -84,8 +85,9 @@ static void check_statistics(struct arithmetic *a, const struct table *s, const 
     expect_close(o->variance, variance, s->channels, 5e-6, "variance");
 }
 
-// The gradient of a block's end is put together, and summed up in the same pass.
-static void check_joined(struct arithmetic *a, const struct table *s, const struct operands *o)
+// The gradient at the end of a block is composed and summed in the same pass.
+static void check_joined(struct arithmetic *a, const struct batch_norm_table *s,
+                         const struct operands *o)
 {
     int64_t n = s->rows * s->channels;
     struct ops_batch_norm norm = norm_of(s, o);
@@ -109,7 +111,8 @@ static void check_joined(struct arithmetic *a, const struct table *s, const stru
     expect_same_bits(more, dy, n, "joined dy in place");
 }
 
-static void check_gradients(struct arithmetic *a, const struct table *s, struct operands *o)
+static void check_gradients(struct arithmetic *a, const struct batch_norm_table *s,
+                            struct operands *o)
 {
     int64_t n = s->rows * s->channels;
     struct reference r = {reference_norm, s, o->in, n};
@@ -137,7 +140,7 @@ static void check_gradients(struct arithmetic *a, const struct table *s, struct 
     expect_same_bits(in_place, o->dx, n, "dx in place");
 }
 
-static void check_norm(struct arithmetic *a, const struct table *s)
+static void check_norm(struct arithmetic *a, const struct batch_norm_table *s)
 {
     int64_t n = s->rows * s->channels;
     struct operands o = operands_of(a, s);
@@ -160,17 +163,17 @@ static void test_random_shapes(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 48; seed++) {
         struct arithmetic a = arithmetic_begin(seed);
-        struct table s = {.rows = between(&a, 3, 60),
-                          .channels = between(&a, 1, 70),
-                          .relu = seed & 1,
-                          .add = seed & 2,
-                          .constant = seed & 4};
+        struct batch_norm_table s = {.rows = between(&a, 3, 60),
+                                     .channels = between(&a, 1, 70),
+                                     .relu = seed & 1,
+                                     .add = seed & 2,
+                                     .constant = seed & 4};
         check_norm(&a, &s);
         arithmetic_end(&a);
     }
 }
 
-// A tile has 256 floats, a loop takes 4 of them, sums in float end after 64.
+// A tile has 256 floats, a loop processes 4 tiles, and float sums end after 64.
 static void test_shapes_around_the_tiles(void **state)
 {
     (void)state;
@@ -179,18 +182,19 @@ static void test_shapes_around_the_tiles(void **state)
                                  {64, 16},  {1200, 3}, {1025, 16}, {129, 64}, {140, 100}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         struct arithmetic a = arithmetic_begin(i);
-        struct table s = {shapes[i][0], shapes[i][1], i % 2, i % 3 == 0, shapes[i][0] < 3};
+        struct batch_norm_table s = {shapes[i][0], shapes[i][1], i % 2, i % 3 == 0,
+                                     shapes[i][0] < 3};
         check_norm(&a, &s);
         arithmetic_end(&a);
     }
 }
 
-// One row: its deviation is nothing, y is the bias, and no gradient reaches x.
+// With one row the variance is zero, y is the bias, and x has no gradient.
 static void test_one_row(void **state)
 {
     (void)state;
     struct arithmetic a = arithmetic_begin(5);
-    struct table s = {.rows = 1, .channels = 19};
+    struct batch_norm_table s = {.rows = 1, .channels = 19};
     struct operands o = operands_of(&a, &s);
     check_statistics(&a, &s, &o);
     struct ops_batch_norm norm = norm_of(&s, &o);
@@ -211,7 +215,7 @@ static void test_far_from_zero(void **state)
     const double offsets[] = {1000, -1000, 30000};
     for (uint64_t i = 0; i < 3; i++) {
         struct arithmetic a = arithmetic_begin(i);
-        struct table s = {.rows = 5000, .channels = 17};
+        struct batch_norm_table s = {.rows = 5000, .channels = 17};
         int64_t n = s.rows * s.channels;
         struct operands o = operands_of(&a, &s);
         for (int64_t k = 0; k < n; k++) {
@@ -223,17 +227,17 @@ static void test_far_from_zero(void **state)
         reference_norm(&s, o.in, expected);
         struct ops_batch_norm norm = norm_of(&s, &o);
         ops_batch_norm_forward(&norm, NULL, o.y);
-        expect_close(o.y, expected, n, fabs(offsets[i]) * 1e-7, "y"); // the mean's rounding
+        expect_close(o.y, expected, n, fabs(offsets[i]) * 1e-7, "y"); // rounding of the mean
         arithmetic_end(&a);
     }
 }
 
-// The same number everywhere: whatever rounding leaves of the variance, it is not negative.
+// With equal numbers rounding must not make the variance negative.
 static void test_constant_channels(void **state)
 {
     (void)state;
     struct arithmetic a = arithmetic_begin(8);
-    struct table s = {.rows = 777, .channels = 64};
+    struct batch_norm_table s = {.rows = 777, .channels = 64};
     struct operands o = operands_of(&a, &s);
     float *values = floats_random(&a, s.channels, 1e4);
     for (int64_t i = 0; i < s.rows * s.channels; i++)
@@ -247,12 +251,12 @@ static void test_constant_channels(void **state)
     arithmetic_end(&a);
 }
 
-// Sums of two halves, added up, are sums of the whole.
+// The sums of two halves add up to the sums of the whole.
 static void test_sums_of_parts(void **state)
 {
     (void)state;
     struct arithmetic a = arithmetic_begin(9);
-    struct table s = {.rows = 900, .channels = 24};
+    struct batch_norm_table s = {.rows = 900, .channels = 24};
     struct operands o = operands_of(&a, &s);
     double *half = doubles_new(&a, 2 * s.channels);
     ops_batch_norm_sums(400, s.channels, o.x, half);
@@ -269,7 +273,7 @@ static void test_not_a_number_stays_in_its_channel(void **state)
 {
     (void)state;
     struct arithmetic a = arithmetic_begin(10);
-    struct table s = {.rows = 200, .channels = 5, .relu = true};
+    struct batch_norm_table s = {.rows = 200, .channels = 5, .relu = true};
     struct operands o = operands_of(&a, &s);
     o.x[133 * 5 + 2] = NAN;
     ops_batch_norm_sums(s.rows, s.channels, o.x, o.sums);

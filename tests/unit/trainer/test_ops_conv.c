@@ -1,4 +1,4 @@
-// Convolution against double precision, over random shapes.
+// Convolution compared with double precision, over random shapes.
 #include "tests/unit/trainer/arithmetic.h"
 #include "trainer/ops/image.h"
 
@@ -13,7 +13,7 @@ static int64_t conv_outputs(const struct ops_conv_shape *s)
            places(s->width, s->kernel, s->stride, s->padding) * s->out;
 }
 
-// One output of one place: the sum over kernel and input channels of its group.
+// One output at one place: the sum over the kernel and the input channels of its group.
 static double conv_at(const struct ops_conv_shape *s, const double *image, const double *w,
                       int64_t row, int64_t column, int64_t out)
 {
@@ -46,7 +46,7 @@ static void reference_conv(const void *shape, double *const *in, double *y)
     }
 }
 
-// `slack`: how many times the rounding of the direct sum is allowed.
+// `slack`: the tolerance as a multiple of the rounding error of the direct sum.
 static void check_conv_within(struct arithmetic *a, const struct ops_conv_shape *s, double slack)
 {
     int64_t inputs = s->samples * s->height * s->width * s->in, outputs = conv_outputs(s);
@@ -102,8 +102,8 @@ static void test_conv(void **state)
     }
 }
 
-// The shapes of lenet, whose one and six channels take other kernels than multiples of sixteen, and
-// few outputs of many inputs.
+// The shapes of lenet, whose one and six channels use other kernels than multiples of sixteen, and
+// few outputs with many inputs.
 static void test_conv_of_lenet(void **state)
 {
     (void)state;
@@ -135,7 +135,7 @@ static void test_edges(void **state)
     }
 }
 
-// Shapes that Winograd's algorithm takes: whole blocks of 4x4 outputs and parts of them.
+// Shapes for Winograd's algorithm: whole blocks of 4x4 outputs and partial ones.
 static void test_many_channels(void **state)
 {
     (void)state;
@@ -190,8 +190,8 @@ static struct passed pass_through(struct arithmetic *a, struct ops_conv *c,
     return p;
 }
 
-// A first layer, of pixels, may go another way, as nobody wants the gradient of pixels; and weights
-// that are kept are those of the last time they were.
+// A first layer may use another algorithm, because the gradient of pixels is not needed. Reordered
+// weights are those of the last reordering.
 static void test_pixels(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Element-wise layers, and the exponential and tangent of their loops, against the C library in
-// double precision.
+// Element-wise layers, and the exponential and hyperbolic tangent of their loops, compared with the
+// C library in double precision.
 #include "tests/unit/trainer/arithmetic.h"
 #include "trainer/ops/loops.h"
 #include "trainer/ops/ops.h"
@@ -24,7 +24,7 @@ struct unary {
     double (*reference)(double x);
     void (*forward)(int64_t n, const float *x, float *y);
     void (*backward)(int64_t n, const float *kept, const float *dy, float *dx);
-    bool keeps_y; // the backward pass reads y, not x
+    bool keeps_y; // the backward pass reads y instead of x
     int64_t n;
 };
 
@@ -46,7 +46,7 @@ static void check_unary(struct arithmetic *a, const struct unary *u)
     expect_close(y, expected, u->n, 1e-6, u->name);
     u->backward(u->n, u->keeps_y ? y : x, dy, dx);
     expect_gradient(a, &r, 0, u->n, dy, dx, 1e-5, u->name);
-    // In place, as the model's plan has it: the same bits.
+    // In place, as in the model's plan, the bits are the same.
     u->backward(u->n, u->keeps_y ? y : x, dy, dy);
     expect_same_bits(dy, dx, u->n, "dx in place");
     u->forward(u->n, x, x);
@@ -88,7 +88,7 @@ static void test_not_a_number_stays(void **state)
     arithmetic_end(&a);
 }
 
-// Far out, silu is the identity or zero and its slope 1 or 0.
+// Far from zero silu is the identity or zero, and its derivative is 1 or 0.
 static void test_silu_saturates(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// Gradients as integers: against integers made one by one in double.
+// Gradients as integers, compared with integers that are computed singly in double.
 #include "tests/unit/trainer/arithmetic.h"
 
 #include "trainer/ops/exact.h"
@@ -30,7 +30,7 @@ static void test_sums(void **state)
                 expected[i] = (round ? expected[i] : 0) + llrint((double)g[i] * (double)*scale);
                 largest = bits_of(g[i]) > largest ? bits_of(g[i]) : largest;
             }
-            assert_int_equal(*amax, largest); // of all rounds
+            assert_int_equal(*amax, largest); // over all rounds
             *amax = 0;
             ops_exact_amax((size_t)n, g, amax);
             assert_true(*amax <= largest);
@@ -49,7 +49,7 @@ static void test_sums(void **state)
     }
 }
 
-// Each of several tensors keeps to its own numbers, scale and amax.
+// Each of several tensors uses its own numbers, scale and amax.
 static void test_parts(void **state)
 {
     (void)state;
@@ -85,7 +85,7 @@ static void test_parts(void **state)
     arithmetic_end(&a);
 }
 
-// What does not fit is clamped, and the amax tells.
+// Numbers that do not fit are clamped, and the amax shows it.
 static void test_clamps(void **state)
 {
     (void)state;

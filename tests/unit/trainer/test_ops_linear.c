@@ -1,4 +1,5 @@
-// Linear layers against double precision, plain and with the transposed weight of a tied head.
+// Linear layers compared with double precision, plain and with the transposed weight of a tied
+// head.
 #include "tests/unit/trainer/arithmetic.h"
 #include "trainer/ops/ops.h"
 
@@ -37,7 +38,7 @@ static void check_shape(struct arithmetic *a, const struct ops_linear *s, bool w
     if (with_bias)
         expect_gradient(a, &r, 2, s->out, dy, db, 1e-4, "db");
 
-    // Adding: twice the gradient.
+    // With `add` the gradient doubles.
     ops_linear_backward_data(s, w, dy, dx, true);
     ops_linear_backward_weights(s, x, dy, dw, true, NULL);
     for (int64_t i = 0; i < outputs; i++)
@@ -46,7 +47,7 @@ static void check_shape(struct arithmetic *a, const struct ops_linear *s, bool w
     expect_gradient(a, &r, 1, weights, dy, dw, 1e-4, "dw added");
 }
 
-// With gelu behind it, and before it: to the last bit what the ops do one after the other.
+// Fused with gelu, after and before the product: bit-identical to the separate ops.
 static void check_gelu(struct arithmetic *a, const struct ops_linear *s, const float *bias)
 {
     int64_t inputs = s->rows * s->in, outputs = s->rows * s->out;

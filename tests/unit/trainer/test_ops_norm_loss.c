@@ -1,16 +1,16 @@
-// Layer norm, RMS norm, softmax with cross-entropy and mean squared error against double precision.
+// Layer norm, RMS norm, cross-entropy and mean squared error compared with double precision.
 #include "tests/unit/trainer/arithmetic.h"
 #include "trainer/ops/norm.h"
 
-struct table {
+struct norm_table {
     int64_t rows, width;
     const int32_t *targets;
     double smoothing;
 };
 
-// A GPU has more rows than it sums at once, and rows that one, two, four warps, a block and more
-// share.
-static const struct table large[] = {
+// Includes more rows than a GPU sums at a time, and rows that are shared by one, two and four
+// warps, by a block, and by several.
+static const struct norm_table large[] = {
     {.rows = 4100, .width = 3}, {.rows = 67, .width = 600}, {.rows = 7, .width = 1500},
     {.rows = 3, .width = 4099}, {.rows = 2, .width = 8200},
 };
@@ -18,7 +18,7 @@ enum { LARGE = sizeof large / sizeof large[0] };
 
 static void reference_norm(const void *shape, double *const *in, double *y)
 {
-    const struct table *s = shape;
+    const struct norm_table *s = shape;
     for (int64_t r = 0; r < s->rows; r++) {
         const double *x = in[0] + r * s->width;
         double mean = 0, variance = 0;
@@ -31,8 +31,8 @@ static void reference_norm(const void *shape, double *const *in, double *y)
     }
 }
 
-// What the norms make of a sum on the way, they make of it afterwards: to the last bit.
-static void check_sum(struct arithmetic *a, const struct table *s, const float *gain,
+// Norms fused with a sum are bit-identical to the separate ops.
+static void check_sum(struct arithmetic *a, const struct norm_table *s, const float *gain,
                       const float *bias)
 {
     int64_t n = s->rows * s->width, rows = s->rows, width = s->width;
@@ -56,7 +56,7 @@ static void check_sum(struct arithmetic *a, const struct table *s, const float *
     expect_same_bits(x, sum, n, "sum over what it is added to");
 }
 
-static void check_norm(struct arithmetic *a, const struct table *s, bool with_bias)
+static void check_norm(struct arithmetic *a, const struct norm_table *s, bool with_bias)
 {
     int64_t n = s->rows * s->width;
     float *x = floats_random(a, n, 2), *gain = floats_random(a, s->width, 1);
@@ -94,7 +94,7 @@ static void test_layer_norm(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct arithmetic a = arithmetic_begin(seed);
-        struct table s = {.rows = between(&a, 1, 12), .width = between(&a, 2, 70)};
+        struct norm_table s = {.rows = between(&a, 1, 12), .width = between(&a, 2, 70)};
         check_norm(&a, &s, seed % 2);
         arithmetic_end(&a);
     }
@@ -107,7 +107,7 @@ static void test_layer_norm(void **state)
 
 static void reference_rms_norm(const void *shape, double *const *in, double *y)
 {
-    const struct table *s = shape;
+    const struct norm_table *s = shape;
     for (int64_t r = 0; r < s->rows; r++) {
         double squares = 0;
         for (int64_t i = r * s->width; i < (r + 1) * s->width; i++)
@@ -117,7 +117,7 @@ static void reference_rms_norm(const void *shape, double *const *in, double *y)
     }
 }
 
-static void check_rms_norm(struct arithmetic *a, const struct table *s)
+static void check_rms_norm(struct arithmetic *a, const struct norm_table *s)
 {
     int64_t n = s->rows * s->width;
     float *x = floats_random(a, n, 2), *gain = floats_random(a, s->width, 1);
@@ -149,7 +149,7 @@ static void test_rms_norm(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct arithmetic a = arithmetic_begin(seed);
-        struct table s = {.rows = between(&a, 1, 12), .width = between(&a, 1, 70)};
+        struct norm_table s = {.rows = between(&a, 1, 12), .width = between(&a, 1, 70)};
         check_rms_norm(&a, &s);
         arithmetic_end(&a);
     }
@@ -170,7 +170,7 @@ static void test_rms_norm(void **state)
 
 static void reference_loss(const void *shape, double *const *in, double *y)
 {
-    const struct table *s = shape;
+    const struct norm_table *s = shape;
     for (int64_t r = 0; r < s->rows; r++) {
         const double *x = in[0] + r * s->width;
         double sum = 0, mean = 0;
@@ -182,7 +182,7 @@ static void reference_loss(const void *shape, double *const *in, double *y)
     }
 }
 
-static void check_loss(struct arithmetic *a, const struct table *s)
+static void check_loss(struct arithmetic *a, const struct norm_table *s)
 {
     int64_t n = s->rows * s->width;
     const float scale = 0.25f, smoothing = (float)s->smoothing;
@@ -216,7 +216,7 @@ static void test_cross_entropy(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct arithmetic a = arithmetic_begin(seed);
-        struct table s = {.rows = between(&a, 1, 12), .width = between(&a, 2, 70)};
+        struct norm_table s = {.rows = between(&a, 1, 12), .width = between(&a, 2, 70)};
         s.smoothing = seed % 2 ? 0 : 0.125 * (double)between(&a, 1, 7);
         s.targets = integers_random(&a, s.rows, s.width);
         check_loss(&a, &s);
@@ -247,8 +247,8 @@ static void test_extreme_logits(void **state)
     arithmetic_end(&a);
 }
 
-// A smoothed loss has its least value where the classes' probabilities are the smoothed target:
-// there the gradient is zero, and the loss is the target's entropy.
+// A smoothed loss has its minimum where the classes' probabilities equal the smoothed target: there
+// the gradient is zero, and the loss is the target's entropy.
 static void test_smoothing_has_its_minimum(void **state)
 {
     (void)state;
@@ -269,7 +269,7 @@ static void test_smoothing_has_its_minimum(void **state)
 
 static void reference_mse(const void *shape, double *const *in, double *y)
 {
-    const struct table *s = shape;
+    const struct norm_table *s = shape;
     for (int64_t r = 0; r < s->rows; r++) {
         y[r] = 0;
         for (int64_t i = r * s->width; i < (r + 1) * s->width; i++)
@@ -277,7 +277,7 @@ static void reference_mse(const void *shape, double *const *in, double *y)
     }
 }
 
-static void check_mse(struct arithmetic *a, const struct table *s)
+static void check_mse(struct arithmetic *a, const struct norm_table *s)
 {
     int64_t n = s->rows * s->width;
     const float scale = 0.25f;
@@ -305,7 +305,7 @@ static void test_mse(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct arithmetic a = arithmetic_begin(seed);
-        struct table s = {.rows = between(&a, 1, 12), .width = between(&a, 1, 70)};
+        struct norm_table s = {.rows = between(&a, 1, 12), .width = between(&a, 1, 70)};
         check_mse(&a, &s);
         arithmetic_end(&a);
     }

@@ -1,4 +1,4 @@
-// Pools against double precision, over random shapes.
+// Pools compared with double precision, over random shapes.
 #include "tests/unit/trainer/arithmetic.h"
 #include "trainer/ops/image.h"
 
@@ -99,7 +99,7 @@ static void test_edges(void **state)
     }
 }
 
-// Of equal numbers the first takes the gradient; NaN and infinities come through.
+// Of equal numbers the first receives the gradient; NaN and infinities pass through.
 static void check_values(const float *x, const float *expected, const float *gradient)
 {
     struct ops_pool_shape s = {OPS_POOL_MAX, 1, 2, 4, 1, 2, 2, 0};
@@ -129,7 +129,7 @@ static void test_special_values(void **state)
                  (const float[]){1, 0, 0, 2, 0, 0, 0, 0});
 }
 
-// One pass does what two do, to the bit, but for the sign of a zero.
+// The fused pass is bit-identical to two passes, except for the sign of a zero.
 static void test_relu_and_pool(void **state)
 {
     (void)state;

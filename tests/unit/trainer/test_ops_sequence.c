@@ -1,4 +1,5 @@
-// Embedding, positions, rotary positions, causal attention and dropout against double precision.
+// Embedding, positions, rotary positions, causal attention and dropout compared with double
+// precision.
 #include "tests/unit/trainer/arithmetic.h"
 #include "trainer/ops/sequence.h"
 
@@ -66,7 +67,7 @@ static void test_embedding(void **state)
 
 // --- attention
 
-// One query of one head: the weights of keys 0..i into p.
+// One query of one head: writes the weights of keys 0..i to p.
 static void reference_weights(const struct ops_attention *s, const double *qkv, int64_t head,
                               int64_t i, double *p)
 {
@@ -149,7 +150,7 @@ static void test_attention(void **state)
     }
 }
 
-// Contexts longer than a block of queries, whole and not.
+// Contexts longer than a block of queries, whole and partial.
 static void test_attention_in_blocks(void **state)
 {
     (void)state;
@@ -179,7 +180,7 @@ static void test_draws(void **state)
     for (int i = 0; i < N; i++)
         kept += all[i];
     assert_true(fabs(kept / N - 0.75) < 0.01);
-    ops_dropout_mask(&d, 0, 13, 100, part); // elements on their own are those of the whole
+    ops_dropout_mask(&d, 0, 13, 100, part); // a part of the mask equals that part of the whole
     assert_memory_equal(part, all + 13, 100);
     const int64_t moved[] = {6, 5};
     struct ops_dropout e = draw_new(&a, *d.key, 0.25, moved, 2);
@@ -224,7 +225,7 @@ static void reference_rotary(const void *shape, double *const *in, double *y)
         int64_t t = i / (3 * s->width) % s->context, at = i % (3 * s->width), k = at % head;
         y[i] = in[0][i];
         if (at >= 2 * s->width)
-            continue; // values are not turned
+            continue; // values are not rotated
         bool second = k >= head / 2;
         double angle = (double)t * pow(s->base, -2.0 * (double)(k % (head / 2)) / (double)head);
         double other = in[0][second ? i - head / 2 : i + head / 2];
@@ -265,8 +266,8 @@ static void test_rotary(void **state)
     }
 }
 
-// What rotary positions are for: a query meets a key alike wherever the two are, as long as they
-// are the same distance apart.
+// The purpose of rotary positions: the score of a query and a key depends on their distance, not on
+// where they are.
 static void test_rotary_is_relative(void **state)
 {
     (void)state;

@@ -23,7 +23,7 @@ static int count_threads(void)
     return count;
 }
 
-// Large enough that oneDNN would divide it.
+// Large enough that oneDNN would use several threads.
 static void multiply(void)
 {
     enum { N = 512 };
@@ -69,7 +69,7 @@ static void *nothing(void *ctx)
     return ctx;
 }
 
-struct call {
+struct ops_thread_call {
     void *(*function)(void *);
     void *argument;
     pid_t tid;
@@ -77,15 +77,15 @@ struct call {
 
 static void *run_call(void *ctx)
 {
-    struct call *c = ctx;
+    struct ops_thread_call *c = ctx;
     c->tid = gettid();
     return c->function(c->argument);
 }
 
-// A joined thread stands in /proc a moment longer; afterwards it is gone from there, too.
+// A joined thread stays in /proc for a moment.
 static void run_in_thread(void *(*function)(void *), void *argument)
 {
-    struct call c = {function, argument, 0};
+    struct ops_thread_call c = {function, argument, 0};
     char path[64];
     pthread_t thread;
     must(pthread_create(&thread, NULL, run_call, &c) == 0);
@@ -95,8 +95,8 @@ static void run_in_thread(void *(*function)(void *), void *argument)
         usleep(100);
 }
 
-// A case: the threads that are left over by work in this thread and in another. A sanitizer may
-// start one of its own with the first thread of the program.
+// A case: the number of threads left after work in this thread and in another one. A sanitizer may
+// start a thread of its own with the program's first thread.
 static int run_case(const char *name)
 {
     void *entered = strcmp(name, "entered") == 0 ? "" : NULL;
@@ -127,8 +127,8 @@ static void test_no_threads(void **state)
     assert_int_equal(threads_of_case("entered"), 0);
 }
 
-// Without ops_init_thread() there would be more: the count above can see them. libgomp's own
-// threads are nothing the thread sanitizer understands.
+// Without ops_init_thread() there are more threads, which shows that the count works. The thread
+// sanitizer does not understand libgomp's own threads.
 static void test_the_count_sees_threads(void **state)
 {
     (void)state;

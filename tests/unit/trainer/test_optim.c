@@ -1,11 +1,12 @@
-// Optimizers against straightforward formulas in double, schedules by value, clipping, refusals.
+// Optimizers compared with straightforward formulas in double; schedules, clipping, refused input.
 #include "tests/unit/trainer/arithmetic.h"
 
 #include <jansson.h>
 
 #include "trainer/optim/optimizer.h"
 
-// Three tensors, the second without weight decay, and a statistic; gaps as the model's padding.
+// Three tensors, the second without weight decay, and a statistic, with gaps like the model's
+// padding.
 enum { TENSORS = 4, BLOCK = 160, STEPS = 6 };
 static const struct parameter parameters[TENSORS] = {
     {"a.weight", 2, {7, 3}, 0, 21, true, 0},
@@ -36,13 +37,14 @@ static struct optimizer *make(const char *spec_text, const char *schedule_text, 
 }
 
 // One optimizer in double, written from the papers.
-struct plain {
+struct reference_optimizer {
     double rate, decay, momentum, beta1, beta2, epsilon, trust, clip;
     double p[BLOCK], m[BLOCK], v[BLOCK];
 };
 
 // Step t >= 1 of one tensor: its elements first..last - 1, its decay, and its gradient g.
-typedef void plain_step(struct plain *o, int t, int first, int last, double decay, const double *g);
+typedef void plain_step(struct reference_optimizer *o, int t, int first, int last, double decay,
+                        const double *g);
 
 static double length(const double *x, int first, int last)
 {
@@ -52,14 +54,15 @@ static double length(const double *x, int first, int last)
     return sqrt(sum);
 }
 
-static void plain_sgd(struct plain *o, int t, int first, int last, double decay, const double *g)
+static void plain_sgd(struct reference_optimizer *o, int t, int first, int last, double decay,
+                      const double *g)
 {
     (void)t;
     for (int i = first; i < last; i++)
         o->p[i] -= o->rate * (g[i] + decay * o->p[i]);
 }
 
-static void plain_momentum(struct plain *o, int t, int first, int last, double decay,
+static void plain_momentum(struct reference_optimizer *o, int t, int first, int last, double decay,
                            const double *g)
 {
     (void)t;
@@ -69,8 +72,8 @@ static void plain_momentum(struct plain *o, int t, int first, int last, double d
     }
 }
 
-// Sutskever et al. 2013, equations 3 and 4, with what they call theta + mu v as the parameters.
-static void plain_nesterov(struct plain *o, int t, int first, int last, double decay,
+// Sutskever et al. 2013, equations 3 and 4, where the parameters are their theta + mu v.
+static void plain_nesterov(struct reference_optimizer *o, int t, int first, int last, double decay,
                            const double *g)
 {
     (void)t;
@@ -83,7 +86,8 @@ static void plain_nesterov(struct plain *o, int t, int first, int last, double d
 }
 
 // You, Gitman & Ginsburg 2017, algorithm 1.
-static void plain_lars(struct plain *o, int t, int first, int last, double decay, const double *g)
+static void plain_lars(struct reference_optimizer *o, int t, int first, int last, double decay,
+                       const double *g)
 {
     (void)t;
     double w = length(o->p, first, last), slope = length(g, first, last);
@@ -95,7 +99,7 @@ static void plain_lars(struct plain *o, int t, int first, int last, double decay
 }
 
 // Kingma & Ba 2015, algorithm 1: the direction from the moments of g.
-static double plain_moments(struct plain *o, int t, int i, double g)
+static double plain_moments(struct reference_optimizer *o, int t, int i, double g)
 {
     o->m[i] = o->beta1 * o->m[i] + (1 - o->beta1) * g;
     o->v[i] = o->beta2 * o->v[i] + (1 - o->beta2) * g * g;
@@ -103,21 +107,24 @@ static double plain_moments(struct plain *o, int t, int i, double g)
     return m / (sqrt(v) + o->epsilon);
 }
 
-static void plain_adam(struct plain *o, int t, int first, int last, double decay, const double *g)
+static void plain_adam(struct reference_optimizer *o, int t, int first, int last, double decay,
+                       const double *g)
 {
     for (int i = first; i < last; i++)
         o->p[i] -= o->rate * plain_moments(o, t, i, g[i] + decay * o->p[i]);
 }
 
 // Loshchilov & Hutter 2019, algorithm 2.
-static void plain_adamw(struct plain *o, int t, int first, int last, double decay, const double *g)
+static void plain_adamw(struct reference_optimizer *o, int t, int first, int last, double decay,
+                        const double *g)
 {
     for (int i = first; i < last; i++)
         o->p[i] -= o->rate * (plain_moments(o, t, i, g[i]) + decay * o->p[i]);
 }
 
 // You et al. 2019, algorithm 2, with the identity for phi.
-static void plain_lamb(struct plain *o, int t, int first, int last, double decay, const double *g)
+static void plain_lamb(struct reference_optimizer *o, int t, int first, int last, double decay,
+                       const double *g)
 {
     double direction[BLOCK];
     for (int i = first; i < last; i++)
@@ -127,8 +134,9 @@ static void plain_lamb(struct plain *o, int t, int first, int last, double decay
         o->p[i] -= o->rate * (decay > 0 ? ratio : 1) * direction[i];
 }
 
-// One step of all tensors; the length of the gradient.
-static double plain_step_all(struct plain *o, plain_step *one, int t, const float *gradients)
+// One step of all tensors; returns the norm of the gradient.
+static double plain_step_all(struct reference_optimizer *o, plain_step *one, int t,
+                             const float *gradients)
 {
     double g[BLOCK] = {0}, norm = 0;
     for (int k = 0; k < TENSORS; k++)
@@ -149,7 +157,7 @@ static double plain_step_all(struct plain *o, plain_step *one, int t, const floa
     return norm;
 }
 
-static void check(const char *spec, struct plain o, plain_step *one, uint64_t seed)
+static void check(const char *spec, struct reference_optimizer o, plain_step *one, uint64_t seed)
 {
     struct arithmetic a = arithmetic_begin(seed);
     struct optimizer *found = make(spec, NULL, o.clip);
@@ -176,15 +184,17 @@ static void check(const char *spec, struct plain o, plain_step *one, uint64_t se
 static void test_gradient_descent(void **state)
 {
     (void)state;
-    const struct plain nesterov = {.rate = 0.05, .momentum = 0.8, .decay = 0.01, .clip = 1};
-    check("{\"name\": \"sgd\", \"learning_rate\": 0.1}", (struct plain){.rate = 0.1}, plain_sgd, 1);
+    const struct reference_optimizer nesterov = {
+        .rate = 0.05, .momentum = 0.8, .decay = 0.01, .clip = 1};
+    check("{\"name\": \"sgd\", \"learning_rate\": 0.1}", (struct reference_optimizer){.rate = 0.1},
+          plain_sgd, 1);
     check("{\"name\": \"sgd\", \"learning_rate\": 0.1, \"weight_decay\": 0.2}",
-          (struct plain){.rate = 0.1, .decay = 0.2, .clip = 3}, plain_sgd, 2);
+          (struct reference_optimizer){.rate = 0.1, .decay = 0.2, .clip = 3}, plain_sgd, 2);
     check("{\"name\": \"momentum\", \"learning_rate\": 0.05}",
-          (struct plain){.rate = 0.05, .momentum = 0.9}, plain_momentum, 3);
+          (struct reference_optimizer){.rate = 0.05, .momentum = 0.9}, plain_momentum, 3);
     check("{\"name\": \"momentum\", \"learning_rate\": 0.05, \"weight_decay\": 0.1}",
-          (struct plain){.rate = 0.05, .momentum = 0.9, .decay = 0.1, .clip = 2}, plain_momentum,
-          4);
+          (struct reference_optimizer){.rate = 0.05, .momentum = 0.9, .decay = 0.1, .clip = 2},
+          plain_momentum, 4);
     check("{\"name\": \"momentum\", \"learning_rate\": 0.05, \"momentum\": 0.8, \"nesterov\": true,"
           " \"weight_decay\": 0.01}",
           nesterov, plain_nesterov, 5);
@@ -196,10 +206,11 @@ static void test_gradient_descent(void **state)
 static void test_moments(void **state)
 {
     (void)state;
-    const struct plain usual = {.rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
-    const struct plain other = {
+    const struct reference_optimizer usual = {
+        .rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+    const struct reference_optimizer other = {
         .rate = 0.01, .beta1 = 0.8, .beta2 = 0.99, .epsilon = 1e-3, .decay = 0.1, .clip = 2};
-    struct plain decayed = usual;
+    struct reference_optimizer decayed = usual;
     decayed.decay = 0.01;
     check("{\"name\": \"adam\", \"learning_rate\": 0.01}", usual, plain_adam, 1);
     check("{\"name\": \"adam\", \"learning_rate\": 0.01, \"beta1\": 0.8, \"beta2\": 0.99,"
@@ -214,14 +225,15 @@ static void test_moments(void **state)
 static void test_trust_ratios(void **state)
 {
     (void)state;
-    struct plain lamb = {
+    struct reference_optimizer lamb = {
         .rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-6, .decay = 0.01};
     check("{\"name\": \"lars\", \"learning_rate\": 2}",
-          (struct plain){.rate = 2, .momentum = 0.9, .trust = 0.001, .decay = 0.0005}, plain_lars,
-          1);
+          (struct reference_optimizer){.rate = 2, .momentum = 0.9, .trust = 0.001, .decay = 0.0005},
+          plain_lars, 1);
     check("{\"name\": \"lars\", \"learning_rate\": 0.5, \"momentum\": 0.5, \"weight_decay\": 0.1,"
           " \"trust_coefficient\": 0.1}",
-          (struct plain){.rate = 0.5, .momentum = 0.5, .trust = 0.1, .decay = 0.1, .clip = 2},
+          (struct reference_optimizer){
+              .rate = 0.5, .momentum = 0.5, .trust = 0.1, .decay = 0.1, .clip = 2},
           plain_lars, 2);
     check("{\"name\": \"lamb\", \"learning_rate\": 0.01}", lamb, plain_lamb, 3);
     lamb.clip = 1;
@@ -230,7 +242,7 @@ static void test_trust_ratios(void **state)
           4);
 }
 
-// A tensor that is zero, or without gradient, has no ratio: it moves at the plain rate.
+// A tensor whose weights or gradient are zero has no trust ratio: it uses the plain rate.
 static void test_no_trust_ratio(void **state)
 {
     (void)state;
@@ -275,7 +287,7 @@ static void test_states(void **state)
     optimizer_free(o);
 }
 
-// The state is all that carries over: put into a new optimizer, training goes on the same.
+// The state is complete: training continues identically after copying it into a new optimizer.
 static void test_resuming(void **state)
 {
     (void)state;
@@ -317,7 +329,7 @@ static void test_clipping(void **state)
     assert_true(norm == 5); // before clipping
     assert_true(p[0] == -1.5f && p[50] == -2);
     optimizer_free(o);
-    o = make("{\"name\": \"sgd\", \"learning_rate\": 1}", NULL, 5); // at the limit: whole
+    o = make("{\"name\": \"sgd\", \"learning_rate\": 1}", NULL, 5); // at the limit: not clipped
     p[0] = 0;
     g[0] = 3;
     g[50] = 4;
@@ -340,7 +352,7 @@ static void test_not_finite(void **state)
     assert_string_equal(e.text,
                         "the gradient of a.bias is not finite; try a lower learning rate, a longer "
                         "warm-up or clip_norm");
-    g[32 + 4] = 3e38f; // large, but its square is a number
+    g[32 + 4] = 3e38f; // large, but its square is finite in double
     g[60] = 0;
     g[147] = NAN;
     assert_int_equal(optimizer_step(o, 0, p, g, NULL, 0, NULL, NULL, &e), ERR_CORRUPT);

@@ -1,5 +1,5 @@
-// What only the CPU's updates promise: the order in which a unit's squares are added up, which the
-// length alone fixes.
+// A property of the CPU backend only: the order in which a unit's squares are summed, which depends
+// only on the unit's length.
 #include "tests/unit/trainer/arithmetic.h"
 
 #include "trainer/ops/update.h"

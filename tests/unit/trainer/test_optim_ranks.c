@@ -1,6 +1,6 @@
-// The step of an optimizer shared among ranks: the same bits however the block is cut and whoever
-// owns which part. Every rank is a thread with an optimizer of its own; parameters and gradients
-// are one block, of which each writes what it owns.
+// An optimizer step shared among ranks gives the same bits, however the block is cut and whoever
+// owns its parts. Every rank is a thread with an optimizer of its own; parameters and gradients are
+// one block, of which each rank writes its own parts.
 #include "tests/unit/trainer/arithmetic.h"
 
 #include <jansson.h>
@@ -8,7 +8,7 @@
 
 #include "trainer/optim/optimizer.h"
 
-// Eleven cells: tensors over several of them, several in one, a statistic across a border.
+// Eleven cells: tensors over several cells, several in one cell, a statistic across a border.
 enum { TENSORS = 7, CELLS = 11, BLOCK = 10 * OPTIMIZER_CELL + 592, STEPS = 2, RANKS_MAX = 13 };
 static const struct parameter parameters[TENSORS] = {
     {"a.weight", 2, {100, 150}, 0, 15000, true, 0},
@@ -20,20 +20,20 @@ static const struct parameter parameters[TENSORS] = {
     {"c.bias", 1, {19}, 41360, 19, false, 0},
 };
 
-struct world { // what the ranks share
+struct optimizer_world { // shared by the ranks
     int size;
-    bool scattered; // cells dealt out in turn, or each rank a part
+    bool scattered; // cells are dealt out in turn; otherwise each rank has a contiguous part
     const char *spec;
     double clip;
     float *parameters, *gradients[STEPS], *states[OPTIMIZER_STATES_MAX];
     double norms[STEPS];
     pthread_barrier_t barrier;
     pthread_mutex_t lock;
-    double *sums; // of the combination that is going on
+    double *sums; // of the combination in progress
 };
 
-struct rank {
-    struct world *w;
+struct optimizer_rank {
+    struct optimizer_world *w;
     int rank, err;
     struct optimizer *optimizer;
     struct optimizer_range ranges[CELLS];
@@ -44,8 +44,8 @@ struct rank {
 
 static int combine(void *ctx, double *sums, size_t count, struct error *e)
 {
-    struct rank *r = ctx;
-    struct world *w = r->w;
+    struct optimizer_rank *r = ctx;
+    struct optimizer_world *w = r->w;
     (void)e;
     must(count <= optimizer_sums(r->optimizer));
     pthread_mutex_lock(&w->lock);
@@ -76,14 +76,14 @@ static struct optimizer *make(const char *text, double clip)
     return o;
 }
 
-static void add_range(struct rank *r, int first_cell, int last_cell)
+static void add_range(struct optimizer_rank *r, int first_cell, int last_cell)
 {
     size_t last = (size_t)last_cell * OPTIMIZER_CELL;
     r->ranges[r->range_count++] =
         (struct optimizer_range){(size_t)first_cell * OPTIMIZER_CELL, last < BLOCK ? last : BLOCK};
 }
 
-static void own(struct rank *r)
+static void own(struct optimizer_rank *r)
 {
     int size = r->w->size;
     if (!r->w->scattered)
@@ -94,8 +94,8 @@ static void own(struct rank *r)
 
 static void *run_rank(void *arg)
 {
-    struct rank *r = arg;
-    struct world *w = r->w;
+    struct optimizer_rank *r = arg;
+    struct optimizer_world *w = r->w;
     const struct optimizer_peers peers = {combine, r};
     own(r);
     for (int step = 0; step < STEPS && !r->err; step++) {
@@ -111,13 +111,13 @@ static void *run_rank(void *arg)
     return NULL;
 }
 
-static void run_world(struct world *w, struct rank *ranks)
+static void run_world(struct optimizer_world *w, struct optimizer_rank *ranks)
 {
     pthread_t threads[RANKS_MAX];
     pthread_barrier_init(&w->barrier, NULL, (unsigned)w->size);
     pthread_mutex_init(&w->lock, NULL);
     for (int r = 0; r < w->size; r++) {
-        ranks[r] = (struct rank){.w = w, .rank = r, .optimizer = make(w->spec, w->clip)};
+        ranks[r] = (struct optimizer_rank){.w = w, .rank = r, .optimizer = make(w->spec, w->clip)};
         must(pthread_create(&threads[r], NULL, run_rank, &ranks[r]) == 0);
     }
     for (int r = 0; r < w->size; r++) {
@@ -128,9 +128,9 @@ static void run_world(struct world *w, struct rank *ranks)
     pthread_barrier_destroy(&w->barrier);
 }
 
-static struct world new_world(struct arithmetic *a, const char *spec, double clip)
+static struct optimizer_world new_world(struct arithmetic *a, const char *spec, double clip)
 {
-    struct world w = {.spec = spec, .clip = clip};
+    struct optimizer_world w = {.spec = spec, .clip = clip};
     w.parameters = floats_random(a, BLOCK, 1);
     for (int step = 0; step < STEPS; step++)
         w.gradients[step] = floats_random(a, BLOCK, 0.1);
@@ -141,11 +141,12 @@ static struct world new_world(struct arithmetic *a, const char *spec, double cli
     return w;
 }
 
-// What one process makes of the same.
-static struct world reference(struct arithmetic *a, const char *spec, double clip, uint64_t seed)
+// The result of a single process.
+static struct optimizer_world reference(struct arithmetic *a, const char *spec, double clip,
+                                        uint64_t seed)
 {
     rng_seed(&a->rng, seed, 1);
-    struct world w = new_world(a, spec, clip);
+    struct optimizer_world w = new_world(a, spec, clip);
     struct optimizer *o = make(spec, clip);
     struct error e;
     for (int step = 0; step < STEPS; step++)
@@ -161,12 +162,12 @@ static struct world reference(struct arithmetic *a, const char *spec, double cli
 static void check(const char *spec, int states, double clip)
 {
     static const int sizes[] = {1, 2, 3, 5, 8, RANKS_MAX};
-    struct rank ranks[RANKS_MAX];
+    struct optimizer_rank ranks[RANKS_MAX];
     for (size_t i = 0; i < 2 * sizeof sizes / sizeof sizes[0]; i++) {
         struct arithmetic a = arithmetic_begin(0);
-        struct world alone = reference(&a, spec, clip, 11);
+        struct optimizer_world alone = reference(&a, spec, clip, 11);
         rng_seed(&a.rng, 11, 1);
-        struct world w = new_world(&a, spec, clip);
+        struct optimizer_world w = new_world(&a, spec, clip);
         w.size = sizes[i / 2];
         w.scattered = i % 2 > 0;
         run_world(&w, ranks);
@@ -199,12 +200,12 @@ static void test_any_world(void **state)
     }
 }
 
-// The norm is that of all gradients but statistics, and clipping holds to it.
+// The norm covers all gradients except statistics, and clipping respects it.
 static void test_norm(void **state)
 {
     (void)state;
     struct arithmetic a = arithmetic_begin(0);
-    struct world w = reference(&a, "{\"name\": \"sgd\", \"learning_rate\": 1}", 0.5, 12);
+    struct optimizer_world w = reference(&a, "{\"name\": \"sgd\", \"learning_rate\": 1}", 0.5, 12);
     double sum = 0;
     for (int k = 0; k < TENSORS; k++)
         for (size_t i = 0; i < parameters[k].count && parameters[k].momentum == 0; i++)
@@ -226,7 +227,7 @@ static void test_norm(void **state)
     arithmetic_end(&a);
 }
 
-// All ranks hear of it, wherever it is.
+// Every rank reports the error, whoever owns the tensor.
 static void test_not_finite(void **state)
 {
     (void)state;
@@ -235,8 +236,8 @@ static void test_not_finite(void **state)
                                         "{\"name\": \"lamb\", \"learning_rate\": 0.1}"};
     for (size_t i = 0; i < 6; i++) {
         struct arithmetic a = arithmetic_begin(13);
-        struct rank ranks[RANKS_MAX];
-        struct world w = new_world(&a, specs[i % 3], i < 3 ? 0 : 1);
+        struct optimizer_rank ranks[RANKS_MAX];
+        struct optimizer_world w = new_world(&a, specs[i % 3], i < 3 ? 0 : 1);
         w.size = 3;
         w.gradients[1][41361] = NAN;
         w.gradients[1][30000] = INFINITY;
@@ -249,12 +250,12 @@ static void test_not_finite(void **state)
     }
 }
 
-// Weights of which LAMB's norms are not finite are named as well.
+// Weights whose norm for LAMB is not finite are named too.
 static void test_weights_not_finite(void **state)
 {
     (void)state;
     struct arithmetic a = arithmetic_begin(14);
-    struct world w = new_world(&a, "{\"name\": \"lamb\", \"learning_rate\": 0.1}", 0);
+    struct optimizer_world w = new_world(&a, "{\"name\": \"lamb\", \"learning_rate\": 0.1}", 0);
     struct optimizer *o = make(w.spec, 0);
     struct error e;
     w.parameters[20] = INFINITY;
@@ -276,7 +277,7 @@ static void test_lost_peer(void **state)
 {
     (void)state;
     struct arithmetic a = arithmetic_begin(15);
-    struct world w = new_world(&a, "{\"name\": \"lamb\", \"learning_rate\": 0.1}", 1);
+    struct optimizer_world w = new_world(&a, "{\"name\": \"lamb\", \"learning_rate\": 0.1}", 1);
     struct optimizer *o = make(w.spec, w.clip);
     int calls = 0;
     const struct optimizer_peers peers = {lose_peer, &calls};

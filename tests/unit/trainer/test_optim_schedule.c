@@ -1,4 +1,4 @@
-// Learning rates, step by step, against what the words of schedule.h say.
+// Learning rates, step by step, compared with the definitions in schedule.h.
 #include "tests/unit/trainer/arithmetic.h"
 
 #include <jansson.h>
@@ -55,7 +55,7 @@ static void test_cosine(void **state)
           expected);
     check("{\"name\": \"warmup_cosine\", \"warmup_steps\": 2, \"min_learning_rate\": 0.2}", 0, 8,
           expected);
-    check("{\"name\": \"cosine\", \"warmup_steps\": 6}", 0, 7, // warm-up is all
+    check("{\"name\": \"cosine\", \"warmup_steps\": 6}", 0, 7, // warm-up only
           (double[]){0.8 / 7, 1.6 / 7, 2.4 / 7, 3.2 / 7, 4.0 / 7, 4.8 / 7, 0});
 }
 
@@ -92,7 +92,8 @@ static double rate_of(const char *spec_text, int64_t global_batch, int64_t step)
     return rate;
 }
 
-// Goyal et al. 2017: batches of k times the base, k times its rate, and a warm-up between the two.
+// Goyal et al. 2017: a batch of k times the base has k times its rate, after a warm-up from the
+// base.
 static void test_linear_scaling(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Gradient synchronisation between forked ranks against a reference that knows no ranks: made-up
-// gradients, tensors that cross buckets, sleep, wake up, outgrow int32, explode.
+// Gradient reduction between forked ranks, compared with a reference without ranks. Tensors with
+// made-up gradients cross buckets, are zero for a while, grow again, outgrow int32 and explode.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,16 +30,16 @@ static const struct parameter parameters[PARAMETERS] = {
 
 enum { SLEEPER = 3, GROWER = 2 };
 
-// How a group of ranks goes about it.
-struct manner {
+// How a group of ranks divides and reduces the work.
+struct reducer_variant {
     enum reduction_mode reduction;
     size_t fusion_bytes;
-    bool scattered; // micro-batches are anybody's, in any order
+    bool scattered; // any rank takes any micro-batch, in any order
 };
 
-static const struct manner ordinary = {.fusion_bytes = OPTIMIZER_CELL * sizeof(float)};
+static const struct reducer_variant ordinary = {.fusion_bytes = OPTIMIZER_CELL * sizeof(float)};
 
-static struct reducer_config config_of(const struct manner *manner, int world)
+static struct reducer_config config_of(const struct reducer_variant *manner, int world)
 {
     return (struct reducer_config){
         .reduction = manner->reduction,
@@ -54,8 +54,8 @@ static struct reducer_config config_of(const struct manner *manner, int world)
     };
 }
 
-// Gradient element i of micro-batch m in a step. The sleeper is zero until step 3; at step 5 the
-// grower is 5,000 times its size in micro-batch 7 and 100 times in micro-batch 2.
+// Gradient element i of micro-batch m in a step. The "sleeper" is zero until step 3. At step 5 the
+// "grower" is 5,000 times its size in micro-batch 7 and 100 times in micro-batch 2.
 static float made_up(int step, int m, int parameter, size_t i)
 {
     uint32_t draw[4];
@@ -74,7 +74,7 @@ static void fill(float *g, int step, int m, int parameter)
         g[i] = made_up(step, m, parameter, i);
 }
 
-// The reference: 64-bit integers, one after the other, in the scale that suffices.
+// The reference: sums in 64-bit integers, one term after the other, in a scale that fits.
 
 static int exponent_of(int step, int parameter)
 {
@@ -89,15 +89,15 @@ static int exponent_of(int step, int parameter)
     return exponent;
 }
 
-struct reference {
+struct reference_sums {
     int exponents[PARAMETERS];
     float gradients[BLOCK];
     bool grew[PARAMETERS];
 };
 
-static struct reference references[STEPS]; // after each step
+static struct reference_sums references[STEPS]; // after each step
 
-static void reference_step(struct reference *r, int step)
+static void reference_step(struct reference_sums *r, int step)
 {
     for (int p = 0; p < PARAMETERS; p++) {
         int now = exponent_of(step, p);
@@ -124,7 +124,7 @@ static void reference_step(struct reference *r, int step)
 static int make_references(void **state)
 {
     (void)state;
-    struct reference now = {0};
+    struct reference_sums now = {0};
     for (int step = 0; step < STEPS; step++) {
         reference_step(&now, step);
         references[step] = now;
@@ -132,14 +132,14 @@ static int make_references(void **state)
     return 0;
 }
 
-// One rank.
+// --- one rank ------------------------------------------------------------------------------------
 
 struct ranks {
-    const struct manner *manner;
+    const struct reducer_variant *manner;
     struct comm *comm;
     struct reducer *sync;
     int own[V], own_count; // micro-batches
-    int rounds;            // of gathering, in the last step
+    int rounds;            // attempts of the last step
 };
 
 static void assign(struct ranks *r, int world, int rank)
@@ -155,7 +155,7 @@ static void assign(struct ranks *r, int world, int rank)
     }
 }
 
-// Every rank has as much of each bucket, whole cells, and all buckets are the whole block.
+// Every rank owns the same number of whole cells of each bucket, and all buckets form the block.
 static int check_buckets(const struct reducer *s)
 {
     size_t cells = 0, each = OPTIMIZER_CELL * (size_t)s->config.world;
@@ -167,7 +167,8 @@ static int check_buckets(const struct reducer *s)
     return 0;
 }
 
-static int open_ranks(struct gang_member *seat, const struct manner *manner, struct ranks *r)
+static int open_ranks(struct gang_member *seat, const struct reducer_variant *manner,
+                      struct ranks *r)
 {
     const struct reducer_config config = config_of(manner, seat->world);
     const struct comm_config open = {
@@ -190,7 +191,7 @@ static void close_ranks(struct ranks *r)
     comm_close(r->comm);
 }
 
-// What a model does: every parameter's gradient once, last layer first.
+// Behaves like a model: delivers every parameter's gradient once, last layer first.
 static void backward(const struct gradient_sink *sink, int step, int m, float scale_second)
 {
     static float g[BLOCK];
@@ -214,7 +215,7 @@ static int probe_step(struct ranks *r)
     return 0;
 }
 
-// A step whose optimizer only copies: *gradients, complete on every rank, are what it copied.
+// A step whose optimizer only copies: *gradients is the copy, complete on every rank.
 static int step_gradients(struct ranks *r, int step, float scale_second, const float **gradients,
                           struct reducer_totals *totals, struct error *e)
 {
@@ -273,7 +274,7 @@ static int rank_exact(struct gang_member *seat, void *ctx)
     CHECK(!reducer_needs_calibration(r.sync));
     for (int step = 0; step < STEPS; step++) {
         struct reducer_totals totals = {.flag = seat->rank};
-        const struct reference *reference = &references[step];
+        const struct reference_sums *reference = &references[step];
         const float *gradients;
         CHECK(step_gradients(&r, step, 1.0f, &gradients, &totals, &e) == 0);
         CHECK(memcmp(gradients, reference->gradients, sizeof reference->gradients) == 0);
@@ -283,7 +284,7 @@ static int rank_exact(struct gang_member *seat, void *ctx)
         for (int p = 0; p < PARAMETERS; p++)
             grew = grew || reference->grew[p];
         CHECK(r.rounds == (grew ? 2 : 1));
-        CHECK(grew == (step == 3 || step == 5)); // one wakes up, one outgrows its scale
+        CHECK(grew == (step == 3 || step == 5)); // one tensor wakes up, one outgrows its scale
         if (check_totals(&totals, seat->world))
             return 1;
     }
@@ -291,49 +292,49 @@ static int rank_exact(struct gang_member *seat, void *ctx)
     return 0;
 }
 
-struct crowd { // a group's context is what its ranks hear with
-    struct heard heard;
-    struct manner manner;
+struct reducer_gang { // the context of a gang: how its ranks report outcomes
+    struct rank_outcomes heard;
+    struct reducer_variant manner;
 };
 
 static int in_manner(struct gang_member *seat, void *ctx)
 {
-    return rank_exact(seat, &((struct crowd *)ctx)->manner);
+    return rank_exact(seat, &((struct reducer_gang *)ctx)->manner);
 }
 
-static void assert_exact(int world, struct manner manner)
+static void assert_exact(int world, struct reducer_variant manner)
 {
-    struct crowd crowd = {.manner = manner};
+    struct reducer_gang crowd = {.manner = manner};
     assert_int_equal(run_ranks(world, in_manner, &crowd.heard).failed_rank, -1);
 }
 
 static void test_exact_is_the_reference_in_every_world(void **state)
 {
     (void)state;
-    for (int world = 1; world <= V + 1; world++) // of 13 ranks one has nothing to do
+    for (int world = 1; world <= V + 1; world++) // of 13 ranks one has no micro-batch
         assert_exact(world, ordinary);
 }
 
 static void test_buckets_do_not_matter(void **state)
 {
     (void)state;
-    const size_t sizes[] = {1, 40000, 1 << 20, 0}; // 0: measured
+    const size_t sizes[] = {1, 40000, 1 << 20, 0}; // 0: chosen by measurement
     for (int world = 1; world <= 3; world++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-            assert_exact(world, (struct manner){.fusion_bytes = sizes[i]});
+            assert_exact(world, (struct reducer_variant){.fusion_bytes = sizes[i]});
 }
 
 static void test_shares_do_not_matter(void **state)
 {
     (void)state;
     for (int world = 2; world <= 9; world++)
-        assert_exact(world, (struct manner){.fusion_bytes = 40000, .scattered = true});
+        assert_exact(world, (struct reducer_variant){.fusion_bytes = 40000, .scattered = true});
 }
 
 static int rank_float(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
-    const struct manner manner = {.reduction = REDUCTION_FLOAT, .fusion_bytes = 40000};
+    const struct reducer_variant manner = {.reduction = REDUCTION_FLOAT, .fusion_bytes = 40000};
     struct ranks r;
     struct error e = {0};
     if (open_ranks(seat, &manner, &r))
@@ -362,12 +363,12 @@ static void test_float_is_near(void **state)
 {
     (void)state;
     for (int world = 1; world <= 5; world += 2) {
-        struct heard heard = {0};
+        struct rank_outcomes heard = {0};
         assert_int_equal(run_ranks(world, rank_float, &heard).failed_rank, -1);
     }
 }
 
-// A tensor multiplied beyond what a step can hold, in the micro-batches of rank 1 alone.
+// A tensor explodes beyond the limit of a step, in the micro-batches of rank 1 only.
 static int rank_fails(struct gang_member *seat, float scale)
 {
     struct ranks r;
@@ -403,7 +404,7 @@ static int rank_at_the_limit(struct gang_member *seat, void *ctx)
 static void assert_all_say(int world, int (*rank)(struct gang_member *, void *), int code,
                            const char *text)
 {
-    struct heard heard = {0};
+    struct rank_outcomes heard = {0};
     assert_int_equal(run_ranks(world, rank, &heard).failed_rank, -1);
     for (int r = 0; r < world; r++) {
         assert_int_equal(heard.codes[r], code);
@@ -441,16 +442,16 @@ static int rank_resumes(struct gang_member *seat, void *ctx)
 static void test_exponents_carry_over_a_restart(void **state)
 {
     (void)state;
-    struct heard heard = {0};
+    struct rank_outcomes heard = {0};
     assert_int_equal(run_ranks(2, rank_resumes, &heard).failed_rank, -1);
 }
 
-// Blocks in parts.
+// --- blocks in parts -----------------------------------------------------------------------------
 
 static int rank_collects(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
-    const struct manner manner = {.fusion_bytes = 40000};
+    const struct reducer_variant manner = {.fusion_bytes = 40000};
     static float block[BLOCK];
     struct ranks r;
     struct error e = {0};
@@ -480,12 +481,12 @@ static void test_blocks_are_collected(void **state)
 {
     (void)state;
     for (int world = 1; world <= 6; world++) {
-        struct heard heard = {0};
+        struct rank_outcomes heard = {0};
         assert_int_equal(run_ranks(world, rank_collects, &heard).failed_rank, -1);
     }
 }
 
-// One bit of a weight of rank 1 changes, as faulty memory would have it.
+// One bit of a weight of rank 1 changes, as with faulty memory.
 static int rank_flips(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
@@ -546,7 +547,7 @@ static void test_losses(void **state)
     assert_true(isnan(loss_mean(&(struct loss_sum){0}, 0)));
 }
 
-// Order.
+// --- the order of samples ------------------------------------------------------------------------
 
 static void test_shares(void **state)
 {
@@ -579,7 +580,7 @@ static void test_order_is_a_permutation_per_epoch(void **state)
         }
     }
     assert_memory_not_equal(all, all + COUNT, COUNT * sizeof *all);
-    sampler_indices(7, COUNT, 80, 40, part); // over the end of an epoch
+    sampler_indices(7, COUNT, 80, 40, part); // across the end of an epoch
     assert_memory_equal(part, all + 80, sizeof part);
     sampler_indices(8, COUNT, 80, 40, part);
     assert_memory_not_equal(part, all + 80, sizeof part);

@@ -1,7 +1,7 @@
-// The device of the emulation: coroutines for the threads of a block, and the host's memory. A
-// coroutine runs one thread after the other until one of them has to wait; then the next coroutine
-// takes over, so that kernels without barriers need one alone.
-#undef _FORTIFY_SOURCE // whose longjmp() takes other stacks for mistakes
+// The device of the emulation: coroutines for the threads of a block, and host memory. A coroutine
+// runs one thread after the other until one of them has to wait; then the next coroutine takes
+// over, so kernels without barriers need only one.
+#undef _FORTIFY_SOURCE // its longjmp() rejects other stacks
 #include "tests/unit/trainer/cuda/emulate.h"
 
 #include <setjmp.h>
@@ -12,10 +12,10 @@
 
 #include "tests/unit/trainer/cuda/emulated.h"
 
-#include "trainer/ops/cuda/kernels/attention.h"
-#include "trainer/ops/cuda/kernels/bias_gradient.h"
 #include "trainer/ops/cuda/device/device.h"
 #include "trainer/ops/cuda/device/stream.h"
+#include "trainer/ops/cuda/kernels/attention.h"
+#include "trainer/ops/cuda/kernels/bias_gradient.h"
 
 #define _Noreturn __attribute__((noreturn))
 extern "C" {
@@ -36,13 +36,13 @@ struct warp {
 };
 
 struct fiber {
-    ucontext_t context; // for its beginning; then `state`, which costs no call of the system
+    ucontext_t context; // for the start; later switches use `state`, which needs no system call
     jmp_buf state;
     unsigned char *stack;
-    dim3 index; // of the thread that it is running
+    dim3 index; // of its current thread
     bool done;
     const struct barrier *at;
-    unsigned generation; // it waits until the barrier's is another one
+    unsigned generation; // it waits until the barrier's generation differs
 };
 
 static struct {
@@ -50,7 +50,7 @@ static struct {
     void (*thread)(void *);
     void *ctx;
     unsigned threads, begun, finished;
-    bool backwards; // blocks and threads begin with the last
+    bool backwards; // blocks and threads run in reverse order
     struct barrier barrier;
     struct warp warps[WARPS_MAX];
     struct fiber fibers[THREADS_MAX];
@@ -61,7 +61,7 @@ static struct {
 
 struct cuda_device device = {.capability = 90};
 
-// What a kernel must not do ends the program.
+// Aborts the program if a kernel breaks a rule.
 static void demand(bool condition, const char *what)
 {
     if (condition)
@@ -149,13 +149,13 @@ static void launch(const char *kernel, dim3 grid, dim3 block, size_t shared_byte
             for (unsigned x = 0; x < grid.x; x++) {
                 blockIdx = e.backwards ? dim3(grid.x - 1 - x, grid.y - 1 - y, grid.z - 1 - z)
                                        : dim3(x, y, z);
-                memset(e.shared, 0x7f, shared_bytes); // nobody may count on zeros
+                memset(e.shared, 0x7f, shared_bytes); // kernels must not rely on zeros
                 run_block();
             }
     free(e.shared);
 }
 
-// --- graphs: what is captured is kept, and done when the graph is launched
+// --- graphs: captured ops are stored and run when the graph is launched
 
 struct CUgraph_st {
     std::vector<std::function<void()>> ops;
@@ -165,10 +165,10 @@ struct CUgraphExec_st {
     std::vector<std::function<void()>> ops;
 };
 
-static CUgraph_st *capture;      // NULL: ops are done at once
-static int left_to_capture = -1; // before one cannot be; -1: all can
+static CUgraph_st *capture;      // NULL: ops run at once
+static int left_to_capture = -1; // captures until one fails; -1: no limit
 static int graphs_launched;
-static char *trouble; // NULL: nothing may go wrong
+static char *trouble; // buffer for the first error; NULL: errors abort
 
 void emulate_op(const std::function<void()> &op)
 {
@@ -315,7 +315,8 @@ void emulate_exchange(unsigned mask, const void *mine, size_t size, unsigned fro
 {
     demand(size <= WIDEST, "too wide a shuffle");
     struct warp *w = &e.warps[threadIdx.x / 32];
-    unsigned turn = w->barrier.generation % 2; // so that the next exchange disturbs none
+    unsigned turn =
+        w->barrier.generation % 2; // alternates, so the next exchange does not interfere
     memcpy(w->given[turn][threadIdx.x % 32], mine, size);
     emulate_warp_barrier(mask);
     memcpy(theirs, w->given[turn][from], size);
@@ -355,7 +356,7 @@ int ops_alloc(size_t bytes, void **out, struct error *err)
     bytes = (bytes + 256) / 256 * 256;
     *out = aligned_alloc(256, bytes);
     if (!*out)
-        return error_set(err, ERR_NO_MEMORY, "no room for %zu bytes", bytes);
+        return error_set(err, ERR_NO_MEMORY, "no memory for %zu bytes", bytes);
     memset(*out, 0, bytes);
     return 0;
 }
@@ -401,13 +402,13 @@ int ops_synchronize(struct error *)
     return 0;
 }
 
-// For tests, which are C.
+// For tests, which are in C.
 void cuda_columns_sum(int64_t rows, int64_t width, const real *x, float *sums)
 {
     bias_gradient_sum(rows, width, x, sums);
 }
 
-// --- what libraries do on a GPU where they can
+// --- ops that use libraries on a GPU
 
 int64_t ops_attention_saved_floats(const struct ops_attention *s, double)
 {

@@ -1,10 +1,12 @@
-// CUDA on the host, as far as the kernels of ops/cuda use it; comes before the first line of each
-// .cu file, which is compiled as C++. Blocks run one after the other, a block's threads as
-// coroutines that change at barriers and shuffles. One thread of the program at a time.
+// The part of CUDA that the kernels of ops/cuda use, emulated on the host. It is included before
+// the first line of each .cu file, which is compiled as C++. Blocks run one after the other; the
+// threads of a block are coroutines that switch at barriers and shuffles. One thread of the program
+// at a time may use it.
 //
-// It is stricter than a GPU: a barrier that a thread left out, or a shuffle without its whole warp,
-// ends the program. Of races between threads it sees those where one counts on another having gone
-// first: with EMULATE_BACKWARDS in the environment blocks and threads begin with the last.
+// The emulation is stricter than a GPU: a barrier that a thread misses, or a shuffle without its
+// whole warp, aborts the program. It detects a data race in which one thread relies on another
+// having run first: with EMULATE_BACKWARDS in the environment, blocks and threads run in reverse
+// order.
 #ifndef MUSTER_TESTS_TRAINER_CUDA_EMULATE_H
 #define MUSTER_TESTS_TRAINER_CUDA_EMULATE_H
 
@@ -24,17 +26,17 @@
 
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 
-// `ctx`, of so many bytes, is copied where the launch is captured.
+// `ctx` has so many bytes and is copied when the launch is captured.
 void emulate_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes,
                     void (*thread)(void *), void *ctx, size_t bytes);
-void emulate_op(const std::function<void()> &op); // of a library: done at once, or captured
+void emulate_op(const std::function<void()> &op); // an op of a library: runs at once or is captured
 unsigned char *emulate_shared(void);
 void emulate_block_barrier(void);
 void emulate_warp_barrier(unsigned mask);
-// Gives `mine` to the warp and takes what the lane `from` gave.
+// Exchanges values within a warp: publishes `mine` and returns the value of the lane `from`.
 void emulate_exchange(unsigned mask, const void *mine, size_t size, unsigned from, void *theirs);
 
-// A kernel with its arguments, as they are when it is launched.
+// A kernel with its arguments at the time of the launch.
 template <typename... P> struct emulate_call {
     void (*kernel)(P...);
     std::tuple<P...> given;
@@ -84,7 +86,7 @@ template <typename V> static inline V atomicMax(V *at, V v)
     return before;
 }
 
-// Fast forms of functions, which are less exact on a GPU.
+// Fast versions of functions, which are less accurate on a GPU.
 #define __expf(x)        expf(x)
 #define __fdividef(x, y) ((x) / (y))
 

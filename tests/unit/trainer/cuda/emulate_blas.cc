@@ -1,5 +1,5 @@
-// cuBLASLt of the emulation: products in plain loops, for matrices by columns. What its
-// documentation demands of a description is demanded here.
+// cuBLASLt of the emulation: products in plain loops, for column-major matrices. It checks the
+// requirements of cuBLASLt's documentation.
 #include "tests/unit/trainer/cuda/emulate.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ extern "C" {
 #include "base/log.h"
 }
 
-struct operation {
+struct emulated_matmul {
     cublasOperation_t turn_a, turn_b;
     cublasLtEpilogue_t epilogue;
     const void *bias;
@@ -20,13 +20,13 @@ struct operation {
     int64_t aux_ld;
 };
 
-struct layout {
+struct emulated_matrix_layout {
     cudaDataType type;
     uint64_t rows, columns;
     int64_t ld;
 };
 
-static int64_t fused; // products with gelu
+static int64_t fused; // number of products with gelu
 
 extern "C" int64_t cuda_products_with_gelu(void)
 {
@@ -37,7 +37,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasCompute
                                         cudaDataType_t scale)
 {
     must(scale == CUDA_R_32F);
-    struct operation *op = (struct operation *)xcalloc(1, sizeof *op);
+    struct emulated_matmul *op = (struct emulated_matmul *)xcalloc(1, sizeof *op);
     op->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     *out = (cublasLtMatmulDesc_t)op;
     return CUBLAS_STATUS_SUCCESS;
@@ -53,7 +53,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               const void *value, size_t size)
 {
-    struct operation *op = (struct operation *)desc;
+    struct emulated_matmul *op = (struct emulated_matmul *)desc;
     const struct {
         cublasLtMatmulDescAttributes_t attribute;
         void *at;
@@ -78,7 +78,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type,
                                           uint64_t rows, uint64_t columns, int64_t ld)
 {
-    struct layout *l = (struct layout *)xcalloc(1, sizeof *l);
+    struct emulated_matrix_layout *l = (struct emulated_matrix_layout *)xcalloc(1, sizeof *l);
     must(ld >= (int64_t)rows);
     *l = {type, rows, columns, ld};
     *out = (cublasLtMatrixLayout_t)l;
@@ -110,12 +110,12 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
     return CUBLAS_STATUS_SUCCESS;
 }
 
-static bool has_bias(const struct operation *op)
+static bool has_bias(const struct emulated_matmul *op)
 {
     return op->epilogue & CUBLASLT_EPILOGUE_BIAS;
 }
 
-static bool has_aux(const struct operation *op)
+static bool has_aux(const struct emulated_matmul *op)
 {
     return op->epilogue == CUBLASLT_EPILOGUE_GELU_AUX ||
            op->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
@@ -133,10 +133,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulPreference_t, int,
                                               cublasLtMatmulHeuristicResult_t *best, int *found)
 {
-    const struct operation *op = (const struct operation *)desc;
+    const struct emulated_matmul *op = (const struct emulated_matmul *)desc;
     must(!has_bias(op) || is_aligned(op->bias));
     must(!has_aux(op) || (is_aligned(op->aux) && op->aux_ld % 8 == 0 &&
-                          op->aux_ld >= (int64_t)((const struct layout *)d)->rows));
+                          op->aux_ld >= (int64_t)((const struct emulated_matrix_layout *)d)->rows));
     *best = {};
     *found = 1;
     return CUBLAS_STATUS_SUCCESS;
@@ -154,7 +154,8 @@ void device_check_blas(cublasStatus_t status, const char *)
 
 // --- numbers
 
-static double get(const struct layout *l, const void *matrix, uint64_t row, uint64_t column)
+static double get(const struct emulated_matrix_layout *l, const void *matrix, uint64_t row,
+                  uint64_t column)
 {
     must(row < l->rows && column < l->columns);
     int64_t at = (int64_t)row + (int64_t)column * l->ld;
@@ -162,7 +163,8 @@ static double get(const struct layout *l, const void *matrix, uint64_t row, uint
                                  : (double)__bfloat162float(((const __nv_bfloat16 *)matrix)[at]);
 }
 
-static void set(const struct layout *l, void *matrix, uint64_t row, uint64_t column, double x)
+static void set(const struct emulated_matrix_layout *l, void *matrix, uint64_t row, uint64_t column,
+                double x)
 {
     int64_t at = (int64_t)row + (int64_t)column * l->ld;
     if (l->type == CUDA_R_32F)
@@ -182,10 +184,10 @@ static double gelu_slope(double x)
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
 }
 
-static double finish(const struct operation *op, const struct layout *d, uint64_t row,
-                     uint64_t column, double x)
+static double finish(const struct emulated_matmul *op, const struct emulated_matrix_layout *d,
+                     uint64_t row, uint64_t column, double x)
 {
-    struct layout aux = *d;
+    struct emulated_matrix_layout aux = *d;
     aux.ld = op->aux_ld;
     if (has_bias(op))
         x += get(d, op->bias, row, 0);
@@ -203,9 +205,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
                               cublasLtMatrixLayout_t c_desc, void *d, cublasLtMatrixLayout_t d_desc,
                               const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t)
 {
-    const struct operation *op = (const struct operation *)desc;
-    const struct layout *la = (const struct layout *)a_desc, *lb = (const struct layout *)b_desc;
-    const struct layout *ld = (const struct layout *)d_desc;
+    const struct emulated_matmul *op = (const struct emulated_matmul *)desc;
+    const struct emulated_matrix_layout *la = (const struct emulated_matrix_layout *)a_desc,
+                                        *lb = (const struct emulated_matrix_layout *)b_desc;
+    const struct emulated_matrix_layout *ld = (const struct emulated_matrix_layout *)d_desc;
     bool turn_a = op->turn_a == CUBLAS_OP_T, turn_b = op->turn_b == CUBLAS_OP_T;
     bool add = *(const float *)beta != 0;
     must(c == d && c_desc == d_desc && !(add && has_aux(op)));

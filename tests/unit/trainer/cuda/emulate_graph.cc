@@ -1,5 +1,5 @@
-// cuDNN's graphs of the emulation: a graph is one pass of a convolution, in plain loops over
-// whatever layouts it was given.
+// cuDNN's graphs of the emulation: a graph is one pass of a convolution, in plain loops over any
+// layout.
 #include "tests/unit/trainer/cuda/emulate.h"
 
 #include <stdlib.h>
@@ -12,16 +12,16 @@ extern "C" {
 #include "base/log.h"
 }
 
-struct tensor {
+struct emulated_tensor {
     struct graph_layout layout;
     cudnnDataType_t type;
     int64_t id;
 };
 
-struct convolution {
+struct emulated_convolution {
     cudnnBackendDescriptorType_t pass;
     struct graph_convolution how;
-    struct tensor x, w, y;
+    struct emulated_tensor x, w, y;
 };
 
 static void *node(struct graph *g, const void *content, size_t size)
@@ -35,23 +35,24 @@ static void *node(struct graph *g, const void *content, size_t size)
 graph_node graph_tensor(struct graph *g, const struct graph_layout *l, cudnnDataType_t type,
                         int64_t id)
 {
-    const struct tensor t = {*l, type, id};
+    const struct emulated_tensor t = {*l, type, id};
     return node(g, &t, sizeof t);
 }
 
 void graph_convolve(struct graph *g, cudnnBackendDescriptorType_t pass,
                     const struct graph_convolution *c, graph_node x, graph_node w, graph_node y)
 {
-    const struct convolution all = {pass, *c, *(struct tensor *)x, *(struct tensor *)w,
-                                    *(struct tensor *)y};
+    const struct emulated_convolution all = {pass, *c, *(struct emulated_tensor *)x,
+                                             *(struct emulated_tensor *)w,
+                                             *(struct emulated_tensor *)y};
     g->operations[g->operation_count++] = node(g, &all, sizeof all);
 }
 
 int graph_compile(struct graph *g, const char *, struct graph_plan *out, struct error *)
 {
     must(g->operation_count == 1);
-    *out = {xcalloc(1, sizeof(struct convolution)), NULL, 0};
-    memcpy(out->plan, g->operations[0], sizeof(struct convolution));
+    *out = {xcalloc(1, sizeof(struct emulated_convolution)), NULL, 0};
+    memcpy(out->plan, g->operations[0], sizeof(struct emulated_convolution));
     return 0;
 }
 
@@ -73,19 +74,19 @@ int64_t graph_workspace_floats(const struct graph_plan *)
 
 // --- running
 
-// The numbers of a tensor in double, and their way back.
-struct numbers {
-    const struct tensor *tensor;
+// Reads and writes the numbers of a tensor as double.
+struct tensor_numbers {
+    const struct emulated_tensor *tensor;
     void *at;
     int64_t count;
     double *values;
 };
 
-static struct numbers numbers_of(const struct tensor *t, const struct graph_argument *arguments,
-                                 int count)
+static struct tensor_numbers numbers_of(const struct emulated_tensor *t,
+                                        const struct graph_argument *arguments, int count)
 {
     const int64_t *size = t->layout.size;
-    struct numbers n = {t, NULL, size[0] * size[1] * size[2] * size[3], NULL};
+    struct tensor_numbers n = {t, NULL, size[0] * size[1] * size[2] * size[3], NULL};
     for (int i = 0; i < count; i++)
         if (arguments[i].id == t->id)
             n.at = const_cast<void *>(arguments[i].at);
@@ -94,7 +95,7 @@ static struct numbers numbers_of(const struct tensor *t, const struct graph_argu
     return n;
 }
 
-static void read(const struct numbers *n)
+static void read(const struct tensor_numbers *n)
 {
     for (int64_t i = 0; i < n->count; i++)
         n->values[i] = n->tensor->type == CUDNN_DATA_FLOAT
@@ -102,7 +103,7 @@ static void read(const struct numbers *n)
                            : (double)__bfloat162float(((const __nv_bfloat16 *)n->at)[i]);
 }
 
-static void write(const struct numbers *n)
+static void write(const struct tensor_numbers *n)
 {
     for (int64_t i = 0; i < n->count; i++)
         if (n->tensor->type == CUDNN_DATA_FLOAT)
@@ -111,7 +112,7 @@ static void write(const struct numbers *n)
             ((__nv_bfloat16 *)n->at)[i] = __float2bfloat16_rn((float)n->values[i]);
 }
 
-static double *element(const struct numbers *n, int64_t a, int64_t b, int64_t c, int64_t d)
+static double *element(const struct tensor_numbers *n, int64_t a, int64_t b, int64_t c, int64_t d)
 {
     const int64_t *stride = n->tensor->layout.stride;
     int64_t at = a * stride[0] + b * stride[1] + c * stride[2] + d * stride[3];
@@ -119,9 +120,10 @@ static double *element(const struct numbers *n, int64_t a, int64_t b, int64_t c,
     return &n->values[at];
 }
 
-// What one output of one place has to do with its inputs.
-static void visit(const struct convolution *c, const struct numbers *x, const struct numbers *w,
-                  double *y, int64_t sample, int64_t out, int64_t row, int64_t column)
+// Visits the inputs of one output at one place.
+static void visit(const struct emulated_convolution *c, const struct tensor_numbers *x,
+                  const struct tensor_numbers *w, double *y, int64_t sample, int64_t out,
+                  int64_t row, int64_t column)
 {
     const int64_t *window = c->w.layout.size, *image = c->x.layout.size;
     int64_t in = window[1], outs = window[0] / (image[1] / in), first = out / outs * in;
@@ -146,11 +148,11 @@ static void visit(const struct convolution *c, const struct numbers *x, const st
 void graph_run(const struct graph_plan *p, const struct graph_argument *arguments, int count,
                float *, const char *)
 {
-    const struct convolution *c = (const struct convolution *)p->plan;
+    const struct emulated_convolution *c = (const struct emulated_convolution *)p->plan;
     const int64_t *size = c->y.layout.size;
-    struct numbers x = numbers_of(&c->x, arguments, count);
-    struct numbers w = numbers_of(&c->w, arguments, count);
-    struct numbers y = numbers_of(&c->y, arguments, count), *all[] = {&x, &w, &y};
+    struct tensor_numbers x = numbers_of(&c->x, arguments, count);
+    struct tensor_numbers w = numbers_of(&c->w, arguments, count);
+    struct tensor_numbers y = numbers_of(&c->y, arguments, count), *all[] = {&x, &w, &y};
     int made = c->pass == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR         ? 2
                : c->pass == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? 0
                                                                                          : 1;

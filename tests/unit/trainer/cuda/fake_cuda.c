@@ -10,8 +10,8 @@
 #include "trainer/ops/cuda/device/stream.h"
 #include "trainer/ops/device.h"
 
-struct job {
-    struct job *next;
+struct stream_job {
+    struct stream_job *next;
     void (*run)(void *arg);
     void *arg;
 };
@@ -20,15 +20,15 @@ struct CUstream_st {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct job *first, **last;
+    struct stream_job *first, **last;
     bool busy, closing;
 };
 
-// Numbers of records: how many were asked for, how many the stream has come to.
+// Counts of records: how many were requested, how many the stream has reached.
 struct CUevent_st {
-    struct CUevent_st *next; // of all, as streams may still come to one that is destroyed
+    struct CUevent_st *next; // all events, because streams may still reach a destroyed one
     _Atomic uint64_t asked, reached;
-    _Atomic int64_t when; // of the last
+    _Atomic int64_t when; // time of the last record
 };
 
 struct range {
@@ -39,7 +39,7 @@ struct range {
 };
 
 struct fake_faults fake_faults;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of both lists
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // protects both lists
 static struct CUevent_st *events;
 static struct range *ranges;
 static _Thread_local cudaError_t last_error;
@@ -75,14 +75,14 @@ cudaError_t cudaSetDevice(int device)
     return cudaSuccess;
 }
 
-// Streams.
+// --- streams -------------------------------------------------------------------------------------
 
 static void *work(void *arg)
 {
     struct CUstream_st *s = arg;
     pthread_mutex_lock(&s->lock);
     while (s->first || !s->closing) {
-        struct job *job = s->first;
+        struct stream_job *job = s->first;
         if (!job) {
             pthread_cond_wait(&s->changed, &s->lock);
             continue;
@@ -104,8 +104,8 @@ static void *work(void *arg)
 
 void fake_enqueue(cudaStream_t s, void (*run)(void *arg), void *arg)
 {
-    struct job *job = xcalloc(1, sizeof *job);
-    *job = (struct job){.run = run, .arg = arg};
+    struct stream_job *job = xcalloc(1, sizeof *job);
+    *job = (struct stream_job){.run = run, .arg = arg};
     pthread_mutex_lock(&s->lock);
     *s->last = job;
     s->last = &job->next;
@@ -154,7 +154,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
     return cudaSuccess;
 }
 
-// Events.
+// --- events --------------------------------------------------------------------------------------
 
 struct record {
     cudaEvent_t event;
@@ -233,7 +233,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     return cudaSuccess;
 }
 
-// Memory.
+// --- memory --------------------------------------------------------------------------------------
 
 static void remember(void *memory, size_t bytes, enum cudaMemoryType type)
 {
@@ -290,16 +290,16 @@ cudaError_t cudaFreeHost(void *memory)
     return cudaSuccess;
 }
 
-struct copy {
+struct fake_copy {
     void *to;
     const void *from; // NULL: zeros
-    void *aside;      // what is to be freed
+    void *aside;      // to be freed
     size_t bytes;
 };
 
 static void move(void *arg)
 {
-    struct copy *c = arg;
+    struct fake_copy *c = arg;
     if (c->from)
         memcpy(c->to, c->from, c->bytes);
     else
@@ -308,15 +308,14 @@ static void move(void *arg)
     free(c);
 }
 
-static void enqueue_copy(cudaStream_t stream, struct copy copy)
+static void enqueue_copy(cudaStream_t stream, struct fake_copy copy)
 {
-    struct copy *c = xcalloc(1, sizeof *c);
+    struct fake_copy *c = xcalloc(1, sizeof *c);
     *c = copy;
     fake_enqueue(stream, move, c);
 }
 
-// What comes from ordinary memory of the host is put aside at once, and what goes there is waited
-// for, as the driver does.
+// Data from ordinary host memory is copied at once, and data to it is waited for, as by the driver.
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
@@ -329,7 +328,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     void *aside = ordinary ? xcalloc(1, bytes + 1) : NULL;
     if (ordinary)
         memcpy(aside, from, bytes);
-    enqueue_copy(stream, (struct copy){to, ordinary ? aside : from, aside, bytes});
+    enqueue_copy(stream, (struct fake_copy){to, ordinary ? aside : from, aside, bytes});
     if (target.type == cudaMemoryTypeUnregistered)
         cudaStreamSynchronize(stream);
     return cudaSuccess;
@@ -338,15 +337,15 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
 {
     must(value == 0);
-    enqueue_copy(stream, (struct copy){.to = to, .bytes = bytes});
+    enqueue_copy(stream, (struct fake_copy){.to = to, .bytes = bytes});
     return cudaSuccess;
 }
 
-// The device as ops have it.
+// --- the device as ops see it --------------------------------------------------------------------
 
 cudaStream_t cuda_stream(void)
 {
-    static cudaStream_t stream; // of this process: a rank uses no device before it is forked
+    static cudaStream_t stream; // of this process; ranks do not use a device before they are forked
     if (!stream)
         cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0);
     return stream;

@@ -1,7 +1,7 @@
-// A GPU and NCCL that are none: the calls that trainer/comm makes, with their prototypes, so that
-// its logic runs where there is no GPU. Device memory is memory of the host. A stream is a thread
-// that does one thing after the other, so that whoever forgets to wait reads what is not there yet;
-// ranks are processes that meet in shared memory. What a caller may not do ends the process.
+// A fake GPU and a fake NCCL: the calls that trainer/comm makes, with their prototypes, so that its
+// logic can be tested without a GPU. Device memory is host memory. A stream is a thread that runs
+// its work in order, so code that forgets to wait reads data that is not there yet. Ranks are
+// processes that meet in shared memory. A forbidden call aborts the process.
 #ifndef MUSTER_TESTS_TRAINER_FAKE_GPU_H
 #define MUSTER_TESTS_TRAINER_FAKE_GPU_H
 
@@ -9,26 +9,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// What goes wrong in this process.
+// The faults of this process.
 struct fake_faults {
-    int version;            // of NCCL; 0: that of the header
+    int version;            // of NCCL; 0: the version of the header
     bool no_memory;         // ncclMemAlloc() fails
     bool no_registration;   // ncclCommRegister() fails
     bool no_locked_memory;  // cudaMallocHost() fails
     bool never_connects;    // the communicator stays in progress
-    ncclResult_t complaint; // what a communicator says of itself
+    ncclResult_t complaint; // asynchronous error of a communicator
 };
 extern struct fake_faults fake_faults;
 
-// What tests do with a GPU, the fake one or, with real_gpu.c in its place, the real one.
+// Controls of a GPU for tests: of the fake one or, with real_gpu.c, of a real one.
 bool gpu_is_there(void);
-bool gpu_is_real(void);          // nothing can be made to go wrong
-void gpu_begin(int rank);        // in every rank, first
-void gpu_compute_us(int64_t us); // keeps the compute stream busy for a while
+bool gpu_is_real(void);          // faults cannot be injected
+void gpu_begin(int rank);        // first call in every rank
+void gpu_compute_us(int64_t us); // keeps the compute stream busy
 
-// Of fake_cuda.c, for fake_nccl.c.
+// From fake_cuda.c for fake_nccl.c.
 void fake_enqueue(cudaStream_t stream, void (*run)(void *arg), void *arg);
-void fake_remember(void *memory, size_t bytes); // of the device
+void fake_remember(void *memory, size_t bytes); // registers device memory
 void fake_forget(void *memory);
 
 #endif

@@ -1,5 +1,4 @@
-// NCCL's part of the fake: processes that meet in a segment of rank 0, where everybody shows a
-// chunk after the other.
+// The fake NCCL: processes meet in a segment of rank 0 and exchange data through it in chunks.
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,8 +17,8 @@ enum { RANKS = 8, CHUNK = 1000 * 8, OPERATIONS = 64 };
 
 enum kind { ALL_REDUCE, REDUCE, BROADCAST, REDUCE_SCATTER, ALL_GATHER };
 
-// What all ranks must say alike.
-struct shape {
+// The arguments that all ranks must have in common.
+struct nccl_call_shape {
     enum kind kind;
     size_t count;
     ncclDataType_t type;
@@ -28,8 +27,8 @@ struct shape {
 };
 
 struct box {
-    _Atomic uint64_t at; // phases that its rank has come to
-    struct shape shape;
+    _Atomic uint64_t at; // phases that the rank has reached
+    struct nccl_call_shape shape;
     char data[CHUNK];
 };
 
@@ -38,8 +37,8 @@ struct segment {
     struct box boxes[RANKS];
 };
 
-struct operation {
-    struct shape shape;
+struct nccl_operation {
+    struct nccl_call_shape shape;
     const char *from;
     char *to;
 };
@@ -47,7 +46,7 @@ struct operation {
 struct launch {
     ncclComm_t comm;
     cudaStream_t stream;
-    struct operation operations[OPERATIONS];
+    struct nccl_operation operations[OPERATIONS];
     int count;
 };
 
@@ -56,13 +55,13 @@ struct ncclComm {
     char place[NCCL_UNIQUE_ID_BYTES];
     struct segment *segment;
     pthread_t helper;
-    bool helped; // there is a helper to be joined
+    bool helped; // a helper thread must be joined
     _Atomic int state;
     atomic_bool aborted;
-    atomic_int running; // launches
+    atomic_int running; // launches in progress
     uint64_t at;        // phases
-    unsigned launches;  // every other one takes its time
-    void *memory;       // the registered
+    unsigned launches;  // every second one is slow
+    void *memory;       // the registered memory
 };
 
 static _Thread_local int group_depth;
@@ -103,11 +102,11 @@ ncclResult_t ncclMemFree(void *memory)
     return ncclSuccess;
 }
 
-// Meeting.
+// --- connecting ----------------------------------------------------------------------------------
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
-    int fd = memfd_create("fake-nccl", MFD_CLOEXEC); // open as long as this process lives
+    int fd = memfd_create("fake-nccl", MFD_CLOEXEC); // stays open until this process ends
     must(fd >= 0 && ftruncate(fd, sizeof(struct segment)) == 0);
     *id = (ncclUniqueId){0};
     snprintf(id->internal, sizeof id->internal, "/proc/%d/fd/%d", (int)getpid(), fd);
@@ -198,9 +197,9 @@ ncclResult_t ncclCommDeregister(const ncclComm_t c, void *handle)
     return ncclSuccess;
 }
 
-// Doing an operation.
+// --- running an operation ------------------------------------------------------------------------
 
-// Whether all have come here; not if it was aborted.
+// Waits until all ranks have reached this phase; false if the operation was aborted.
 static bool meet(struct ncclComm *c)
 {
     atomic_store(&c->segment->boxes[c->rank].at, ++c->at);
@@ -237,7 +236,7 @@ static void combine(char *into, const char *from, ncclDataType_t type, ncclRedOp
         COMBINE(float);
 }
 
-static void reduce_one(struct ncclComm *c, const struct shape *s, size_t i, char *to)
+static void reduce_one(struct ncclComm *c, const struct nccl_call_shape *s, size_t i, char *to)
 {
     size_t size = size_of(s->type);
     memcpy(to, c->segment->boxes[0].data + i * size, size);
@@ -245,10 +244,10 @@ static void reduce_one(struct ncclComm *c, const struct shape *s, size_t i, char
         combine(to, c->segment->boxes[r].data + i * size, s->type, s->op);
 }
 
-// Element i of the chunk that begins at `at`.
-static void take_one(struct ncclComm *c, const struct operation *o, size_t at, size_t i)
+// Element i of the chunk that starts at `at`.
+static void take_one(struct ncclComm *c, const struct nccl_operation *o, size_t at, size_t i)
 {
-    const struct shape *s = &o->shape;
+    const struct nccl_call_shape *s = &o->shape;
     size_t size = size_of(s->type), first = (size_t)c->rank * s->count;
     if (s->kind == ALL_REDUCE || (s->kind == REDUCE && s->root == c->rank))
         reduce_one(c, s, i, o->to + (at + i) * size);
@@ -261,9 +260,9 @@ static void take_one(struct ncclComm *c, const struct operation *o, size_t at, s
                size);
 }
 
-static bool operate(struct ncclComm *c, const struct operation *o)
+static bool operate(struct ncclComm *c, const struct nccl_operation *o)
 {
-    const struct shape *s = &o->shape;
+    const struct nccl_call_shape *s = &o->shape;
     struct box *mine = &c->segment->boxes[c->rank];
     size_t size = size_of(s->type), chunk = CHUNK / size;
     size_t count = s->kind == REDUCE_SCATTER ? s->count * (size_t)c->world : s->count;
@@ -296,7 +295,7 @@ static void run(void *arg)
     free(l);
 }
 
-// Launching.
+// --- launching -----------------------------------------------------------------------------------
 
 static void *launch_late(void *arg)
 {
@@ -338,7 +337,7 @@ ncclResult_t ncclGroupEnd(void)
     return l ? launch(l) : ncclSuccess;
 }
 
-static ncclResult_t add(ncclComm_t c, cudaStream_t stream, const struct shape *shape,
+static ncclResult_t add(ncclComm_t c, cudaStream_t stream, const struct nccl_call_shape *shape,
                         const void *from, void *to)
 {
     struct launch *l = group;
@@ -349,7 +348,7 @@ static ncclResult_t add(ncclComm_t c, cudaStream_t stream, const struct shape *s
         l->stream = stream;
     }
     must(l->count < OPERATIONS && l->comm == c && l->stream == stream);
-    struct operation *o = &l->operations[l->count++];
+    struct nccl_operation *o = &l->operations[l->count++];
     memcpy(&o->shape, shape, sizeof *shape);
     o->from = from;
     o->to = to;
@@ -359,11 +358,11 @@ static ncclResult_t add(ncclComm_t c, cudaStream_t stream, const struct shape *s
     return ncclSuccess;
 }
 
-static struct shape shape_of(enum kind kind, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                             int root)
+static struct nccl_call_shape shape_of(enum kind kind, size_t count, ncclDataType_t type,
+                                       ncclRedOp_t op, int root)
 {
-    struct shape s;
-    memset(&s, 0, sizeof s); // it is compared byte by byte
+    struct nccl_call_shape s;
+    memset(&s, 0, sizeof s); // it is compared bytewise
     s.kind = kind;
     s.count = count;
     s.type = type;
@@ -375,28 +374,28 @@ static struct shape shape_of(enum kind kind, size_t count, ncclDataType_t type, 
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t c, cudaStream_t stream)
 {
-    const struct shape s = shape_of(ALL_REDUCE, count, type, op, 0);
+    const struct nccl_call_shape s = shape_of(ALL_REDUCE, count, type, op, 0);
     return add(c, stream, &s, from, to);
 }
 
 ncclResult_t ncclReduce(const void *from, void *to, size_t count, ncclDataType_t type,
                         ncclRedOp_t op, int root, ncclComm_t c, cudaStream_t stream)
 {
-    const struct shape s = shape_of(REDUCE, count, type, op, root);
+    const struct nccl_call_shape s = shape_of(REDUCE, count, type, op, root);
     return add(c, stream, &s, from, to);
 }
 
 ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type, int root,
                            ncclComm_t c, cudaStream_t stream)
 {
-    const struct shape s = shape_of(BROADCAST, count, type, ncclSum, root);
+    const struct nccl_call_shape s = shape_of(BROADCAST, count, type, ncclSum, root);
     return add(c, stream, &s, from, to);
 }
 
 ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t c, cudaStream_t stream)
 {
-    const struct shape s = shape_of(REDUCE_SCATTER, count, type, op, 0);
+    const struct nccl_call_shape s = shape_of(REDUCE_SCATTER, count, type, op, 0);
     must((char *)to == (const char *)from + (size_t)c->rank * count * size_of(type));
     return add(c, stream, &s, from, to);
 }
@@ -404,7 +403,7 @@ ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDat
 ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type,
                            ncclComm_t c, cudaStream_t stream)
 {
-    const struct shape s = shape_of(ALL_GATHER, count, type, ncclSum, 0);
+    const struct nccl_call_shape s = shape_of(ALL_GATHER, count, type, ncclSum, 0);
     must((const char *)from == (char *)to + (size_t)c->rank * count * size_of(type));
     return add(c, stream, &s, from, to);
 }

@@ -11,7 +11,7 @@
 
 struct fake_faults fake_faults;
 
-// Without the driver: what it has opened does not live through a fork.
+// Does not use the driver, whose state does not survive a fork.
 bool gpu_is_there(void)
 {
     glob_t found;
@@ -25,7 +25,7 @@ bool gpu_is_real(void)
     return true;
 }
 
-// Which GPU is the rank's has been seen to by the gang.
+// The gang has already chosen the rank's GPU.
 void gpu_begin(int rank)
 {
     struct error e = {0};

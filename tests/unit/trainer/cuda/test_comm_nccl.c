@@ -1,6 +1,6 @@
-// The backend for GPUs between forked ranks, over a GPU and an NCCL that are none (fake_gpu.h), and
-// over real ones where there are some: results, the order of streams, and every way a peer can go
-// missing. A placement such as "AB" has a letter for the machine of each rank.
+// The backend for GPUs between forked ranks, with a fake GPU and NCCL (fake_gpu.h), and with real
+// ones if there are any: results, the order of streams, and every way of losing a peer. A placement
+// such as "AB" has a letter for the machine of each rank.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ static int gather(void *ctx, const json_t *mine, json_t **all, struct error *e)
 static int open_comm(struct gang_member *seat, int64_t timeout_us, struct comm **c, struct error *e)
 {
     const struct comm_config config = {
-        .backend = "nccl", // for a world of one, too
+        .backend = "nccl", // also for a world of one
         .rank = seat->rank,
         .world = seat->world,
         .arena_bytes = ARENA,
@@ -52,9 +52,9 @@ static int open_comm(struct gang_member *seat, int64_t timeout_us, struct comm *
 }
 
 static struct gang_result run_placed(const char *where, int (*rank)(struct gang_member *, void *),
-                                     struct heard *heard)
+                                     struct rank_outcomes *heard)
 {
-    struct heard silence = {0};
+    struct rank_outcomes silence = {0};
     placement = where;
     return run_ranks((int)strlen(where), rank, heard ? heard : &silence);
 }
@@ -64,7 +64,7 @@ static void assert_all_well(const char *where, int (*rank)(struct gang_member *,
     assert_int_equal(run_placed(where, rank, NULL).failed_rank, -1);
 }
 
-// Arithmetic.
+// --- arithmetic ----------------------------------------------------------------------------------
 
 static int64_t of_rank(int rank, size_t i)
 {
@@ -103,7 +103,7 @@ static int64_t get(const void *data, enum comm_type type, size_t i)
     return type == COMM_INT32 ? ((const int32_t *)data)[i] : (int64_t)((const float *)data)[i];
 }
 
-// What is to be sent comes late, on the compute stream: whoever does not wait for it sends zeros.
+// The data arrives late on the compute stream: an operation that does not wait for it sends zeros.
 static void upload(struct comm *c, const struct comm_work *w)
 {
     char *host = xcalloc(1, bytes_of(w) + 1);
@@ -139,7 +139,7 @@ static int check_all_reduce(struct comm *c, struct comm_work w)
     return check(c, &w, 0, w.count);
 }
 
-// Reduces into parts, spoils the rest, and gathers the parts.
+// Reduce-scatters, overwrites the rest, and gathers the parts.
 static int check_parts(struct comm *c, struct comm_work w)
 {
     struct error e = {0};
@@ -196,7 +196,7 @@ static void test_arithmetic(void **state)
         assert_all_well(placements[i], rank_arithmetic);
 }
 
-// More in flight than there is room for, waited for in another order than started.
+// Starts more operations than there are slots and waits for them in another order.
 static int rank_many(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
@@ -231,7 +231,7 @@ static void test_many_in_flight(void **state)
     assert_all_well("AA", rank_many);
 }
 
-// A barrier is for the host: it ends when all have come, with what their GPUs had to do.
+// A barrier blocks the host until all ranks have arrived and their GPUs have finished.
 static int rank_barrier(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
@@ -256,7 +256,7 @@ static void test_barrier_is_for_the_host(void **state)
 static int rank_broadcast(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
-    const size_t bytes = (2 << 20) + 17; // more than the stage holds
+    const size_t bytes = (2 << 20) + 17; // larger than the staging buffer
     struct error e = {0};
     struct comm *c = NULL;
     CHECK(open_comm(seat, 0, &c, &e) == 0);
@@ -290,7 +290,7 @@ static void test_broadcast(void **state)
     assert_all_well("AAA", rank_broadcast);
 }
 
-// The host does not wait, but the GPU does: the time is its.
+// The GPU waits, not the host, so the time is counted for the GPU.
 static int rank_exposed(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
@@ -320,7 +320,7 @@ static void test_waits_are_of_the_gpu(void **state)
     assert_all_well("AA", rank_exposed);
 }
 
-// Registration only makes it faster.
+// Registration is only an optimisation.
 static int rank_unregistered(struct gang_member *seat, void *ctx)
 {
     fake_faults.no_registration = true;
@@ -335,13 +335,13 @@ static void test_goes_on_unregistered(void **state)
     assert_all_well("AA", rank_unregistered);
 }
 
-// Missing peers.
+// --- lost peers ----------------------------------------------------------------------------------
 
-// As training does: operations, and now and then the host reads.
+// Behaves like training: operations, and sometimes a read by the host.
 static int reduce(struct comm *c, struct error *e)
 {
     int err = 0;
-    static int32_t host[16]; // a download that was given up may still come
+    static int32_t host[16]; // an abandoned download may still arrive
     int32_t *a = comm_alloc(c, sizeof host);
     const struct comm_work works[] = {
         {.kind = COMM_REDUCE_SCATTER, .unit = 4, .data = a, .count = 16},
@@ -366,8 +366,8 @@ static int reduce_until_error(struct gang_member *seat, struct comm *c)
     return 0;
 }
 
-static void assert_all_others_say(const struct heard *heard, int world, int but, const char *text,
-                                  int64_t within_us)
+static void assert_all_others_say(const struct rank_outcomes *heard, int world, int but,
+                                  const char *text, int64_t within_us)
 {
     for (int r = 0; r < world; r++) {
         if (r == but)
@@ -397,7 +397,7 @@ static void test_killed_rank_is_named_in_time(void **state)
     (void)state;
     const char *const placements[] = {"AA", "AAA", "AB"};
     for (size_t i = 0; i < sizeof placements / sizeof *placements; i++) {
-        struct heard heard = {0};
+        struct rank_outcomes heard = {0};
         struct gang_result result = run_placed(placements[i], rank_killed, &heard);
         assert_int_equal(result.failed_rank, 1);
         assert_all_others_say(&heard, (int)strlen(placements[i]), 1, "rank 1 died", 2 * SECOND);
@@ -416,7 +416,7 @@ static int rank_gives_up(struct gang_member *seat, void *ctx)
     tell(seat, 0, "");
     comm_abort(c, "label 12 of sample 3 is out of range");
     CHECK(comm_barrier(c, &e) == ERR_PEER);
-    clock_sleep_us(SECOND); // alive while the others read why
+    clock_sleep_us(SECOND); // stays alive while the others read the reason
     comm_close(c);
     return 0;
 }
@@ -426,7 +426,7 @@ static void test_abort_tells_why(void **state)
     (void)state;
     const char *const placements[] = {"AAA", "AB"};
     for (size_t i = 0; i < sizeof placements / sizeof *placements; i++) {
-        struct heard heard = {0};
+        struct rank_outcomes heard = {0};
         assert_int_equal(run_placed(placements[i], rank_gives_up, &heard).failed_rank, -1);
         assert_all_others_say(&heard, (int)strlen(placements[i]), 1,
                               "rank 1 gave up: label 12 of sample 3 is out of range", 2 * SECOND);
@@ -467,7 +467,7 @@ static int rank_hangs_on_gpu(struct gang_member *seat, void *ctx)
 static void test_hang_is_named(void **state)
 {
     (void)state;
-    struct heard heard = {0};
+    struct rank_outcomes heard = {0};
     assert_int_equal(run_placed("AAA", rank_hangs_on_host, &heard).failed_rank, -1);
     assert_all_others_say(&heard, 3, 1, "rank 1 hangs: its process is alive but has not reached",
                           4 * SECOND);
@@ -476,12 +476,12 @@ static void test_hang_is_named(void **state)
 static void test_hanging_gpu_is_named(void **state)
 {
     (void)state;
-    struct heard heard = {0};
+    struct rank_outcomes heard = {0};
     assert_int_equal(run_placed("AAA", rank_hangs_on_gpu, &heard).failed_rank, -1);
     assert_all_others_say(&heard, 3, 1, "rank 1 hangs: its GPU has not reached", 4 * SECOND);
 }
 
-// NCCL notices something itself.
+// --- errors that NCCL reports --------------------------------------------------------------------
 static int rank_complains(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
@@ -504,12 +504,12 @@ static void test_complaint_of_nccl_is_told(void **state)
     (void)state;
     if (gpu_is_real())
         skip();
-    struct heard heard = {0};
+    struct rank_outcomes heard = {0};
     assert_int_equal(run_placed("AA", rank_complains, &heard).failed_rank, -1);
     assert_all_others_say(&heard, 2, 1, "rank 1 gave up: NCCL: remote process exited", 2 * SECOND);
 }
 
-// One complains because another has died: who died is what counts.
+// One rank's NCCL complains because another rank has died: the error names the dead rank.
 static int rank_complains_of_death(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
@@ -529,12 +529,12 @@ static void test_death_counts_more_than_complaints(void **state)
     (void)state;
     if (gpu_is_real())
         skip();
-    struct heard heard = {0};
+    struct rank_outcomes heard = {0};
     assert_int_equal(run_placed("AA", rank_complains_of_death, &heard).failed_rank, 1);
     assert_all_others_say(&heard, 2, 1, "rank 1 died", 2 * SECOND);
 }
 
-// Meeting.
+// --- connecting ----------------------------------------------------------------------------------
 
 static int rank_cannot_begin(struct gang_member *seat, void *ctx)
 {
@@ -565,7 +565,7 @@ static void test_all_hear_who_cannot_begin(void **state)
     (void)state;
     if (gpu_is_real())
         skip();
-    struct heard heard = {0};
+    struct rank_outcomes heard = {0};
     assert_int_equal(run_placed("AA", rank_cannot_begin, &heard).failed_rank, -1);
     assert_non_null(strstr(heard.errors[0], "rank 1 cannot start: the GPU has no 9 MiB"));
     assert_all_well("AA", rank_has_another_version);
@@ -603,16 +603,16 @@ static void test_connecting_ends(void **state)
     (void)state;
     if (gpu_is_real())
         skip();
-    struct heard heard = {0};
+    struct rank_outcomes heard = {0};
     assert_int_equal(run_placed("AA", rank_dies_connecting, &heard).failed_rank, 1);
     assert_all_others_say(&heard, 2, 1, "rank 1 died", 4 * SECOND);
-    heard = (struct heard){0};
+    heard = (struct rank_outcomes){0};
     assert_int_equal(run_placed("AA", rank_waits_in_vain, &heard).failed_rank, -1);
     for (int r = 0; r < 2; r++)
         assert_non_null(strstr(heard.errors[r], "NCCL has not finished the connection of GPUs"));
 }
 
-// Of two GPUs two ranks have one each, three share.
+// On two GPUs two ranks have one each; three ranks share them.
 static int rank_sees_its_gpu(struct gang_member *seat, void *ctx)
 {
     static const char *const gpus[] = {"GPU-b", "7", "GPU-b"};
@@ -620,7 +620,7 @@ static int rank_sees_its_gpu(struct gang_member *seat, void *ctx)
     const char *host = getenv("NCCL_HOSTID");
     (void)ctx;
     CHECK(strcmp(getenv("CUDA_VISIBLE_DEVICES"), gpus[seat->rank]) == 0);
-    if (seat->world < 3) // NCCL is not told of machines that are none
+    if (seat->world < 3) // NCCL does not learn about the made-up machines
         CHECK(!host);
     else
         CHECK(host && strcmp(host, hosts[seat->rank]) == 0);
@@ -638,7 +638,7 @@ static void test_ranks_share_gpus(void **state)
     must(unsetenv("CUDA_VISIBLE_DEVICES") == 0);
 }
 
-// A world of one has no use for NCCL.
+// A world of one does not use NCCL.
 static int rank_alone(struct gang_member *seat, void *ctx)
 {
     (void)ctx, (void)seat;

@@ -1,14 +1,15 @@
-// What the CPU's tests cannot ask of the GPU's ops. In bf16 an op is the op in float of the same
-// numbers, rounded: each runs in both. And embeddings whose tokens fill many chunks and tiles,
-// blocks at odd addresses, sums of squares, and reals themselves.
+// Properties of the GPU's ops that the tests of the CPU's ops do not cover. An op in bf16 must
+// equal the op in float of the same numbers, rounded: each case runs in both. Also: embeddings
+// whose tokens fill many chunks and tiles, blocks at odd addresses, sums of squares, and
+// conversions of reals.
 #include "tests/unit/trainer/arithmetic.h"
 #include "trainer/ops/image.h"
 #include "trainer/ops/norm.h"
 #include "trainer/ops/sequence.h"
 #include "trainer/ops/update.h"
 
-// Numbers as floats and as bf16: at[0] and at[1].
-struct both {
+// The same numbers as floats and as bf16: at[0] and at[1].
+struct float_and_bf16 {
     int64_t n;
     float *at[2];
 };
@@ -20,23 +21,23 @@ static void use(int which)
 
 #define IN_BOTH(k) for (int k = 0; k < 2 ? use(k), 1 : (use(0), 0); k++)
 
-static struct both both_new(struct arithmetic *a, int64_t n)
+static struct float_and_bf16 both_new(struct arithmetic *a, int64_t n)
 {
-    return (struct both){n, {floats_new(a, n), floats_new(a, n)}};
+    return (struct float_and_bf16){n, {floats_new(a, n), floats_new(a, n)}};
 }
 
-static struct both both_random(struct arithmetic *a, int64_t n, double size)
+static struct float_and_bf16 both_random(struct arithmetic *a, int64_t n, double size)
 {
-    struct both b = {n, {floats_random(a, n, size), floats_new(a, n)}};
+    struct float_and_bf16 b = {n, {floats_random(a, n, size), floats_new(a, n)}};
     use(1);
     ops_upload_reals(n, b.at[0], b.at[1]);
-    ops_download_reals(n, b.at[1], b.at[0]); // numbers that bf16 has
+    ops_download_reals(n, b.at[1], b.at[0]); // numbers that bf16 can represent
     use(0);
     return b;
 }
 
-// `size`: of what was rounded on the way, beside the result itself.
-static void expect_rounded(struct arithmetic *a, const struct both *b, double size,
+// `size`: the magnitude of intermediate values that were rounded, besides the result itself.
+static void expect_rounded(struct arithmetic *a, const struct float_and_bf16 *b, double size,
                            const char *what)
 {
     float *found = floats_new(a, b->n);
@@ -57,7 +58,8 @@ static void expect_near(struct arithmetic *a, const float *found, const float *e
     expect_close(found, doubles_of(a, expected, n), n, 2e-5, what);
 }
 
-// Numbers that bf16 has not, at its limits, and one whose bits are not many enough to stay NaN.
+// Numbers that bf16 cannot represent, its limits, and a NaN whose upper bits alone would not be
+// one.
 static void test_rounding(void **state)
 {
     (void)state;
@@ -79,8 +81,8 @@ static void test_rounding(void **state)
             fail_msg("%08x: expected %04x, found %04x", bits[i][0], bits[i][1], found[i]);
 }
 
-// What comes back went there and was rounded once, at any address and in whatever parts: the
-// workspace holds 2^23 numbers. Nothing beside it changes.
+// Data that goes to the device and back is rounded once, at any address and in parts of any size
+// (the workspace holds 2^23 numbers). Neighbouring memory does not change.
 static void check_reals(struct arithmetic *a, int64_t n, int64_t first)
 {
     float *numbers = floats_random(a, n, 3), *back = floats_new(a, n + 1);
@@ -124,7 +126,7 @@ static void check_elements(struct arithmetic *a, int64_t n)
         ops_relu_forward, ops_tanh_forward, ops_gelu_forward, ops_silu_forward};
     static void (*const backward[])(int64_t n, const real *kept, const real *dy, real *dx) = {
         ops_relu_backward, ops_tanh_backward, ops_gelu_backward, ops_silu_backward, ops_add};
-    struct both x = both_random(a, n, 4), dy = both_random(a, n, 1), y = both_new(a, n);
+    struct float_and_bf16 x = both_random(a, n, 4), dy = both_random(a, n, 1), y = both_new(a, n);
     for (int i = 0; i < 4; i++) {
         IN_BOTH(k)
         forward[i](n, x.at[k], y.at[k]);
@@ -148,16 +150,17 @@ static void test_elements(void **state)
     }
 }
 
-int64_t cuda_products_with_gelu(void); // in emulate_blas.cc
+int64_t cuda_products_with_gelu(void); // from emulate_blas.cc
 
-// In bf16 gelu is part of the product where its rows are whole packs.
+// In bf16 gelu is fused with the product if its rows are whole packs.
 static void check_linear(struct arithmetic *a, const struct ops_linear *shape, bool with_bias)
 {
     int64_t inputs = shape->rows * shape->in, outputs = shape->rows * shape->out;
-    struct both x = both_random(a, inputs, 1), w = both_random(a, shape->in * shape->out, 0.25);
-    struct both bias = both_random(a, shape->out, 1), before = both_new(a, outputs);
-    struct both y = both_new(a, outputs), dy = both_random(a, outputs, 1);
-    struct both kept = both_random(a, inputs, 3), dx = both_new(a, inputs);
+    struct float_and_bf16 x = both_random(a, inputs, 1),
+                          w = both_random(a, shape->in * shape->out, 0.25);
+    struct float_and_bf16 bias = both_random(a, shape->out, 1), before = both_new(a, outputs);
+    struct float_and_bf16 y = both_new(a, outputs), dy = both_random(a, outputs, 1);
+    struct float_and_bf16 kept = both_random(a, inputs, 3), dx = both_new(a, inputs);
     int64_t fused = cuda_products_with_gelu();
     IN_BOTH(k)
     {
@@ -193,9 +196,11 @@ static void test_linear(void **state)
 static void check_norms(struct arithmetic *a, int64_t rows, int64_t width)
 {
     int64_t n = rows * width;
-    struct both x = both_random(a, n, 2), gain = both_random(a, width, 1), y = both_new(a, n);
-    struct both bias = both_random(a, width, 1), dy = both_random(a, n, 1), dx = both_new(a, n);
-    struct both more = both_random(a, n, 2), sum = both_new(a, n), found = both_new(a, n);
+    struct float_and_bf16 x = both_random(a, n, 2), gain = both_random(a, width, 1),
+                          y = both_new(a, n);
+    struct float_and_bf16 bias = both_random(a, width, 1), dy = both_random(a, n, 1),
+                          dx = both_new(a, n);
+    struct float_and_bf16 more = both_random(a, n, 2), sum = both_new(a, n), found = both_new(a, n);
     float *statistics[2] = {floats_new(a, 2 * rows), floats_new(a, 2 * rows)};
     float *dgain[2] = {floats_new(a, width), floats_new(a, width)};
     float *dbias[2] = {floats_new(a, width), floats_new(a, width)};
@@ -230,9 +235,10 @@ static void check_norms(struct arithmetic *a, int64_t rows, int64_t width)
 static void check_batch_norm(struct arithmetic *a, int64_t rows, int64_t channels)
 {
     int64_t n = rows * channels;
-    struct both x = both_random(a, n, 2), gain = both_random(a, channels, 1), y = both_new(a, n);
-    struct both bias = both_random(a, channels, 1), add = both_random(a, n, 1);
-    struct both dy = both_random(a, n, 1), dx = both_new(a, n);
+    struct float_and_bf16 x = both_random(a, n, 2), gain = both_random(a, channels, 1),
+                          y = both_new(a, n);
+    struct float_and_bf16 bias = both_random(a, channels, 1), add = both_random(a, n, 1);
+    struct float_and_bf16 dy = both_random(a, n, 1), dx = both_new(a, n);
     double *sums = doubles_new(a, 2 * channels);
     float *mean[2] = {floats_new(a, channels), floats_new(a, channels)};
     float *variance[2] = {floats_new(a, channels), floats_new(a, channels)};
@@ -268,7 +274,7 @@ static void test_norms(void **state)
 static void check_losses(struct arithmetic *a, int64_t rows, int64_t classes)
 {
     int64_t n = rows * classes;
-    struct both x = both_random(a, n, 5), dx = both_new(a, n);
+    struct float_and_bf16 x = both_random(a, n, 5), dx = both_new(a, n);
     float *losses[2] = {floats_new(a, rows), floats_new(a, rows)};
     float *wanted = floats_random(a, n, 5);
     int32_t *targets = integers_random(a, rows, classes), *correct[2];
@@ -293,7 +299,8 @@ static void check_losses(struct arithmetic *a, int64_t rows, int64_t classes)
 static void test_losses(void **state)
 {
     (void)state;
-    const int64_t classes[] = {2, 64, 257, 4101}; // the last: more than a block has packs
+    const int64_t classes[] = {2, 64, 257,
+                               4101}; // the last has more packs than a block has threads
     for (uint64_t i = 0; i < 4; i++) {
         struct arithmetic a = arithmetic_begin(i);
         check_losses(&a, 5, classes[i]);
@@ -308,8 +315,8 @@ static void check_attention(struct arithmetic *a, int64_t head, double rate)
     int64_t outputs = s.samples * s.context * s.width;
     const int64_t samples[] = {3, 1000000007};
     struct ops_dropout draw = draw_new(a, 99, rate, samples, 2);
-    struct both qkv = both_random(a, 3 * outputs, 1), y = both_new(a, outputs);
-    struct both dy = both_random(a, outputs, 1), dqkv = both_new(a, 3 * outputs);
+    struct float_and_bf16 qkv = both_random(a, 3 * outputs, 1), y = both_new(a, outputs);
+    struct float_and_bf16 dy = both_random(a, outputs, 1), dqkv = both_new(a, 3 * outputs);
     float *saved = floats_new(a, ops_attention_saved_floats(&s, rate));
     float *scratch = floats_new(a, ops_attention_scratch_floats(&s));
     float *table = floats_new(a, ops_rotary_table_floats(&r));
@@ -329,7 +336,7 @@ static void check_attention(struct arithmetic *a, int64_t head, double rate)
 static void test_sequences(void **state)
 {
     (void)state;
-    const int64_t heads[] = {16, 80, 160}; // one width for each number of columns to a lane
+    const int64_t heads[] = {16, 80, 160}; // one width for each number of columns per lane
     for (uint64_t i = 0; i < 3; i++) {
         struct arithmetic a = arithmetic_begin(i);
         check_attention(&a, heads[i], i == 1 ? 0.2 : 0);
@@ -341,9 +348,9 @@ static void check_pool(struct arithmetic *a, const struct ops_pool_shape *s, int
 {
     int64_t inputs = s->samples * s->height * s->width * s->channels;
     int64_t outputs = s->samples * places * s->channels, means = s->samples * s->channels;
-    struct both x = both_random(a, inputs, 1), dx = both_new(a, inputs);
-    struct both y = both_new(a, outputs), dy = both_random(a, outputs, 1),
-                mean = both_new(a, means);
+    struct float_and_bf16 x = both_random(a, inputs, 1), dx = both_new(a, inputs);
+    struct float_and_bf16 y = both_new(a, outputs), dy = both_random(a, outputs, 1),
+                          mean = both_new(a, means);
     IN_BOTH(k)
     {
         struct ops_pool *p;
@@ -375,15 +382,15 @@ static void test_pools(void **state)
     }
 }
 
-// A group whose channels fill several tiles of the kernel that turns weights, and one that fills
-// less than one.
+// A group whose channels fill several tiles of the kernel that reorders weights, and one that fills
+// less than one tile.
 static void check_conv(struct arithmetic *a, const struct ops_conv_shape *s, int64_t places)
 {
     int64_t inputs = s->samples * s->height * s->width * s->in, outputs = places * s->out;
     int64_t weights = s->kernel * s->kernel * s->in / s->groups * s->out;
-    struct both x = both_random(a, inputs, 1), w = both_random(a, weights, 1);
-    struct both bias = both_random(a, s->out, 1), y = both_new(a, outputs);
-    struct both dy = both_random(a, outputs, 1), dx = both_new(a, inputs);
+    struct float_and_bf16 x = both_random(a, inputs, 1), w = both_random(a, weights, 1);
+    struct float_and_bf16 bias = both_random(a, s->out, 1), y = both_new(a, outputs);
+    struct float_and_bf16 dy = both_random(a, outputs, 1), dx = both_new(a, inputs);
     float *dw[2] = {floats_new(a, weights), floats_new(a, weights)};
     float *db[2] = {floats_new(a, s->out), floats_new(a, s->out)};
     IN_BOTH(k)
@@ -396,7 +403,7 @@ static void check_conv(struct arithmetic *a, const struct ops_conv_shape *s, int
         ops_conv_backward_weights(c, x.at[k], dy.at[k], scratch, dw[k], db[k]);
         ops_conv_free(c);
     }
-    expect_rounded(a, &y, 4, "y of conv"); // it was rounded before its bias came
+    expect_rounded(a, &y, 4, "y of conv"); // it was rounded before the bias was added
     expect_rounded(a, &dx, 0, "dx of conv");
     expect_near(a, db[1], db[0], s->out, "db of conv");
     for (int64_t i = 0; i < weights; i++)
@@ -425,7 +432,7 @@ static void test_dropout(void **state)
         struct arithmetic a = arithmetic_begin(i);
         int64_t n = SAMPLES * sizes[i];
         struct ops_dropout d = draw_new(&a, 42, 0.3, samples, SAMPLES);
-        struct both x = both_random(&a, n, 1), y = both_new(&a, n), dx = both_new(&a, n);
+        struct float_and_bf16 x = both_random(&a, n, 1), y = both_new(&a, n), dx = both_new(&a, n);
         uint8_t *keep[2] = {aligned_block(&a, (size_t)n), aligned_block(&a, (size_t)n)};
         IN_BOTH(k)
         {
@@ -439,13 +446,13 @@ static void test_dropout(void **state)
     }
 }
 
-// Sums in float of a token's rows, chunk by chunk, are close to those in double; and the same bits
-// come again.
+// Float sums of a token's rows, chunk by chunk, are close to the sums in double; a repetition gives
+// the same bits.
 static void check_embedding(struct arithmetic *a, int64_t rows, int64_t width, int64_t words)
 {
     int64_t n = words * width;
-    struct both table = both_random(a, n, 1), y = both_new(a, rows * width);
-    struct both dy = both_random(a, rows * width, 1);
+    struct float_and_bf16 table = both_random(a, n, 1), y = both_new(a, rows * width);
+    struct float_and_bf16 dy = both_random(a, rows * width, 1);
     float *found[2] = {floats_new(a, n), floats_new(a, n)}, *again = floats_new(a, n);
     int32_t *tokens = integers_random(a, rows, words);
     double *expected = doubles_new(a, n);
@@ -476,7 +483,7 @@ static void test_embedding(void **state)
     }
 }
 
-// All rows of a token come to the table as one sum: one by one each 1 would be lost beside 1e8.
+// All rows of a token are added to the table as one sum; added singly each 1 would be lost to 1e8.
 static void test_a_token_is_written_once(void **state)
 {
     (void)state;
@@ -500,7 +507,7 @@ static void test_a_token_is_written_once(void **state)
     }
 }
 
-void cuda_columns_sum(int64_t rows, int64_t width, const real *x, float *sums); // in emulate.cc
+void cuda_columns_sum(int64_t rows, int64_t width, const real *x, float *sums); // from emulate.cc
 
 static void test_sums_of_columns(void **state)
 {
@@ -509,7 +516,7 @@ static void test_sums_of_columns(void **state)
     for (uint64_t i = 0; i < 5; i++) {
         struct arithmetic a = arithmetic_begin(i);
         int64_t rows = shapes[i][0], width = shapes[i][1];
-        struct both x = both_random(&a, rows * width, 1);
+        struct float_and_bf16 x = both_random(&a, rows * width, 1);
         float *found = floats_new(&a, width);
         double *expected = doubles_new(&a, width);
         memset(expected, 0, (size_t)width * sizeof *expected);
@@ -524,7 +531,7 @@ static void test_sums_of_columns(void **state)
     }
 }
 
-// One number further nothing is a multiple of 16 bytes.
+// One number further, no address is a multiple of 16 bytes.
 static void test_odd_addresses(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Work that is repeated as graphs (ops/cuda/device/replay.c), over the emulation: training gives
-// the same numbers as op by op, whatever varies from pass to pass, and goes on where nothing can be
+// Work that is replayed as graphs (ops/cuda/device/replay.c), on the emulation: training gives the
+// same numbers as op by op, whatever varies between passes, and continues if nothing can be
 // captured.
 #include "tests/unit/trainer/model_fixture.h"
 
@@ -15,19 +15,19 @@ static const char *const wide =
     " {\"layer\": \"dropout\", \"rate\": 0.3}, {\"layer\": \"linear\", \"out\": 70},"
     " {\"layer\": \"relu\"}, {\"layer\": \"linear\", \"out\": 3}]";
 
-struct results {
+struct replay_results {
     float gradients[STEPS][BLOCK_MAX], losses[STEPS][MICRO_BATCHES][MICRO_BATCH];
     int graphs;
 };
 
-struct run {
+struct replay_run {
     struct model_fixture f;
     struct comm *comm;
     struct reducer *sync;
-    struct results *out;
+    struct replay_results *out;
 };
 
-static void open_sync(struct run *r, enum reduction_mode reduction)
+static void open_sync(struct replay_run *r, enum reduction_mode reduction)
 {
     struct error e;
     const struct reducer_config config = {
@@ -38,7 +38,7 @@ static void open_sync(struct run *r, enum reduction_mode reduction)
         .micro_batches = MICRO_BATCHES,
         .global_batch = MICRO_BATCHES * MICRO_BATCH,
         .sums = 1,
-        .fusion_bytes = 1, // a bucket for each cell
+        .fusion_bytes = 1, // one bucket for each cell
         .world = 1,
     };
     const struct comm_config open = {.world = 1, .arena_bytes = reducer_arena_bytes(&config)};
@@ -47,7 +47,7 @@ static void open_sync(struct run *r, enum reduction_mode reduction)
     r->sync = reducer_new(&config, r->comm);
 }
 
-static void pass(struct run *r, int step, int m, const struct gradient_sink *sink)
+static void pass(struct replay_run *r, int step, int m, const struct gradient_sink *sink)
 {
     struct error e;
     const struct draw_key key = {.seed = 5, .step = step};
@@ -57,8 +57,8 @@ static void pass(struct run *r, int step, int m, const struct gradient_sink *sin
                      0);
 }
 
-// Some gradients are much larger at step 2, which has to be gathered twice.
-static void change_weights(struct run *r, int step)
+// Some gradients are much larger at step 2, which has to be repeated.
+static void change_weights(struct replay_run *r, int step)
 {
     float *w = r->f.weights, factor = step == 1 ? 40.0f : step == 2 ? 0.1f : 1.0f;
     size_t size = model_block_size(r->f.model);
@@ -67,7 +67,7 @@ static void change_weights(struct run *r, int step)
     model_set_parameters(r->f.model, w);
 }
 
-static void step_once(struct run *r, int step)
+static void step_once(struct replay_run *r, int step)
 {
     struct error e;
     struct reducer_totals totals = {0};
@@ -87,11 +87,11 @@ static void step_once(struct run *r, int step)
     change_weights(r, step);
 }
 
-// The second half of the steps is with weights that lie elsewhere.
+// In the second half of the steps the weights have other addresses.
 static void train(const char *text, const struct sample_shape *shape, enum reduction_mode reduction,
-                  struct results *out)
+                  struct replay_results *out)
 {
-    struct run r = {.out = out};
+    struct replay_run r = {.out = out};
     struct error e;
     int before = emulated_graphs();
     memset(out, 0, sizeof *out);
@@ -120,21 +120,21 @@ static void train(const char *text, const struct sample_shape *shape, enum reduc
 }
 
 static void op_by_op(const char *text, const struct sample_shape *shape,
-                     enum reduction_mode reduction, struct results *out)
+                     enum reduction_mode reduction, struct replay_results *out)
 {
-    setenv("CUDA_LAUNCH_BLOCKING", "1", 1); // an op that fails is to be named
+    setenv("CUDA_LAUNCH_BLOCKING", "1", 1); // the op that fails must be named
     train(text, shape, reduction, out);
     unsetenv("CUDA_LAUNCH_BLOCKING");
     assert_int_equal(out->graphs, 0);
 }
 
-static void assert_same(const struct results *a, const struct results *b)
+static void assert_same(const struct replay_results *a, const struct replay_results *b)
 {
     assert_memory_equal(a->gradients, b->gradients, sizeof a->gradients);
     assert_memory_equal(a->losses, b->losses, sizeof a->losses);
 }
 
-static struct results plain, repeated;
+static struct replay_results plain, repeated;
 
 static void test_same_bits(void **state)
 {
@@ -152,9 +152,9 @@ static void test_same_bits(void **state)
     }
 }
 
-// --- what the host does in the midst
+// --- host calls within the work
 
-struct relay {
+struct replay_relay {
     float *a, *b, *c;
     float seen[3];
     int count;
@@ -162,13 +162,13 @@ struct relay {
 
 static void look(void *ctx)
 {
-    struct relay *r = ctx;
-    r->seen[r->count++] = *r->b; // memory of the device is the host's here
+    struct replay_relay *r = ctx;
+    r->seen[r->count++] = *r->b; // here device memory is host memory
 }
 
 static void hand_on(void *ctx)
 {
-    struct relay *r = ctx;
+    struct replay_relay *r = ctx;
     ops_call_host(look, r); // before any op
     ops_copy(r->b, r->a, sizeof *r->b);
     ops_call_host(look, r);
@@ -182,7 +182,7 @@ static void test_host_has_its_turns(void **state)
     (void)state;
     struct ops_recording *recording = NULL;
     float a, b = 7, c;
-    struct relay r = {.a = &a, .b = &b, .c = &c};
+    struct replay_relay r = {.a = &a, .b = &b, .c = &c};
     int before = emulated_graphs();
     for (int i = 1; i <= 5; i++) {
         a = (float)i;
@@ -196,13 +196,13 @@ static void test_host_has_its_turns(void **state)
     ops_recording_free(recording);
 }
 
-// --- what cannot be captured; the last test, for nothing is any more after it
+// --- work that cannot be captured; the last test, because graphs are off afterwards
 
 static void test_goes_on_without(void **state)
 {
     (void)state;
     op_by_op(gpt, &tokens_6, REDUCTION_EXACT, &plain);
-    emulated_captures(150); // in the midst of the second recording
+    emulated_captures(150); // fails in the middle of the second recording
     train(gpt, &tokens_6, REDUCTION_EXACT, &repeated);
     emulated_captures(-1);
     assert_same(&plain, &repeated);

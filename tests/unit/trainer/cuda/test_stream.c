@@ -1,6 +1,5 @@
-// What the host and the GPU do side by side: copies (ops/cuda/device/copies.c), and phases by the
-// GPU's clock (ops/cuda/device/phases.c). Over a GPU that is none, and over a real one where there
-// is one.
+// Concurrency of host and GPU: copies (ops/cuda/device/copies.c) and phases by the GPU's clock
+// (ops/cuda/device/phases.c), on a fake GPU, and on a real one if there is one.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,18 +31,18 @@ static char *device_new(size_t bytes)
     return p;
 }
 
-// Neither way does the host wait for what the GPU has to do before.
+// In neither direction does the host wait for earlier work of the GPU.
 static void check_that_nobody_waits(size_t n)
 {
     char *device = device_new(n), *sent = xcalloc(1, n), *back = xcalloc(1, n);
     struct error e;
     memset(sent, 7, n);
-    ops_upload(device, sent, n); // the first has memory locked
+    ops_upload(device, sent, n); // the first call allocates page-locked memory
     assert_int_equal(ops_synchronize(&e), 0);
     int64_t begin = clock_mono_us();
     gpu_compute_us(1500 * MS);
     ops_upload(device, sent, n);
-    memset(sent, 8, n); // it was read
+    memset(sent, 8, n); // the upload has already read it
     ops_download(back, device, n);
     ops_upload(device, sent, n);
     assert_true(clock_mono_us() - begin < 1400 * MS);
@@ -66,8 +65,8 @@ static void test_nobody_waits_for_copies(void **state)
     check_that_nobody_waits(40 * MIB);
 }
 
-// Pieces of several sizes, there and back; some larger than a part, and all much more than what is
-// locked.
+// Copies of several sizes in both directions; some are larger than a part, and all together are
+// much more than the page-locked memory.
 static void check_copies(void)
 {
     const size_t sizes[] = {40 * MIB, 1, 63 * MIB, 70 * MIB, 30 * MIB, 4097};
@@ -100,7 +99,7 @@ static void test_copies_of_all_sizes(void **state)
     check_copies();
 }
 
-// More at once than are kept account of.
+// More pending downloads than a staging buffer records.
 static void test_many_copies(void **state)
 {
     (void)state;
@@ -147,7 +146,7 @@ static void forget(void)
     ops_phases(before);
 }
 
-// The host only says what is to be done; the time is that of the GPU, which does it later.
+// The host only enqueues the work; the time counts when the GPU does it later.
 static void test_time_is_of_the_gpu(void **state)
 {
     (void)state;
@@ -168,7 +167,7 @@ static void test_time_is_of_the_gpu(void **state)
     assert_true(us[OPS_FORWARD] == 0 && us[OPS_BACKWARD] == 0); // told once
 }
 
-// What the host does while the GPU is busy takes none of its time.
+// Time that the host spends while the GPU is busy does not count.
 static void test_hidden_work_of_the_host(void **state)
 {
     (void)state;
@@ -182,7 +181,7 @@ static void test_hidden_work_of_the_host(void **state)
     assert_int_equal(ops_synchronize(&e), 0);
     int64_t begin = clock_mono_us();
     ops_phase(OPS_DATA);
-    clock_sleep_us(50 * MS); // and now it waits
+    clock_sleep_us(50 * MS); // now the GPU waits
     ops_phase(OPS_OTHER);
     assert_int_equal(ops_synchronize(&e), 0);
     int64_t waited = clock_mono_us() - begin;
@@ -191,7 +190,7 @@ static void test_hidden_work_of_the_host(void **state)
     assert_true(us[OPS_BACKWARD] >= 599 * MS);
 }
 
-// More phases than are remembered.
+// More phases than there are marks.
 static void test_many(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// In NVIDIA's driver's place, for cuDNN to hand the kernels to that it has compiled for GPUs which
-// are only described to it. All other answers are that there is no driver.
+// A stand-in for NVIDIA's driver that accepts the kernels which cuDNN compiles for GPUs that are
+// only described to it. All other calls report that there is no driver.
 enum { SUCCESS = 0, STUB_LIBRARY = 34, VERSION = 13000 };
 
 #define ANSWER(answer, name)                                                                       \
@@ -50,7 +50,7 @@ int cuGetErrorName(int error, const char **out)
 ANSWER(SUCCESS, cuInit)
 ANSWER(SUCCESS, cuKernelSetAttribute)
 ANSWER(SUCCESS, cuLibraryUnload)
-// What cuDNN looks up, and has no use for here.
+// Functions that cuDNN looks up but does not use here.
 ANSWER(STUB_LIBRARY, cuCtxGetCurrent)
 ANSWER(STUB_LIBRARY, cuCtxGetDevice)
 ANSWER(STUB_LIBRARY, cuCtxGetLimit)

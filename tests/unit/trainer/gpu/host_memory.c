@@ -1,5 +1,5 @@
-// Runs a test of the CPU's ops on the GPU: it is called tested_main() and linked with the GPU's
-// ops, in float. Each kernel is waited for at its launch, so that results are there when an op
+// Runs a test of the CPU's ops on the GPU. The test's main() is called tested_main() and is linked
+// with the GPU's ops, in float. Each launch waits for its kernel, so that results exist when an op
 // returns.
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ int tested_main(void);
 void *host_memory_alloc(size_t alignment, size_t bytes)
 {
     void *p = NULL;
-    (void)alignment; // it is a page at least
+    (void)alignment; // the memory is aligned to at least a page
     return cudaHostAlloc(&p, bytes, cudaHostAllocMapped) == cudaSuccess ? p : NULL;
 }
 

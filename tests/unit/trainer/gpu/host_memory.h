@@ -1,5 +1,5 @@
-// Memory for tests that host and GPU both reach at one address, in place of the C library's.
-// Include it before the first line of what allocates.
+// Memory for tests that host and GPU can access at the same address, instead of the C library's.
+// Include it before the first line of the code that allocates.
 #ifndef MUSTER_TESTS_TRAINER_GPU_HOST_MEMORY_H
 #define MUSTER_TESTS_TRAINER_GPU_HOST_MEMORY_H
 

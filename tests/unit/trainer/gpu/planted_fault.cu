@@ -1,5 +1,5 @@
-// A child process whose kernel writes behind its memory: does compute-sanitizer look at the
-// children of a program, and tell? (tests/bench/gpu/check)
+// A child process whose kernel writes beyond its memory. tests/bench/gpu/check uses it to verify
+// that compute-sanitizer also checks the children of a program.
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
-// The libraries' ops in bf16 on a GPU, against double precision on the same, rounded, inputs, and
-// against themselves: the second run gives the same bits.
+// The libraries' ops in bf16 on a GPU: compared with double precision on the same, rounded inputs,
+// and with a second run, which must give the same bits.
 #include <stdio.h>
 
 #include "tests/unit/trainer/arithmetic.h"
@@ -9,14 +9,14 @@
 
 enum { SKIPPED = 77, TENSORS_MAX = 32 };
 
-// What a test has on the device.
+// A tensor of a test on the device.
 static void *blocks[TENSORS_MAX];
 static int block_count;
 
-struct tensor {
+struct bf16_tensor {
     int64_t n;
     real *at;      // on the device
-    double *exact; // what it holds, or is to hold
+    double *exact; // its content, or the expected result
 };
 
 static void *device_new(int64_t floats)
@@ -41,16 +41,16 @@ static void device_free(void)
         ops_free(blocks[--block_count]);
 }
 
-static struct tensor tensor_empty(struct arithmetic *a, int64_t n)
+static struct bf16_tensor tensor_empty(struct arithmetic *a, int64_t n)
 {
-    struct tensor t = {n, device_new(n), doubles_new(a, n)};
+    struct bf16_tensor t = {n, device_new(n), doubles_new(a, n)};
     memset(t.exact, 0, (size_t)n * sizeof *t.exact);
     return t;
 }
 
-static struct tensor tensor_random(struct arithmetic *a, int64_t n)
+static struct bf16_tensor tensor_random(struct arithmetic *a, int64_t n)
 {
-    struct tensor t = tensor_empty(a, n);
+    struct bf16_tensor t = tensor_empty(a, n);
     float *numbers = floats_random(a, n, 1);
     ops_upload_reals(n, numbers, t.at);
     ops_download_reals(n, t.at, numbers);
@@ -60,7 +60,7 @@ static struct tensor tensor_random(struct arithmetic *a, int64_t n)
     return t;
 }
 
-static float *reals_of(struct arithmetic *a, const struct tensor *t)
+static float *reals_of(struct arithmetic *a, const struct bf16_tensor *t)
 {
     float *found = floats_new(a, t->n);
     ops_download_reals(t->n, t->at, found);
@@ -68,7 +68,7 @@ static float *reals_of(struct arithmetic *a, const struct tensor *t)
     return found;
 }
 
-static float *floats_of(struct arithmetic *a, const struct tensor *t)
+static float *floats_of(struct arithmetic *a, const struct bf16_tensor *t)
 {
     float *found = floats_new(a, t->n);
     ops_download(found, t->at, (size_t)t->n * sizeof *found);
@@ -78,9 +78,11 @@ static float *floats_of(struct arithmetic *a, const struct tensor *t)
 
 // --- linear
 
-static void exact_linear(const struct ops_linear *s, const struct tensor *x, const struct tensor *w,
-                         const struct tensor *bias, const struct tensor *dy, const struct tensor *y,
-                         const struct tensor *dx, const struct tensor *dw, const struct tensor *db)
+static void exact_linear(const struct ops_linear *s, const struct bf16_tensor *x,
+                         const struct bf16_tensor *w, const struct bf16_tensor *bias,
+                         const struct bf16_tensor *dy, const struct bf16_tensor *y,
+                         const struct bf16_tensor *dx, const struct bf16_tensor *dw,
+                         const struct bf16_tensor *db)
 {
     for (int64_t r = 0; r < s->rows; r++)
         for (int64_t o = 0; o < s->out; o++) {
@@ -99,10 +101,10 @@ static void exact_linear(const struct ops_linear *s, const struct tensor *x, con
 static void check_linear(struct ops_linear s)
 {
     struct arithmetic a = arithmetic_begin(7);
-    struct tensor x = tensor_random(&a, s.rows * s.in), w = tensor_random(&a, s.in * s.out);
-    struct tensor bias = tensor_random(&a, s.out), dy = tensor_random(&a, s.rows * s.out);
-    struct tensor y = tensor_empty(&a, s.rows * s.out), dx = tensor_empty(&a, s.rows * s.in);
-    struct tensor dw = tensor_empty(&a, s.in * s.out), db = tensor_empty(&a, s.out);
+    struct bf16_tensor x = tensor_random(&a, s.rows * s.in), w = tensor_random(&a, s.in * s.out);
+    struct bf16_tensor bias = tensor_random(&a, s.out), dy = tensor_random(&a, s.rows * s.out);
+    struct bf16_tensor y = tensor_empty(&a, s.rows * s.out), dx = tensor_empty(&a, s.rows * s.in);
+    struct bf16_tensor dw = tensor_empty(&a, s.in * s.out), db = tensor_empty(&a, s.out);
     struct error e;
     exact_linear(&s, &x, &w, &bias, &dy, &y, &dx, &dw, &db);
     if (ops_linear_compile(&s, &e))
@@ -137,7 +139,7 @@ static void test_linear(void **state)
     check_linear((struct ops_linear){.rows = 512, .in = 384, .out = 512}); // whole tiles
 }
 
-// --- gelu behind a product and before it: its tanh form, whoever computes it
+// --- gelu after and before a product, in its tanh form
 
 static double gelu_inner(double x)
 {
@@ -150,15 +152,17 @@ static double gelu_slope(double x)
     return (1 + t) / 2 + x * (1 - t * t) / 2 * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
 }
 
-// y is gelu(x W + bias), and x itself is taken for a gelu of `kept`.
+// y is gelu(x W + bias), and x itself is treated as the gelu of `kept`.
 static void check_gelu(struct ops_linear s, bool with_bias)
 {
     struct arithmetic a = arithmetic_begin(10);
-    struct tensor x = tensor_random(&a, s.rows * s.in), w = tensor_random(&a, s.in * s.out);
-    struct tensor bias = tensor_random(&a, s.out), dy = tensor_random(&a, s.rows * s.out);
-    struct tensor kept = tensor_random(&a, s.rows * s.in), dx = tensor_empty(&a, s.rows * s.in);
-    struct tensor before = tensor_empty(&a, s.rows * s.out), y = tensor_empty(&a, s.rows * s.out);
-    struct tensor dw = tensor_empty(&a, s.in * s.out), db = tensor_empty(&a, s.out);
+    struct bf16_tensor x = tensor_random(&a, s.rows * s.in), w = tensor_random(&a, s.in * s.out);
+    struct bf16_tensor bias = tensor_random(&a, s.out), dy = tensor_random(&a, s.rows * s.out);
+    struct bf16_tensor kept = tensor_random(&a, s.rows * s.in),
+                       dx = tensor_empty(&a, s.rows * s.in);
+    struct bf16_tensor before = tensor_empty(&a, s.rows * s.out),
+                       y = tensor_empty(&a, s.rows * s.out);
+    struct bf16_tensor dw = tensor_empty(&a, s.in * s.out), db = tensor_empty(&a, s.out);
     struct error e;
     if (!with_bias)
         memset(bias.exact, 0, (size_t)s.out * sizeof *bias.exact);
@@ -191,7 +195,7 @@ static void test_gelu(void **state)
         check_gelu((struct ops_linear){.rows = 512, .in = 256, .out = 384}, bias);
         check_gelu((struct ops_linear){.rows = 100, .in = 64, .out = 384}, bias);
         check_gelu((struct ops_linear){.rows = 33, .in = 64, .out = 72, .transposed = true}, bias);
-        check_gelu((struct ops_linear){.rows = 33, .in = 17, .out = 5}, bias); // no kernel for it
+        check_gelu((struct ops_linear){.rows = 33, .in = 17, .out = 5}, bias); // no fused kernel
     }
 }
 
@@ -218,15 +222,15 @@ static void exact_norm_row(int64_t width, const double *x, const double *gain, c
         dx[i] += scale * (dy[i] * gain[i] - g - (x[i] - mean) * scale * gh);
 }
 
-// Of a sum that is made on the way; dx is added to what is there.
+// Of a sum computed in the same pass; dx is added to its old value.
 static void check_norm(int64_t rows, int64_t width)
 {
     struct arithmetic a = arithmetic_begin(11);
-    struct tensor x = tensor_random(&a, rows * width), sum = tensor_random(&a, rows * width);
-    struct tensor y = tensor_empty(&a, rows * width), dy = tensor_random(&a, rows * width);
-    struct tensor gain = tensor_random(&a, width), bias = tensor_random(&a, width);
-    struct tensor dx = tensor_random(&a, rows * width);
-    struct tensor dgain = tensor_empty(&a, width), dbias = tensor_empty(&a, width);
+    struct bf16_tensor x = tensor_random(&a, rows * width), sum = tensor_random(&a, rows * width);
+    struct bf16_tensor y = tensor_empty(&a, rows * width), dy = tensor_random(&a, rows * width);
+    struct bf16_tensor gain = tensor_random(&a, width), bias = tensor_random(&a, width);
+    struct bf16_tensor dx = tensor_random(&a, rows * width);
+    struct bf16_tensor dgain = tensor_empty(&a, width), dbias = tensor_empty(&a, width);
     float *statistics = device_new(2 * rows);
     ops_add_layer_norm_forward(rows, width, x.at, sum.at, sum.at, gain.at, bias.at, y.at,
                                statistics);
@@ -256,18 +260,19 @@ static void test_norm(void **state)
 {
     (void)state;
     check_norm(1, 8);
-    check_norm(5000, 64); // more rows than there are blocks
+    check_norm(5000, 64); // more rows than blocks
     check_norm(300, 768);
     check_norm(300, 771);
     check_norm(70, 4096);
-    check_norm(3, 16384); // wider than a block's rows
+    check_norm(3, 16384); // wider than the rows of a block
 }
 
 // --- conv2d
 
 static void exact_conv(const struct ops_conv_shape *s, int64_t rows, int64_t columns,
-                       const struct tensor *x, const struct tensor *w, const struct tensor *dy,
-                       const struct tensor *y, const struct tensor *dx, const struct tensor *dw)
+                       const struct bf16_tensor *x, const struct bf16_tensor *w,
+                       const struct bf16_tensor *dy, const struct bf16_tensor *y,
+                       const struct bf16_tensor *dx, const struct bf16_tensor *dw)
 {
     int64_t in = s->in / s->groups, out = s->out / s->groups;
     for (int64_t at = 0; at < y->n; at++)
@@ -296,9 +301,9 @@ static void check_conv(const struct ops_conv_shape *s)
     int64_t inputs = s->samples * s->height * s->width * s->in;
     int64_t outputs = s->samples * rows * columns * s->out;
     int64_t weights = s->kernel * s->kernel * s->in / s->groups * s->out;
-    struct tensor x = tensor_random(&a, inputs), w = tensor_random(&a, weights);
-    struct tensor dy = tensor_random(&a, outputs), y = tensor_empty(&a, outputs);
-    struct tensor dx = tensor_empty(&a, inputs), dw = tensor_empty(&a, weights);
+    struct bf16_tensor x = tensor_random(&a, inputs), w = tensor_random(&a, weights);
+    struct bf16_tensor dy = tensor_random(&a, outputs), y = tensor_empty(&a, outputs);
+    struct bf16_tensor dx = tensor_empty(&a, inputs), dw = tensor_empty(&a, weights);
     struct ops_conv *c;
     struct error e;
     exact_conv(s, rows, columns, &x, &w, &dy, &y, &dx, &dw);
@@ -327,7 +332,7 @@ static void test_conv(void **state)
     check_conv(&(struct ops_conv_shape){2, 9, 8, 16, 32, 1, 2, 0, 1, false});
     check_conv(&(struct ops_conv_shape){2, 9, 8, 32, 32, 3, 1, 1, 4, false});
     check_conv(&(struct ops_conv_shape){2, 9, 8, 16, 16, 3, 2, 1, 16, false});
-    // as they are in a ResNet-50
+    // shapes of ResNet-50
     check_conv(&(struct ops_conv_shape){2, 14, 14, 128, 128, 3, 1, 1, 1, false});
     check_conv(&(struct ops_conv_shape){2, 14, 14, 128, 128, 3, 2, 1, 1, false});
     check_conv(&(struct ops_conv_shape){2, 14, 14, 256, 64, 1, 1, 0, 1, false});
@@ -335,7 +340,7 @@ static void test_conv(void **state)
 
 // --- attention
 
-// Of one head: its outputs, and the gradients of query, key and value.
+// One head: its outputs, and the gradients of query, key and value.
 static void exact_head(const struct ops_attention *s, int64_t sample, int64_t head,
                        const double *qkv, const double *dy, double *y, double *dqkv)
 {
@@ -374,8 +379,8 @@ static void check_attention(struct ops_attention s)
     struct arithmetic a = arithmetic_begin(9);
     const struct ops_dropout draw = {0};
     int64_t outputs = s.samples * s.context * s.width;
-    struct tensor qkv = tensor_random(&a, 3 * outputs), dy = tensor_random(&a, outputs);
-    struct tensor y = tensor_empty(&a, outputs), dqkv = tensor_empty(&a, 3 * outputs);
+    struct bf16_tensor qkv = tensor_random(&a, 3 * outputs), dy = tensor_random(&a, outputs);
+    struct bf16_tensor y = tensor_empty(&a, outputs), dqkv = tensor_empty(&a, 3 * outputs);
     float *saved = device_new(ops_attention_saved_floats(&s, 0));
     float *scratch = device_new(ops_attention_scratch_floats(&s));
     for (int64_t i = 0; i < s.samples * s.heads; i++)
@@ -399,7 +404,7 @@ static void test_attention(void **state)
     check_attention((struct ops_attention){1, 300, 2, 256});
     check_attention((struct ops_attention){1, 1024, 1, 64});
     check_attention((struct ops_attention){2, 1, 2, 64});
-    check_attention((struct ops_attention){2, 50, 2, 40}); // heads that cuDNN has no kernel for
+    check_attention((struct ops_attention){2, 50, 2, 40}); // a head width without cuDNN kernel
 }
 
 static int open_device(void **state)

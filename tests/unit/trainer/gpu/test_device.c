@@ -1,4 +1,4 @@
-// The GPU itself: what is said where there is none, else its memory, copies and rounding.
+// The GPU itself: the errors without a GPU; with one its memory, copies and rounding.
 #include "tests/unit/trainer/arithmetic.h"
 #include "trainer/ops/device.h"
 
@@ -36,7 +36,7 @@ static void test_copies(void **state)
         sent[i] = (float)i;
     }
     ops_upload(block, sent, sizeof sent);
-    memset(sent, 0, sizeof sent); // the host's memory was read
+    memset(sent, 0, sizeof sent); // the upload has already read it
     ops_copy(copy, block, sizeof sent);
     ops_zero(copy, sizeof sent / 2);
     ops_download(back, copy, sizeof back);
@@ -73,26 +73,26 @@ static void test_rounding(void **state)
     ops_close();
 }
 
-// --- work that is repeated: op by op, recorded, then as a graph
+// --- replayed work: op by op, recorded, then as a graph
 
 enum { REPEATED = 1000 };
 
-struct relay {
+struct device_relay {
     real *a, *b;
     uint64_t *key;
     int64_t *sample;
     uint8_t *keep;
-    int turns; // of the host
+    int turns; // number of host calls
 };
 
 static void take_turn(void *ctx)
 {
-    ((struct relay *)ctx)->turns++;
+    ((struct device_relay *)ctx)->turns++;
 }
 
 static void hand_on(void *ctx)
 {
-    const struct relay *r = ctx;
+    const struct device_relay *r = ctx;
     const struct ops_dropout draw = {r->key, 0.5, r->sample};
     ops_copy(r->b, r->a, REPEATED * sizeof(float));
     ops_call_host(take_turn, ctx);
@@ -109,7 +109,7 @@ static void *device_new(size_t bytes)
     return p;
 }
 
-static void relay_once(struct ops_recording **recording, struct relay *r, int round)
+static void relay_once(struct ops_recording **recording, struct device_relay *r, int round)
 {
     float sent[REPEATED], back[REPEATED];
     uint8_t keep[REPEATED];
@@ -139,19 +139,19 @@ static void test_repeated_work(void **state)
     if (!have_gpu)
         skip();
     assert_int_equal(ops_open(OPS_FLOAT, &e), 0);
-    struct relay r = {device_new(REPEATED * sizeof(float)),
-                      device_new(REPEATED * sizeof(float)),
-                      device_new(sizeof(uint64_t)),
-                      device_new(sizeof(int64_t)),
-                      device_new(REPEATED),
-                      0};
+    struct device_relay r = {device_new(REPEATED * sizeof(float)),
+                             device_new(REPEATED * sizeof(float)),
+                             device_new(sizeof(uint64_t)),
+                             device_new(sizeof(int64_t)),
+                             device_new(REPEATED),
+                             0};
     struct ops_recording *recording = NULL;
     uint8_t keep[6][REPEATED];
     for (int round = 0; round < 6; round++) {
         relay_once(&recording, &r, round);
         ops_download(keep[round], r.keep, REPEATED);
         assert_int_equal(ops_synchronize(&e), 0);
-        for (int earlier = 0; earlier < round; earlier++) // keys are read anew each time
+        for (int earlier = 0; earlier < round; earlier++) // keys are read again each time
             assert_memory_not_equal(keep[earlier], keep[round], REPEATED);
     }
     ops_recording_free(recording);

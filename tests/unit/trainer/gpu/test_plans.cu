@@ -1,6 +1,6 @@
-// Whether cuDNN has kernels that do not vary for all sorts of convolutions and for attention, on
-// devices that are not here but described to it. It is given a driver that only seems to take them
-// (driver.c), so that those count as well which it compiles for itself.
+// Whether cuDNN has deterministic kernels for many convolutions and for attention, on devices that
+// are not present but described to it. A stand-in for the driver (driver.c) accepts kernels without
+// running them, so kernels that cuDNN compiles itself are covered too.
 #include "trainer/ops/cuda/libraries/cudnn_graph.h"
 
 extern "C" {
@@ -9,12 +9,12 @@ extern "C" {
 #include "trainer/ops/sequence.h"
 }
 
-struct kind {
+struct gpu_kind {
     const char *name;
     int capability, processors, shared;
 };
 
-static void describe(const struct kind *k)
+static void describe(const struct gpu_kind *k)
 {
     char text[1024];
     int n = snprintf(
@@ -46,11 +46,12 @@ static void forget(void)
     device.properties = NULL;
 }
 
-static const struct kind kinds[] = {
+static const struct gpu_kind kinds[] = {
     {"A100", 80, 108, 166912}, {"H100", 90, 132, 232448}, {"B200", 100, 148, 232448}};
 
-// All three passes, within so much memory.
-static void check_convolution(const struct kind *k, const struct ops_conv_shape *s, int64_t most)
+// Checks all three passes, with a limit for the workspace.
+static void check_convolution(const struct gpu_kind *k, const struct ops_conv_shape *s,
+                              int64_t most)
 {
     struct ops_conv *c;
     struct error e;
@@ -67,7 +68,7 @@ static void check_convolution(const struct kind *k, const struct ops_conv_shape 
 
 static void check_convolutions(const struct ops_conv_shape *shapes, size_t count, int64_t most)
 {
-    for (const struct kind &k : kinds) {
+    for (const struct gpu_kind &k : kinds) {
         describe(&k);
         for (int precision = OPS_FLOAT; precision <= OPS_BF16; precision++)
             for (size_t i = 0; i < count; i++) {
@@ -90,8 +91,8 @@ static void test_convolutions(void **state)
     check_convolutions(shapes, sizeof shapes / sizeof shapes[0], INT64_MAX);
 }
 
-// Each of its convolutions, from images of 224 by 224; what a plan wants is little beside the
-// activations, which are some gigabytes.
+// The convolutions of ResNet-50 for images of 224 by 224. Their workspace is small compared with
+// the activations, which take several gigabytes.
 static void test_resnet50(void **state)
 {
     (void)state;
@@ -113,8 +114,8 @@ static void test_resnet50(void **state)
     check_convolutions(shapes, sizeof shapes / sizeof shapes[0], ROOM);
 }
 
-// Both passes by cuDNN: the gradient that does not vary is the one that keeps that of all scores.
-static void check_attention(const struct kind *k, const struct ops_attention *s)
+// Both passes by cuDNN: the deterministic gradient is the one that stores all scores' gradients.
+static void check_attention(const struct gpu_kind *k, const struct ops_attention *s)
 {
     int64_t scores = s->samples * s->heads * s->context * s->context;
     int64_t bytes = ops_attention_scratch_floats(s) * (int64_t)sizeof(float);
@@ -128,14 +129,14 @@ static void test_attention(void **state)
     (void)state;
     static const struct ops_attention gpt2 = {16, 1024, 12, 768};
     device.precision = OPS_BF16;
-    for (const struct kind &k : kinds) {
+    for (const struct gpu_kind &k : kinds) {
         describe(&k);
         check_attention(&k, &gpt2);
         forget();
     }
 }
 
-// What cuDNN has no kernels for is ours, and takes no more than a number for each query.
+// Shapes without cuDNN kernels use our own, which need one number per query.
 static void test_attention_of_ours(void **state)
 {
     (void)state;

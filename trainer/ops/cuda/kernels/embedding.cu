@@ -118,21 +118,21 @@ static void sort_rows(int64_t rows, int64_t vocabulary, const int32_t *tokens,
 
 // --- sums of the sorted rows
 
-struct token_runs {
+struct sorted_rows {
     int64_t rows, width;
     const int32_t *tokens, *order;
     int32_t *heads;
     float *partial;
 };
 
-static __device__ int32_t token_at(const struct token_runs &r, int64_t i)
+static __device__ int32_t token_at(const struct sorted_rows &r, int64_t i)
 {
     return i >= 0 && i < r.rows ? r.tokens[r.order[i]] : -1;
 }
 
 // Loads the tokens of a chunk, with their neighbours before and after it, and its rows; returns the
 // number of rows.
-static __device__ int load_chunk(const struct token_runs &r, int32_t *tokens, int32_t *rows)
+static __device__ int load_chunk(const struct sorted_rows &r, int32_t *tokens, int32_t *rows)
 {
     int64_t first = blockIdx.y * (int64_t)CHUNK, left = r.rows - first;
     for (int i = (int)threadIdx.x; i < CHUNK + 2; i += THREADS)
@@ -154,7 +154,7 @@ template <int N> static __device__ void add_to(float *at, const float *sum)
 
 // Ends a run of one token: writes its sum to the table if the whole run is in this chunk.
 template <int N>
-static __device__ void end_run(const struct token_runs &r, int32_t token, bool began_before,
+static __device__ void end_run(const struct sorted_rows &r, int32_t token, bool began_before,
                                bool goes_on, int64_t column, const float *sum, float *dtable)
 {
     int64_t slot = blockIdx.y * (int64_t)2 + (began_before ? 0 : 1);
@@ -165,7 +165,7 @@ static __device__ void end_run(const struct token_runs &r, int32_t token, bool b
 }
 
 template <typename T, int N>
-static __global__ void chunks_kernel(struct token_runs r, const T *dy, float *dtable)
+static __global__ void chunks_kernel(struct sorted_rows r, const T *dy, float *dtable)
 {
     __shared__ int32_t tokens[CHUNK + 2], rows[CHUNK];
     int64_t column = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N;
@@ -201,7 +201,7 @@ static __global__ void chunks_kernel(struct token_runs r, const T *dy, float *dt
 
 // Adds up a run that begins in one chunk and continues in the next ones.
 template <int N>
-static __global__ void join_kernel(struct token_runs r, int64_t chunks, float *dtable)
+static __global__ void join_kernel(struct sorted_rows r, int64_t chunks, float *dtable)
 {
     int64_t column = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N, chunk = blockIdx.y;
     if (column >= r.width || chunk + 1 == chunks)
@@ -224,7 +224,7 @@ static void backward_slab(int64_t rows, int64_t width, int64_t vocabulary, const
                           const T *dy, float *dtable, struct embedding_workspace w)
 {
     sort_rows(rows, vocabulary, tokens, &w);
-    struct token_runs r = {rows, width, tokens, w.order, w.heads, w.partial};
+    struct sorted_rows r = {rows, width, tokens, w.order, w.heads, w.partial};
     int64_t chunks = ceil_div(rows, CHUNK);
     // Packs of four floats require alignment, also of the table.
     if (width % 4 == 0 && is_aligned(dy) && is_aligned(dtable)) {
