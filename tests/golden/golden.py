@@ -1,10 +1,9 @@
 #!/usr/bin/python3
-"""Writes the golden files of this folder: what PyTorch makes of the same training.
+"""Writes the golden files of this folder: the losses of PyTorch for the same trainings.
 
 Models are interpreted layer by layer from the same lists that Muster compiles, with parameters in
 Muster's layout; PyTorch does the arithmetic, the gradients, the optimizers and the schedules.
-Initial values, samples and labels come from a formula in integers, so nothing but the losses has
-to be stored. See README.md.
+Initial values, samples and labels come from an integer formula, so only the losses are stored. See README.md.
 """
 import argparse
 import json
@@ -16,11 +15,11 @@ import torch
 import torch.nn.functional as F
 
 STEPS = 50
-SAMPLES, LABELS, VALUES, TOKENS = 1000, 2000, 3000, 4000  # streams; parameter i has stream i
+SAMPLES, LABELS, VALUES, TOKENS = 1000, 2000, 3000, 4000  # streams; parameter i uses stream i
 
 
 def draws(stream, count):
-    """48 random bits for each place: splitmix64 of (stream, place)."""
+    """Returns 48 random bits for each place: splitmix64 of (stream, place)."""
     z = (numpy.uint64(stream) << numpy.uint64(32)) + numpy.arange(count, dtype=numpy.uint64)
     z = (z + numpy.uint64(1)) * numpy.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> numpy.uint64(30))) * numpy.uint64(0xBF58476D1CE4E5B9)
@@ -29,7 +28,7 @@ def draws(stream, count):
 
 
 def uniform(stream, count):
-    """In [-1, 1), multiples of 2^-23: exact in fp32."""
+    """Returns multiples of 2^-23 in [-1, 1), which are exact in fp32."""
     bits = (draws(stream, count) >> numpy.uint64(24)).astype(numpy.float64)
     return bits * 2.0**-23 - 1
 
@@ -39,7 +38,7 @@ def below(stream, count, limit):
 
 
 class Net:
-    """A list of layers over a dictionary of parameters, which the first pass makes."""
+    """A list of layers and a dictionary of parameters, which the first pass creates."""
 
     def __init__(self, layers, shape, dtype):
         self.layers, self.shape, self.dtype = layers, shape, dtype
@@ -57,7 +56,7 @@ class Net:
         return self.parameters[name]
 
     def weight(self, layer, shape, fan_in):
-        """He's deviation, rounded to a power of two."""
+        """Returns the deviation of He et al., rounded to a power of two."""
         return self.parameter(layer, "weight", shape, 2.0 ** round(math.log2((6 / fan_in)**0.5)))
 
     def bias(self, layer, width, spec):
@@ -173,7 +172,7 @@ class Net:
         return torch.tanh(x)
 
 
-# --- families: what Muster's words stand for
+# --- the model families of Muster
 
 
 def mlp(spec):
@@ -241,7 +240,7 @@ FAMILIES = {"mlp": mlp, "lenet": lenet, "resnet": resnet, "gpt": gpt,
 
 
 def inputs(case, dtype):
-    """All samples and what is to be predicted of them."""
+    """Returns all samples and their targets."""
     shape, n = case["shape"], case["samples"]
     if "context" in shape:
         length = shape["context"] + 1
@@ -293,11 +292,11 @@ def schedule_of(case, optimizer):
 
 
 def train(case, dtype):
-    """The loss of every step, that of the first batch afterwards, and the parameters' facts."""
+    """Returns the loss of every step, that of the first batch afterwards, and the parameters."""
     net = Net(FAMILIES[case["model"]["family"]](case["model"]), case["shape"], dtype)
     x, target = inputs(case, dtype)
     net.training = False
-    net.forward(x[:case["batch"]])  # makes the parameters
+    net.forward(x[:case["batch"]])  # creates the parameters
     net.training = True
     optimizer = optimizer_of(case, net)
     schedule = schedule_of(case, optimizer)
@@ -314,7 +313,7 @@ def train(case, dtype):
         optimizer.step()
         schedule.step()
     net.training = False
-    plain = dict(case, loss={"name": case["loss"]["name"]})  # smoothing is of training alone
+    plain = dict(case, loss={"name": case["loss"]["name"]})  # smoothing applies to training only
     with torch.no_grad():
         after = loss_of(plain, net.forward(x[:case["batch"]]), target[:case["batch"]]).item()
     return losses, after, net.facts

@@ -18,7 +18,7 @@ struct progress_bar {
 };
 
 void progress_bar_open(struct progress_bar *p, int64_t steps, bool larger_is_better);
-void progress_bar_restart(struct progress_bar *p); // the gang restarts: measure speeds anew
+void progress_bar_restart(struct progress_bar *p); // the gang restarts: measure speeds again
 void progress_bar_step(struct progress_bar *p, int64_t step, double loss);
 void progress_bar_best(struct progress_bar *p, double value); // the result of a validation
 void progress_bar_line(struct progress_bar *p, const char *fmt, ...)

@@ -304,16 +304,16 @@ static struct dataset *new_part(const struct sample_rows *r, int64_t first, int6
 }
 
 int rows_validation_count(const struct data_request *r, const struct sample_rows *all,
-                          int64_t *kept, struct error *e)
+                          int64_t *held_out, struct error *e)
 {
     int64_t count = all->inputs.dims[0];
-    *kept = jget_int(r->spec, "validation_count", 0);
-    if (*kept >= 1 && *kept < count)
+    *held_out = jget_int(r->spec, "validation_count", 0);
+    if (*held_out >= 1 && *held_out < count)
         return 0;
     return error_set(e, ERR_INVALID,
                      "trainer.data.validation_count: %lld of the %lld samples of %s; choose 1 to "
                      "%lld, or give files for validation",
-                     (long long)*kept, (long long)count, all->inputs.content->path,
+                     (long long)*held_out, (long long)count, all->inputs.content->path,
                      (long long)count - 1);
 }
 
@@ -321,7 +321,7 @@ int rows_open(const struct data_request *r, const struct sample_rows *train,
               const struct sample_rows *validation, const struct scaling *scaling,
               struct dataset **out_train, struct dataset **out_validation, struct error *e)
 {
-    int64_t classes, kept = 0, count = train->inputs.dims[0];
+    int64_t classes, held_out = 0, count = train->inputs.dims[0];
     int rc = check_rows(train, e);
     if (!rc && validation)
         rc = check_rows(validation, e);
@@ -332,13 +332,13 @@ int rows_open(const struct data_request *r, const struct sample_rows *train,
     if (!rc)
         rc = count_classes(r, train, validation, &classes, e);
     if (!rc && !validation)
-        rc = rows_validation_count(r, train, &kept, e);
+        rc = rows_validation_count(r, train, &held_out, e);
     if (rc)
         return rc;
-    *out_train = new_part(train, 0, count - kept, classes, scaling);
+    *out_train = new_part(train, 0, count - held_out, classes, scaling);
     *out_validation = validation
                           ? new_part(validation, 0, validation->inputs.dims[0], classes, scaling)
-                          : new_part(train, count - kept, kept, classes, scaling);
+                          : new_part(train, count - held_out, held_out, classes, scaling);
     return 0;
 }
 

@@ -45,7 +45,7 @@ int scaling_read(const struct data_request *r, struct scaling *s, struct error *
 // The number of samples at the end of `all` that are kept for validation
 // (trainer.data.validation_count).
 int rows_validation_count(const struct data_request *r, const struct sample_rows *all,
-                          int64_t *kept, struct error *e);
+                          int64_t *held_out, struct error *e);
 
 // Makes the two parts. If `validation` is NULL, the end of `train` becomes the validation part.
 // Bytes are first scaled to 0..1. References the contents it needs; the caller still closes the

@@ -214,16 +214,16 @@ int synthetic_open(const struct data_request *r, struct dataset **train,
     struct synthetic_dataset both = {0};
     struct sample_shape *s = &both.base.shape;
     int64_t samples = jget_int(r->spec, "samples", 0);
-    int64_t kept = jget_int(r->spec, "validation_count", 1);
+    int64_t held_out = jget_int(r->spec, "validation_count", 1);
     bool text = jget(r->spec, "vocabulary") != NULL;
     int rc = text ? read_text_shape(r, s, e) : read_row_shape(r, s, e);
     if (rc)
         return rc;
-    if (kept < 1 || kept >= samples)
+    if (held_out < 1 || held_out >= samples)
         return error_set(e, ERR_INVALID,
                          "trainer.data.validation_count: %lld of the %lld samples; choose 1 to "
                          "%lld, or raise trainer.data.samples",
-                         (long long)kept, (long long)samples, (long long)samples - 1);
+                         (long long)held_out, (long long)samples, (long long)samples - 1);
     both.base.ops = text ? &text_ops : &row_ops;
     if (text) {
         set_doublings(&both, (uint32_t)jget_int(r->spec, "vocabulary", 0));
@@ -233,8 +233,8 @@ int synthetic_open(const struct data_request *r, struct dataset **train,
         both.rows = min_int64(POOL_MAX, min_int64(samples, 1 + POOL_NUMBERS / both.inputs));
         both.pool = make_pool(both.rows, both.inputs);
     }
-    new_part(&both, 0, samples - kept, train);
-    new_part(&both, samples - kept, kept, validation);
+    new_part(&both, 0, samples - held_out, train);
+    new_part(&both, samples - held_out, held_out, validation);
     file_content_unref(both.pool);
     return 0;
 }

@@ -172,16 +172,16 @@ static int compile_inner(struct compiler *c, const json_t *spec, const char *key
 static int compile_residual(struct compiler *c, const json_t *spec, const char *name,
                             struct error *e)
 {
-    int before = c->current, beside = before, rc;
+    int before = c->current, shortcut = before, rc;
     if (json_array_size(jget(spec, "shortcut")) > 0) {
         if ((rc = compile_inner(c, spec, "shortcut", name, ".shortcut", e)))
             return rc;
-        beside = c->current;
+        shortcut = c->current;
         c->current = before;
     }
     if ((rc = compile_inner(c, spec, "layers", name, "", e)))
         return rc;
-    c->shortcut = beside;
+    c->shortcut = shortcut;
     return add_layer(c, &layer_residual, spec, name, e);
 }
 

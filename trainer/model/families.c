@@ -100,10 +100,11 @@ static int expand_lenet(const json_t *spec, int64_t outputs, json_t *list, struc
     return append_output(list, spec, outputs, e);
 }
 
-// --- resnet (He et al. 2015): with 1x1 projections where a block changes the shape (their option -
-// B), and the stride of a bottleneck in its 3x3 convolution, as is usual since. Initial values of
-// filters by fan-out.
+// --- resnet --------------------------------------------------------------------------------------
 
+// He et al. 2015, with 1x1 projections where a block changes the shape (their option B) and with
+// the stride of a bottleneck in its 3x3 convolution, as usual today. Filters are initialised by
+// fan-out.
 struct resnet {
     bool small;      // the form for 32x32 images: three stages from 16 channels
     bool bottleneck; // blocks of 1x1, 3x3, 1x1 convolutions
@@ -218,10 +219,10 @@ struct gpt {
 
 static const double gpt_deviation = 0.02; // of the initial values of embeddings
 
-// Of matrices: GPT-2's 0.02 at its width of 768, and at any width the same share of 1 /
-// sqrt(width), which keeps a layer's output as large as its input. With a flat 0.02 the recipe of
-// examples/shakespeare.yaml (width 128) ends between 1.878 and 1.898 nats per byte over five seeds,
-// this way between 1.774 and 1.793 over four.
+// The deviation of matrices: 0.02 at width 768, as in GPT-2, and in proportion to 1 / sqrt(width)
+// at other widths, so that the output of a layer is as large as its input. With a flat 0.02 the
+// recipe of examples/shakespeare.yaml (width 128) ends between 1.878 and 1.898 nats per byte over
+// five seeds; with this deviation it ends between 1.774 and 1.793 over four.
 static double gpt_matrix_deviation(const struct gpt *g)
 {
     return gpt_deviation * sqrt(768.0 / (double)g->width);
@@ -249,7 +250,7 @@ static void append_gpt_residual(json_t *list, int64_t block, const char *part, j
 
 static void append_gpt_block(json_t *list, const struct gpt *g, int64_t block)
 {
-    // The residual stream sums 2 * layers projections: each starts smaller by the root of that.
+    // The residual stream sums 2 * layers projections, so each starts smaller by the square root.
     double deviation = gpt_matrix_deviation(g);
     double projection = deviation / sqrt(2.0 * (double)g->layers);
     json_t *attention = json_array(), *mlp = json_array();

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""The peer: the same models, batches and optimizers in PyTorch, as one who knows it would write them.
+"""The peer: the same models, batches and optimizers in idiomatic, fast PyTorch.
 
     peer_torch.py MODEL [--ranks N] [--threads N] [--steps N] [--warmup N] [--channels-last]
 
 Trains from memory and prints one JSON line: samples (tokens for gpt) per second over the measured
-steps. More than one rank is DistributedDataParallel over gloo; the batch stays the global one.
+steps. More than one rank uses DistributedDataParallel over gloo with the same global batch.
 MODEL all_reduce measures gloo's all-reduce among the ranks instead.
-tests/bench/trainer/run starts it with the environment that is best for it.
+tests/bench/trainer/run starts it with the best environment.
 """
 
 import argparse
@@ -28,7 +28,7 @@ BYTES = 1 << 20  # of text
 
 
 class Block(nn.Module):
-    """Of nanoGPT, pre-norm, no biases; the mask is the sum's first operand, which saves two passes."""
+    """A block of nanoGPT: pre-norm, no biases. The mask is the first operand of the sum, which saves two passes."""
 
     def __init__(self, width, heads, context):
         super().__init__()
@@ -160,7 +160,7 @@ def resnet20():
     )
 
 
-# model: how to make it, shape of an image (None: text), global batch
+# model: constructor, shape of an image (None: text), global batch
 MODELS = {
     "mlp": (mlp, (1, 28, 28), 256),
     "lenet": (lenet, (1, 28, 28), 256),
@@ -245,7 +245,7 @@ def run_rank(rank, args, port):
 
 
 def all_reduce(rank, args):
-    """Median microseconds of gloo's all-reduce by bytes, as all_reduce.c measures ours."""
+    """Returns the median microseconds of gloo's all-reduce by bytes, measured like ours in all_reduce.c."""
     medians = {}
     for size in (1 << 10, 1 << 20, 16 << 20):
         data, times = torch.zeros(size // 4), []

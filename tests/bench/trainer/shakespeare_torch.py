@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""nanoGPT's recipe for a CPU in PyTorch: examples/shakespeare.yaml as its own library would train it.
+"""nanoGPT's recipe for a CPU in PyTorch, the counterpart of examples/shakespeare.yaml.
 
     shakespeare_torch.py input.txt [--ranks N] [--threads N] [--steps 2000]
 
@@ -51,7 +51,7 @@ def train(rank, args):
     text = torch.frombuffer(bytearray(Path(args.path).read_bytes()), dtype=torch.uint8).long()
     cut = int(0.9 * len(text))
     model = bare = Gpt(layers=4, heads=4, width=128, context=CONTEXT)
-    for name, p in bare.named_parameters():  # GPT-2: what adds to the residual stream starts smaller
+    for name, p in bare.named_parameters():  # GPT-2: layers that add to the residual stream start smaller
         if name.endswith(("project.weight", "down.weight")):
             nn.init.normal_(p, std=0.02 / math.sqrt(2 * 4))
     if args.ranks > 1:

@@ -1,5 +1,6 @@
-// Commands of muster-trainer as a person meets them. A test program that includes this runs itself
-// anew to be one: its main() starts with `if (argc > 1) return command_be(argc, argv);`.
+// Runs commands of muster-trainer as processes. A test program that includes this starts itself
+// again as the command: its main() begins with `if (argc > 1) return command_dispatch(argc,
+// argv);`.
 #ifndef MUSTER_TESTS_TRAINER_COMMAND_H
 #define MUSTER_TESTS_TRAINER_COMMAND_H
 
@@ -26,7 +27,7 @@ struct command_process {
     char *output;
 };
 
-static inline void start(struct command_process *c, const char *log, ...)
+static inline void process_start(struct command_process *c, const char *log, ...)
 {
     const char *argv[WORDS_MAX] = {"/proc/self/exe"};
     struct error e = {0};
@@ -45,7 +46,7 @@ static inline void start(struct command_process *c, const char *log, ...)
     close(fd);
 }
 
-static inline void finish(struct command_process *c)
+static inline void process_finish(struct command_process *c)
 {
     int status;
     assert_int_equal(waitpid(c->pid, &status, 0), c->pid);
@@ -55,8 +56,8 @@ static inline void finish(struct command_process *c)
 
 #define RUN(c, log, ...)                                                                           \
     do {                                                                                           \
-        start(c, log, __VA_ARGS__, NULL);                                                          \
-        finish(c);                                                                                 \
+        process_start(c, log, __VA_ARGS__, NULL);                                                  \
+        process_finish(c);                                                                         \
     } while (0)
 
 static inline void assert_says(const struct command_process *c, int code, const char *text)
@@ -65,8 +66,8 @@ static inline void assert_says(const struct command_process *c, int code, const 
         fail_msg("exit code %d, not %d with \"%s\":\n%s", c->code, code, text, c->output);
 }
 
-// Waits until the log holds the text.
-static inline void wait_for(const struct command_process *c, const char *text)
+// Waits until the log contains the text.
+static inline void process_wait_for(const struct command_process *c, const char *text)
 {
     for (int i = 0; i < 6000; i++) {
         char *output = NULL;
@@ -80,8 +81,8 @@ static inline void wait_for(const struct command_process *c, const char *text)
     fail_msg("%s never said \"%s\"", c->log, text);
 }
 
-// The line of the state's digest.
-static inline char *state_of(const struct command_process *c)
+// The output line with the digest of the state.
+static inline char *state_digest_line(const struct command_process *c)
 {
     const char *line = strstr(c->output, "  state ");
     if (!line)
@@ -89,8 +90,8 @@ static inline char *state_of(const struct command_process *c)
     return xasprintf("%.*s", (int)strcspn(line, "\n"), line);
 }
 
-// The children of a process, in the order of their start; at most `most`.
-static inline int children(pid_t pid, pid_t *out, int most)
+// The children of a process in the order of their start; at most `most`.
+static inline int list_children(pid_t pid, pid_t *out, int most)
 {
     char path[64], *text = NULL;
     int count = 0;
@@ -109,11 +110,11 @@ static inline int children(pid_t pid, pid_t *out, int most)
 static inline pid_t last_child(pid_t pid)
 {
     pid_t all[64];
-    int count = children(pid, all, 64);
+    int count = list_children(pid, all, 64);
     return count ? all[count - 1] : 0;
 }
 
-static inline int command_be(int argc, char **argv)
+static inline int command_dispatch(int argc, char **argv)
 {
     static const struct {
         const char *name;

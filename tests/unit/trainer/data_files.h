@@ -1,4 +1,4 @@
-// Data files in the folder a test works in, opened as data sets.
+// Makes data files in the working folder of a test and opens them as data sets.
 #ifndef MUSTER_TESTS_TRAINER_DATA_FILES_H
 #define MUSTER_TESTS_TRAINER_DATA_FILES_H
 
@@ -20,7 +20,7 @@
 #include "base/os/file.h"
 #include "trainer/data/dataset.h"
 
-static char folder[512]; // where the test was started
+static char folder[512]; // working folder of the test
 
 // cmocka group set-up.
 static inline int data_begin(void **state)
@@ -79,7 +79,7 @@ static inline void close_both(void)
     dataset_close(validation);
 }
 
-// `expected` with the folder's name for every %.
+// `expected` contains % in place of the folder.
 static inline void expect_refused(const char *spec, const char *model, int code,
                                   const char *expected)
 {

@@ -1,4 +1,4 @@
-// Picture files for tests.
+// Makes picture files.
 #ifndef MUSTER_TESTS_TRAINER_DATA_PICTURES_H
 #define MUSTER_TESTS_TRAINER_DATA_PICTURES_H
 

@@ -1,4 +1,4 @@
-// A compiled model with weights, one random micro-batch, and a sink that keeps all gradients.
+// A compiled model with weights, one random micro-batch, and a sink that records all gradients.
 #ifndef MUSTER_TESTS_TRAINER_MODEL_FIXTURE_H
 #define MUSTER_TESTS_TRAINER_MODEL_FIXTURE_H
 
@@ -14,8 +14,8 @@ struct model_fixture {
     struct model *model;
     struct sample_shape shape;
     const struct parameter *parameters;
-    int count, delivered; // parameters; gradients handed over so far
-    int order[256];       // parameters in the order of delivery
+    int count, delivered; // number of parameters; number of gradients received
+    int order[256];       // parameters in the order of their gradients
     float *weights, *gradients, *losses;
     struct batch *batch;
     struct draw_key key;
@@ -39,7 +39,7 @@ static inline json_t *json_of(const char *text)
     return v;
 }
 
-// A list compiles as layers, an object as trainer.model or {"model": .., "loss": ..}.
+// Compiles a list of layers, trainer.model, or an object {"model": .., "loss": ..}.
 static inline int compile_text(const char *text, const struct sample_shape *shape,
                                int64_t micro_batch, struct model **out, struct error *e)
 {
@@ -109,7 +109,7 @@ static inline void keep_gradient(void *ctx, int parameter, const float *gradient
     memcpy(f->gradients + p->offset, gradient, p->count * sizeof *gradient);
 }
 
-// One training pass; the sum of the samples' losses.
+// Runs one training pass; returns the sum of the losses of the samples.
 static inline double model_fixture_train(struct model_fixture *f, const struct batch *b)
 {
     struct gradient_sink sink = {.ready = keep_gradient, .ctx = f};

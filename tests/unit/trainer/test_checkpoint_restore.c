@@ -1,4 +1,4 @@
-// Snapshots of a state that changes on, and what comes back of them.
+// Snapshots of a state that changes afterwards, and the state that is restored from them.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static const struct parameter parameters[PARAMETERS] = {
     {.name = "first.bias", .rank = 1, .shape = {7}, .offset = 32, .count = 7},
 };
 
-// A state with an optimizer of its own.
+// A state with its own optimizer.
 struct restore_fixture {
     struct train_state state;
     float weights[BLOCK];
@@ -56,7 +56,7 @@ static struct optimizer *make_optimizer(const char *name)
     return o;
 }
 
-static void fill(struct restore_fixture *f, float value)
+static void fill_state(struct restore_fixture *f, float value)
 {
     for (int p = 0; p < PARAMETERS; p++)
         for (size_t i = 0; i < parameters[p].count; i++) {
@@ -87,7 +87,7 @@ static void fixture_open(struct restore_fixture *f, const char *optimizer, float
     };
     f->exponents[0] = -12;
     f->exponents[1] = 3;
-    fill(f, value);
+    fill_state(f, value);
 }
 
 static void fixture_close(struct restore_fixture *f)
@@ -95,16 +95,16 @@ static void fixture_close(struct restore_fixture *f)
     optimizer_free(f->state.optimizer);
 }
 
-static void note_written(void *ctx, const struct snapshot_info *info)
+static void record_written(void *ctx, const struct snapshot_info *info)
 {
     struct restore_fixture *f = ctx;
     f->last = *info;
     atomic_fetch_add(&f->written, 1);
 }
 
-static struct snapshot_writer *take(struct restore_fixture *f, const char *folder)
+static struct snapshot_writer *save_snapshot(struct restore_fixture *f, const char *folder)
 {
-    struct snapshot_writer *s = snapshot_writer_new(&f->state, note_written, f);
+    struct snapshot_writer *s = snapshot_writer_new(&f->state, record_written, f);
     const struct snapshot_info info = {.id = "x", .folder = folder, .step = 7};
     struct error e = {0};
     json_t *facts = json_pack("{s:s}", "fingerprint", "abacus");
@@ -116,7 +116,7 @@ static struct snapshot_writer *take(struct restore_fixture *f, const char *folde
 static void write_one(struct restore_fixture *f, const char *folder)
 {
     struct error e = {0};
-    struct snapshot_writer *s = take(f, folder);
+    struct snapshot_writer *s = save_snapshot(f, folder);
     assert_int_equal(snapshot_writer_wait(s, &e), 0);
     snapshot_writer_free(s);
 }
@@ -133,8 +133,8 @@ static void test_snapshot_is_of_its_moment(void **state)
     struct restore_fixture f, g;
     struct error e = {0};
     fixture_open(&f, "momentum", 1.0f);
-    struct snapshot_writer *s = take(&f, "moment");
-    fill(&f, 100.0f); // training goes on
+    struct snapshot_writer *s = save_snapshot(&f, "moment");
+    fill_state(&f, 100.0f); // training continues
     assert_int_equal(snapshot_writer_wait(s, &e), 0);
     assert_int_equal(f.written, 1);
     assert_int_equal(f.last.step, 7);
@@ -145,7 +145,7 @@ static void test_snapshot_is_of_its_moment(void **state)
     memset(&g.state.position, 0, sizeof g.state.position);
     memset(g.exponents, 0, sizeof g.exponents);
     assert_int_equal(restore_one(&g, "moment", &e), 0);
-    fill(&f, 1.0f);
+    fill_state(&f, 1.0f);
     assert_memory_equal(g.weights, f.weights, sizeof g.weights);
     assert_memory_equal(optimizer_state(g.state.optimizer, 0),
                         optimizer_state(f.state.optimizer, 0), BLOCK * sizeof(float));
@@ -169,7 +169,7 @@ static void test_failed_write_is_told_once(void **state)
     struct error e = {0};
     fixture_open(&f, "momentum", 1.0f);
     assert_int_equal(file_write_durable("in-the-way", "x", 1, 0666, NULL), 0);
-    struct snapshot_writer *s = take(&f, "in-the-way/folder");
+    struct snapshot_writer *s = save_snapshot(&f, "in-the-way/folder");
     assert_int_equal(snapshot_writer_wait(s, &e), ERR_IO);
     assert_non_null(strstr(e.text, "in-the-way"));
     assert_int_equal(f.written, 0);
@@ -184,7 +184,7 @@ static void test_without_exponents_they_are_not_known(void **state)
     struct restore_fixture f;
     struct error e = {0};
     fixture_open(&f, "momentum", 1.0f);
-    f.state.position.exponents_known = false; // a float training
+    f.state.position.exponents_known = false; // reduction: float
     write_one(&f, "float");
     f.state.position.exponents_known = true;
     assert_int_equal(restore_one(&f, "float", &e), 0);

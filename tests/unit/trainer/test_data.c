@@ -1,5 +1,5 @@
-// Data sets: what samples are, and that a file that is not what it should be is refused by name and
-// offset. Each test works in the folder it was started in.
+// Data sets: the samples of each format, and errors that name the file and offset of a fault. Each
+// test works in its working folder.
 #include "tests/unit/trainer/data_files.h"
 
 #include <sys/stat.h>
@@ -57,7 +57,7 @@ static struct buf labels(uint32_t n)
     return b;
 }
 
-// --- idx
+// --- idx -----------------------------------------------------------------------------------------
 
 static const char *const idx = "{\"format\": \"idx\", \"images\": \"images\","
                                " \"labels\": \"labels\", \"validation_count\": 4,"
@@ -90,7 +90,7 @@ static void test_images(void **state)
         assert_float_equal(b->images[p], (((70 + p) / 255.0 - 0.5) / 0.25), 1e-6);
         assert_float_equal(b->images[6 + p], ((p / 255.0 - 0.5) / 0.25), 1e-6);
     }
-    dataset_close(train); // the validation part lives on without it
+    dataset_close(train); // the validation part stays open
     fetch(validation, (const int64_t[]){3}, 1, b);
     assert_int_equal(b->labels[0], 13 % 10);
     assert_float_equal(b->images[5], ((135 / 255.0 - 0.5) / 0.25), 1e-6);
@@ -101,7 +101,7 @@ static void test_images(void **state)
 static void test_gzip_and_own_validation(void **state)
 {
     (void)state;
-    struct buf x = images(20000), y = labels(20000); // more than one chunk of unpacking
+    struct buf x = images(20000), y = labels(20000); // more than one chunk of decompression
     write_gzip("i.gz", x.data, x.len);
     write_gzip("odd name", y.data, y.len);
     buf_free(&x);
@@ -136,8 +136,8 @@ static void test_absolute_paths(void **state)
     free(text);
 }
 
-// Both files whole, then one of them harmed.
-static void harm(const char *name, size_t at, uint8_t value)
+// Writes both files intact, then damages one.
+static void damage_file(const char *name, size_t at, uint8_t value)
 {
     struct buf x = images(14), y = labels(14);
     struct buf *b = strcmp(name, "images") == 0 ? &x : &y;
@@ -149,29 +149,29 @@ static void harm(const char *name, size_t at, uint8_t value)
 static void test_harmed_idx(void **state)
 {
     (void)state;
-    harm("images", 3, 1);
+    damage_file("images", 3, 1);
     expect_refused(idx, classes, ERR_CORRUPT,
                    "%/images: offset 0: expected 0x00000803 (IDX, unsigned bytes, 3 dimensions), "
                    "found 0x00000801");
-    harm("labels", 2, 13);
+    damage_file("labels", 2, 13);
     expect_refused(idx, classes, ERR_CORRUPT,
                    "%/labels: offset 0: expected 0x00000801 (IDX, unsigned bytes, 1 dimensions), "
                    "found 0x00000d01");
-    harm("images", 15, 0);
+    damage_file("images", 15, 0);
     expect_refused(idx, classes, ERR_CORRUPT, "%/images: offset 12: dimension 2 is 0");
-    harm("images", 8, 1);
+    damage_file("images", 8, 1);
     expect_refused(idx, classes, ERR_CORRUPT, "%/images: offset 8: dimension 1 is 16777218");
-    harm("images", 7, 15);
+    damage_file("images", 7, 15);
     expect_refused(idx, classes, ERR_CORRUPT,
                    "%/images: ends at offset 100, but its header promises 106 bytes");
-    harm("images", 7, 13);
+    damage_file("images", 7, 13);
     expect_refused(idx, classes, ERR_CORRUPT,
                    "%/images: offset 94: 6 bytes more than its header promises");
-    harm("labels", 8 + 11, 10);
+    damage_file("labels", 8 + 11, 10);
     expect_refused(idx, classes, ERR_CORRUPT,
                    "%/labels: offset 19: label 10 of sample 11 is outside 0..9 "
                    "(trainer.model.classes)");
-    harm("labels", 8, 0);
+    damage_file("labels", 8, 0);
     cut_file("images", 9);
     expect_refused(idx, classes, ERR_CORRUPT,
                    "%/images: ends at offset 9, within its header of 16 bytes");
@@ -190,7 +190,7 @@ static void test_harmed_gzip(void **state)
     struct rng r;
     rng_seed(&r, 1, 1);
     for (size_t i = 16; i < x.len; i++)
-        x.data[i] = (char)rng_u32(&r); // not to be packed away
+        x.data[i] = (char)rng_u32(&r); // random bytes do not compress
     write_gzip("images", x.data, x.len);
     write_buf("labels", labels(5000));
     open_good(idx, classes);
@@ -264,7 +264,7 @@ static void test_idx_specifications(void **state)
                    classes, ERR_CORRUPT, "%/images holds samples of 2x3, but %/wide of 3x2");
 }
 
-// --- bytes
+// --- bytes ---------------------------------------------------------------------------------------
 
 static const char *const gpt = "{\"family\": \"gpt\", \"context\": 4, \"vocabulary\": 128}";
 
@@ -298,10 +298,10 @@ static void test_bytes(void **state)
     assert_int_equal(s->kind, SAMPLE_TOKENS);
     assert_int_equal(s->context, 4);
     assert_int_equal(s->vocabulary, 128);
-    assert_int_equal(dataset_count(train), 71); // of 75 bytes, every offset that leaves 5
+    assert_int_equal(dataset_count(train), 71); // of 75 bytes: every offset that leaves 5
     expect_window(train, 0, 0);
     expect_window(train, 70, 70);
-    assert_int_equal(dataset_count(validation), 6); // of 25 bytes, each predicted at most once
+    assert_int_equal(dataset_count(validation), 6); // of 25 bytes: each predicted at most once
     expect_window(validation, 0, 75);
     expect_window(validation, 5, 95);
     close_both();
@@ -352,7 +352,7 @@ static void test_bytes_specifications(void **state)
     expect_refused(spec, gpt, ERR_CORRUPT,
                    "%/text: offset 61: byte 128 is outside the model's vocabulary of 128 "
                    "(trainer.model.vocabulary)");
-    open_good(spec, "{\"family\": \"gpt\", \"context\": 4}"); // all 256 by default
+    open_good(spec, "{\"family\": \"gpt\", \"context\": 4}"); // the default vocabulary is 256
     close_both();
     expect_refused(spec, classes, ERR_INVALID,
                    "trainer.data.format bytes needs a model with a context of 1 to 65536 tokens "

@@ -1,4 +1,4 @@
-// Augmentation: where each pixel goes, and that draws are functions of (seed, step, sample) alone.
+// Augmentation: the place of each pixel, and draws that are functions of (seed, step, sample).
 #include "tests/unit/trainer/data_files.h"
 
 #include "trainer/data/augment.h"
@@ -48,7 +48,7 @@ static void test_where_pixels_go(void **state)
             }
 }
 
-static bool same(const struct augment_draw *a, const struct augment_draw *b)
+static bool is_same_draw(const struct augment_draw *a, const struct augment_draw *b)
 {
     return a->flip == b->flip && a->down == b->down && a->right == b->right && a->row == b->row &&
            a->column == b->column;
@@ -68,16 +68,16 @@ static void test_draws_are_keyed(void **state)
         struct augment_draw seed = augment_draw(&a, &shape, &other_seed, i);
         struct augment_draw step = augment_draw(&a, &shape, &other_step, i);
         struct augment_draw next = augment_draw(&a, &shape, &key, i + 1);
-        assert_true(same(&d, &again));
-        as_seed += same(&d, &seed);
-        as_step += same(&d, &step);
-        as_next += same(&d, &next);
+        assert_true(is_same_draw(&d, &again));
+        as_seed += is_same_draw(&d, &seed);
+        as_step += is_same_draw(&d, &step);
+        as_next += is_same_draw(&d, &next);
         flips += d.flip;
         down[d.down + 2]++;
         right[d.right + 2]++;
         place[d.row * WIDTH + d.column]++;
     }
-    // One in 2 * 5 * 5 * 12 = 600 is the same by chance; limits are five deviations.
+    // One in 2 * 5 * 5 * 12 = 600 is equal by chance; the limits are five standard deviations.
     assert_in_range(as_seed, 5, 62);
     assert_in_range(as_step, 5, 62);
     assert_in_range(as_next, 5, 62);
@@ -119,7 +119,7 @@ static void test_training_parts_with_a_key_only(void **state)
     struct batch *changed = batch_new(dataset_shape(train), 3);
     fetch(train, indices, 3, plain);
     assert_int_equal(dataset_fetch(train, indices, 3, &key, changed, &e), 0);
-    for (int i = 0; i < 3; i++) { // as augment_apply() has it, for the sample's own number
+    for (int i = 0; i < 3; i++) { // as augment_apply() does for the number of the sample
         const struct augment a = {.flip = true, .crop = 3, .cutout = 2};
         struct augment_draw d = augment_draw(&a, dataset_shape(train), &key, indices[i]);
         augment_apply(&a, dataset_shape(train), &d, plain->images + 16 * i);

@@ -1,4 +1,4 @@
-// CSV files: RFC 4180's quoting, columns by name, and every fault by line and column.
+// CSV files: quoting as in RFC 4180, columns by name, and errors that name line and column.
 #include "tests/unit/trainer/data_files.h"
 
 static const char *const iris = "{\"format\": \"csv\", \"path\": \"t.csv\", \"label\": \"kind\","
@@ -25,7 +25,7 @@ static void test_columns_by_name(void **state)
 {
     static const char *const texts[] = {
         "a,kind,b\n1,0,2.5\n-3e2,1, 4 \n5,2,6\n",
-        "a,kind,b\r\n1,0,2.5\r\n-3e2,1,4\r\n5,2,6", // no end of line behind the last
+        "a,kind,b\r\n1,0,2.5\r\n-3e2,1,4\r\n5,2,6", // no end of line after the last row
         "\xef\xbb\xbf\"a\",\"kind\",\"b\"\n\"1\",\"0\",\"2.5\"\n-300,1,4\n\n5,2,6\n\n\n",
     };
     (void)state;
@@ -79,7 +79,7 @@ static void test_targets_features_and_delimiter(void **state)
     close_both();
 }
 
-// By the training part alone: its mean is 3 and 7, its deviation 2 and 0.
+// Only the training part counts: its mean is 3 and 7, its deviation 2 and 0.
 static void test_standardized(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-// Files with random harm: refused or read, but never a crash (run it under the sanitizers).
+// Files with random damage are refused or read, and never crash the program (run this under the
+// sanitizers).
 #include "tests/unit/trainer/data_files.h"
 #include "tests/unit/trainer/data_pictures.h"
 
@@ -10,9 +11,9 @@ enum { ROUNDS = 1500 };
 
 static struct rng rng;
 
-// A copy with a few bytes changed, cut or grown; some changes are of digits and small numbers,
-// which get further than noise does.
-static struct buf harmed(const struct buf *good)
+// A copy with a few bytes changed, removed or added. Some changes affect digits and small numbers,
+// which get further than noise.
+static struct buf damaged_copy(const struct buf *good)
 {
     static const char likely[] = {0, 1, 2, 127, -128, -1, '0', '9', ',', '"', '\n', '\'', '(', '}'};
     struct buf b;
@@ -51,13 +52,13 @@ static void fetch_all(const struct dataset *d)
     batch_free(b);
 }
 
-// `name` is the file of the good content that is harmed; the spec names it.
+// `name` is the good file that is damaged; the specification names it.
 static void fuzz(const char *name, struct buf good, const char *spec, const char *model)
 {
     int opened = 0;
     for (int i = 0; i < ROUNDS; i++) {
         struct error e = {0};
-        struct buf b = harmed(&good);
+        struct buf b = damaged_copy(&good);
         write_file(name, b.data, b.len);
         buf_free(&b);
         if (open_text(spec, model, &e)) {
@@ -171,7 +172,7 @@ static void fuzz_picture(const char *name)
     free(data);
     for (int i = 0; i < ROUNDS; i++) {
         struct picture p;
-        struct buf b = harmed(&good);
+        struct buf b = damaged_copy(&good);
         write_file(name, b.data, b.len);
         buf_free(&b);
         if (picture_read(name, &p, &e))

@@ -1,5 +1,5 @@
-// Pictures and packed images: what is decoded, how it is fitted, what `pack` writes, and that
-// nothing that is damaged gets through.
+// Pictures and packed images: decoding, resizing, the files of `pack`, and the refusal of damaged
+// files.
 #include "tests/unit/trainer/data_files.h"
 #include "tests/unit/trainer/data_pictures.h"
 
@@ -10,7 +10,7 @@
 #include "trainer/data/packed.h"
 #include "trainer/data/picture.h"
 
-// --- making pictures
+// --- making pictures -----------------------------------------------------------------------------
 
 static void make_pgm(const char *name, int width, int height, uint8_t value)
 {
@@ -41,7 +41,7 @@ static void expect_no_picture(const char *name, const char *expected)
     assert_null(p.pixels);
 }
 
-// --- decoding
+// --- decoding ------------------------------------------------------------------------------------
 
 static const uint8_t colours[2 * 3 * 3] = {255, 0,   0,  0,  255, 0,  0, 0, 255,
                                            10,  200, 30, 40, 50,  60, 7, 8, 9};
@@ -62,7 +62,8 @@ static void test_png(void **state)
     assert_memory_equal(p.pixels, grey, sizeof grey);
     picture_free(&p);
 
-    const uint8_t clear[8] = {200, 100, 50, 255, 200, 100, 50, 0}; // the second is transparent
+    // the second pixel is transparent
+    const uint8_t clear[8] = {200, 100, 50, 255, 200, 100, 50, 0};
     make_png("t.png", 2, 1, PNG_FORMAT_RGBA, clear);
     p = read_good("t.png");
     assert_memory_equal(p.pixels, ((const uint8_t[]){200, 100, 50, 0, 0, 0}), 6);
@@ -89,7 +90,7 @@ static void test_jpeg(void **state)
     assert_int_equal(p.channels, 1);
     picture_free(&p);
 
-    for (int i = 0; i < 64; i++) { // Adobe's way: 255 is no ink
+    for (int i = 0; i < 64; i++) { // Adobe stores 255 for no ink
         const uint8_t cmyk[4] = {255, 128, 0, 255};
         memcpy(flat + 4 * i, cmyk, 4);
     }
@@ -141,17 +142,17 @@ static void test_pictures_that_are_none(void **state)
     assert_int_equal(picture_read("x.pgm", &p, &e), ERR_TOO_LARGE);
 }
 
-// --- fitting
+// --- resizing ------------------------------------------------------------------------------------
 
 static void test_fitting(void **state)
 {
     uint8_t wide[4 * 8], out[64 * 3];
     (void)state;
-    // Twice the size: 2x2 means of the middle 4x4, with a little of what is around them.
+    // Twice the size: 2x2 means of the middle 4x4, with small weights of the surroundings.
     for (int i = 0; i < 32; i++)
         wide[i] = (uint8_t)(i % 8 < 4 ? 40 : 80);
     struct picture p = {4, 8, 1, wide};
-    picture_fit(&p, 4, 4, 1, out); // the same scale: cut only
+    picture_fit(&p, 4, 4, 1, out); // the same scale: only cropped
     for (int i = 0; i < 16; i++)
         assert_int_equal(out[i], i % 4 < 2 ? 40 : 80);
     picture_fit(&p, 2, 2, 1, out);
@@ -159,7 +160,7 @@ static void test_fitting(void **state)
     assert_int_equal(out[1], out[3]);
     assert_int_equal(out[0] + out[1], 120);
     assert_in_range(out[0], 41, 46);
-    picture_fit(&p, 8, 8, 3, out); // grows, and grey becomes colours
+    picture_fit(&p, 8, 8, 3, out); // enlarged, and grey becomes colour
     for (int i = 0; i < 64; i++) {
         static const int row[] = {40, 40, 40, 50, 70, 80, 80, 80}; // bilinear
         for (int c = 0; c < 3; c++)
@@ -185,7 +186,7 @@ static void test_flat_stays_flat(void **state)
         }
 }
 
-// --- packing
+// --- packing -------------------------------------------------------------------------------------
 
 static int pack(const char *flag, const char *value)
 {
@@ -231,7 +232,7 @@ static void test_packed(void **state)
         const struct dataset *d = i < 21 ? train : validation;
         fetch(d, (const int64_t[]){i < 21 ? i : i - 21}, 1, b);
         int value = (int)(b->images[0] * 255 + 0.5f);
-        assert_int_equal(b->labels[0], value / 80); // classes by name, not as they were made
+        assert_int_equal(b->labels[0], value / 80); // classes are sorted by name, not by creation
         seen[value]++;
         shuffled += b->labels[0] != i / 10;
     }
@@ -242,7 +243,7 @@ static void test_packed(void **state)
     close_both();
 }
 
-// The default scaling gives all pixels mean 0 and deviation 1, in each channel.
+// The default scaling gives all pixels of a channel mean 0 and deviation 1.
 static void test_scaled_by_what_was_packed(void **state)
 {
     double sum[3] = {0}, squares[3] = {0};
@@ -277,7 +278,7 @@ static void test_broken_pictures(void **state)
     write_file("pictures/b/7.pgm", "P5 4 4 255 short", 16);
     write_file("pictures/a/0.pgm", "no picture", 10);
     assert_int_equal(pack(NULL, NULL), err_exit_code(ERR_CORRUPT));
-    assert_int_equal(stat("out", &after), 0); // what was there still is
+    assert_int_equal(stat("out", &after), 0); // the old file still exists
     assert_int_equal(before.st_ino, after.st_ino);
     assert_int_equal(pack("--skip-broken", NULL), 0);
     open_good(spec, "{}");
@@ -294,7 +295,7 @@ static void test_broken_pictures(void **state)
     assert_int_equal(pack(NULL, NULL), err_exit_code(ERR_NOT_FOUND));
 }
 
-// --- damaged files
+// --- damaged files -------------------------------------------------------------------------------
 
 static char *packed_file;
 static size_t packed_len;
@@ -308,7 +309,7 @@ static void pack_for_harm(void)
     assert_int_equal(packed_len, 128 + 30 * (16 + 8));
 }
 
-// A header that says something else, with the right checksum.
+// A header with other content and a valid checksum.
 static void forge(size_t at, uint32_t value)
 {
     uint8_t *h = (uint8_t *)xcalloc(packed_len, 1);
@@ -364,7 +365,7 @@ static void test_harmed_headers(void **state)
     free(packed_file);
 }
 
-// No byte can change without being noticed, at the latest when its image is fetched.
+// Every changed byte is noticed, at the latest when its image is fetched.
 static void test_every_flipped_bit_shows(void **state)
 {
     struct error e;

@@ -1,4 +1,4 @@
-// .npy files: what NumPy writes is read, and what is no array of plain numbers is refused.
+// .npy files: all files of NumPy with plain numbers are read, and others are refused.
 #include "tests/unit/trainer/data_files.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@ static const char *const spec_values = "{\"format\": \"npy\", \"inputs\": \"x\",
                                        " \"values\": \"y\", \"validation_count\": 1}";
 static const char *const any = "{}";
 
-// As numpy.save() does: the header is filled up with blanks to a multiple of 64.
+// Like numpy.save(): pads the header with spaces to a multiple of 64.
 static struct buf npy_of(int version, const char *dict, const void *data, size_t len)
 {
     struct buf b;
@@ -43,7 +43,7 @@ static void test_bytes_as_images(void **state)
     const struct sample_shape *s = dataset_shape(train);
     assert_int_equal(s->kind, SAMPLE_IMAGE);
     assert_int_equal(s->height * 100 + s->width * 10 + s->channels, 221);
-    assert_int_equal(s->classes, 3); // the model names none: those that are seen
+    assert_int_equal(s->classes, 3); // the model names no classes, so those of the labels count
     assert_int_equal(s->outputs, 0);
     assert_int_equal(dataset_count(train), 2);
     struct batch *b = batch_new(s, 2);
@@ -103,7 +103,7 @@ static void test_features_and_values(void **state)
     batch_free(b);
     close_both();
 
-    const int16_t one[3] = {-7, 300, 5}; // values may be integers, and [N] is [N, 1]
+    const int16_t one[3] = {-7, 300, 5}; // values may be integers, and [N] equals [N, 1]
     write_npy("y", DICT("<i2", "(3,)"), one, sizeof one);
     open_good(spec_values, "{\"classes\": 10}");
     assert_int_equal(dataset_shape(train)->classes, 0);
@@ -239,7 +239,7 @@ static void test_what_is_no_npy(void **state)
     expect_refused(spec_labels, any, ERR_CORRUPT,
                    "%/x: offset 6: version 4 of .npy; this program reads 1 to 3");
     b.data[6] = 2;
-    write_file("x", b.data, b.len); // the first letters are taken for a length
+    write_file("x", b.data, b.len); // the first letters are read as a length
     expect_refused(spec_labels, any, ERR_CORRUPT,
                    "%/x: offset 8: a header of 662372470 bytes; at most 65536 are read");
     b.data[0] = 'N';

@@ -1,4 +1,5 @@
-// Prefetch: whoever fetches, and whatever was asked for, a take gives the samples it names.
+// Prefetch: whoever fetches and whatever was requested, prefetch_get() returns the requested
+// samples.
 #include "tests/unit/trainer/data_files.h"
 
 #include "base/clock.h"
@@ -32,13 +33,13 @@ static void open_data(int bad)
     open_good(spec, "{}");
 }
 
-static struct prefetch_request ask_of(int64_t number)
+static struct prefetch_request request_for(int64_t number)
 {
     return (struct prefetch_request){.cursor = number * SIZE,
                                      .key = {.seed = 9, .step = number / 4}};
 }
 
-// What a plain fetch gives.
+// Expects the samples of a plain fetch.
 static void expect_batch(const struct batch *b, const struct prefetch_request *ask)
 {
     int64_t indices[SIZE];
@@ -55,61 +56,61 @@ static void expect_batch(const struct batch *b, const struct prefetch_request *a
 
 static struct batch *batch;
 
-static struct prefetch *begin(int bad)
+static struct prefetch *prefetch_begin(int bad)
 {
     open_data(bad);
     batch = batch_new(dataset_shape(train), SIZE);
     return prefetch_new(train, SIZE);
 }
 
-static void end(struct prefetch *p)
+static void prefetch_end(struct prefetch *p)
 {
     prefetch_free(p);
     batch_free(batch);
     close_both();
 }
 
-static void take(struct prefetch *p, int64_t number)
+static void expect_get(struct prefetch *p, int64_t number)
 {
-    struct prefetch_request ask = ask_of(number);
+    struct prefetch_request ask = request_for(number);
     struct error e;
     assert_int_equal(prefetch_get(p, &ask, &batch, &e), 0);
     expect_batch(batch, &ask);
 }
 
-static void ask_for(struct prefetch *p, int64_t number)
+static void request_number(struct prefetch *p, int64_t number)
 {
-    struct prefetch_request ask = ask_of(number);
+    struct prefetch_request ask = request_for(number);
     prefetch_request(p, &ask);
 }
 
 static void test_as_a_loop_uses_it(void **state)
 {
     (void)state;
-    struct prefetch *p = begin(-1);
+    struct prefetch *p = prefetch_begin(-1);
     for (int64_t i = 0; i < 3000; i++) {
-        take(p, i);
+        expect_get(p, i);
         for (int64_t k = 1; k <= PREFETCH_DEPTH + 1; k++)
-            ask_for(p, i + k);
+            request_number(p, i + k);
     }
-    end(p);
+    prefetch_end(p);
 }
 
-// The thread gets its turn when there is nothing else to do; it may take a while to come.
+// The thread runs only when the processor is idle, so it may take a while.
 static void test_the_thread_fetches(void **state)
 {
     (void)state;
-    struct prefetch *p = begin(-1);
+    struct prefetch *p = prefetch_begin(-1);
     int64_t i = 0, until = clock_mono_us() + 60 * INT64_C(1000000);
     while (prefetch_hits(p) < 10 && clock_mono_us() < until) {
-        ask_for(p, i);
-        ask_for(p, i + 1);
+        request_number(p, i);
+        request_number(p, i + 1);
         clock_sleep_us(1000);
-        take(p, i++);
-        take(p, i++);
+        expect_get(p, i++);
+        expect_get(p, i++);
     }
     assert_in_range(prefetch_hits(p), 10, i);
-    end(p);
+    prefetch_end(p);
 }
 
 static void test_takes_that_were_not_asked_for(void **state)
@@ -117,27 +118,27 @@ static void test_takes_that_were_not_asked_for(void **state)
     struct rng rng;
     (void)state;
     rng_seed(&rng, 4, 1);
-    for (int round = 0; round < 50; round++) { // ends with asks under way
-        struct prefetch *p = begin(-1);
+    for (int round = 0; round < 50; round++) { // ends while requests are pending
+        struct prefetch *p = prefetch_begin(-1);
         for (int i = 0; i < 100; i++) {
-            ask_for(p, rng_below(&rng, 20));
+            request_number(p, rng_below(&rng, 20));
             if (rng_below(&rng, 3) == 0)
                 clock_sleep_us(rng_below(&rng, 50));
-            take(p, rng_below(&rng, 20));
+            expect_get(p, rng_below(&rng, 20));
         }
-        ask_for(p, 30);
-        ask_for(p, 31);
-        end(p);
+        request_number(p, 30);
+        request_number(p, 31);
+        prefetch_end(p);
     }
 }
 
 static void test_errors_come_with_the_take(void **state)
 {
     (void)state;
-    struct prefetch *p = begin(5);
+    struct prefetch *p = prefetch_begin(5);
     int failed = 0;
     for (int64_t i = 0; i < 19; i++) { // three epochs
-        struct prefetch_request ask = ask_of(i);
+        struct prefetch_request ask = request_for(i);
         struct error e = {0};
         int64_t indices[SIZE];
         bool bad = false;
@@ -145,7 +146,7 @@ static void test_errors_come_with_the_take(void **state)
         for (int k = 0; k < SIZE; k++)
             bad |= indices[k] == 5;
         for (int64_t k = 0; k < PREFETCH_DEPTH; k++)
-            ask_for(p, i + k);
+            request_number(p, i + k);
         clock_sleep_us(300);
         assert_int_equal(prefetch_get(p, &ask, &batch, &e), bad ? ERR_CORRUPT : 0);
         if (bad)
@@ -155,7 +156,7 @@ static void test_errors_come_with_the_take(void **state)
         failed += bad;
     }
     assert_int_equal(failed, 3);
-    end(p);
+    prefetch_end(p);
 }
 
 int main(void)

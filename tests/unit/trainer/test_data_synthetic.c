@@ -1,4 +1,5 @@
-// Samples out of nothing: the same each time, within what was asked for, and refused otherwise.
+// Generated samples: the same each time, within the requested limits; impossible requests are
+// refused.
 #include "tests/unit/trainer/data_files.h"
 
 static const char *const gpt = "{\"family\": \"gpt\", \"context\": 6, \"vocabulary\": 128}";
@@ -19,11 +20,11 @@ static void test_a_text_is_a_function_of_its_index(void **state)
     fetch(train, (const int64_t[]){7, 8}, 2, b);
     memcpy(tokens, b->tokens, sizeof tokens);
     memcpy(targets, b->targets, sizeof targets);
-    assert_memory_equal(tokens + 1, targets, 5 * sizeof *tokens); // each predicts the next
+    assert_memory_equal(tokens + 1, targets, 5 * sizeof *tokens); // each predicts the next one
     assert_memory_not_equal(tokens, tokens + 6, 6 * sizeof *tokens);
     close_both();
     open_good(spec, gpt);
-    fetch(train, (const int64_t[]){8, 7}, 2, b); // in another order and another opening
+    fetch(train, (const int64_t[]){8, 7}, 2, b); // in another order, after opening the data again
     assert_memory_equal(b->tokens, tokens + 6, 6 * sizeof *tokens);
     assert_memory_equal(b->targets + 6, targets, 6 * sizeof *targets);
     fetch(validation, (const int64_t[]){0}, 1, b);
@@ -32,7 +33,8 @@ static void test_a_text_is_a_function_of_its_index(void **state)
     close_both();
 }
 
-// Zipf's law: as many of the tokens 1 and 2 as of 0, as many of 3 to 6, ... and none beyond.
+// Zipf's law: the tokens 1 and 2 are together as frequent as 0, those of 3 to 6 as well, ... and
+// none beyond.
 static void test_texts_have_frequent_and_rare_tokens(void **state)
 {
     enum { SAMPLES = 4000, CONTEXT = 6, DOUBLINGS = 7, VOCABULARY = 100 };
@@ -107,7 +109,7 @@ static void test_features_and_grey_images(void **state)
     assert_int_equal(dataset_shape(train)->channels, 17);
     assert_int_equal(dataset_shape(train)->classes, 2);
     struct batch *b = batch_new(dataset_shape(train), 2);
-    fetch(train, (const int64_t[]){0, 1}, 2, b); // a pool of no more rows than there are samples
+    fetch(train, (const int64_t[]){0, 1}, 2, b); // the pool has no more rows than there are samples
     assert_memory_not_equal(b->images, b->images + 17, 17 * sizeof(float));
     batch_free(b);
     close_both();

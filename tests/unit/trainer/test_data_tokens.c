@@ -1,11 +1,11 @@
-// Shards of tokens: with llm.c's headers and without, and windows that stay within one shard.
+// Shards of tokens: with and without the headers of llm.c, and windows that stay within one shard.
 #include "tests/unit/trainer/data_files.h"
 
 static const char *const gpt = "{\"family\": \"gpt\", \"context\": 4, \"vocabulary\": 70000}";
 static const char *const two = "{\"format\": \"tokens\", \"path\": [\"a\", \"b\"],"
                                " \"validation_path\": \"a\"}";
 
-// Tokens first, first + 1, ... ; `magic` 0: no header.
+// A shard of the tokens first, first + 1, ...; magic 0: no header.
 static struct buf shard(uint32_t magic, uint32_t version, uint32_t first, uint32_t n, size_t width)
 {
     struct buf b;
@@ -79,7 +79,7 @@ static void test_names_by_pattern(void **state)
     char *shards = path_join(folder, "shards");
     assert_int_equal(dir_make(shards, 0755, &e), 0);
     free(shards);
-    for (int i = 0; i < 12; i++) { // "train_10" stands before "train_2"
+    for (int i = 0; i < 12; i++) { // "train_10" comes before "train_2"
         char name[40];
         snprintf(name, sizeof name, "shards/train_%d.bin", i);
         write_buf(name, shard(0, 0, (uint32_t)(100 * i), 5, 2));

@@ -1,4 +1,4 @@
-// `muster-trainer describe`: the memory that it predicts is what ranks have.
+// `muster-trainer describe` predicts the memory that ranks really use.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +52,7 @@ static void assert_near(const char *what, int64_t found, int64_t predicted)
                  (long long)predicted);
 }
 
-// In the midst of training, with a checkpoint written.
+// Measured in the middle of training, after a checkpoint.
 static void compare(const char *file, const char *model, const char *slots)
 {
     json_t *answer = described(file, model, slots);
@@ -60,19 +60,19 @@ static void compare(const char *file, const char *model, const char *slots)
     int64_t total = jget_int(memory, "total", 0);
     pid_t ranks[8];
     struct command_process c;
-    start(&c, "run.log", "run", file, "--set", model, "--slots", slots, "--overwrite", "--set",
-          "trainer.steps=100000", "--set", "trainer.checkpoint_every=3", "--set",
-          "trainer.validate_every=0", "--set", "trainer.schedule={name: constant}", NULL);
-    wait_for(&c, "step 3  checkpoint");
-    int count = children(c.pid, ranks, 8);
+    process_start(&c, "run.log", "run", file, "--set", model, "--slots", slots, "--overwrite",
+                  "--set", "trainer.steps=100000", "--set", "trainer.checkpoint_every=3", "--set",
+                  "trainer.validate_every=0", "--set", "trainer.schedule={name: constant}", NULL);
+    process_wait_for(&c, "step 3  checkpoint");
+    int count = list_children(c.pid, ranks, 8);
     assert_int_equal(count, atoll(slots));
     for (int i = 0; i < count; i++)
         assert_near(model, resident(ranks[i]),
                     total + (i == 0 ? jget_int(memory, "snapshot", 0) : 0));
     kill(c.pid, SIGINT);
     clock_sleep_us(10 * 1000);
-    kill(c.pid, SIGINT); // at once
-    finish(&c);
+    kill(c.pid, SIGINT); // the second signal ends it at once
+    process_finish(&c);
     json_decref(answer);
     free(c.output);
 }
@@ -81,7 +81,7 @@ static void test_memory_is_what_ranks_have(void **state)
 {
     (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    skip(); // their shadow memory is nobody's prediction
+    skip(); // the prediction does not include the shadow memory of sanitizers
 #endif
     for (int i = 0; i < FAMILIES; i++) {
         compare(families[i][0], families[i][1], "1");
@@ -118,7 +118,7 @@ static int set_up(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1)
-        return command_be(argc, argv);
+        return command_dispatch(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table_of_layers),
         cmocka_unit_test(test_memory_is_what_ranks_have),

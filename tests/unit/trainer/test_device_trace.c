@@ -14,7 +14,7 @@ static void spend_time(void)
     usleep(2000);
 }
 
-// Events of a row with this name; their time is added up.
+// Counts the events of a row with this name and adds their time.
 static int events_of(const json_t *trace, const char *row, const char *name, double *us)
 {
     int count = 0;
@@ -40,7 +40,7 @@ static void test_phases_and_layers(void **state)
     struct device_trace *trace;
     struct error e;
     double us;
-    ops_phase(OPS_OPTIMIZER); // before the trace: none of its
+    ops_phase(OPS_OPTIMIZER); // before the trace begins, so not part of it
     spend_time();
     ops_phase(OPS_OTHER);
     ops_trace_layer("unseen");

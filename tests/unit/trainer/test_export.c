@@ -1,4 +1,4 @@
-// `muster-trainer export`: weights alone, as any reader of safetensors finds them.
+// `muster-trainer export`: a file of weights that any reader of safetensors understands.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,7 +70,7 @@ static void test_weights_and_statistics(void **state)
     assert_int_equal(file_read("out.safetensors", 1 << 20, &text, &size, NULL), 0);
     memcpy(&length, text, sizeof length);
     assert_int_equal(json_parse(text + 8, length, "header", &header, NULL), 0);
-    // weight and bias of two layers, scale and shift, running mean and variance
+    // weight and bias of two layers; scale, shift, running mean and variance
     assert_int_equal(json_object_size(header), 4 + 2 + 2 + 1);
     compare("out.safetensors", header, text + 8 + length);
     json_decref(header);
@@ -119,7 +119,7 @@ static void test_what_cannot_be_exported(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1)
-        return command_be(argc, argv);
+        return command_dispatch(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_weights_and_statistics),
         cmocka_unit_test(test_nothing_is_replaced_unasked),

@@ -1,6 +1,6 @@
-// The same training as PyTorch's: every golden file of tests/golden names a model, samples by
-// formula and an optimizer, and the losses that PyTorch found. Here the trainer's parts do the same
-// in one process: model, exact and float sums over micro-batches, optimizer.
+// Compares trainings with PyTorch. Every file of tests/golden names a model, generated samples, an
+// optimizer, and the losses that PyTorch computed. This program runs the parts of the trainer in
+// one process: the model, exact and float sums over micro-batches, and the optimizer.
 #include "tests/unit/trainer/arithmetic.h"
 
 #include <jansson.h>
@@ -13,7 +13,7 @@
 #include "trainer/reduction/reducer.h"
 
 enum { STEPS = 50 };
-enum { SAMPLES = 1000, LABELS = 2000, VALUES = 3000, TOKENS = 4000 }; // streams of draws
+enum { SAMPLES = 1000, LABELS = 2000, VALUES = 3000, TOKENS = 4000 }; // streams of random numbers
 static const double tolerance = 1e-4;
 
 struct golden_run {
@@ -32,10 +32,10 @@ struct golden_run {
     struct optimizer *optimizer;
 };
 
-// --- numbers by formula, as golden.py has it
+// --- generated numbers, as in golden.py ----------------------------------------------------------
 
-// splitmix64 of (stream, place), its upper 48 bits.
-static uint64_t draw(uint64_t stream, uint64_t place)
+// The upper 48 bits of splitmix64 of (stream, place).
+static uint64_t draw_bits(uint64_t stream, uint64_t place)
 {
     uint64_t z = ((stream << 32) + place + 1) * 0x9e3779b97f4a7c15;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
@@ -45,12 +45,12 @@ static uint64_t draw(uint64_t stream, uint64_t place)
 
 static double uniform(uint64_t stream, uint64_t place) // [-1, 1)
 {
-    return (double)(draw(stream, place) >> 24) * 0x1p-23 - 1;
+    return (double)(draw_bits(stream, place) >> 24) * 0x1p-23 - 1;
 }
 
-static int32_t below(uint64_t stream, uint64_t place, int64_t limit)
+static int32_t draw_below(uint64_t stream, uint64_t place, int64_t limit)
 {
-    return (int32_t)(draw(stream, place) % (uint64_t)limit);
+    return (int32_t)(draw_bits(stream, place) % (uint64_t)limit);
 }
 
 static void fill_sample(const struct golden_run *r, int64_t sample, int64_t at)
@@ -65,15 +65,15 @@ static void fill_sample(const struct golden_run *r, int64_t sample, int64_t at)
         b->values[at * s->outputs + i] =
             (float)uniform(VALUES, (uint64_t)(sample * s->outputs + i));
     if (s->classes > 0)
-        b->labels[at] = below(LABELS, (uint64_t)sample, s->classes);
+        b->labels[at] = draw_below(LABELS, (uint64_t)sample, s->classes);
     for (int64_t i = 0; i < s->context; i++) {
         uint64_t place = (uint64_t)(sample * length + i);
-        b->tokens[at * s->context + i] = below(TOKENS, place, s->vocabulary);
-        b->targets[at * s->context + i] = below(TOKENS, place + 1, s->vocabulary);
+        b->tokens[at * s->context + i] = draw_below(TOKENS, place, s->vocabulary);
+        b->targets[at * s->context + i] = draw_below(TOKENS, place + 1, s->vocabulary);
     }
 }
 
-// Micro-batch m of a step.
+// Fills micro-batch m of a step.
 static void fill_batch(const struct golden_run *r, int64_t step, int64_t m)
 {
     r->batch->count = r->micro_batch;
@@ -103,9 +103,9 @@ static void fill_weights(const struct golden_run *r)
     }
 }
 
-// --- the parts
+// --- the parts -----------------------------------------------------------------------------------
 
-static json_t *load(const char *name)
+static json_t *load_case(const char *name)
 {
     char path[512];
     json_error_t e;
@@ -130,7 +130,7 @@ static struct sample_shape read_shape(const json_t *shape)
     return s;
 }
 
-// What follows the model's gradients: their sum, and the optimizer.
+// Creates the reducer and the optimizer.
 static void open_step(struct golden_run *r, int64_t micro_batches, enum reduction_mode reduction)
 {
     struct error e;
@@ -161,11 +161,11 @@ static void open_step(struct golden_run *r, int64_t micro_batches, enum reductio
     r->weights = reducer_weights(r->sync);
 }
 
-static void begin(struct golden_run *r, const char *name, int64_t micro_batches,
-                  enum reduction_mode reduction)
+static void golden_run_begin(struct golden_run *r, const char *name, int64_t micro_batches,
+                             enum reduction_mode reduction)
 {
     struct error e;
-    *r = (struct golden_run){.golden = load(name), .a = arithmetic_begin(0)};
+    *r = (struct golden_run){.golden = load_case(name), .a = arithmetic_begin(0)};
     r->shape = read_shape(jget(r->golden, "shape"));
     r->samples = jget_int(r->golden, "samples", 0);
     r->batch_size = jget_int(r->golden, "batch", 0);
@@ -182,7 +182,7 @@ static void begin(struct golden_run *r, const char *name, int64_t micro_batches,
     model_set_parameters(r->model, r->weights);
 }
 
-static void end(struct golden_run *r)
+static void golden_run_end(struct golden_run *r)
 {
     batch_free(r->batch);
     optimizer_free(r->optimizer);
@@ -193,8 +193,8 @@ static void end(struct golden_run *r)
     json_decref(r->golden);
 }
 
-static void pass(const struct golden_run *r, int64_t step, int64_t m,
-                 const struct gradient_sink *sink)
+static void run_micro_batch(const struct golden_run *r, int64_t step, int64_t m,
+                            const struct gradient_sink *sink)
 {
     const struct draw_key key = {.seed = 1, .step = step};
     struct error e;
@@ -203,8 +203,8 @@ static void pass(const struct golden_run *r, int64_t step, int64_t m,
         fail_msg("%s", e.text);
 }
 
-static int update(const struct golden_run *r, int64_t step, struct reducer_totals *totals,
-                  struct error *e)
+static int update_weights(const struct golden_run *r, int64_t step, struct reducer_totals *totals,
+                          struct error *e)
 {
     bool again = false;
     int range_count, err = reducer_finish_step(r->sync, totals, &again, e);
@@ -226,17 +226,17 @@ static double train_step(const struct golden_run *r, int64_t step)
     if (reducer_needs_calibration(r->sync)) {
         const struct gradient_sink probe = reducer_calibration_begin(r->sync);
         for (int64_t m = 0; m < count; m++)
-            pass(r, step, m, &probe);
+            run_micro_batch(r, step, m, &probe);
         assert_int_equal(reducer_calibration_end(r->sync, &e), 0);
     }
     const struct gradient_sink sink = reducer_sink(r->sync);
     reducer_begin_step(r->sync);
     for (int64_t m = 0; m < count; m++) {
         reducer_begin_micro_batch(r->sync, m == 0, m == count - 1);
-        pass(r, step, m, &sink);
+        run_micro_batch(r, step, m, &sink);
         loss_add(&totals.loss, r->losses, r->micro_batch);
     }
-    if (update(r, step, &totals, &e))
+    if (update_weights(r, step, &totals, &e))
         fail_msg("step %lld: %s", (long long)step, e.text);
     return loss_mean(&totals.loss, r->batch_size);
 }
@@ -253,7 +253,7 @@ static double evaluate(const struct golden_run *r)
     return loss_mean(&sum, r->batch_size);
 }
 
-// --- comparing
+// --- comparing -----------------------------------------------------------------------------------
 
 static void expect_loss(const char *name, const char *when, double found, double expected)
 {
@@ -262,10 +262,10 @@ static void expect_loss(const char *name, const char *when, double found, double
                  expected, found, fabs(found / expected - 1));
 }
 
-static void check(const char *name, int64_t micro_batches, enum reduction_mode reduction)
+static void check_case(const char *name, int64_t micro_batches, enum reduction_mode reduction)
 {
     struct golden_run r;
-    begin(&r, name, micro_batches, reduction);
+    golden_run_begin(&r, name, micro_batches, reduction);
     const json_t *losses = jget(r.golden, "losses");
     assert_int_equal(json_array_size(losses), STEPS);
     for (int step = 0; step < STEPS; step++) {
@@ -276,19 +276,19 @@ static void check(const char *name, int64_t micro_batches, enum reduction_mode r
                     json_number_value(json_array_get(losses, (size_t)step)));
     }
     expect_loss(name, "evaluated at the end", evaluate(&r), jget_double(r.golden, "after", 0));
-    end(&r);
+    golden_run_end(&r);
 }
 
 static void test_case(void **state)
 {
     const char *name = *state;
-    json_t *golden = load(name), *count;
+    json_t *golden = load_case(name), *count;
     size_t i;
     json_array_foreach(jget(golden, "micro_batches"), i, count)
     {
-        check(name, json_integer_value(count), REDUCTION_EXACT);
+        check_case(name, json_integer_value(count), REDUCTION_EXACT);
         if (json_integer_value(count) > 1)
-            check(name, json_integer_value(count), REDUCTION_FLOAT);
+            check_case(name, json_integer_value(count), REDUCTION_FLOAT);
     }
     assert_true(i > 0);
     json_decref(golden);

@@ -1,5 +1,5 @@
-// Whole trainings of small models on made-up data, by forked ranks: the same bits in every world,
-// through drains, deaths, resumes on other sizes and damaged checkpoints.
+// Whole trainings of small models on generated data by forked ranks: the same bits for every world
+// size, through drains, deaths, resumes with another world size, and damaged checkpoints.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,36 +25,37 @@
 
 enum { STEPS = 12, CHECKPOINTS_MAX = 8, REPORTS_MAX = 16 };
 
-// One training, as the parent sees it.
+// One training as the parent sees it.
 struct loop_run {
     const char *yaml;
     int world;
-    int64_t drain_at, kill_at; // step after which rank 0 asks to drain, or kills rank 1; 0: never
-    const char *folder;        // of checkpoints
+    // step after which rank 0 requests a drain, or kills rank 1; 0: never
+    int64_t drain_at, kill_at;
+    const char *folder; // of checkpoints
     char *restore[CHECKPOINTS_MAX];
     int restore_count;
     json_t *trainer;
-    pid_t *pids; // [RANKS_MAX], shared
+    pid_t *pids; // [RANKS_MAX] in shared memory
 
     char checkpoints[CHECKPOINTS_MAX][256];
     int checkpoint_count;
     char failures[RANKS_MAX][ERROR_TEXT_MAX];
     int codes[RANKS_MAX];
     bool drained, permanent_failure;
-    double validation[REPORTS_MAX], losses[REPORTS_MAX]; // losses by step
+    double validation[REPORTS_MAX], losses[REPORTS_MAX]; // losses are indexed by step
     int validations;
     struct gang_result result;
 };
 
-// A rank.
+// --- a rank --------------------------------------------------------------------------------------
 
 struct seat_link {
-    struct local_launcher local; // first: local_launcher's operations get this pointer
+    struct local_launcher local; // first, because the operations of local_launcher get this pointer
     const struct loop_run *run;
     int64_t step;
 };
 
-static void note_step(void *ctx, int64_t step, double loss)
+static void record_step(void *ctx, int64_t step, double loss)
 {
     struct seat_link *l = ctx;
     (void)loss;
@@ -77,7 +78,7 @@ static int rank_trains(struct gang_member *member, void *ctx)
     struct seat_link l = {.run = run};
     struct launcher launcher = local_launcher_open(&l.local, member);
     struct launcher_ops ops = *launcher.ops;
-    ops.step = note_step;
+    ops.step = record_step;
     ops.poll = poll_step;
     run->pids[member->rank] = getpid();
     const struct training_job job = {
@@ -100,9 +101,9 @@ static int rank_trains(struct gang_member *member, void *ctx)
     return err_exit_code(err);
 }
 
-// The parent.
+// --- the parent ----------------------------------------------------------------------------------
 
-static void hear_run(void *ctx, int rank, const json_t *message)
+static void receive_message(void *ctx, int rank, const json_t *message)
 {
     struct loop_run *run = ctx;
     const char *group = jget_string(message, "group", NULL);
@@ -137,7 +138,7 @@ static void train(struct loop_run *run)
     assert_ptr_not_equal(run->pids, MAP_FAILED);
     const struct gang_spec spec = {.world = run->world,
                                    .rank = rank_trains,
-                                   .message = hear_run,
+                                   .message = receive_message,
                                    .ctx = run,
                                    .grace_us = 10 * SECOND};
     assert_int_equal(dir_make(run->folder, 0777, &e), 0);
@@ -183,9 +184,9 @@ static void assert_same(const struct digests *a, const struct digests *b)
     assert_string_equal(a->state, b->state);
 }
 
-// The same bits in every world.
+// --- the same bits for every world size ----------------------------------------------------------
 
-// Trains with 1 to `worlds` ranks, and buckets of another size each time.
+// Trains with 1 to `worlds` ranks and different bucket sizes.
 static void assert_same_in_worlds(const char *yaml, int worlds)
 {
     static const int sizes[] = {0, 1, 40000, 16384}; // 0: measured
@@ -221,7 +222,8 @@ static void test_mlp_has_the_same_bits(void **state)
         8);
 }
 
-// Shares of ranks are uneven where 12 is not their multiple; norms span the ranks' parts.
+// The shares of ranks are uneven unless 12 is a multiple of their number; norms span the parts of
+// several ranks.
 static void test_gpt_has_the_same_bits(void **state)
 {
     (void)state;
@@ -263,9 +265,9 @@ static void test_float_is_near_exact(void **state)
     free(yaml);
 }
 
-// Interrupted trainings end as undisturbed ones do.
+// --- interrupted trainings -----------------------------------------------------------------------
 
-static void undisturbed(struct loop_run *run, struct digests *digests)
+static void train_undisturbed(struct loop_run *run, struct digests *digests)
 {
     *run = (struct loop_run){.yaml = toys_mlp, .world = 1, .folder = "undisturbed"};
     train(run);
@@ -278,7 +280,7 @@ static void test_drain_and_go_on_with_other_ranks(void **state)
     struct loop_run whole,
         first = {.yaml = toys_mlp, .world = 3, .folder = "drained", .drain_at = 7};
     struct digests expected, got;
-    undisturbed(&whole, &expected);
+    train_undisturbed(&whole, &expected);
     train(&first);
     assert_well(&first);
     assert_true(first.drained);
@@ -290,9 +292,10 @@ static void test_drain_and_go_on_with_other_ranks(void **state)
     digest_last(&second, &got);
     assert_false(second.drained);
     assert_same(&got, &expected);
-    assert_true(second.losses[10] == whole.losses[10]); // a window that began before the drain
+    // a report window that began before the drain
+    assert_true(second.losses[10] == whole.losses[10]);
     assert_true(second.losses[12] == whole.losses[12]);
-    assert_int_equal(second.validations, 1); // after step 12; those of 0 and 6 were before
+    assert_int_equal(second.validations, 1); // after step 12; steps 0 and 6 came before
 }
 
 static void test_killed_rank_then_other_size(void **state)
@@ -300,7 +303,7 @@ static void test_killed_rank_then_other_size(void **state)
     (void)state;
     struct loop_run whole, first = {.yaml = toys_mlp, .world = 3, .folder = "killed", .kill_at = 6};
     struct digests expected, got;
-    undisturbed(&whole, &expected);
+    train_undisturbed(&whole, &expected);
     int64_t begin = clock_mono_us();
     train(&first);
     assert_true(clock_mono_us() - begin < 8 * SECOND);
@@ -317,7 +320,7 @@ static void test_killed_rank_then_other_size(void **state)
     assert_same(&got, &expected);
 }
 
-// A batch that follows the slots training begins with.
+// --- a batch size that scales with the slots -----------------------------------------------------
 
 #define SCALED(batches, optimizer)                                                                 \
     TOYS_HEAD "trainer:\n"                                                                         \
@@ -354,9 +357,9 @@ static void test_batch_and_rate_scale_with_slots(void **state)
     assert_string_not_equal(got.weights, expected.weights);
 }
 
-// Checkpoints that cannot be used.
+// --- unusable checkpoints ------------------------------------------------------------------------
 
-static void damage(const char *folder)
+static void damage_checkpoint(const char *folder)
 {
     char *path = path_join(folder, "optimizer.safetensors"), *data;
     size_t len;
@@ -372,16 +375,16 @@ static void test_damaged_checkpoint_falls_back_or_is_refused(void **state)
     (void)state;
     struct loop_run whole;
     struct digests expected, got;
-    undisturbed(&whole, &expected);
+    train_undisturbed(&whole, &expected);
     assert_int_equal(whole.checkpoint_count, 3); // steps 4, 8 and 12
-    damage(whole.checkpoints[1]);
+    damage_checkpoint(whole.checkpoints[1]);
     struct loop_run second = {.yaml = toys_mlp, .world = 2, .folder = "again", .restore_count = 2};
     second.restore[0] = whole.checkpoints[1];
     second.restore[1] = whole.checkpoints[0];
     train(&second);
     digest_last(&second, &got);
     assert_same(&got, &expected);
-    assert_string_equal(second.checkpoints[0], "again/step-00000008"); // trained anew from 4
+    assert_string_equal(second.checkpoints[0], "again/step-00000008"); // trained again from step 4
 
     struct loop_run third = {.yaml = toys_mlp, .world = 2, .folder = "again", .restore_count = 1};
     third.restore[0] = whole.checkpoints[1];
@@ -398,14 +401,14 @@ static void test_checkpoint_of_another_model_is_refused(void **state)
     struct loop_run whole,
         other = {.yaml = toys_gpt, .world = 1, .folder = "other", .restore_count = 1};
     struct digests digests;
-    undisturbed(&whole, &digests);
+    train_undisturbed(&whole, &digests);
     other.restore[0] = whole.checkpoints[0];
     train(&other);
     assert_int_equal(other.codes[0], ERR_INVALID);
     assert_non_null(strstr(other.failures[0], "another model"));
 }
 
-// Failures that no restart helps.
+// --- permanent failures --------------------------------------------------------------------------
 
 static void assert_fails_permanently(const char *yaml, int code, const char *text)
 {

@@ -1,5 +1,5 @@
-// The best validation: its checkpoint is kept and named, and training ends when there is none
-// better for a while, at the same step whatever happened on the way.
+// Early stopping and the best validation: its checkpoint is kept and linked, and training ends when
+// no validation is better for a while, at the same step in spite of interruptions.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
     "run", "toy.yaml", "--set", "reproducibility.experiment_seed=3", "--set",                      \
         "trainer.checkpoint_best=true"
 
-// An improvement that never comes: the first of the validations is the one that counts.
+// The required improvement is so large that only the first validation counts as one.
 #define PATIENT                                                                                    \
     TOY, "--slots", "2", "--set", "trainer.steps=5000", "--set", "trainer.validate_every=100",     \
         "--set", "trainer.checkpoint_every=150", "--set", "trainer.patience=5", "--set",           \
@@ -36,7 +36,7 @@ static int set_up(void **state)
     toys_make(NULL);
     RUN(&c, "undisturbed.log", PATIENT, "undisturbed");
     assert_says(&c, 0, given_up);
-    *state = state_of(&c);
+    *state = state_digest_line(&c);
     free(c.output);
     return 0;
 }
@@ -50,21 +50,21 @@ static int tear_down(void **state)
 static void test_patience_survives_a_resume(void **state)
 {
     struct command_process c;
-    start(&c, "first.log", PATIENT, "resumed", NULL);
-    wait_for(&c, "step 150  checkpoint");
+    process_start(&c, "first.log", PATIENT, "resumed", NULL);
+    process_wait_for(&c, "step 150  checkpoint");
     kill(c.pid, SIGINT);
-    finish(&c);
+    process_finish(&c);
     assert_says(&c, 0, "stopped as requested");
     free(c.output);
     RUN(&c, "second.log", PATIENT, "resumed", "--resume");
     assert_says(&c, 0, given_up);
-    char *got = state_of(&c);
+    char *got = state_digest_line(&c);
     assert_string_equal(got, *state);
     free(got);
     free(c.output);
-    RUN(&c, "third.log", PATIENT, "resumed", "--resume"); // it has ended already
+    RUN(&c, "third.log", PATIENT, "resumed", "--resume"); // it has already ended
     assert_says(&c, 0, given_up);
-    got = state_of(&c);
+    got = state_digest_line(&c);
     assert_string_equal(got, *state);
     free(got);
     free(c.output);
@@ -73,13 +73,13 @@ static void test_patience_survives_a_resume(void **state)
 static void test_patience_survives_a_death(void **state)
 {
     struct command_process c;
-    start(&c, "killed.log", PATIENT, "killed", NULL);
-    wait_for(&c, "step 150  checkpoint");
+    process_start(&c, "killed.log", PATIENT, "killed", NULL);
+    process_wait_for(&c, "step 150  checkpoint");
     kill(last_child(c.pid), SIGKILL);
-    finish(&c);
+    process_finish(&c);
     assert_says(&c, 0, "restart 1 of 5");
     assert_says(&c, 0, given_up);
-    char *got = state_of(&c);
+    char *got = state_digest_line(&c);
     assert_string_equal(got, *state);
     free(got);
     free(c.output);
@@ -110,7 +110,7 @@ static json_t *manifest_of(const char *folder)
     return manifest;
 }
 
-// Worse with every step: the best is the first, and what came after it is not kept.
+// Every step makes it worse: the first validation is the best, and later checkpoints are removed.
 static void test_best_is_kept(void **state)
 {
     (void)state;
@@ -125,7 +125,7 @@ static void test_best_is_kept(void **state)
     assert_int_equal(step, jget_int(jget(last, "best"), "step", -2));
     assert_true(jget_double(jget(best, "validation"), "validation_loss", -2) == value);
     assert_true(jget_double(jget(last, "validation"), "validation_loss", -2) >= value);
-    for (int i = 2; i < 12; i += 2) { // those that were the best for a while are gone
+    for (int i = 2; i < 12; i += 2) { // former best checkpoints are gone
         char path[64];
         snprintf(path, sizeof path, "best/step-%08d", i);
         assert_true(path_exists(path) == (i == step));
@@ -243,7 +243,7 @@ static void test_bench_measures(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1)
-        return command_be(argc, argv);
+        return command_dispatch(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_patience_survives_a_resume),
         cmocka_unit_test(test_patience_survives_a_death),

@@ -1,5 +1,5 @@
-// `muster-trainer worker` against a master of the test's own: what is reported, in which order,
-// through failures of the master, a drain, and the end of the allocation.
+// `muster-trainer worker` against a fake master: the reports and their order through failures of
+// the master, a drain, and the end of the allocation.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@
 #include "tests/unit/trainer/toys.h"
 #include "trainer/commands/commands.h"
 
-// The master: a thread per connection, one request each.
+// --- the fake master: one thread and one request per connection ----------------------------------
 
 enum { CALLS_MAX = 200, ROUNDS_MAX = 16, REQUEST_MAX = 1 << 20 };
 
@@ -38,12 +38,12 @@ struct fake_master {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct fake_call calls[CALLS_MAX]; // accepted ones but gathers and long-polls
+    struct fake_call calls[CALLS_MAX]; // accepted calls, without all_gathers and long-polls
     int call_count;
     json_t *gathered[ROUNDS_MAX];
-    int visits;          // threads
-    json_t *checkpoints; // answer to the list
-    int refuse;          // this many posts are answered 503 first
+    int connections;     // open connections
+    json_t *checkpoints; // answer to the list of checkpoints
+    int refuse;          // so many POST requests are first answered with 503
     int drain_after;     // metrics; -1: never
     int fence_after;     // metrics; -1: never
     int metrics;
@@ -79,7 +79,7 @@ static bool read_request(int fd, struct fake_request *r)
     return good;
 }
 
-static void answer(int fd, int status, const char *body)
+static void send_answer(int fd, int status, const char *body)
 {
     char head[160];
     int n = snprintf(head, sizeof head,
@@ -89,8 +89,8 @@ static void answer(int fd, int status, const char *body)
     send(fd, body, strlen(body), MSG_NOSIGNAL);
 }
 
-// Under the lock: waits until all peers of the round are there.
-static char *gather(struct fake_master *m, const json_t *body)
+// Called under the lock; waits for all peers of the round.
+static char *fake_gather(struct fake_master *m, const json_t *body)
 {
     int round = 0, rank = 0;
     size_t peers = (size_t)jget_int(body, "numPeers", 1);
@@ -126,7 +126,7 @@ static char *poll_preemption(struct fake_master *m)
     return xstrdup("{\"preempt\":true}");
 }
 
-static void keep_call(struct fake_master *m, const char *what, json_t *body)
+static void record_call(struct fake_master *m, const char *what, json_t *body)
 {
     must(m->call_count < CALLS_MAX);
     struct fake_call *call = &m->calls[m->call_count++];
@@ -134,8 +134,8 @@ static void keep_call(struct fake_master *m, const char *what, json_t *body)
     call->body = body;
 }
 
-// Each step as if it had been reported alone.
-static void keep_metrics(struct fake_master *m, const json_t *columns)
+// Records each step as if it had been reported alone.
+static void record_metrics(struct fake_master *m, const json_t *columns)
 {
     const json_t *steps = jget(columns, "steps");
     const char *name;
@@ -148,21 +148,21 @@ static void keep_metrics(struct fake_master *m, const json_t *columns)
             if (!json_is_null(json_array_get(values, i)))
                 json_object_set(metrics, name, json_array_get(values, i));
         }
-        keep_call(m, "trials/3/metrics",
-                  json_pack("{s:O, s:O, s:O, s:o}", "group", jget(columns, "group"), "trialRunId",
-                            jget(columns, "trialRunId"), "step", json_array_get(steps, i),
-                            "metrics", metrics));
+        record_call(m, "trials/3/metrics",
+                    json_pack("{s:O, s:O, s:O, s:o}", "group", jget(columns, "group"), "trialRunId",
+                              jget(columns, "trialRunId"), "step", json_array_get(steps, i),
+                              "metrics", metrics));
         m->metrics++;
     }
 }
 
-static char *handle(struct fake_master *m, struct fake_request *r, int *status)
+static char *fake_master_handle(struct fake_master *m, struct fake_request *r, int *status)
 {
     *status = 200;
     if (!r->has_token)
         m->bad_token = true;
     if (strstr(r->path, "/all_gather"))
-        return gather(m, r->body);
+        return fake_gather(m, r->body);
     if (strstr(r->path, "/signals/preemption"))
         return poll_preemption(m);
     if (strcmp(r->method, "GET") == 0)
@@ -178,9 +178,9 @@ static char *handle(struct fake_master *m, struct fake_request *r, int *status)
     }
     const char *what = strstr(r->path, "/v1/") + 4;
     if (strcmp(what, "trials/3/metrics/columns") == 0)
-        keep_metrics(m, r->body);
+        record_metrics(m, r->body);
     else
-        keep_call(m, what, json_incref(r->body));
+        record_call(m, what, json_incref(r->body));
     pthread_cond_broadcast(&m->changed);
     return xstrdup("{}");
 }
@@ -190,29 +190,29 @@ struct fake_connection {
     int fd;
 };
 
-static void *serve_visit(void *arg)
+static void *serve_connection(void *arg)
 {
     struct fake_connection *v = arg;
     struct fake_request r = {0};
     if (read_request(v->fd, &r)) {
         int status;
         pthread_mutex_lock(&v->master->lock);
-        char *text = handle(v->master, &r, &status);
+        char *text = fake_master_handle(v->master, &r, &status);
         pthread_mutex_unlock(&v->master->lock);
-        answer(v->fd, status, text);
+        send_answer(v->fd, status, text);
         free(text);
     }
     json_decref(r.body);
     close(v->fd);
     pthread_mutex_lock(&v->master->lock);
-    v->master->visits--;
+    v->master->connections--;
     pthread_cond_broadcast(&v->master->changed);
     pthread_mutex_unlock(&v->master->lock);
     free(v);
     return NULL;
 }
 
-static void *serve(void *arg)
+static void *fake_master_serve(void *arg)
 {
     struct fake_master *m = arg;
     int fd;
@@ -221,15 +221,15 @@ static void *serve(void *arg)
         struct fake_connection *v = xcalloc(1, sizeof *v);
         *v = (struct fake_connection){.master = m, .fd = fd};
         pthread_mutex_lock(&m->lock);
-        m->visits++;
+        m->connections++;
         pthread_mutex_unlock(&m->lock);
-        must(pthread_create(&thread, NULL, serve_visit, v) == 0);
+        must(pthread_create(&thread, NULL, serve_connection, v) == 0);
         pthread_detach(thread);
     }
     return NULL;
 }
 
-static void master_open(struct fake_master *m)
+static void fake_master_open(struct fake_master *m)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof address;
@@ -243,19 +243,19 @@ static void master_open(struct fake_master *m)
     m->port = ntohs(address.sin_port);
 }
 
-// Afterwards this thread may look at what was recorded.
-static void master_stop(struct fake_master *m)
+// After this the caller may read the recorded calls.
+static void fake_master_stop(struct fake_master *m)
 {
     shutdown(m->listener, SHUT_RDWR);
     pthread_join(m->thread, NULL);
     close(m->listener);
     pthread_mutex_lock(&m->lock);
-    while (m->visits > 0)
+    while (m->connections > 0)
         pthread_cond_wait(&m->changed, &m->lock);
     pthread_mutex_unlock(&m->lock);
 }
 
-static void master_free(struct fake_master *m)
+static void fake_master_free(struct fake_master *m)
 {
     assert_false(m->bad_token);
     for (int i = 0; i < m->call_count; i++)
@@ -267,7 +267,7 @@ static void master_free(struct fake_master *m)
     pthread_mutex_destroy(&m->lock);
 }
 
-// The workers.
+// --- the workers ---------------------------------------------------------------------------------
 
 static char *config_text(const char *yaml)
 {
@@ -291,7 +291,7 @@ static void set_number(const char *name, int value)
     setenv(name, text, 1);
 }
 
-// A rank is this test program itself, started anew with the word `worker`.
+// A rank is this test program, started again with the argument `worker`.
 static pid_t start_worker(int rank)
 {
     pid_t pid;
@@ -326,12 +326,12 @@ static void set_environment(const struct fake_master *m, const char *yaml, int w
     free(config);
 }
 
-// Exit codes of the world's ranks.
+// Runs all ranks and stores their exit codes.
 static void run_workers(struct fake_master *m, const char *yaml, int world, const char *latest,
                         int *codes)
 {
     pid_t pids[RANKS_MAX];
-    must(pthread_create(&m->thread, NULL, serve, m) == 0);
+    must(pthread_create(&m->thread, NULL, fake_master_serve, m) == 0);
     set_environment(m, yaml, world, latest);
     for (int r = 0; r < world; r++)
         pids[r] = start_worker(r);
@@ -340,11 +340,11 @@ static void run_workers(struct fake_master *m, const char *yaml, int world, cons
         must(waitpid(pids[r], &status, 0) == pids[r]);
         codes[r] = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
     }
-    master_stop(m);
+    fake_master_stop(m);
 }
 
-// The n-th call whose path ends so; NULL: there is none.
-static const struct fake_call *find(const struct fake_master *m, const char *what, int n)
+// The n-th call whose path ends with this; else NULL.
+static const struct fake_call *find_call(const struct fake_master *m, const char *what, int n)
 {
     for (int i = 0; i < m->call_count; i++)
         if (strcmp(m->calls[i].what, what) == 0 && n-- == 0)
@@ -363,7 +363,7 @@ static void assert_report(const struct fake_call *c, const char *group, int64_t 
 
 static const char *checkpoint_of(const struct fake_master *m, int n, int64_t step)
 {
-    const struct fake_call *c = find(m, "checkpoints", n);
+    const struct fake_call *c = find_call(m, "checkpoints", n);
     assert_non_null(c);
     assert_string_equal(jget_string(c->body, "state", ""), "STATE_COMPLETED");
     assert_string_equal(jget_string(c->body, "allocationId", ""), "7.1");
@@ -383,7 +383,7 @@ static void state_digest(const char *uuid, char state[SHA256_HEX])
     checkpoint_close(ck);
 }
 
-static void assert_complete_story(const struct fake_master *m)
+static void assert_complete_training(const struct fake_master *m)
 {
     const struct {
         const char *group;
@@ -391,10 +391,10 @@ static void assert_complete_story(const struct fake_master *m)
     } story[] = {{"validation", 0}, {"training", 5},  {"validation", 6},
                  {"training", 10},  {"training", 12}, {"validation", 12}};
     for (int i = 0; i < 6; i++)
-        assert_report(find(m, "trials/3/metrics", i), story[i].group, story[i].step);
-    assert_null(find(m, "trials/3/metrics", 6));
+        assert_report(find_call(m, "trials/3/metrics", i), story[i].group, story[i].step);
+    assert_null(find_call(m, "trials/3/metrics", 6));
     const struct fake_call *last = NULL, *progress;
-    for (int i = 0; (progress = find(m, "trials/3/progress", i)); i++)
+    for (int i = 0; (progress = find_call(m, "trials/3/progress", i)); i++)
         last = progress;
     assert_non_null(last);
     assert_true(jget_double(last->body, "progress", 0) == 1.0);
@@ -409,13 +409,13 @@ static void test_story_of_a_training(void **state)
     (void)state;
     struct fake_master m;
     int codes[2];
-    master_open(&m);
+    fake_master_open(&m);
     run_workers(&m, toys_mlp, 2, NULL, codes);
     assert_int_equal(codes[0], 0);
     assert_int_equal(codes[1], 0);
-    assert_complete_story(&m);
-    assert_null(find(&m, "allocations/7.1/signals/ack_preemption", 0));
-    master_free(&m);
+    assert_complete_training(&m);
+    assert_null(find_call(&m, "allocations/7.1/signals/ack_preemption", 0));
+    fake_master_free(&m);
 }
 
 static void test_reports_outlive_a_master_that_refuses(void **state)
@@ -423,16 +423,16 @@ static void test_reports_outlive_a_master_that_refuses(void **state)
     (void)state;
     struct fake_master m;
     int codes[1];
-    master_open(&m);
+    fake_master_open(&m);
     m.refuse = 4;
     run_workers(&m, toys_mlp, 1, NULL, codes);
     assert_int_equal(codes[0], 0);
     assert_int_equal(m.refuse, 0);
-    assert_complete_story(&m);
-    master_free(&m);
+    assert_complete_training(&m);
+    fake_master_free(&m);
 }
 
-// A training long enough that the wish to drain comes in its midst.
+// A training that is long enough for a drain in the middle.
 static const char long_mlp[] =
     TOYS_HEAD "trainer:\n"
               "  model: {family: mlp, hidden: [24], classes: 4, dropout: 0.1}\n" TOYS_IDX
@@ -444,7 +444,7 @@ static void test_drain_is_acknowledged_last(void **state)
     (void)state;
     struct fake_master m;
     int codes[2];
-    master_open(&m);
+    fake_master_open(&m);
     m.drain_after = 3;
     run_workers(&m, long_mlp, 2, NULL, codes);
     assert_int_equal(codes[0], 0);
@@ -453,7 +453,7 @@ static void test_drain_is_acknowledged_last(void **state)
     assert_string_equal(m.calls[m.call_count - 2].what, "checkpoints");
     int64_t at = jget_int(jget(m.calls[m.call_count - 2].body, "metadata"), "steps_completed", 0);
     assert_true(at > 0 && at < 20000);
-    master_free(&m);
+    fake_master_free(&m);
 }
 
 static void test_damaged_latest_checkpoint_falls_back(void **state)
@@ -462,7 +462,7 @@ static void test_damaged_latest_checkpoint_falls_back(void **state)
     struct fake_master first, second;
     int codes[2];
     char expected[SHA256_HEX], got[SHA256_HEX];
-    master_open(&first);
+    fake_master_open(&first);
     run_workers(&first, toys_mlp, 1, NULL, codes);
     state_digest(checkpoint_of(&first, 2, 12), expected);
     const char *latest = checkpoint_of(&first, 1, 8), *earlier = checkpoint_of(&first, 0, 4);
@@ -470,7 +470,7 @@ static void test_damaged_latest_checkpoint_falls_back(void **state)
     snprintf(path, sizeof path, "%s/weights.safetensors", latest);
     assert_int_equal(truncate(path, 100), 0);
 
-    master_open(&second);
+    fake_master_open(&second);
     second.checkpoints = json_pack("{s:[{s:s, s:{s:i}}, {s:s, s:{s:i}}]}", "checkpoints", "uuid",
                                    earlier, "metadata", "steps_completed", 4, "uuid", latest,
                                    "metadata", "steps_completed", 8);
@@ -480,8 +480,8 @@ static void test_damaged_latest_checkpoint_falls_back(void **state)
     checkpoint_of(&second, 0, 8);
     state_digest(checkpoint_of(&second, 1, 12), got);
     assert_string_equal(got, expected);
-    master_free(&second);
-    master_free(&first);
+    fake_master_free(&second);
+    fake_master_free(&first);
 }
 
 static void test_ended_allocation_ends_the_process(void **state)
@@ -490,13 +490,13 @@ static void test_ended_allocation_ends_the_process(void **state)
     struct fake_master m;
     int codes[2];
     int64_t begin = clock_mono_us();
-    master_open(&m);
+    fake_master_open(&m);
     m.fence_after = 2;
     run_workers(&m, long_mlp, 2, NULL, codes);
     assert_int_equal(codes[0], 80);
     assert_int_equal(codes[1], err_exit_code(ERR_PEER));
     assert_true(clock_mono_us() - begin < 20 * SECOND);
-    master_free(&m);
+    fake_master_free(&m);
 }
 
 static void test_hopeless_data_is_reported(void **state)
@@ -504,7 +504,7 @@ static void test_hopeless_data_is_reported(void **state)
     (void)state;
     struct fake_master m;
     int codes[2];
-    master_open(&m);
+    fake_master_open(&m);
     run_workers(&m,
                 TOYS_HEAD "trainer:\n"
                           "  model: {family: gpt, layers: 1, heads: 2, width: 16, context: 12}\n"
@@ -513,10 +513,10 @@ static void test_hopeless_data_is_reported(void **state)
                           "  optimizer: {name: sgd, learning_rate: 0.1}\n",
                 2, NULL, codes);
     assert_int_equal(codes[0], err_exit_code(ERR_NOT_FOUND));
-    const struct fake_call *c = find(&m, "trials/3/early_exit", 0);
+    const struct fake_call *c = find_call(&m, "trials/3/early_exit", 0);
     assert_non_null(c);
     assert_string_equal(jget_string(c->body, "reason", ""), "EXITED_REASON_INVALID_HP");
-    master_free(&m);
+    fake_master_free(&m);
 }
 
 int main(int argc, char **argv)

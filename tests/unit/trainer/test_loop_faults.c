@@ -1,5 +1,5 @@
-// What goes wrong in training is told by name: the file and place, the tensor, the step. Whichever
-// rank meets it, the cause is what a person reads.
+// Faults in training are reported by name: file and place, tensor, step. Whichever rank meets a
+// fault, the user reads the cause.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static const char yaml[] =
               "  global_batch_size: 16\n  micro_batch_size: 4\n  steps: 60\n"
               "  optimizer: {name: sgd, learning_rate: 0.001}\n";
 
-// A row's first number is `text`.
+// Writes rows; the first number of one row is `text`.
 static void write_rows(const char *file, int row, const char *text)
 {
     struct buf b;
@@ -76,7 +76,7 @@ static void test_tokens_out_of_range(void **state)
     struct command_process c;
     RUN(&c, "token.log", "run", "gpt.yaml", "--slots", "2", "--set", "trainer.model.vocabulary=64");
     assert_int_equal(c.code, 7);
-    assert_null(strstr(c.output, "gave up")); // the cause, not what another rank heard of it
+    assert_null(strstr(c.output, "gave up")); // the cause, not its consequence on another rank
     assert_says(&c, 7, "text: ");
     free(c.output);
 }
@@ -102,7 +102,7 @@ static void test_gradients_that_explode(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1)
-        return command_be(argc, argv);
+        return command_dispatch(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_that_are_none),
         cmocka_unit_test(test_labels_out_of_range),

@@ -1,5 +1,4 @@
-// `muster-trainer run` and `sample` as a person meets them: output, exit codes, Ctrl-C, a dead
-// rank.
+// `muster-trainer run` and `sample` as a user sees them: output, exit codes, Ctrl-C, a dead rank.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +25,7 @@ static void test_any_number_of_slots(void **state)
     RUN(&three, "three.log", "run", "toy.yaml", "--set", "reproducibility.experiment_seed=3",
         "--slots", "3", "--checkpoint-dir", "elsewhere");
     assert_says(&three, 0, "checkpoint  elsewhere/step-00000012");
-    char *a = state_of(&one), *b = state_of(&three);
+    char *a = state_digest_line(&one), *b = state_digest_line(&three);
     assert_string_equal(a, b);
     free(a);
     free(b);
@@ -39,7 +38,7 @@ static void test_any_number_of_slots(void **state)
         "trainer.steps=2000", "--set", "trainer.checkpoint_every=100", "--set",                    \
         "trainer.validate_every=0"
 
-// The group's state: what every interrupted run must end with.
+// The state of the group: the digest with which every interrupted run must end.
 static int set_up(void **state)
 {
     struct command_process c;
@@ -48,7 +47,7 @@ static int set_up(void **state)
     toys_make(NULL);
     RUN(&c, "long.log", LONG);
     assert_says(&c, 0, "step-00002000");
-    *state = state_of(&c);
+    *state = state_digest_line(&c);
     free(c.output);
     return 0;
 }
@@ -57,10 +56,10 @@ static void test_interrupted_and_gone_on(void **state)
 {
     const char *expected = *state;
     struct command_process first, second;
-    start(&first, "first.log", LONG, "--checkpoint-dir", "interrupted", NULL);
-    wait_for(&first, "step 100  checkpoint");
+    process_start(&first, "first.log", LONG, "--checkpoint-dir", "interrupted", NULL);
+    process_wait_for(&first, "step 100  checkpoint");
     kill(first.pid, SIGINT);
-    finish(&first);
+    process_finish(&first);
     assert_says(&first, 0, "stopped as requested");
     assert_says(&first, 0,
                 "continue with: muster-trainer run toy.yaml --slots 2 --set "
@@ -69,7 +68,7 @@ static void test_interrupted_and_gone_on(void **state)
                 "interrupted --resume\n");
     RUN(&second, "second.log", LONG, "--checkpoint-dir", "interrupted", "--resume");
     assert_says(&second, 0, "step-00002000");
-    char *got = state_of(&second);
+    char *got = state_digest_line(&second);
     assert_string_equal(got, expected);
     free(got);
     free(first.output);
@@ -80,20 +79,20 @@ static void test_dead_rank_is_replaced(void **state)
 {
     const char *expected = *state;
     struct command_process c;
-    start(&c, "killed.log", LONG, "--checkpoint-dir", "replaced", NULL);
-    wait_for(&c, "step 100  checkpoint");
+    process_start(&c, "killed.log", LONG, "--checkpoint-dir", "replaced", NULL);
+    process_wait_for(&c, "step 100  checkpoint");
     kill(last_child(c.pid), SIGKILL);
-    finish(&c);
+    process_finish(&c);
     assert_says(&c, 0, "restart 1 of 5");
-    char *got = state_of(&c);
+    char *got = state_digest_line(&c);
     assert_string_equal(got, expected);
     free(got);
     free(c.output);
 
-    start(&c, "given-up.log", LONG, "--set", "max_restarts=0", "--overwrite", NULL);
-    wait_for(&c, "step 100  checkpoint");
+    process_start(&c, "given-up.log", LONG, "--set", "max_restarts=0", "--overwrite", NULL);
+    process_wait_for(&c, "step 100  checkpoint");
     kill(last_child(c.pid), SIGKILL);
-    finish(&c);
+    process_finish(&c);
     assert_true(c.code > 0);
     assert_non_null(strstr(c.output, "rank 1 "));
     free(c.output);
@@ -159,7 +158,7 @@ static void test_sample_continues_a_text(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1)
-        return command_be(argc, argv);
+        return command_dispatch(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_number_of_slots),
         cmocka_unit_test(test_interrupted_and_gone_on),

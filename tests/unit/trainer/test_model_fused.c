@@ -1,6 +1,5 @@
-// Layers that are done together give what they give one after the other, to the last bit: each
-// list is compiled as it is, and with a dropout that drops nothing in between, which keeps them
-// apart.
+// Fused layers give the same bits as separate ones. Each list is compiled twice: as it is, and with
+// a dropout of rate 0 in between, which prevents fusion.
 #include "tests/unit/trainer/model_fixture.h"
 #include "trainer/model/compiler.h"
 
@@ -18,7 +17,7 @@
 #define PROJECTED(inner, shortcut)                                                                 \
     "{\"layer\": \"residual\", \"layers\": [" inner "], \"shortcut\": [" shortcut "]}"
 
-// `x` stands between what could be fused: a comma, or NOTHING between two.
+// `x` separates layers that could be fused: a comma, or NOTHING.
 #define APART    "," NOTHING ","
 #define GELUS(x) "[" FLATTEN "," LINEAR(9) x GELU x LINEAR(16) x GELU x LINEAR(5) "]"
 #define BLOCKS(x)                                                                                  \
@@ -83,8 +82,8 @@ static void test_fused(void **state)
     }
 }
 
-// What a block's two ways back give its input is added up by the norm that ends one of them: that
-// takes no pass over memory of its own.
+// The gradients of both paths of a residual block are added by the norm at the start of one path,
+// without a pass over memory of their own.
 static void test_gradients_meet_in_norms(void **state)
 {
     (void)state;
@@ -101,7 +100,7 @@ static void test_gradients_meet_in_norms(void **state)
     model_free(m);
 }
 
-// .. and by the batch_norm of the block before, which lets pass what relu does.
+// ... and by the batch_norm of the block before, which also masks by relu.
 static void test_gradients_meet_in_batch_norms(void **state)
 {
     (void)state;
@@ -114,13 +113,13 @@ static void test_gradients_meet_in_batch_norms(void **state)
         joins += l->norm.joins_gradients + (l->norm.joins_gradients && l->norm.b != NONE);
         sums += (l->sums[0].into != NONE) + (l->sums[1].into != NONE);
     }
-    assert_int_equal(joins, 5); // three ends, of which two have their readers' sum to make
+    assert_int_equal(joins, 5); // three blocks, two of which add the gradients of their readers
     assert_int_equal(sums, 1);  // of the first relu, which ends no block
     model_free(m);
 }
 
-// A gelu whose value, or what it is made of, others read too, or that has no linear layer on both
-// sides; a norm of another kind.
+// Not fused: a gelu whose input or output others read, or that has no linear layer on both sides;
+// another kind of norm.
 static void test_not_fused(void **state)
 {
     (void)state;

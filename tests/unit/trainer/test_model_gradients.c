@@ -1,8 +1,8 @@
-// Whole models against finite differences: for every parameter tensor, the slope of the loss along
-// a random direction is the product of gradient and direction.
+// Compares whole models with finite differences: for every parameter tensor, the derivative of the
+// loss in a random direction equals the product of gradient and direction.
 #include "tests/unit/trainer/model_fixture.h"
 
-// Initial values are small where training wants them so; slopes are seen better with larger ones.
+// Initial values are small where training needs that; larger ones give clearer derivatives.
 static void enlarge(struct model_fixture *f, double by)
 {
     for (int p = 0; p < f->count; p++)
@@ -20,7 +20,7 @@ static void move(struct model_fixture *f, const struct parameter *p, const float
 static void check_parameter(struct model_fixture *f, const struct parameter *p,
                             const float *gradient)
 {
-    // Far enough for the rounding of losses, near enough to meet few kinks of relu and maximum.
+    // Far enough in spite of rounding, near enough to cross few kinks of relu and maximum.
     const double h = 2e-3 / sqrt((double)p->count);
     double expected = 0, length = 0;
     float *direction = floats_random(&f->a, (int64_t)p->count, 1);
@@ -123,8 +123,8 @@ static void test_gpt(void **state)
     "{\"layer\": \"residual\", \"layers\": [" inner "], \"shortcut\": [" shortcut "]}"
 #define END "," FLATTEN "," LINEAR(5) "]"
 
-// Each list takes another way through the plan of gradients: what is added in place, added
-// afterwards, shared with the block's end, or kept because a backward pass reads it.
+// Each list exercises another case of gradient placement: added in place, added afterwards, shared
+// with the end of a block, or kept because a backward pass reads it.
 static void test_residual_blocks(void **state)
 {
     (void)state;
@@ -176,15 +176,13 @@ static void test_sequences(void **state)
     check_model("[" EMBEDDING "," RESIDUAL(RMS "," ATTENTION(", \"rotary\": true")) "," RESIDUAL(
                     ATTENTION(", \"rotary\": 50, \"dropout\": 0.2")) "," LINEAR(11) "]",
                 &tokens_6);
-    // What the turned values come from is read by a backward pass, so they need a place of their
-    // own.
+    // A backward pass reads the input of the rotary layer, so its output needs memory of its own.
     check_model("[" EMBEDDING "," LINEAR(12) "," TANH ",{\"layer\": \"attention\", \"heads\": 2,"
                                              " \"rotary\": true}," BATCH_NORM "," LINEAR(11) "]",
                 &tokens_6);
 }
 
-// Padding, strides, groups, pools, and batch_norm alone and where it does the work of those that
-// follow it.
+// Padding, strides, groups, pools, and batch_norm alone and fused.
 static void test_images(void **state)
 {
     (void)state;

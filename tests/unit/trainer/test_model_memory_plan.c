@@ -1,4 +1,4 @@
-// Plans of memory: nothing that is alive together overlaps, and room is shared.
+// Memory plans: tensors that are alive together do not overlap, and others share memory.
 #include "tests/unit/trainer/arithmetic.h"
 #include "trainer/model/memory_plan.h"
 
@@ -22,7 +22,7 @@ static void check_plan(const struct memory_plan *p)
     }
 }
 
-// The most floats that are alive at one moment: no plan can do with less.
+// The largest number of floats alive at one moment, the lower bound of any plan.
 static size_t least(const struct memory_plan *p, int moments)
 {
     size_t most = 0;
@@ -56,8 +56,8 @@ static void test_random_lifetimes(void **state)
     }
 }
 
-// A chain of equal layers, kept for the backward pass, with gradients that live for two moments:
-// two gradients are all the room that is needed beside the values.
+// A chain of equal layers whose values are kept for the backward pass, with gradients that live for
+// two moments: two gradients are all the memory needed besides the values.
 static void test_chain(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// batch_norm: what training gives to the running statistics and evaluation takes from them, and
-// statistics over all micro-batches of a step.
+// batch_norm: running statistics in training and evaluation, and statistics over all micro-batches
+// of a step.
 #include "tests/unit/trainer/model_fixture.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@ static const char *const plain =
     "[{\"layer\": \"batch_norm\", \"name\": \"norm\", \"momentum\": 0.3},"
     " {\"layer\": \"flatten\"}, {\"layer\": \"linear\", \"out\": 5}]";
 
-static const struct parameter *find(const struct model_fixture *f, const char *name)
+static const struct parameter *find_parameter(const struct model_fixture *f, const char *name)
 {
     for (int i = 0; i < f->count; i++)
         if (strcmp(f->parameters[i].name, name) == 0)
@@ -40,11 +40,12 @@ static void test_statistics(void **state)
     (void)state;
     struct model_fixture f;
     model_fixture_begin(&f, plain, &image_6x6x4, MICRO_BATCH, 1);
-    const struct parameter *mean = find(&f, "norm.running_mean");
-    const struct parameter *variance = find(&f, "norm.running_var");
+    const struct parameter *mean = find_parameter(&f, "norm.running_mean");
+    const struct parameter *variance = find_parameter(&f, "norm.running_var");
     assert_true(mean->momentum == 0.3 && variance->momentum == 0.3);
-    assert_true(find(&f, "norm.weight")->momentum == 0 && find(&f, "2.weight")->momentum == 0);
-    assert_false(mean->decay || variance->decay || find(&f, "norm.weight")->decay);
+    assert_true(find_parameter(&f, "norm.weight")->momentum == 0 &&
+                find_parameter(&f, "2.weight")->momentum == 0);
+    assert_false(mean->decay || variance->decay || find_parameter(&f, "norm.weight")->decay);
     double n = MICRO_BATCH * 36, expected[2];
     model_fixture_train(&f, f.batch);
     for (int64_t c = 0; c < 4; c++) {
@@ -52,15 +53,15 @@ static void test_statistics(void **state)
         assert_true(f.weights[variance->offset + (size_t)c] == 1);
         moments(&f, f.batch, c, expected);
         expected[0] *= MICRO_BATCH;
-        expected[1] *= MICRO_BATCH * n / (n - 1); // as PyTorch has it
+        expected[1] *= MICRO_BATCH * n / (n - 1); // as in PyTorch
         assert_true(fabs((double)f.gradients[mean->offset + (size_t)c] - expected[0]) < 1e-6);
         assert_true(fabs((double)f.gradients[variance->offset + (size_t)c] - expected[1]) < 1e-5);
     }
     model_fixture_end(&f);
 }
 
-// With the running statistics at those of the batch, evaluation gives what training gave; with
-// others it does not. A sample's result depends on no other sample.
+// If the running statistics are those of the batch, evaluation equals training; with others it does
+// not. The result of a sample depends on no other sample.
 static void test_evaluation(void **state)
 {
     (void)state;
@@ -74,8 +75,8 @@ static void test_evaluation(void **state)
     for (int64_t c = 0; c < 4; c++) {
         double batch[2];
         moments(&f, f.batch, c, batch);
-        f.weights[find(&f, "norm.running_mean")->offset + (size_t)c] = (float)batch[0];
-        f.weights[find(&f, "norm.running_var")->offset + (size_t)c] = (float)batch[1];
+        f.weights[find_parameter(&f, "norm.running_mean")->offset + (size_t)c] = (float)batch[0];
+        f.weights[find_parameter(&f, "norm.running_var")->offset + (size_t)c] = (float)batch[1];
     }
     assert_int_equal(model_evaluate(f.model, f.batch, whole, correct, &e), 0);
     for (int i = 0; i < MICRO_BATCH; i++) {
@@ -88,7 +89,7 @@ static void test_evaluation(void **state)
     model_fixture_end(&f);
 }
 
-// --- one pass for a norm, the sum at a block's end and relu
+// --- batch_norm, residual and relu in one pass ---------------------------------------------------
 
 #define HEAD                                                                                       \
     "[{\"layer\": \"conv2d\", \"kernel\": 3, \"padding\": 1, \"out\": 6},{\"layer\": "             \
@@ -99,7 +100,7 @@ static void test_evaluation(void **state)
     "{\"layer\": \"residual\", \"layers\": [{\"layer\": \"relu\"},"                                \
     "{\"layer\": \"conv2d\", \"kernel\": 1, \"out\": 6},{\"layer\": \"batch_norm\"}" more "]}"
 
-// What is fused gives what it gives with a layer between that does nothing.
+// Fused layers equal the same layers with a layer in between that does nothing.
 static void test_fused(void **state)
 {
     (void)state;
@@ -125,7 +126,7 @@ static void test_fused(void **state)
     }
 }
 
-// --- in sync
+// --- in sync -------------------------------------------------------------------------------------
 
 #define CONV(more) "{\"layer\": \"conv2d\", \"kernel\": 3, \"padding\": 1, \"bias\": false" more "}"
 #define NORM(sync) "{\"layer\": \"batch_norm\", \"sync\": " sync "}"
@@ -144,11 +145,11 @@ static void test_fused(void **state)
 static const char *const in_sync = NETWORK("true");
 static const char *const not_in_sync = NETWORK("false");
 
-// A step of ALL micro-batches on ranks that are threads.
+// A step of ALL micro-batches; the ranks are threads.
 struct step {
     pthread_barrier_t met;
     pthread_mutex_t lock;
-    int64_t *gathered; // sums over the ranks, of the values' bits
+    int64_t *gathered; // sums of the values' bits over the ranks
     struct model_fixture data;
     const struct batch *batches[ALL];
     float *gradients[ALL], losses[ALL * MICRO_BATCH]; // of each micro-batch
@@ -165,7 +166,7 @@ struct norm_place {
     int64_t micro_batch;
 };
 
-static int gather(void *ctx, double *values, size_t count, struct error *e)
+static int gather_over_threads(void *ctx, double *values, size_t count, struct error *e)
 {
     struct seat *seat = ctx;
     struct step *s = seat->step;
@@ -186,7 +187,7 @@ static int gather(void *ctx, double *values, size_t count, struct error *e)
     return 0;
 }
 
-static void keep(void *ctx, int parameter, const float *gradient)
+static void keep_step_gradient(void *ctx, int parameter, const float *gradient)
 {
     const struct norm_place *place = ctx;
     const struct parameter *p = &place->step->data.parameters[parameter];
@@ -204,7 +205,7 @@ static void *run_rank(void *arg)
     struct error e;
     for (int64_t k = 0; k < seat->count; k++) {
         places[k] = (struct norm_place){s, seat->first + k};
-        sinks[k] = (struct gradient_sink){.ready = keep, .ctx = &places[k]};
+        sinks[k] = (struct gradient_sink){.ready = keep_step_gradient, .ctx = &places[k]};
     }
     const struct model_lockstep t = {.batches = s->batches + seat->first,
                                      .sinks = sinks,
@@ -212,7 +213,7 @@ static void *run_rank(void *arg)
                                      .count = seat->count,
                                      .first = seat->first,
                                      .step_count = ALL,
-                                     .gather = gather,
+                                     .gather = gather_over_threads,
                                      .ctx = seat};
     if (model_train_lockstep(seat->model, &t, &s->data.key, &e))
         log_die(__FILE__, __LINE__, e.text);
@@ -227,7 +228,7 @@ static void step_begin(struct step *s, const char *text)
         struct batch *b = batch_new(&s->data.shape, MICRO_BATCH);
         fill_batch(&s->data, b, MICRO_BATCH);
         for (int64_t i = 0; i < MICRO_BATCH * 144; i++)
-            b->images[i] += (float)k; // whose statistics differ
+            b->images[i] += (float)k; // to make the statistics differ
         s->batches[k] = b;
         s->gradients[k] = floats_new(&s->data.a, (int64_t)model_block_size(s->data.model));
     }
@@ -272,7 +273,7 @@ static void step_run(struct step *s, const int64_t *shares, int ranks)
         assert_int_equal(s->delivered[k], s->data.count);
 }
 
-// Any split of the micro-batches over ranks, also one that leaves a rank without: the same bits.
+// Any split of the micro-batches over ranks gives the same bits, even if a rank gets none.
 static void test_any_split(void **state)
 {
     (void)state;
@@ -296,7 +297,7 @@ static void test_any_split(void **state)
     step_end(&one);
 }
 
-// The step in sync is that of one large micro-batch without.
+// A step with sync equals one large micro-batch without sync.
 static void test_like_one_large_micro_batch(void **state)
 {
     (void)state;
@@ -331,7 +332,7 @@ static void test_like_one_large_micro_batch(void **state)
     step_end(&s);
 }
 
-// Alone, a micro-batch is the whole step. Without layers in sync nothing is gathered.
+// A single micro-batch is the whole step. Without sync layers nothing is gathered.
 static void test_alone(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// What a pass promises: every gradient once, last layer first; the same bits whatever was computed
-// before; evaluation that does not depend on how many samples follow.
+// The guarantees of a pass: each gradient once, last layer first; the same bits whatever was
+// computed before; an evaluation that does not depend on how many samples follow.
 #include "tests/unit/trainer/model_fixture.h"
 
 static const char *const mlp = "{\"family\": \"mlp\", \"hidden\": [40, 30], \"classes\": 5,"
@@ -42,13 +42,13 @@ static void test_each_gradient_once(void **state)
             assert_false(seen[f.order[k]]);
             seen[f.order[k]] = true;
         }
-        // The first layer's weight is complete last; in gpt that is the one the head shares.
+        // The weight of the first layer is complete last; in gpt the head shares it.
         assert_int_equal(f.order[f.count - 1], 0);
         model_fixture_end(&f);
     }
 }
 
-// Everything an engine may do between two micro-batches, with numbers that would not go unseen.
+// Everything that may happen between two micro-batches, with numbers that would be noticed.
 static void disturb(struct model_fixture *f)
 {
     size_t size = model_block_size(f->model);
@@ -91,7 +91,7 @@ static void test_no_memory_of_what_was_before(void **state)
     }
 }
 
-// The draws follow the sample, not its place in the micro-batch; step and seed change them.
+// Dropout follows the sample, not its place in the micro-batch; step and seed change it.
 static void test_draws_follow_samples(void **state)
 {
     (void)state;
@@ -122,8 +122,8 @@ static void test_draws_follow_samples(void **state)
     model_fixture_end(&f);
 }
 
-// Two layers of dropout draw apart: what both keep is a quarter, not a half. The weight gradient of
-// a dropped input is zero.
+// Two dropout layers are independent: both keep a quarter of the values, not a half. The weight
+// gradient of a dropped input is zero.
 static void test_layers_draw_apart(void **state)
 {
     (void)state;
@@ -228,7 +228,7 @@ static void expect_refused(struct model_fixture *f, const char *text)
     assert_string_equal(e.text, text);
 }
 
-// Values to predict: the loss is the mean of squares, and no prediction is right or wrong.
+// Values to predict: the loss is the mean squared error, and no prediction counts as correct.
 static void test_values(void **state)
 {
     (void)state;
@@ -257,7 +257,7 @@ static void test_values(void **state)
     model_fixture_end(&f);
 }
 
-// Smoothing is of training alone.
+// Label smoothing applies to training only.
 static void test_smoothing(void **state)
 {
     (void)state;

@@ -1,5 +1,4 @@
-// Specifications: what a family expands to, its initial values, and the words for what does not
-// fit.
+// Specifications: the layers of each family, their initial values, and the messages about mistakes.
 #include "tests/unit/trainer/model_fixture.h"
 
 static const struct sample_shape image_28 = {
@@ -82,7 +81,7 @@ static void test_mlp_parameters(void **state)
     expect_parameters("{\"family\": \"mlp\", \"hidden\": [20, 30]}", &image_28, list, 6);
 }
 
-// A family has as many outputs as the data asks for, values or classes.
+// A family has as many outputs as the data has values or classes.
 static void test_outputs_follow_the_data(void **state)
 {
     (void)state;
@@ -106,7 +105,7 @@ static void test_outputs_follow_the_data(void **state)
     expect_parameters("{\"family\": \"mlp\", \"hidden\": [4]}", &classes, three, 4);
 }
 
-// As PyTorch's torchvision counts them, and the published 0.27 million of ResNet-20.
+// The numbers of torchvision, and the published 0.27 million of ResNet-20.
 static void test_resnet_parameters(void **state)
 {
     (void)state;
@@ -243,10 +242,10 @@ static void test_description(void **state)
     assert_string_equal(text(layer, "out"), "14x14x64");
     assert_int_equal(number(layer, "parameters"), 18432 + 64);
     assert_int_equal(number(layer, "activation_bytes"), 4 * (2 * 14 * 14 * 64 + 3 * 18432));
-    assert_int_equal(number(json_array_get(layers, 4), "activation_bytes"), 0); // in place
+    assert_int_equal(number(json_array_get(layers, 4), "activation_bytes"), 0); // computed in place
     assert_int_equal(number(json_array_get(layers, 5), "activation_bytes"),
                      2 * 4 * (2 * 7 * 7 * 64));
-    // Values and gradients share room: more than the values alone, less than twice.
+    // Values and gradients share memory: more than the values alone, less than twice.
     json_int_t values = 2 * 4 * (784 * 32 + 196 * 32 + 196 * 64 + 49 * 64);
     assert_in_range(number(d, "activation_bytes"), values, 2 * values + 4 * 3 * 500000);
     json_decref(d);
@@ -258,7 +257,7 @@ static void test_description(void **state)
     json_decref(d);
     model_fixture_end(&f);
 
-    // A weight that two layers share is counted once, where it is.
+    // A weight that two layers share counts once.
     model_fixture_begin(&f,
                         "{\"family\": \"gpt\", \"layers\": 1, \"heads\": 2, \"width\": 8,"
                         " \"context\": 64}",
@@ -271,9 +270,9 @@ static void test_description(void **state)
     model_fixture_end(&f);
 }
 
-// --- initial values
+// --- initial values ------------------------------------------------------------------------------
 
-static const struct parameter *find(const struct model_fixture *f, const char *name)
+static const struct parameter *find_parameter(const struct model_fixture *f, const char *name)
 {
     for (int i = 0; i < f->count; i++)
         if (strcmp(f->parameters[i].name, name) == 0)
@@ -284,7 +283,7 @@ static const struct parameter *find(const struct model_fixture *f, const char *n
 
 static void expect_normal(const struct model_fixture *f, const char *name, double deviation)
 {
-    const struct parameter *p = find(f, name);
+    const struct parameter *p = find_parameter(f, name);
     double sum = 0, squares = 0, n = (double)p->count, far = 0;
     for (size_t i = 0; i < p->count; i++) {
         double x = (double)f->weights[p->offset + i];
@@ -294,12 +293,13 @@ static void expect_normal(const struct model_fixture *f, const char *name, doubl
     }
     assert_true(fabs(sum / n) < 4 * deviation / sqrt(n));
     assert_true(fabs(sqrt(squares / n) / deviation - 1) < 3 / sqrt(2 * n));
-    assert_true(fabs(far / n - 0.0455) < 4 * sqrt(0.0455 / n)); // as many far out as normal has
+    // as many outliers as in a normal distribution
+    assert_true(fabs(far / n - 0.0455) < 4 * sqrt(0.0455 / n));
 }
 
 static void expect_constant(const struct model_fixture *f, const char *name, float value)
 {
-    const struct parameter *p = find(f, name);
+    const struct parameter *p = find_parameter(f, name);
     for (size_t i = 0; i < p->count; i++)
         assert_true(f->weights[p->offset + i] == value);
 }
@@ -345,13 +345,13 @@ static void test_initial_values(void **state)
     expect_normal(&f, "conv2.weight", sqrt(2. / 150));
     expect_normal(&f, "output.weight", 0.1 * sqrt(1. / 84));
     expect_constant(&f, "conv1.bias", 0);
-    const struct parameter *p = find(&f, "conv1.weight"); // 150 floats, padded to 160
+    const struct parameter *p = find_parameter(&f, "conv1.weight"); // 150 floats, padded to 160
     for (size_t i = p->count; i < 160; i++)
         assert_true(f.weights[p->offset + i] == 0);
     model_fixture_end(&f);
 }
 
-// --- what does not fit
+// --- mistakes ------------------------------------------------------------------------------------
 
 struct bad {
     const char *text;
@@ -505,7 +505,7 @@ static void test_bad_losses(void **state)
     }
 }
 
-// The largest transformer, in blocks, is not one layer too many.
+// The largest transformer by blocks stays within the limit of layers.
 static void test_most_blocks(void **state)
 {
     (void)state;
@@ -529,7 +529,7 @@ static void test_too_many_layers(void **state)
     json_t *list = json_array(), *spec = json_pack("{s:o}", "layers", list);
     for (int i = 0; i < LIMIT_LAYERS; i++)
         json_array_append_new(list, json_pack("{s:s}", "layer", "flatten"));
-    // At the limit the count is not what is wrong.
+    // At the limit the number of layers is accepted.
     assert_int_equal(model_compile(spec, NULL, &image_28, 1, &m, &e), ERR_INVALID);
     json_array_append_new(list, json_pack("{s:s}", "layer", "flatten"));
     assert_int_equal(model_compile(spec, NULL, &image_28, 1, &m, &e), ERR_TOO_LARGE);

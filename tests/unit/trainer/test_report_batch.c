@@ -1,4 +1,4 @@
-// What of the waiting reports goes out together, and how.
+// The combination of queued reports.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static struct queued_report *metrics(const char *group, int64_t step, const char
     return r;
 }
 
-static struct queued_report *call(const char *path)
+static struct queued_report *make_call(const char *path)
 {
     struct queued_report *r = xcalloc(1, sizeof *r);
     r->path = xstrdup(path);
@@ -42,7 +42,7 @@ static void test_nothing_is_overtaken(void **state)
     (void)state;
     struct queued_report *reports[] = {
         metrics("training", 1, "{}"),   metrics("training", 2, "{}"),
-        call("/checkpoints"),           call("/checkpoints"),
+        make_call("/checkpoints"),      make_call("/checkpoints"),
         metrics("training", 3, "{}"),   metrics("validation", 3, "{}"),
         metrics("validation", 6, "{}"),
     };

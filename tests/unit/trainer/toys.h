@@ -1,4 +1,4 @@
-// Made-up data and small models for tests of whole trainings.
+// Generated data and small models for tests of whole trainings.
 #ifndef MUSTER_TESTS_TRAINER_TOYS_H
 #define MUSTER_TESTS_TRAINER_TOYS_H
 
@@ -12,7 +12,7 @@ static inline void toys_put_be32(unsigned char *at, uint32_t v)
         at[i] = (unsigned char)(v >> (24 - 8 * i));
 }
 
-// cmocka group set-up: files images, labels and text in the current folder.
+// cmocka group set-up: makes the files images, labels and text in the current folder.
 static inline int toys_make(void **state)
 {
     enum { IMAGES = 200, SIDE = 8, PIXELS = SIDE * SIDE, TEXT = 3000 };
