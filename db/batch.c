@@ -1,7 +1,7 @@
 // A batch is one block of bytes, so that a metric row costs a few copies and no allocation. A
-// record is the statement and the number of values (two bytes each), then for each value its letter
-// and: i, d the eight bytes; s, b the length (four bytes) and the bytes; n nothing. Nothing is
-// aligned, nothing leaves the process.
+// record is the statement and the number of values (two bytes each), then for each value its type
+// (a byte) and: of a number its eight bytes; of a text or blob its length (four bytes) and bytes;
+// of a null nothing. Nothing is aligned, nothing leaves the process.
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,12 +48,13 @@ static void put(struct db_batch *b, const void *data, size_t len)
 
 static void put_value(struct db_batch *b, const struct db_value *v)
 {
-    put(b, &v->type, sizeof v->type);
-    if (v->type == 'i')
+    unsigned char type = (unsigned char)v->type;
+    put(b, &type, sizeof type);
+    if (v->type == DB_INTEGER)
         put(b, &v->i, sizeof v->i);
-    if (v->type == 'd')
+    if (v->type == DB_REAL)
         put(b, &v->d, sizeof v->d);
-    if (v->type == 's' || v->type == 'b') {
+    if (v->type == DB_TEXT || v->type == DB_BLOB) {
         must(v->len <= UINT32_MAX);
         uint32_t len = (uint32_t)v->len;
         put(b, &len, sizeof len);
@@ -61,18 +62,20 @@ static void put_value(struct db_batch *b, const struct db_value *v)
     }
 }
 
-void db_batch_add(struct db_batch *b, enum stmt stmt, const char *types, ...)
+void batch_add_values(struct db_batch *b, enum stmt stmt, const struct db_value *values,
+                      size_t count)
 {
     must(stmt >= 0 && stmt < STMT_COUNT && stmt_is_write(stmt));
-    struct db_value values[PARAMS_MAX];
-    va_list args;
-    va_start(args, types);
-    size_t n = values_read(values, types, args);
-    va_end(args);
-    uint16_t head[2] = {(uint16_t)stmt, (uint16_t)n};
+    uint16_t head[2] = {(uint16_t)stmt, (uint16_t)count};
     put(b, head, sizeof head);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         put_value(b, &values[i]);
+}
+
+void db_batch_add(struct db_batch *b, enum stmt stmt, const void *values)
+{
+    struct db_value list[PARAMS_MAX];
+    batch_add_values(b, stmt, list, stmt_values(stmt, values, list));
 }
 
 void db_batch_join(struct db_batch *b, struct db_batch *more)
@@ -90,13 +93,14 @@ static void get(const struct db_batch *b, size_t *offset, void *out, size_t len)
 
 static void get_value(const struct db_batch *b, size_t *offset, struct db_value *v)
 {
-    *v = (struct db_value){0};
-    get(b, offset, &v->type, sizeof v->type);
-    if (v->type == 'i')
+    unsigned char type;
+    get(b, offset, &type, sizeof type);
+    *v = (struct db_value){.type = (enum db_type)type};
+    if (v->type == DB_INTEGER)
         get(b, offset, &v->i, sizeof v->i);
-    if (v->type == 'd')
+    if (v->type == DB_REAL)
         get(b, offset, &v->d, sizeof v->d);
-    if (v->type == 's' || v->type == 'b') {
+    if (v->type == DB_TEXT || v->type == DB_BLOB) {
         uint32_t len;
         get(b, offset, &len, sizeof len);
         must(len <= b->len - *offset);

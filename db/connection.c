@@ -3,36 +3,10 @@
 #include "base/log.h"
 #include "db/store.h"
 
-static const struct {
-    const char *name, *sql;
-} statements[STMT_COUNT] = {
-#define STMT_ROW(name, sql) {#name, sql},
-    DB_WRITES(STMT_ROW) DB_READS(STMT_ROW)
-#undef STMT_ROW
-};
-
 enum {
-#define STMT_ONE(name, sql) +1
-    WRITE_COUNT = 0 DB_WRITES(STMT_ONE),
-#undef STMT_ONE
     // A person who looks at the file with another program may hold its lock for a while.
     BUSY_TIMEOUT_MS = 30 * 1000,
 };
-
-const char *stmt_name(enum stmt stmt)
-{
-    return statements[stmt].name;
-}
-
-const char *stmt_sql(enum stmt stmt)
-{
-    return statements[stmt].sql;
-}
-
-bool stmt_is_write(enum stmt stmt)
-{
-    return (int)stmt < WRITE_COUNT;
-}
 
 int err_of_sqlite(int rc)
 {
@@ -133,53 +107,20 @@ int connection_ask_int(sqlite3 *sql, const char *text, int64_t *out, struct erro
     return err;
 }
 
-static struct db_value text_value(const char *text)
-{
-    return text ? (struct db_value){.type = 's', .p = text, .len = strlen(text)}
-                : (struct db_value){.type = 'n'};
-}
-
-size_t values_read(struct db_value out[PARAMS_MAX], const char *types, va_list args)
-{
-    size_t n = 0;
-    for (; types[n]; n++) {
-        must(n < PARAMS_MAX);
-        out[n] = (struct db_value){.type = types[n]};
-        switch (types[n]) {
-        case 'i':
-            out[n].i = va_arg(args, int64_t);
-            break;
-        case 'd':
-            out[n].d = va_arg(args, double);
-            break;
-        case 's':
-            out[n] = text_value(va_arg(args, const char *));
-            break;
-        case 'b':
-            out[n].p = va_arg(args, const void *);
-            out[n].len = va_arg(args, size_t);
-            break;
-        default:
-            must(types[n] == 'n');
-        }
-    }
-    return n;
-}
-
 static int bind_one(sqlite3_stmt *s, int index, const struct db_value *v,
                     sqlite3_destructor_type lifetime)
 {
     switch (v->type) {
-    case 'i':
+    case DB_INTEGER:
         return sqlite3_bind_int64(s, index, v->i);
-    case 'd':
+    case DB_REAL:
         return sqlite3_bind_double(s, index, v->d);
-    case 's':
+    case DB_TEXT:
         return sqlite3_bind_text64(s, index, v->p, v->len, lifetime, SQLITE_UTF8);
-    case 'b': // an empty blob without an address would be a null
+    case DB_BLOB: // an empty blob without an address would be a null
         return sqlite3_bind_blob64(s, index, v->len ? v->p : "", v->len, lifetime);
     default:
-        must(v->type == 'n');
+        must(v->type == DB_NULL);
         return sqlite3_bind_null(s, index);
     }
 }

@@ -14,14 +14,6 @@
 #include "base/error.h"
 #include "db/statements.h" // enum stmt
 
-struct db_value {
-    char type; // as in db_batch_add; s and b: `len` bytes at p
-    int64_t i;
-    double d;
-    const void *p;
-    size_t len;
-};
-
 struct db;        // the store: any thread
 struct db_batch;  // being filled: one thread
 struct db_reader; // one thread
@@ -44,11 +36,11 @@ struct db_batch *db_batch_new(void);
 void db_batch_free(struct db_batch *b); // of a batch that was not committed
 bool db_batch_empty(const struct db_batch *b);
 
-// Adds one statement. `types` has a letter for each parameter, in order: i int64_t, d double,
-// s const char * (NULL binds null), b const void * and size_t, n nothing (null). Arguments are
-// copied.
-//   db_batch_add(b, STMT_TRIAL_SET_STATE, "si", "RUNNING", (int64_t)id);
-void db_batch_add(struct db_batch *b, enum stmt stmt, const char *types, ...);
+// Adds a statement with its values, which are copied. A wrong number or type does not compile:
+//   DB_ADD(batch, TRIAL_SET_STATE, "RUNNING", id);
+#define DB_ADD(batch, name, ...)                                                                   \
+    db_batch_add(batch, STMT_##name, &(struct db_write_##name){1 DB_EACH(__VA_ARGS__)})
+void db_batch_add(struct db_batch *b, enum stmt stmt, const void *values); // use DB_ADD()
 
 // Puts the statements of `more` behind those of `b`, and frees it.
 void db_batch_join(struct db_batch *b, struct db_batch *more);
@@ -74,25 +66,75 @@ void db_reader_close(struct db_reader *r);
 int db_snapshot_begin(struct db_reader *r, struct error *e);
 void db_snapshot_end(struct db_reader *r);
 
-// A query of the table, or of SQL built from constant fragments (never from outside text).
-// Parameters as in db_batch_add. Then db_next() until it returns 0; a reader has one open query at
-// a time per call depth: db_query returns a cursor that must be closed.
+// A query with its values. A cursor is returned always, and must be closed; a query that failed has
+// no rows.
+//   struct db_rows *rows = DB_QUERY(reader, LOG_SENDERS, task_id);
+//   while ((more = db_next(rows)) == 1)
+//       add(DB_GET(rows, LOG_SENDERS, agent_id), DB_GET(rows, LOG_SENDERS, last_sequence));
+//   db_rows_close(rows);
+#define DB_QUERY(reader, name, ...)                                                                \
+    db_query(reader, STMT_##name, &(struct db_read_##name){1 DB_EACH(__VA_ARGS__)})
 struct db_rows;
-struct db_rows *db_query(struct db_reader *r, enum stmt stmt, const char *types, ...);
+struct db_rows *db_query(struct db_reader *r, enum stmt stmt, const void *values); // DB_QUERY()
+struct db_rows *db_query_all(struct db_reader *r, enum stmt stmt); // one that takes no values
+
+// A query of SQL that is composed of fragments of the table (never of outside text). Its values:
+enum db_type { DB_NULL, DB_INTEGER, DB_REAL, DB_TEXT, DB_BLOB };
+struct db_value {
+    enum db_type type;
+    int64_t i;
+    double d;
+    const void *p; // texts and blobs: `len` bytes
+    size_t len;
+};
+struct db_value db_value_integer(int64_t value);
+struct db_value db_value_real(double value);
+struct db_value db_value_text(const char *value); // NULL: null
 struct db_rows *db_query_sql(struct db_reader *r, const char *sql, const struct db_value *values,
                              size_t value_count);
+
 int db_next(struct db_rows *rows);           // 1: a row, 0: no more, negative: error (logged)
 int64_t db_spare_bytes(struct db_reader *r); // of the file, free to be filled again; 0: not known
 // Describes a failed query while a program starts: names the damaged table and the remedy. It may
 // take half a minute, so no call of a running master uses it. ERR_CORRUPT, ERR_IO.
 int db_unreadable(struct db_reader *r, struct error *e);
 void db_rows_close(struct db_rows *rows);
-int64_t db_int(struct db_rows *rows, int column); // null -> 0
-double db_double(struct db_rows *rows, int column);
-const char *db_text(struct db_rows *rows, int column); // null -> NULL; until the next db_next()
-const void *db_blob(struct db_rows *rows, int column, size_t *len);
-bool db_is_null(struct db_rows *rows, int column);
-char db_type(struct db_rows *rows, int column); // i d s b, as in db_batch_add; n: null
+
+// The value of a column of the current row: int64_t, double, const char * or struct db_blob, as the
+// table declares it. `row` is a statement or a shared row. Texts and blobs live until the next
+// db_next(). A null is 0, 0.0, NULL or an empty blob.
+#define DB_GET(rows, row, column)     DB_GET_FROM(rows, 0, row, column)
+#define DB_IS_NULL(rows, row, column) (db_get_type(rows, DB_COLUMN(row, column)) == DB_NULL)
+#define DB_COLUMN(row, column)        ((int)(offsetof(struct db_columns_##row, column) / sizeof(void *)))
+#define DB_COLUMNS(row)               ((int)(sizeof(struct db_columns_##row) / sizeof(void *)))
+
+#define DB_BLOB(data, len)  ((struct db_blob){data, len})
+#define DB_NOT_NULL(number) (&(int64_t){number}) // of the type integer_or_null
+
+// .. of a row that is a part of a wider one, which begins at its column `first`.
+#define DB_GET_FROM(rows, first, row, column)                                                      \
+    _Generic(((struct db_columns_##row *)0)->column, int64_t *                                     \
+             : db_get_integer, double *                                                            \
+             : db_get_real, const char **                                                          \
+             : db_get_text, struct db_blob *                                                       \
+             : db_get_blob)(rows, (first) + DB_COLUMN(row, column))
+
+// By number, for rows whose columns the caller composed.
+int64_t db_get_integer(struct db_rows *rows, int column);
+double db_get_real(struct db_rows *rows, int column);
+const char *db_get_text(struct db_rows *rows, int column);
+struct db_blob db_get_blob(struct db_rows *rows, int column);
+enum db_type db_get_type(struct db_rows *rows, int column);
 int db_columns(const struct db_rows *rows);
+
+// ", a, b, c" of the arguments a, b, c, for the initialisers above. Each goes through a comma
+// operator, so that a constant 0 is no null pointer: where a text is wanted, it does not compile.
+#define DB_EACH(...)        __VA_OPT__(DB_EXPAND(DB_EACH_1(__VA_ARGS__)))
+#define DB_EACH_1(arg, ...) , ((void)0, arg)__VA_OPT__(DB_EACH_2 DB_PARENS(__VA_ARGS__))
+#define DB_EACH_2()         DB_EACH_1
+#define DB_PARENS           ()
+#define DB_EXPAND(...)      DB_EXPAND_5(DB_EXPAND_5(DB_EXPAND_5(DB_EXPAND_5(DB_EXPAND_5(__VA_ARGS__)))))
+#define DB_EXPAND_5(...)    DB_EXPAND_1(DB_EXPAND_1(DB_EXPAND_1(DB_EXPAND_1(__VA_ARGS__))))
+#define DB_EXPAND_1(...)    __VA_ARGS__
 
 #endif

@@ -34,8 +34,8 @@ size_t fold_put_row(struct db_batch *batch, int64_t trial, const char *group,
     buf_init(&out, SERIES_BLOB_MAX);
     series_put_block(&out, b, first, count);
     must(!out.err);
-    db_batch_add(batch, STMT_METRIC_INSERT, "iisib", least_id(b, first, count), trial, group,
-                 (int64_t)count, out.data, out.len);
+    DB_ADD(batch, METRIC_INSERT, DB_NOT_NULL(least_id(b, first, count)), trial, group,
+           (int64_t)count, DB_BLOB(out.data, out.len));
     size_t bytes = out.len;
     buf_free(&out);
     return bytes;
@@ -48,17 +48,16 @@ void fold_put_chunk(struct db_batch *batch, int64_t trial, const char *group,
     struct buf out;
     buf_init(&out, SERIES_BLOB_MAX);
     series_put_axis(&out, b, first, count);
-    db_batch_add(batch, STMT_METRIC_CHUNK_INSERT, "iisiiiib", id, trial, group, b->steps[first],
-                 b->steps[first + count - 1], last_id(b, first, count), (int64_t)count, out.data,
-                 out.len);
+    DB_ADD(batch, METRIC_CHUNK_INSERT, id, trial, group, b->steps[first],
+           b->steps[first + count - 1], last_id(b, first, count), (int64_t)count,
+           DB_BLOB(out.data, out.len));
     for (size_t i = 0; i < b->column_count; i++) {
         if (!series_has(&b->columns[i], first, count))
             continue;
         buf_reset(&out);
         series_put_column(&out, &b->columns[i], first, count);
         must(!out.err);
-        db_batch_add(batch, STMT_METRIC_COLUMN_INSERT, "isb", id, b->columns[i].name, out.data,
-                     out.len);
+        DB_ADD(batch, METRIC_COLUMN_INSERT, id, b->columns[i].name, DB_BLOB(out.data, out.len));
     }
     buf_free(&out);
 }
@@ -74,12 +73,11 @@ struct group {
 
 static int take_row(struct group *g, struct db_rows *row, struct error *e)
 {
-    size_t len;
-    const void *data = db_blob(row, 2, &len);
-    g->last = db_int(row, 0);
-    g->reports += (size_t)db_int(row, 1);
-    g->bytes += len;
-    return series_get_block(&g->arena, data, len, NULL, &g->rows[g->count++], e);
+    struct db_blob block = DB_GET(row, METRICS_OF_GROUP, data);
+    g->last = DB_GET(row, METRICS_OF_GROUP, id);
+    g->reports += (size_t)DB_GET(row, METRICS_OF_GROUP, reports);
+    g->bytes += block.len;
+    return series_get_block(&g->arena, block.data, block.len, NULL, &g->rows[g->count++], e);
 }
 
 static bool is_full(const struct group *g)
@@ -92,8 +90,7 @@ static int read_group(struct db_reader *db, int64_t trial, const char *name, str
 {
     int err = 0, more;
     g->rows = arena_alloc(&g->arena, FOLD_ROWS_MAX * sizeof *g->rows);
-    struct db_rows *rows = db_query(db, STMT_METRICS_OF_GROUP, "isii", trial, name,
-                                    (int64_t)INT64_MIN, (int64_t)FOLD_ROWS_MAX);
+    struct db_rows *rows = DB_QUERY(db, METRICS_OF_GROUP, trial, name, INT64_MIN, FOLD_ROWS_MAX);
     while (!err && !is_full(g) && (more = db_next(rows)) != 0)
         err = more < 0 ? error_set(e, ERR_IO, "the store cannot be read") : take_row(g, rows, e);
     db_rows_close(rows);
@@ -120,7 +117,7 @@ static void write_group(struct db_batch *batch, int64_t trial, const char *name,
                         const struct group *g, const struct series_block *b, bool all)
 {
     size_t size = chunk_size(g), folded = to_fold(b->count, size, all), at = 0;
-    db_batch_add(batch, STMT_METRICS_FOLDED, "isi", trial, name, g->last);
+    DB_ADD(batch, METRICS_DELETE_COMPACTED, trial, name, g->last);
     for (size_t chunks = (folded + size / 2) / size; chunks > 0; chunks--) {
         size_t count = (folded - at) / chunks;
         fold_put_chunk(batch, trial, name, b, at, count);
@@ -133,11 +130,13 @@ static void write_group(struct db_batch *batch, int64_t trial, const char *name,
 static int is_due(struct db_reader *db, int64_t trial, const char *name, bool ended, bool *due,
                   struct error *e)
 {
-    struct db_rows *rows = db_query(db, STMT_METRICS_WEIGHT, "is", trial, name);
+    struct db_rows *rows = DB_QUERY(db, METRICS_WEIGHT, trial, name);
     int found = db_next(rows);
     if (found == 1)
-        *due = ended ? db_int(rows, 0) > 1 || db_int(rows, 1) >= FOLD_KEEP
-                     : db_int(rows, 1) >= FOLD_AT || db_int(rows, 2) >= FOLD_AT_BYTES;
+        *due = ended ? DB_GET(rows, METRICS_WEIGHT, rows) > 1 ||
+                           DB_GET(rows, METRICS_WEIGHT, reports) >= FOLD_KEEP
+                     : DB_GET(rows, METRICS_WEIGHT, reports) >= FOLD_AT ||
+                           DB_GET(rows, METRICS_WEIGHT, bytes) >= FOLD_AT_BYTES;
     db_rows_close(rows);
     return found == 1 ? 0 : error_set(e, ERR_IO, "the store cannot be read");
 }

@@ -7,8 +7,6 @@
 
 enum { LOOK_AT = 256 }; // chunks in one step
 
-enum { C_ROWID, C_LAST_ID, C_LINES, C_FIRST_TIME, C_LAST_TIME, C_ORIGINS }; // of SQL_LOG_CHUNKS
-
 const struct log_wanted log_wanted_all = {.after = INT64_MIN, .before = INT64_MAX};
 
 void log_reader_init(struct log_reader *r, const char *task, bool newest_first,
@@ -41,13 +39,12 @@ static int cannot_read(struct error *e)
 // Whether any line of the chunk may be wanted, by its row alone.
 static int judge(struct log_reader *r, struct db_rows *row, bool *wanted, struct error *e)
 {
-    size_t len;
-    *wanted =
-        db_int(row, C_LAST_TIME) > r->wanted.after && db_int(row, C_FIRST_TIME) < r->wanted.before;
+    *wanted = DB_GET(row, LOG_CHUNK, last_time) > r->wanted.after &&
+              DB_GET(row, LOG_CHUNK, first_time) < r->wanted.before;
     if (!*wanted)
         return 0;
-    const void *origins = db_blob(row, C_ORIGINS, &len);
-    int err = log_chunk_read_origins(&r->chunk, origins, len, e);
+    struct db_blob origins = DB_GET(row, LOG_CHUNK, origins);
+    int err = log_chunk_read_origins(&r->chunk, origins.data, origins.len, e);
     if (err)
         return err;
     r->passes = xcalloc(r->chunk.origin_count + 1, sizeof *r->passes);
@@ -61,12 +58,11 @@ static int judge(struct log_reader *r, struct db_rows *row, bool *wanted, struct
 
 static int unpack(struct log_reader *r, struct db_reader *db, int64_t rowid, struct error *e)
 {
-    size_t len;
-    struct db_rows *rows = db_query(db, STMT_LOG_CHUNK_DATA, "i", rowid);
+    struct db_rows *rows = DB_QUERY(db, LOG_CHUNK_DATA, rowid);
     int err = db_next(rows) == 1 ? 0 : cannot_read(e);
     if (!err) {
-        const void *data = db_blob(rows, 0, &len);
-        err = log_chunk_read_lines(&r->chunk, data, len, e);
+        struct db_blob data = DB_GET(rows, LOG_CHUNK_DATA, data);
+        err = log_chunk_read_lines(&r->chunk, data.data, data.len, e);
     }
     db_rows_close(rows);
     return err;
@@ -89,14 +85,15 @@ static void go_to_place(struct log_reader *r)
 static int look(struct log_reader *r, struct db_reader *db, struct db_rows *row, bool *found,
                 struct error *e)
 {
-    int64_t last = db_int(row, C_LAST_ID), first = last - db_int(row, C_LINES) + 1;
+    int64_t last = DB_GET(row, LOG_CHUNK, last_id),
+            first = last - DB_GET(row, LOG_CHUNK, lines) + 1;
     bool wanted = false;
     *found = false;
     if (r->newest_first && first >= r->place)
         return 0;
     int err = judge(r, row, &wanted, e);
     if (!err && wanted)
-        err = unpack(r, db, db_int(row, C_ROWID), e);
+        err = unpack(r, db, DB_GET(row, LOG_CHUNK, rowid), e);
     if (!err && wanted && (int64_t)r->chunk.line_count != last - first + 1)
         err = error_set(e, ERR_CORRUPT, "a chunk of log lines is damaged (it has %zu lines)",
                         r->chunk.line_count);
@@ -118,9 +115,9 @@ static int next_chunk(struct log_reader *r, struct db_reader *db, struct error *
     int seen = 0, more = 0, err = 0;
     bool found = false;
     drop_chunk(r);
-    struct db_rows *rows =
-        db_query(db, r->newest_first ? STMT_LOG_CHUNKS_BEFORE : STMT_LOG_CHUNKS_AFTER, "sii",
-                 r->task, r->place, (int64_t)LOOK_AT);
+    struct db_rows *rows = r->newest_first
+                               ? DB_QUERY(db, LOG_CHUNKS_BEFORE, r->task, r->place, LOOK_AT)
+                               : DB_QUERY(db, LOG_CHUNKS_AFTER, r->task, r->place, LOOK_AT);
     while (!found && !err && (more = db_next(rows)) == 1) {
         seen++;
         err = look(r, db, rows, &found, e);
@@ -153,12 +150,10 @@ int logs_each_origin(struct db_reader *db, const char *task,
 {
     struct log_chunk chunk;
     int rc = 0, more = 0;
-    size_t len;
-    struct db_rows *rows =
-        db_query(db, STMT_LOG_CHUNKS_AFTER, "sii", task, (int64_t)0, (int64_t)-1);
+    struct db_rows *rows = DB_QUERY(db, LOG_CHUNKS_AFTER, task, 0, -1);
     while (!rc && (more = db_next(rows)) == 1) {
-        const void *origins = db_blob(rows, C_ORIGINS, &len);
-        rc = log_chunk_read_origins(&chunk, origins, len, e);
+        struct db_blob origins = DB_GET(rows, LOG_CHUNK, origins);
+        rc = log_chunk_read_origins(&chunk, origins.data, origins.len, e);
         for (size_t i = 0; !rc && i < chunk.origin_count; i++)
             rc = each(ctx, &chunk.origins[i]);
         log_chunk_free(&chunk);

@@ -148,10 +148,8 @@ static void rows_fail(struct db_rows *rows, const char *query, int err, const ch
 
 int64_t db_spare_bytes(struct db_reader *r)
 {
-    static const char sql[] =
-        "SELECT f.freelist_count * p.page_size FROM pragma_freelist_count f, pragma_page_size p";
-    struct db_rows *rows = db_query_sql(r, sql, NULL, 0);
-    int64_t bytes = db_next(rows) > 0 ? db_int(rows, 0) : 0;
+    struct db_rows *rows = DB_QUERY(r, SPARE_BYTES);
+    int64_t bytes = db_next(rows) > 0 ? DB_GET(rows, SPARE_BYTES, bytes) : 0;
     db_rows_close(rows);
     return bytes;
 }
@@ -202,20 +200,22 @@ static void rows_bind(struct db_rows *rows, const struct db_value *values, size_
         rows_fail(rows, sqlite3_sql(rows->stmt), err, e.text);
 }
 
-struct db_rows *db_query(struct db_reader *r, enum stmt stmt, const char *types, ...)
+struct db_rows *db_query(struct db_reader *r, enum stmt stmt, const void *values)
 {
     must(stmt >= 0 && stmt < STMT_COUNT && !stmt_is_write(stmt));
-    struct db_value values[PARAMS_MAX];
-    va_list args;
-    va_start(args, types);
-    size_t count = values_read(values, types, args);
-    va_end(args);
-
+    struct db_value list[PARAMS_MAX];
+    size_t count = stmt_values(stmt, values, list);
     struct db_rows *rows = rows_new(r);
     sqlite3_stmt **shared = r->open[stmt] ? NULL : &r->connection.prepared[stmt];
     rows_prepare(rows, stmt_sql(stmt), shared, &r->open[stmt]);
-    rows_bind(rows, values, count);
+    rows_bind(rows, list, count);
     return rows;
+}
+
+struct db_rows *db_query_all(struct db_reader *r, enum stmt stmt)
+{
+    must(stmt_value_count(stmt) == 0);
+    return db_query(r, stmt, NULL);
 }
 
 // The place of this text, made ready for it; NULL: all places are open.
@@ -282,41 +282,35 @@ void db_rows_close(struct db_rows *rows)
     free(rows);
 }
 
-int64_t db_int(struct db_rows *rows, int column)
+int64_t db_get_integer(struct db_rows *rows, int column)
 {
     return sqlite3_column_int64(rows->stmt, column);
 }
 
-double db_double(struct db_rows *rows, int column)
+double db_get_real(struct db_rows *rows, int column)
 {
     return sqlite3_column_double(rows->stmt, column);
 }
 
-const char *db_text(struct db_rows *rows, int column)
+const char *db_get_text(struct db_rows *rows, int column)
 {
     return (const char *)sqlite3_column_text(rows->stmt, column);
 }
 
-const void *db_blob(struct db_rows *rows, int column, size_t *len)
+struct db_blob db_get_blob(struct db_rows *rows, int column)
 {
-    const void *p = sqlite3_column_blob(rows->stmt, column);
-    *len = (size_t)sqlite3_column_bytes(rows->stmt, column);
-    return p;
+    const void *data = sqlite3_column_blob(rows->stmt, column); // before its length
+    return (struct db_blob){data, (size_t)sqlite3_column_bytes(rows->stmt, column)};
 }
 
-bool db_is_null(struct db_rows *rows, int column)
+enum db_type db_get_type(struct db_rows *rows, int column)
 {
-    return sqlite3_column_type(rows->stmt, column) == SQLITE_NULL;
-}
-
-char db_type(struct db_rows *rows, int column)
-{
-    static const char letters[] = {[SQLITE_INTEGER] = 'i',
-                                   [SQLITE_FLOAT] = 'd',
-                                   [SQLITE_TEXT] = 's',
-                                   [SQLITE_BLOB] = 'b',
-                                   [SQLITE_NULL] = 'n'};
-    return letters[sqlite3_column_type(rows->stmt, column)];
+    static const enum db_type types[] = {[SQLITE_INTEGER] = DB_INTEGER,
+                                         [SQLITE_FLOAT] = DB_REAL,
+                                         [SQLITE_TEXT] = DB_TEXT,
+                                         [SQLITE_BLOB] = DB_BLOB,
+                                         [SQLITE_NULL] = DB_NULL};
+    return types[sqlite3_column_type(rows->stmt, column)];
 }
 
 int db_columns(const struct db_rows *rows)

@@ -27,9 +27,6 @@ struct reports {
     struct source *joined; // of a step that several sources have
 };
 
-enum { CHUNK_ID, CHUNK_FIRST, CHUNK_AXIS }; // columns of METRIC_CHUNKS_OF_GROUP
-enum { ROW_ID, ROW_REPORTS, ROW_BLOCK };    // of METRICS_OF_GROUP
-
 static int unreadable(struct error *e)
 {
     return error_set(e, ERR_IO, "the store cannot be read; the master's log says more");
@@ -124,13 +121,13 @@ struct rows { // decoded
 static int read_row(struct reports *r, struct source *s, struct db_rows *rows, struct rows *out,
                     struct error *e)
 {
-    size_t len;
-    const void *data = db_blob(rows, ROW_BLOCK, &len);
+    struct db_blob block = DB_GET(rows, METRICS_OF_GROUP, data);
     if (out->count == out->cap) {
         out->cap = out->cap ? 2 * out->cap : 64;
         out->list = xrealloc(out->list, out->cap * sizeof *out->list);
     }
-    return series_get_block(&s->arena, data, len, r->q.only, &out->list[out->count++], e);
+    return series_get_block(&s->arena, block.data, block.len, r->q.only, &out->list[out->count++],
+                            e);
 }
 
 static int open_tail(struct reports *r, struct error *e)
@@ -138,8 +135,8 @@ static int open_tail(struct reports *r, struct error *e)
     struct source *s = source_new(r);
     struct rows out = {0};
     int err = 0, more;
-    struct db_rows *rows = db_query(r->db, STMT_METRICS_OF_GROUP, "isii", r->q.trial, r->q.group,
-                                    (int64_t)INT64_MIN, (int64_t)INT64_MAX);
+    struct db_rows *rows =
+        DB_QUERY(r->db, METRICS_OF_GROUP, r->q.trial, r->q.group, INT64_MIN, INT64_MAX);
     while (!err && (more = db_next(rows)) != 0)
         err = more < 0 ? unreadable(e) : read_row(r, s, rows, &out, e);
     db_rows_close(rows);
@@ -151,12 +148,10 @@ static int open_tail(struct reports *r, struct error *e)
 
 // --- chunks --------------------------------------------------------------------------------------
 
-static int column_of(struct source *s, struct db_rows *rows, int field, struct series_column *out,
+static int column_of(struct source *s, struct db_blob data, struct series_column *out,
                      struct error *e)
 {
-    size_t len;
-    const void *data = db_blob(rows, field, &len);
-    return series_get_column(&s->arena, data, len, s->block.count, out, e);
+    return series_get_column(&s->arena, data.data, data.len, s->block.count, out, e);
 }
 
 static int read_named(struct reports *r, struct source *s, int64_t chunk, struct error *e)
@@ -168,10 +163,10 @@ static int read_named(struct reports *r, struct source *s, int64_t chunk, struct
     for (size_t i = 0; i < only->count && !err; i++) {
         struct series_column *c = &s->block.columns[i];
         c->name = only->names[i];
-        struct db_rows *rows = db_query(r->db, STMT_METRIC_COLUMN, "is", chunk, c->name);
+        struct db_rows *rows = DB_QUERY(r->db, METRIC_COLUMN, chunk, c->name);
         int found = db_next(rows);
         if (found)
-            err = found < 0 ? unreadable(e) : column_of(s, rows, 0, c, e);
+            err = found < 0 ? unreadable(e) : column_of(s, DB_GET(rows, METRIC_COLUMN, data), c, e);
         db_rows_close(rows);
     }
     return err;
@@ -182,7 +177,7 @@ static int read_all(struct reports *r, struct source *s, int64_t chunk, struct e
     struct series_block *b = &s->block;
     size_t cap = 0;
     int err = 0, more;
-    struct db_rows *rows = db_query(r->db, STMT_METRIC_COLUMNS, "i", chunk);
+    struct db_rows *rows = DB_QUERY(r->db, METRIC_COLUMNS, chunk);
     while (!err && (more = db_next(rows)) != 0) {
         if (b->column_count == cap) {
             struct series_column *old = b->columns;
@@ -192,8 +187,8 @@ static int read_all(struct reports *r, struct source *s, int64_t chunk, struct e
                 b->columns[i] = old[i];
         }
         struct series_column *c = &b->columns[b->column_count++];
-        c->name = more < 0 ? "" : arena_strdup(&s->arena, db_text(rows, 0));
-        err = more < 0 ? unreadable(e) : column_of(s, rows, 1, c, e);
+        c->name = more < 0 ? "" : arena_strdup(&s->arena, DB_GET(rows, METRIC_COLUMNS, metric));
+        err = more < 0 ? unreadable(e) : column_of(s, DB_GET(rows, METRIC_COLUMNS, data), c, e);
     }
     db_rows_close(rows);
     return err;
@@ -209,10 +204,9 @@ static int next_chunk(struct reports *r, struct error *e)
 static int open_chunk(struct reports *r, struct error *e)
 {
     struct source *s = source_new(r);
-    int64_t id = db_int(r->chunks, CHUNK_ID);
-    size_t len;
-    const void *axis = db_blob(r->chunks, CHUNK_AXIS, &len);
-    int err = series_get_axis(&s->arena, axis, len, &s->block, e);
+    int64_t id = DB_GET(r->chunks, METRIC_CHUNKS_OF_GROUP, id);
+    struct db_blob axis = DB_GET(r->chunks, METRIC_CHUNKS_OF_GROUP, axis);
+    int err = series_get_axis(&s->arena, axis.data, axis.len, &s->block, e);
     if (!err)
         err = r->q.only ? read_named(r, s, id, e) : read_all(r, s, id, e);
     if (err) {
@@ -258,7 +252,8 @@ static void find_turn(const struct reports *r, struct turn *t)
             lower(t, s->block.steps[s->at], s->block.ids[s->at]);
         }
     if (r->chunk_waits)
-        lower(t, db_int(r->chunks, CHUNK_FIRST), db_int(r->chunks, CHUNK_ID));
+        lower(t, DB_GET(r->chunks, METRIC_CHUNKS_OF_GROUP, first_steps),
+              DB_GET(r->chunks, METRIC_CHUNKS_OF_GROUP, id));
 }
 
 // A chunk that may have the next report, or one of the same step, is to be opened first.
@@ -267,7 +262,8 @@ static bool chunk_is_due(const struct reports *r, const struct turn *t)
     if (!r->chunk_waits || !t->first)
         return r->chunk_waits;
     const struct series_block *b = &t->first->block;
-    int64_t steps = db_int(r->chunks, CHUNK_FIRST), id = db_int(r->chunks, CHUNK_ID);
+    int64_t steps = DB_GET(r->chunks, METRIC_CHUNKS_OF_GROUP, first_steps),
+            id = DB_GET(r->chunks, METRIC_CHUNKS_OF_GROUP, id);
     return !comes_before(b->steps[t->first->at], b->ids[t->first->at], steps, id);
 }
 
@@ -355,7 +351,7 @@ int reports_cuts(struct db_reader *db, int64_t trial, struct arena *a, struct se
     size_t cap = 0;
     int more;
     *out = (struct series_cuts){0};
-    struct db_rows *rows = db_query(db, STMT_METRIC_CUTS, "i", trial);
+    struct db_rows *rows = DB_QUERY(db, METRIC_CUTS, trial);
     while ((more = db_next(rows)) == 1) {
         if (out->count == cap) {
             struct series_cut *old = out->list;
@@ -364,7 +360,8 @@ int reports_cuts(struct db_reader *db, int64_t trial, struct arena *a, struct se
             for (size_t i = 0; i < out->count; i++)
                 out->list[i] = old[i];
         }
-        out->list[out->count++] = (struct series_cut){db_int(rows, 0), db_int(rows, 1)};
+        out->list[out->count++] = (struct series_cut){DB_GET(rows, METRIC_CUTS, run_id),
+                                                      DB_GET(rows, METRIC_CUTS, from_steps)};
     }
     db_rows_close(rows);
     series_cuts_sort(out);
@@ -386,7 +383,7 @@ int reports_open(struct db_reader *db, const struct reports_query *q, struct rep
         err = open_tail(r, e);
     if (err)
         return err;
-    r->chunks = db_query(db, STMT_METRIC_CHUNKS_OF_GROUP, "isiii", q->trial, r->q.group, from,
+    r->chunks = DB_QUERY(db, METRIC_CHUNKS_OF_GROUP, q->trial, r->q.group, from,
                          from == q->after_steps && from < 0 ? q->after_id : INT64_MIN, q->to);
     return next_chunk(r, e);
 }
@@ -406,11 +403,13 @@ void reports_close(struct reports *r)
 int reports_version(struct db_reader *db, int64_t trial, const char *group,
                     struct reports_version *out, struct error *e)
 {
-    struct db_rows *rows = db_query(db, STMT_METRICS_NEWEST, "is", trial, group);
+    struct db_rows *rows = DB_QUERY(db, METRICS_NEWEST, trial, group);
     int found = db_next(rows);
     if (found == 1) {
-        int64_t row = db_int(rows, 0), chunk = db_int(rows, 1);
-        *out = (struct reports_version){row > chunk ? row : chunk, db_int(rows, 2)};
+        int64_t row = DB_GET(rows, METRICS_NEWEST, row_id),
+                chunk = DB_GET(rows, METRICS_NEWEST, chunk_id);
+        *out = (struct reports_version){row > chunk ? row : chunk,
+                                        DB_GET(rows, METRICS_NEWEST, cut_run_id)};
     }
     db_rows_close(rows);
     return found == 1 ? 0 : unreadable(e);
@@ -419,9 +418,9 @@ int reports_version(struct db_reader *db, int64_t trial, const char *group,
 int reports_next_group(struct db_reader *db, int64_t trial, const char *group, struct arena *a,
                        const char **out, struct error *e)
 {
-    struct db_rows *rows = db_query(db, STMT_METRICS_NEXT_GROUP, "is", trial, group);
+    struct db_rows *rows = DB_QUERY(db, METRICS_NEXT_GROUP, trial, group);
     int found = db_next(rows);
-    *out = found == 1 ? arena_strdup(a, db_text(rows, 0)) : NULL;
+    *out = found == 1 ? arena_strdup(a, DB_GET(rows, METRICS_NEXT_GROUP, grp)) : NULL;
     db_rows_close(rows);
     return found == 1 ? 0 : unreadable(e);
 }

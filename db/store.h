@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <sqlite3.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 
 #include "base/os/mailbox.h"
@@ -28,13 +27,18 @@ int err_of_sqlite(int rc); // 0 or a negative enum err
 // Sets *e to the connection's last error, "WHAT: text", and returns its code.
 int connection_error(sqlite3 *sql, struct error *e, const char *what);
 
+// statements.c
+
 const char *stmt_name(enum stmt stmt);
 const char *stmt_sql(enum stmt stmt);
 bool stmt_is_write(enum stmt stmt);
+const char *stmt_columns(enum stmt stmt); // "id,name,"; of a write ""
+size_t stmt_value_count(enum stmt stmt);
 
-// Parameters of one statement.
 enum { PARAMS_MAX = 64 };
-size_t values_read(struct db_value out[PARAMS_MAX], const char *types, va_list args);
+// From the struct of a statement's values; how many. Texts and blobs still point to the caller's.
+size_t stmt_values(enum stmt stmt, const void *values, struct db_value out[PARAMS_MAX]);
+
 // `lifetime`: SQLITE_STATIC or SQLITE_TRANSIENT. A wrong number of values is ERR_INTERNAL.
 int values_bind(sqlite3_stmt *s, const struct db_value *values, size_t count,
                 sqlite3_destructor_type lifetime, struct error *e);
@@ -65,6 +69,10 @@ struct db_batch {
     int err;             // what became of it; the writer's
     struct error *error; // NULL, or where the text goes before done()
 };
+
+// db_batch_add() with values that are not those of the statement, for tests.
+void batch_add_values(struct db_batch *b, enum stmt stmt, const struct db_value *values,
+                      size_t count);
 
 // Reads the record at *offset and moves on. Strings point into the batch.
 enum stmt batch_next(const struct db_batch *b, size_t *offset, struct db_value values[PARAMS_MAX],

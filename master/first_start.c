@@ -71,21 +71,19 @@ static int add_users(struct db_batch *b, const char *password, struct error *e)
     int rc = 0;
     for (size_t i = 0; !rc && i < sizeof users / sizeof *users; i++) {
         rc = auth_password_hash(sent, hash, e);
-        db_batch_add(b, STMT_USER_INSERT, "ssiisi", users[i].name, "", (int64_t)users[i].admin,
-                     (int64_t)1, hash, now);
+        DB_ADD(b, USER_INSERT, users[i].name, "", (int64_t)users[i].admin, 1, hash, now);
     }
     explicit_bzero(sent, sizeof sent);
     // The users table was empty: admin has id 1.
-    db_batch_add(b, STMT_WORKSPACE_INSERT, "isii", (int64_t)1, "Uncategorized", (int64_t)1, now);
-    db_batch_add(b, STMT_PROJECT_INSERT, "isisii", (int64_t)1, "Uncategorized", (int64_t)1, "",
-                 (int64_t)1, now);
+    DB_ADD(b, WORKSPACE_INSERT, DB_NOT_NULL(1), "Uncategorized", 1, now);
+    DB_ADD(b, PROJECT_INSERT, 1, "Uncategorized", 1, "", 1, now);
     return rc;
 }
 
 static char *meta_of(struct db_reader *db, const char *key)
 {
-    struct db_rows *rows = db_query(db, STMT_META_GET, "s", key);
-    char *value = db_next(rows) == 1 ? xstrdup(db_text(rows, 0)) : NULL;
+    struct db_rows *rows = DB_QUERY(db, META_GET, key);
+    char *value = db_next(rows) == 1 ? xstrdup(DB_GET(rows, META_GET, value)) : NULL;
     db_rows_close(rows);
     return value;
 }
@@ -99,13 +97,13 @@ static int name_cluster(struct db_reader *db, const struct first_start *o, struc
     if (!out->id) {
         out->id = xcalloc(1, UUID_TEXT);
         uuid_make(out->id);
-        db_batch_add(b, STMT_META_SET, "ss", "cluster_id", out->id);
+        DB_ADD(b, META_SET, "cluster_id", out->id);
     }
     out->name = meta_of(db, "cluster_name");
     if (o->cluster_name || !out->name) {
         free(out->name);
         out->name = xstrdup(o->cluster_name ? o->cluster_name : "muster");
-        db_batch_add(b, STMT_META_SET, "ss", "cluster_name", out->name);
+        DB_ADD(b, META_SET, "cluster_name", out->name);
     }
     return 0;
 }
@@ -131,19 +129,19 @@ static int grant_agents(const char *path, struct db_batch *b, struct db_reader *
     free(text);
     if (rc)
         return rc;
-    struct db_rows *rows = db_query(db, STMT_TOKEN_PRINCIPAL, "s", hash);
+    struct db_rows *rows = DB_QUERY(db, TOKEN_PRINCIPAL, hash);
     bool known = db_next(rows) == 1;
     db_rows_close(rows);
     if (!known) {
-        db_batch_add(b, STMT_TOKENS_DELETE_AGENTS, "s", hash);
-        db_batch_add(b, STMT_TOKEN_INSERT, "ssnnii", hash, "agent", clock_wall_us(), (int64_t)0);
+        DB_ADD(b, TOKENS_DELETE_AGENTS, hash);
+        DB_ADD(b, TOKEN_INSERT, hash, "agent", NULL, NULL, clock_wall_us(), 0);
     }
     return 0;
 }
 
 static bool has_users(struct db_reader *db)
 {
-    struct db_rows *rows = db_query(db, STMT_USERS, "");
+    struct db_rows *rows = DB_QUERY(db, USERS);
     bool some = db_next(rows) == 1;
     db_rows_close(rows);
     return some;

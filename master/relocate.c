@@ -12,8 +12,8 @@ static const char key[] = "checkpoint_dir"; // in the table meta
 
 static char *last_folder(struct db_reader *db)
 {
-    struct db_rows *rows = db_query(db, STMT_META_GET, "s", key);
-    char *value = db_next(rows) == 1 ? xstrdup(db_text(rows, 0)) : NULL;
+    struct db_rows *rows = DB_QUERY(db, META_GET, key);
+    char *value = db_next(rows) == 1 ? xstrdup(DB_GET(rows, META_GET, value)) : NULL;
     db_rows_close(rows);
     return value;
 }
@@ -34,10 +34,10 @@ static void adjust(struct db_batch *b, const char *from, const char *to)
 {
     if (from && !path_exists(from)) {
         log_info("checkpoint storage was moved", "from=\"%s\" to=\"%s\"", from, to);
-        db_batch_add(b, STMT_EXPERIMENTS_MOVE_STORAGE, "ss", to, from);
-        db_batch_add(b, STMT_CHECKPOINTS_MOVE_STORAGE, "ss", to, from);
+        DB_ADD(b, EXPERIMENTS_MOVE_STORAGE, to, from);
+        DB_ADD(b, CHECKPOINTS_MOVE_STORAGE, to, from);
     }
-    db_batch_add(b, STMT_META_SET, "ss", key, to);
+    DB_ADD(b, META_SET, key, to);
 }
 
 int moved_adjust(struct db *db, const struct storage *storage, struct error *e)

@@ -209,7 +209,7 @@ static int set_agent_enabled(struct core *c, struct request *rq, bool enabled, s
     bool drain = !enabled && jget_bool(rq->body, "drain", false);
     g->enabled = enabled;
     g->draining = drain;
-    STORE(c, AGENT_SET_ENABLED, "iis", (int64_t)enabled, (int64_t)drain, g->id);
+    STORE(c, AGENT_SET_ENABLED, enabled, drain, g->id);
     core_event(c, EVENT_AGENT, 0, 0, g->id);
     for (struct part *p = enabled || drain ? NULL : g->parts, *next; p; p = next) {
         next = p->next_on_agent; // the event may free the part
@@ -246,7 +246,7 @@ int core_agent_forget(struct core *c, struct request *rq, struct error *e)
                          "moment",
                          g->id);
     agent_forget(g);
-    STORE(c, AGENT_DELETE, "s", g->id);
+    STORE(c, AGENT_DELETE, g->id);
     core_event(c, EVENT_AGENT, 0, 0, g->id);
     return 0;
 }
@@ -268,7 +268,7 @@ static int set_slot_enabled(struct core *c, struct request *rq, bool enabled, st
         agent_store(c, g);
     }
     char *disabled = agent_disabled_slots(g);
-    STORE(c, AGENT_SET_DISABLED_SLOTS, "ss", disabled, g->id);
+    STORE(c, AGENT_SET_DISABLED_SLOTS, disabled, g->id);
     core_event(c, EVENT_AGENT, 0, 0, g->id);
     free(disabled);
     if (p && !enabled && !drain)

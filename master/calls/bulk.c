@@ -66,12 +66,12 @@ struct bulk_filter {
 
 static void filter_bind_int(struct bulk_filter *f, int64_t value)
 {
-    f->values[f->count++] = (struct db_value){.type = 'i', .i = value};
+    f->values[f->count++] = db_value_integer(value);
 }
 
 static void filter_bind_text(struct bulk_filter *f, const char *text)
 {
-    f->values[f->count++] = (struct db_value){.type = 's', .p = text, .len = strlen(text)};
+    f->values[f->count++] = db_value_text(text);
 }
 
 // Whether the list is there. A list with too many values for the statement is an error.
@@ -183,10 +183,11 @@ static void read_runs(struct bulk_call *b, struct db_reader *db)
 {
     b->runs = xcalloc(b->count + 1, sizeof *b->runs);
     for (size_t i = 0; i < b->count && !b->err; i++) {
-        struct db_rows *rows = db_query(db, STMT_RUN_EXPERIMENT, "i", b->ids[i]);
+        struct db_rows *rows = DB_QUERY(db, RUN_EXPERIMENT, b->ids[i]);
         int bulk_ready = db_next(rows);
         if (bulk_ready == 1)
-            b->runs[i] = (struct bulk_run){db_int(rows, 0), db_int(rows, 1)};
+            b->runs[i] = (struct bulk_run){DB_GET(rows, RUN_EXPERIMENT, experiment_id),
+                                           DB_GET(rows, RUN_EXPERIMENT, is_single)};
         else if (bulk_ready < 0)
             b->err = error_set(&b->e, ERR_INTERNAL, "the store cannot be read");
         db_rows_close(rows);
@@ -213,7 +214,7 @@ static void bulk_read(struct work *work, struct db_reader *db)
         struct db_rows *rows = db_query_sql(db, buf_str(&sql), f.values, f.count);
         int more;
         while ((more = db_next(rows)) > 0)
-            add_id(b, db_int(rows, 0));
+            add_id(b, DB_GET(rows, ID, id));
         if (more < 0)
             b->err = error_set(&b->e, ERR_INTERNAL, "the store cannot be read");
         db_rows_close(rows);

@@ -27,8 +27,7 @@ static int archive_write_part(struct archive_packing *p)
 {
     struct code_archive *f = p->f;
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_MODEL_PART_INSERT, "iib", f->archive, f->parts++, f->rest.data,
-                 f->rest.len);
+    DB_ADD(b, MODEL_PART_INSERT, f->archive, f->parts++, DB_BLOB(f->rest.data, f->rest.len));
     buf_reset(&f->rest);
     return p->err = db_commit_wait(f->db, b, p->e);
 }
@@ -78,9 +77,9 @@ void code_archive_free(struct code_archive *f)
 void code_archive_store(struct core *c, const struct code_archive *f)
 {
     if (!f->parts)
-        STORE(c, MODEL_DEFINITION_INSERT, "sb", f->hash, f->rest.data, f->rest.len);
+        STORE(c, MODEL_DEFINITION_INSERT, f->hash, DB_BLOB(f->rest.data, f->rest.len));
     else
-        STORE(c, MODEL_DEFINITION_INSERT_PARTS, "si", f->hash, f->archive);
+        STORE(c, MODEL_DEFINITION_INSERT_PARTS, f->hash, f->archive);
 }
 
 // --- removing ------------------------------------------------------------------------------------
@@ -101,8 +100,8 @@ static void parts_removal_free(struct work *work)
 
 static int64_t count_parts(struct db_reader *db, int64_t archive)
 {
-    struct db_rows *rows = db_query(db, STMT_MODEL_PARTS_COUNT, "i", archive);
-    int64_t parts = db_next(rows) > 0 ? db_int(rows, 0) : 0;
+    struct db_rows *rows = DB_QUERY(db, MODEL_PARTS_COUNT, archive);
+    int64_t parts = db_next(rows) > 0 ? DB_GET(rows, MODEL_PARTS_COUNT, count) : 0;
     db_rows_close(rows);
     return parts;
 }
@@ -117,8 +116,7 @@ static void remove_unowned_parts(struct work *work, struct db_reader *db)
         for (int64_t at = 0; !err && at < parts; at += PARTS_OF_A_BATCH) {
             struct error e;
             struct db_batch *b = db_batch_new();
-            db_batch_add(b, STMT_MODEL_PARTS_DELETE_UNOWNED, "iii", n->archives[i], at,
-                         at + PARTS_OF_A_BATCH);
+            DB_ADD(b, MODEL_PARTS_DELETE_UNOWNED, n->archives[i], at, at + PARTS_OF_A_BATCH);
             err = db_commit_wait(n->db, b, &e);
         }
     }
@@ -178,14 +176,14 @@ void code_archives_sweep(struct core *c)
 
 int code_archives_load(struct core *c, struct error *e)
 {
-    struct db_rows *rows = db_query(c->reader, STMT_MODEL_PARTS_UNOWNED, "");
+    struct db_rows *rows = DB_QUERY(c->reader, MODEL_PARTS_UNOWNED);
     int more;
     while ((more = db_next(rows)) > 0)
-        code_archives_check(c, db_int(rows, 0));
+        code_archives_check(c, DB_GET(rows, MODEL_PARTS_UNOWNED, archive));
     db_rows_close(rows);
-    rows = more < 0 ? NULL : db_query(c->reader, STMT_MODEL_PARTS_LAST, "");
+    rows = more < 0 ? NULL : DB_QUERY(c->reader, MODEL_PARTS_LAST);
     if (rows && (more = db_next(rows)) > 0)
-        c->next_archive = db_int(rows, 0) + 1;
+        c->next_archive = DB_GET(rows, MODEL_PARTS_LAST, archive) + 1;
     db_rows_close(rows);
     return more < 0 ? db_unreadable(c->reader, e) : 0;
 }

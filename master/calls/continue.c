@@ -96,13 +96,14 @@ static void read_continuation(struct work *work, struct db_reader *db)
     struct continuation *n = (struct continuation *)work;
     struct yaml_doc over = {0};
     json_t *config = NULL;
-    struct db_rows *rows = db_query(db, STMT_EXPERIMENT_SOURCE, "i", n->id);
+    struct db_rows *rows = DB_QUERY(db, EXPERIMENT_SOURCE, n->id);
     if (db_next(rows) <= 0)
         n->err = error_set(&n->e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)n->id);
-    else if (db_int(rows, 4))
+    else if (DB_GET(rows, EXPERIMENT_SOURCE, unmanaged))
         n->err = refuse_unmanaged(n->id, &n->e);
     else
-        n->err = json_parse(db_text(rows, 3), strlen(db_text(rows, 3)), "the configuration",
+        n->err = json_parse(DB_GET(rows, EXPERIMENT_SOURCE, config),
+                            strlen(DB_GET(rows, EXPERIMENT_SOURCE, config)), "the configuration",
                             &config, &n->e);
     db_rows_close(rows);
     if (!n->err)
@@ -158,10 +159,10 @@ static void trial_reopen(struct core *c, struct trial *t, json_t *hparams)
     by_id_put(&c->trials, t->id, t);
     t->active->active_trials++;
     char *text = json_text(t->hparams);
-    STORE(c, TRIAL_CONTINUE, "ssi", text, t->checkpoint, t->id);
+    STORE(c, TRIAL_CONTINUE, text, t->checkpoint, t->id);
     free(text);
     trial_event(c, t, TRIAL_EV_CONTINUE);
-    STORE(c, TRIAL_REOPEN, "si", trial_state_word(t->state), t->id);
+    STORE(c, TRIAL_REOPEN, trial_state_word(t->state), t->id);
 }
 
 // Starts the search again. The trial that it asks for first is the existing one.
@@ -180,7 +181,7 @@ static void search_restart(struct core *c, struct active_experiment *active)
     }
     search_commands_free(&commands);
     char *snapshot = search_snapshot(active->search);
-    STORE(c, EXPERIMENT_CONTINUE, "ssi", active->config_text, snapshot, active->experiment->id);
+    STORE(c, EXPERIMENT_CONTINUE, active->config_text, snapshot, active->experiment->id);
     free(snapshot);
 }
 
@@ -198,11 +199,11 @@ static int continue_experiment(struct core *c, struct experiment *x, struct cont
     active->progress = 0;
     active->priority = (int)jget_int(jget(active->config, "resources"), "priority",
                                      pool_default_priority(active->pool));
-    STORE(c, EXPERIMENT_PATCH, "nnnnini", (int64_t)active->priority, x->id);
+    STORE(c, EXPERIMENT_PATCH, NULL, NULL, NULL, NULL, active->priority, NULL, x->id);
     queue_move_to_end(c, active);
     active_experiment_schedule(c, active);
     experiment_event(c, x, EXPERIMENT_EV_CONTINUE, NULL);
-    STORE(c, EXPERIMENT_REOPEN, "si", experiment_state_word(x->state), x->id);
+    STORE(c, EXPERIMENT_REOPEN, experiment_state_word(x->state), x->id);
     search_restart(c, active);
     log_info("experiment continued", "exp=%lld user=%s", (long long)x->id,
              n->rq->principal.username);

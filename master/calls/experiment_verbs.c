@@ -35,7 +35,7 @@ static int set_archived(struct core *c, struct experiment *x, bool archived, str
                          "experiment %lld is %s: it can be archived when it has ended",
                          (long long)x->id, experiment_state_word(x->state));
     x->archived = archived;
-    STORE(c, EXPERIMENT_SET_ARCHIVED, "ii", (int64_t)archived, x->id);
+    STORE(c, EXPERIMENT_SET_ARCHIVED, archived, x->id);
     core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     return 0;
 }
@@ -62,7 +62,7 @@ static int move_experiment(struct core *c, const struct request *rq, struct expe
     to->experiments++;
     x->project_id = project;
     core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
-    STORE(c, EXPERIMENT_SET_PROJECT, "ii", project, x->id);
+    STORE(c, EXPERIMENT_SET_PROJECT, project, x->id);
     if (x->active && !experiment_is_terminal(x->state))
         active_experiment_changed(c, x->active);
     return 0;
@@ -150,9 +150,9 @@ static bool best_metric(struct core *c, const struct experiment *x, double *out)
         *out = x->active->best;
         return x->active->has_best;
     }
-    struct db_rows *rows = db_query(c->reader, STMT_EXPERIMENT_BEST, "i", x->id);
-    bool found = db_next(rows) > 0 && !db_is_null(rows, 0);
-    *out = found ? db_double(rows, 0) : 0;
+    struct db_rows *rows = DB_QUERY(c->reader, EXPERIMENT_BEST, x->id);
+    bool found = db_next(rows) > 0 && !DB_IS_NULL(rows, EXPERIMENT_BEST, best_metric);
+    *out = found ? DB_GET(rows, EXPERIMENT_BEST, best_metric) : 0;
     db_rows_close(rows);
     return found;
 }
@@ -312,10 +312,10 @@ static void store_settings(struct core *c, const struct experiment *x,
                            const struct experiment_settings *s)
 {
     char *labels = s->labels ? json_text(s->labels) : NULL;
-    STORE(c, EXPERIMENT_PATCH, "ssssisi", s->name, s->description, s->notes, labels,
-          s->move.priority, is_active(x) ? x->active->config_text : NULL, x->id);
+    STORE(c, EXPERIMENT_PATCH, s->name, s->description, s->notes, labels, s->move.priority,
+          is_active(x) ? x->active->config_text : NULL, x->id);
     if (changes_retention(s))
-        STORE(c, EXPERIMENT_SET_KEPT, "iiii", s->kept[0], s->kept[1], s->kept[2], x->id);
+        STORE(c, EXPERIMENT_SET_KEPT, s->kept[0], s->kept[1], s->kept[2], x->id);
     core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     free(labels);
 }
@@ -353,8 +353,8 @@ static json_t *current_labels(struct core *c, const struct experiment *x)
         labels = jget(x->active->config, "labels");
         return labels ? json_deep_copy(labels) : json_array();
     }
-    struct db_rows *rows = db_query(c->reader, STMT_EXPERIMENT_LABELS, "i", x->id);
-    const char *text = db_next(rows) > 0 ? db_text(rows, 0) : "[]";
+    struct db_rows *rows = DB_QUERY(c->reader, EXPERIMENT_LABELS, x->id);
+    const char *text = db_next(rows) > 0 ? DB_GET(rows, EXPERIMENT_LABELS, labels) : "[]";
     if (json_parse(text, strlen(text), "labels", &labels, NULL))
         labels = json_array();
     db_rows_close(rows);
@@ -376,7 +376,7 @@ static void store_labels_in_config(struct core *c, struct experiment *x, json_t 
     set_config(x->active->config, "labels", json_deep_copy(labels));
     free(x->active->config_text);
     x->active->config_text = json_text(x->active->config);
-    STORE(c, EXPERIMENT_PATCH, "nnnnisi", (int64_t)-1, x->active->config_text, x->id);
+    STORE(c, EXPERIMENT_PATCH, NULL, NULL, NULL, NULL, -1, x->active->config_text, x->id);
 }
 
 // The store adds or removes the one label itself, so that labels in uncommitted rows are not lost.
@@ -402,9 +402,9 @@ static int change_label(struct core *c, struct request *rq, bool add, struct err
                         LIMIT_LABELS);
     } else {
         if (add)
-            STORE(c, EXPERIMENT_ADD_LABEL, "si", label, x->id);
+            STORE(c, EXPERIMENT_ADD_LABEL, label, x->id);
         else
-            STORE(c, EXPERIMENT_REMOVE_LABEL, "si", label, x->id);
+            STORE(c, EXPERIMENT_REMOVE_LABEL, label, x->id);
         store_labels_in_config(c, x, labels);
         core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
         request_answer(rq, ANSWER_JSON("labels", labels));

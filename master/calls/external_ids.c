@@ -113,10 +113,11 @@ int external_id_check_move(struct core *c, const struct experiment *x, const str
 
 int external_ids_load(struct core *c, struct error *e)
 {
-    struct db_rows *rows = db_query(c->reader, STMT_EXPERIMENT_NAMES, "");
+    struct db_rows *rows = DB_QUERY(c->reader, EXPERIMENT_NAMES);
     int more;
     while ((more = db_next(rows)) > 0)
-        external_id_set(c, core_experiment_find(c, db_int(rows, 0)), db_text(rows, 1));
+        external_id_set(c, core_experiment_find(c, DB_GET(rows, EXPERIMENT_NAMES, id)),
+                        DB_GET(rows, EXPERIMENT_NAMES, external_id));
     db_rows_close(rows);
     return more < 0 ? db_unreadable(c->reader, e) : 0;
 }

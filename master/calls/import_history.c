@@ -89,8 +89,8 @@ static void store_trials(struct core *c, const struct experiment *x, const json_
         read_progress(entry, "", t->state == TRIAL_COMPLETED, &t->progress, NULL);
         t->restarts = jget_int(entry, "restarts", 0);
         t->seed = jget_int(entry, "seed", t->seed);
-        STORE(c, TRIAL_SET_HISTORY, "iiidiii", times.start, times.end, t->restarts, t->progress,
-              t->seed, id, x->id);
+        STORE(c, TRIAL_SET_HISTORY, times.start, times.end, t->restarts, t->progress, t->seed, id,
+              x->id);
         core_event(c, EVENT_TRIAL, x->id, id, NULL);
     }
 }
@@ -119,8 +119,8 @@ int core_experiment_history(struct core *c, struct request *rq, struct error *e)
         return err;
     store_trials(c, x, trials);
     x->active->progress = progress;
-    STORE(c, EXPERIMENT_SET_TIMES, "iii", times.start, times.end, x->id);
-    STORE(c, EXPERIMENT_SET_PROGRESS, "di", progress, x->id);
+    STORE(c, EXPERIMENT_SET_TIMES, times.start, times.end, x->id);
+    STORE(c, EXPERIMENT_SET_PROGRESS, progress, x->id);
     core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     return 0;
 }

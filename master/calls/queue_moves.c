@@ -391,7 +391,7 @@ static void store_position(struct core *c, const struct active_experiment *activ
 {
     const struct experiment *x = active->experiment;
     int64_t order = active->order == x->id * ORDER_STEP ? 0 : active->order;
-    STORE(c, EXPERIMENT_SET_QUEUE, "idsi", order, active->weight, active->pool->name, x->id);
+    STORE(c, EXPERIMENT_SET_QUEUE, order, active->weight, active->pool->name, x->id);
     core_event(c, EVENT_QUEUE, 0, 0, active->pool->name);
 }
 
@@ -402,7 +402,7 @@ static void follow_pool(struct core *c, struct active_experiment *active)
         if (t->allocation && t->allocation->state == ALLOCATION_QUEUED &&
             t->allocation->pool != active->pool) {
             t->allocation->pool = active->pool;
-            STORE(c, ALLOCATION_SET_POOL, "ss", active->pool->name, t->allocation->id);
+            STORE(c, ALLOCATION_SET_POOL, active->pool->name, t->allocation->id);
         }
 }
 
@@ -549,8 +549,8 @@ static void apply_update(struct core *c, const struct queue_update *u)
 {
     struct active_experiment *active = u->active;
     apply_settings(active, &u->move, u->anchor || u->move.priority >= 0);
-    STORE(c, EXPERIMENT_PATCH, "ssssisi", NULL, NULL, NULL, NULL, (int64_t)active->priority,
-          active->config_text, active->experiment->id);
+    STORE(c, EXPERIMENT_PATCH, NULL, NULL, NULL, NULL, active->priority, active->config_text,
+          active->experiment->id);
     log_info("job moved", "exp=%lld priority=%d pool=%s", (long long)active->experiment->id,
              active->priority, active->pool->name);
 }

@@ -58,39 +58,40 @@ static int remove_checkpoint(const struct storage *storage, const char *uuid, co
 static void remove_files(struct work *work, struct db_reader *db)
 {
     struct removal *r = (struct removal *)work;
-    struct db_rows *rows = db_query(db, STMT_CHECKPOINTS_OF_EXPERIMENT, "i", r->id);
+    struct db_rows *rows = DB_QUERY(db, CHECKPOINTS_OF_EXPERIMENT, r->id);
     int more = 0;
     while (!r->err && (more = db_next(rows)) > 0)
-        r->err = remove_checkpoint(r->storage, db_text(rows, 0), db_text(rows, 9), &r->e);
+        r->err = remove_checkpoint(r->storage, DB_GET(rows, CHECKPOINTS_OF_EXPERIMENT, uuid),
+                                   DB_GET(rows, CHECKPOINTS_OF_EXPERIMENT, storage), &r->e);
     db_rows_close(rows);
     if (!r->err && more < 0)
         r->err = error_set(&r->e, ERR_IO, "the store cannot be read");
-    rows = db_query(db, STMT_EXPERIMENT_BY_ID, "i", r->id);
+    rows = DB_QUERY(db, EXPERIMENT_BY_ID, r->id);
     if (!r->err && db_next(rows) > 0)
-        r->model_definition = xstrdup(db_text(rows, 20));
+        r->model_definition = xstrdup(DB_GET(rows, EXPERIMENT_BY_ID, model_definition_hash));
     db_rows_close(rows);
-    rows = db_query(db, STMT_EXPERIMENT_PARTS, "i", r->id);
+    rows = DB_QUERY(db, EXPERIMENT_PARTS, r->id);
     if (!r->err && db_next(rows) > 0)
-        r->parts = db_int(rows, 0);
+        r->parts = DB_GET(rows, EXPERIMENT_PARTS, parts);
     db_rows_close(rows);
 }
 
 static void remove_rows(struct core *c, struct removal *r)
 {
-    STORE(c, EXPERIMENT_DELETE_LOGS, "i", r->id);
-    STORE(c, EXPERIMENT_DELETE_LOG_SENDERS, "i", r->id);
-    STORE(c, EXPERIMENT_DELETE_POLICIES, "i", r->id);
-    STORE(c, EXPERIMENT_DELETE_METRICS, "i", r->id);
-    STORE(c, EXPERIMENT_DELETE_METRIC_COLUMNS, "i", r->id);
-    STORE(c, EXPERIMENT_DELETE_METRIC_CHUNKS, "i", r->id);
-    STORE(c, EXPERIMENT_DELETE_METRIC_CUTS, "i", r->id);
-    STORE(c, EXPERIMENT_DELETE_CHECKPOINTS, "i", r->id);
-    STORE(c, EXPERIMENT_DELETE_TOKENS, "i", r->id);
-    STORE(c, EXPERIMENT_DELETE_ALLOCATIONS, "i", r->id);
-    STORE(c, EXPERIMENT_DELETE_TRIALS, "i", r->id);
-    STORE(c, EXPERIMENT_DELETE, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_LOGS, r->id);
+    STORE(c, EXPERIMENT_DELETE_LOG_SENDERS, r->id);
+    STORE(c, EXPERIMENT_DELETE_POLICIES, r->id);
+    STORE(c, EXPERIMENT_DELETE_METRICS, r->id);
+    STORE(c, EXPERIMENT_DELETE_METRIC_COLUMNS, r->id);
+    STORE(c, EXPERIMENT_DELETE_METRIC_CHUNKS, r->id);
+    STORE(c, EXPERIMENT_DELETE_METRIC_CUTS, r->id);
+    STORE(c, EXPERIMENT_DELETE_CHECKPOINTS, r->id);
+    STORE(c, EXPERIMENT_DELETE_TOKENS, r->id);
+    STORE(c, EXPERIMENT_DELETE_ALLOCATIONS, r->id);
+    STORE(c, EXPERIMENT_DELETE_TRIALS, r->id);
+    STORE(c, EXPERIMENT_DELETE, r->id);
     core_event(c, EVENT_EXPERIMENT, r->id, 0, NULL);
-    STORE(c, MODEL_DEFINITION_DELETE_UNUSED, "s", r->model_definition ? r->model_definition : "");
+    STORE(c, MODEL_DEFINITION_DELETE_UNUSED, r->model_definition ? r->model_definition : "");
     code_archives_check(c, r->parts);
 }
 
@@ -116,18 +117,18 @@ static void removal_done(struct core *c, struct work *work)
 
 static int removal_check(struct core *c, const struct experiment *x, struct error *e)
 {
-    struct db_rows *rows = db_query(c->reader, STMT_EXPERIMENT_HELD, "i", x->id);
+    struct db_rows *rows = DB_QUERY(c->reader, EXPERIMENT_HELD, x->id);
     int err = 0, found = db_next(rows);
-    if (found > 0 && db_is_null(rows, 0))
+    if (found > 0 && DB_IS_NULL(rows, EXPERIMENT_HELD, model_version))
         err = error_set(e, ERR_CONFLICT,
                         "experiment %lld cannot be deleted: experiment %lld starts from a "
                         "checkpoint of it; end that one first",
-                        (long long)x->id, (long long)db_int(rows, 1));
+                        (long long)x->id, (long long)DB_GET(rows, EXPERIMENT_HELD, experiment_id));
     else if (found > 0)
         err = error_set(e, ERR_CONFLICT,
                         "experiment %lld cannot be deleted: a checkpoint of it is model %s; delete "
                         "that version first",
-                        (long long)x->id, db_text(rows, 0));
+                        (long long)x->id, DB_GET(rows, EXPERIMENT_HELD, model_version));
     db_rows_close(rows);
     return err;
 }

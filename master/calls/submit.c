@@ -54,13 +54,13 @@ static int64_t submission_workspace(struct submission *s, struct db_reader *db,
     if (!project && jget_int(s->rq->body, "workspaceId", 0))
         return jget_int(s->rq->body, "workspaceId", 0);
     if (!project && name) {
-        struct db_rows *rows = db_query(db, STMT_WORKSPACE_OF_NAME, "s", name);
+        struct db_rows *rows = DB_QUERY(db, WORKSPACE_OF_NAME, name);
         size_t count = sight_count(db, &s->rq->principal, THING_WORKSPACE, rows, &workspace);
         return count == 1 ? workspace : 0;
     }
-    struct db_rows *rows = db_query(db, STMT_PROJECT_WORKSPACE, "i", project ? project : 1);
+    struct db_rows *rows = DB_QUERY(db, PROJECT_WORKSPACE, project ? project : 1);
     bool found = db_next(rows) > 0;
-    workspace = found ? db_int(rows, 0) : 0;
+    workspace = found ? DB_GET(rows, PROJECT_WORKSPACE, workspace_id) : 0;
     db_rows_close(rows);
     return workspace;
 }
@@ -165,7 +165,7 @@ static bool read_single_int(struct db_rows *rows, int64_t *out)
 {
     bool found = db_next(rows) > 0;
     if (found)
-        *out = db_int(rows, 0);
+        *out = DB_GET(rows, ID, id);
     db_rows_close(rows);
     return found;
 }
@@ -190,7 +190,7 @@ static int find_project(struct submission *s, struct db_reader *db)
         return error_set(&s->e, ERR_INVALID,
                          "workspace and project go together: name both, or neither");
     if (!id && *workspace && *project) {
-        struct db_rows *rows = db_query(db, STMT_PROJECT_OF_NAMES, "ss", workspace, project);
+        struct db_rows *rows = DB_QUERY(db, PROJECT_OF_NAMES, workspace, project);
         size_t count = sight_count(db, &s->rq->principal, THING_PROJECT, rows, &s->project);
         if (count > 1)
             return error_set(&s->e, ERR_CONFLICT,
@@ -204,7 +204,7 @@ static int find_project(struct submission *s, struct db_reader *db)
                          "\"%.64s\"; create it first",
                          project, workspace);
     }
-    if (read_single_int(db_query(db, STMT_PROJECT_BY_ID, "i", id ? id : 1), &s->project))
+    if (read_single_int(DB_QUERY(db, PROJECT_BY_ID, id ? id : 1), &s->project))
         return 0;
     return error_set(&s->e, ERR_NOT_FOUND, "there is no project %lld", (long long)(id ? id : 1));
 }
@@ -219,8 +219,9 @@ static int refuse_deleted_source(struct submission *s, const char *uuid)
 // An unknown checkpoint is allowed: it may exist in the storage.
 static int check_source(struct submission *s, struct db_reader *db, const char *uuid)
 {
-    struct db_rows *rows = db_query(db, STMT_CHECKPOINT_STORAGE, "s", uuid);
-    bool known = db_next(rows) > 0, gone = known && !strcmp(db_text(rows, 1), "DELETED");
+    struct db_rows *rows = DB_QUERY(db, CHECKPOINT_STORAGE, uuid);
+    bool known = db_next(rows) > 0,
+         gone = known && !strcmp(DB_GET(rows, CHECKPOINT_STORAGE, state), "DELETED");
     db_rows_close(rows);
     int err = known ? sight_check(db, &s->rq->principal, THING_CHECKPOINT, uuid, &s->e) : 0;
     if (err)
@@ -238,9 +239,10 @@ static int find_source(struct submission *s, struct db_reader *db)
         return check_source(s, db, given);
     if (!trial)
         return 0;
-    struct db_rows *rows = db_query(db, STMT_TRIAL_CHECKPOINT, "i", trial);
+    struct db_rows *rows = DB_QUERY(db, TRIAL_CHECKPOINT, trial);
     bool seen = submission_sees(s, db, THING_TRIAL, trial);
-    const char *uuid = seen && db_next(rows) > 0 ? db_text(rows, 0) : NULL;
+    const char *uuid =
+        seen && db_next(rows) > 0 ? DB_GET(rows, TRIAL_CHECKPOINT, latest_checkpoint) : NULL;
     if (uuid)
         must(!json_object_set_new(searcher, "source_checkpoint_uuid", json_string(uuid)));
     else
@@ -261,9 +263,11 @@ void submission_copy_files(struct submission *s, int64_t experiment, const char 
 static int copy_parent(struct submission *s, struct db_rows *rows)
 {
     if (!jget_string(s->rq->body, "config", NULL))
-        s->text = xstrdup(db_text(rows, 2));
-    if (!db_is_null(rows, 0) && !json_array_size(jget(s->rq->body, s->fields->files)))
-        submission_copy_files(s, db_int(rows, 1), db_text(rows, 0));
+        s->text = xstrdup(DB_GET(rows, EXPERIMENT_SOURCE, original_config));
+    if (!DB_IS_NULL(rows, EXPERIMENT_SOURCE, hash) &&
+        !json_array_size(jget(s->rq->body, s->fields->files)))
+        submission_copy_files(s, DB_GET(rows, EXPERIMENT_SOURCE, id),
+                              DB_GET(rows, EXPERIMENT_SOURCE, hash));
     return 0;
 }
 
@@ -275,7 +279,7 @@ static int read_parent(struct submission *s, struct db_reader *db)
         return 0;
     if (s->unmanaged)
         return error_set(&s->e, ERR_INVALID, "parentId: an unmanaged experiment is no fork");
-    struct db_rows *rows = db_query(db, STMT_EXPERIMENT_SOURCE, "i", id);
+    struct db_rows *rows = DB_QUERY(db, EXPERIMENT_SOURCE, id);
     int found = db_next(rows), err = 0;
     if (found > 0 && submission_sees(s, db, THING_EXPERIMENT, id))
         err = copy_parent(s, rows);
@@ -333,24 +337,23 @@ static void store_experiment(struct core *c, const struct submission *s,
     char *snapshot = active->search ? search_snapshot(active->search) : xstrdup("{}");
     if (!s->files_from)
         code_archive_store(c, &s->code_archive);
-#define ROW                                                                                        \
+#define EXPERIMENT_VALUES                                                                          \
     x->id, experiment_state_word(x->state), jget_string(active->config, "name", ""),               \
         jget_string(active->config, "description", ""), "", label_text, x->user_id, s->project,    \
         active->job_id, s->parent, config_text(s), active->config_text, (int64_t)active->priority, \
         jget_string(jget(active->config, "searcher"), "name", ""), snapshot,                       \
         (int64_t)active->unmanaged, active->seed, s->code_archive.hash, active->submitted_at
     if (x->kind == KIND_EXPERIMENT)
-        STORE(c, EXPERIMENT_INSERT, "isssssiisississiisi", ROW);
+        STORE(c, EXPERIMENT_INSERT, EXPERIMENT_VALUES);
     else
-        STORE(c, TASK_INSERT, "isssssiisississiisissi", ROW, kind_words[x->kind].word,
+        STORE(c, TASK_INSERT, EXPERIMENT_VALUES, kind_words[x->kind].word,
               active->ancestors ? active->ancestors : "", (int64_t)active->no_pause);
-#undef ROW
+#undef EXPERIMENT_VALUES
     core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     if (s->external_id)
-        STORE(c, EXPERIMENT_SET_EXTERNAL, "si", s->external_id, x->id);
+        STORE(c, EXPERIMENT_SET_EXTERNAL, s->external_id, x->id);
     if (active->weight < 1 || active->weight > 1)
-        STORE(c, EXPERIMENT_SET_QUEUE, "idsi", (int64_t)0, active->weight, active->pool->name,
-              x->id);
+        STORE(c, EXPERIMENT_SET_QUEUE, 0, active->weight, active->pool->name, x->id);
     free(label_text);
     free(snapshot);
 }
@@ -411,9 +414,10 @@ static int check_source_again(struct core *c, struct submission *s)
 {
     const char *uuid = jget_string(jget(s->config, "searcher"), "source_checkpoint_uuid", NULL);
     const struct gc_taken *taken = uuid ? gc_taken(c, uuid) : NULL;
-    struct db_rows *rows = uuid ? db_query(c->reader, STMT_CHECKPOINT_STORAGE, "s", uuid) : NULL;
-    bool gone = (taken && taken->whole) ||
-                (rows && db_next(rows) > 0 && !strcmp(db_text(rows, 1), "DELETED"));
+    struct db_rows *rows = uuid ? DB_QUERY(c->reader, CHECKPOINT_STORAGE, uuid) : NULL;
+    bool gone =
+        (taken && taken->whole) ||
+        (rows && db_next(rows) > 0 && !strcmp(DB_GET(rows, CHECKPOINT_STORAGE, state), "DELETED"));
     db_rows_close(rows);
     return gone ? refuse_deleted_source(s, uuid) : 0;
 }

@@ -75,8 +75,9 @@ int task_submission_finish(struct submission *s, struct yaml_doc *doc)
 static int find_task(struct submission *s, struct db_reader *db, const char *key, const char *id,
                      struct db_rows **rows)
 {
-    *rows = db_query(db, STMT_TASK_HOME, "s", id);
-    bool found = db_next(*rows) > 0 && !strcmp(db_text(*rows, 1), kind_words[KIND_GENERIC].word) &&
+    *rows = DB_QUERY(db, TASK_HOME, id);
+    bool found = db_next(*rows) > 0 &&
+                 !strcmp(DB_GET(*rows, TASK_HOME, kind), kind_words[KIND_GENERIC].word) &&
                  !sight_check(db, &s->rq->principal, THING_TASK, id, NULL);
     return found ? 0
                  : error_set(&s->e, ERR_NOT_FOUND, "%s: there is no generic task %.64s", key, id);
@@ -84,8 +85,9 @@ static int find_task(struct submission *s, struct db_reader *db, const char *key
 
 static void copy_task_files(struct submission *s, struct db_rows *rows)
 {
-    if (!db_is_null(rows, 3))
-        submission_copy_files(s, db_int(rows, 0), db_text(rows, 3));
+    if (!DB_IS_NULL(rows, TASK_HOME, hash))
+        submission_copy_files(s, DB_GET(rows, TASK_HOME, experiment_id),
+                              DB_GET(rows, TASK_HOME, hash));
 }
 
 static int read_original(struct submission *s, struct db_reader *db)
@@ -97,8 +99,8 @@ static int read_original(struct submission *s, struct db_reader *db)
     char *original = NULL;
     int err = find_task(s, db, "forkedFrom", id, &rows);
     if (!err) {
-        s->parent = db_int(rows, 0);
-        original = xstrdup(db_text(rows, 4));
+        s->parent = DB_GET(rows, TASK_HOME, experiment_id);
+        original = xstrdup(DB_GET(rows, TASK_HOME, original_config));
         if (!json_array_size(jget(s->rq->body, s->fields->files)))
             copy_task_files(s, rows);
     }
@@ -132,11 +134,11 @@ static int read_parent(struct submission *s, struct db_reader *db)
                                    "inheritContext: there is no parentId whose files are meant")
                        : 0;
     int err = find_task(s, db, "parentId", id, &rows);
-    if (!err && tree_depth(db_text(rows, 2)) >= LIMIT_TASK_DEPTH - 1)
+    if (!err && tree_depth(DB_GET(rows, TASK_HOME, ancestors)) >= LIMIT_TASK_DEPTH - 1)
         err = error_set(&s->e, ERR_TOO_LARGE, "parentId: tasks lie at most %d below each other",
                         LIMIT_TASK_DEPTH);
     if (!err)
-        s->ancestors = xasprintf("%s/%s", db_text(rows, 2), id);
+        s->ancestors = xasprintf("%s/%s", DB_GET(rows, TASK_HOME, ancestors), id);
     if (!err && inherit)
         copy_task_files(s, rows);
     db_rows_close(rows);
@@ -157,9 +159,9 @@ int task_submission_find_project(struct submission *s, struct db_reader *db, int
     if (!submission_sees(s, db, THING_WORKSPACE, workspace))
         return error_set(&s->e, ERR_NOT_FOUND, "workspaceId: there is no workspace %lld",
                          (long long)workspace);
-    struct db_rows *rows = db_query(db, STMT_WORKSPACE_PROJECT, "i", workspace);
+    struct db_rows *rows = DB_QUERY(db, WORKSPACE_PROJECT, workspace);
     bool found = db_next(rows) > 0;
-    s->project = found ? db_int(rows, 0) : 0;
+    s->project = found ? DB_GET(rows, WORKSPACE_PROJECT, id) : 0;
     db_rows_close(rows);
     return found ? 0
                  : error_set(&s->e, ERR_CONFLICT,

@@ -31,8 +31,9 @@ static int may_change(struct core *c, const struct request *rq, const struct exp
 int task_find(struct core *c, const struct request *rq, enum kind kind, const char *id,
               struct experiment **out, struct error *e)
 {
-    struct db_rows *rows = db_query(c->reader, STMT_TASK_HOME, "s", id);
-    *out = db_next(rows) > 0 ? core_experiment_find(c, db_int(rows, 0)) : NULL;
+    struct db_rows *rows = DB_QUERY(c->reader, TASK_HOME, id);
+    *out =
+        db_next(rows) > 0 ? core_experiment_find(c, DB_GET(rows, TASK_HOME, experiment_id)) : NULL;
     db_rows_close(rows);
     if (!*out || (*out)->kind != kind)
         return refuse_missing_task(kind, id, e);
@@ -74,7 +75,8 @@ static int set_task_priority(struct core *c, struct request *rq, enum kind kind,
         err = queue_move_check(c, rq, x->active, &move, "body", e);
     if (!err) {
         queue_move_apply(c, x->active, &move);
-        STORE(c, EXPERIMENT_PATCH, "nnnnisi", move.priority, x->active->config_text, x->id);
+        STORE(c, EXPERIMENT_PATCH, NULL, NULL, NULL, NULL, move.priority, x->active->config_text,
+              x->id);
     }
     json_decref(from);
     return err;
@@ -188,9 +190,9 @@ static int unpause_task(struct core *c, struct experiment *x, struct error *e)
 // The root of a task's tree.
 static int find_tree_root(struct core *c, const char *id, char root[TASK_ID], struct error *e)
 {
-    struct db_rows *rows = db_query(c->reader, STMT_TASK_HOME, "s", id);
+    struct db_rows *rows = DB_QUERY(c->reader, TASK_HOME, id);
     bool found = db_next(rows) > 0;
-    const char *ancestors = found ? db_text(rows, 2) : "";
+    const char *ancestors = found ? DB_GET(rows, TASK_HOME, ancestors) : "";
     const char *first = *ancestors ? ancestors + 1 : id;
     snprintf(root, TASK_ID, "%.*s", (int)strcspn(first, "/"), first);
     db_rows_close(rows);

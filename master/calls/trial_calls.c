@@ -17,7 +17,7 @@
 // Whether the store has a trial that is no longer active.
 static bool trial_was(struct core *c, int64_t id)
 {
-    struct db_rows *rows = db_query(c->reader, STMT_TRIAL_EXISTS, "i", id);
+    struct db_rows *rows = DB_QUERY(c->reader, TRIAL_EXISTS, id);
     bool found = db_next(rows) > 0;
     db_rows_close(rows);
     return found;
@@ -110,8 +110,10 @@ static int find_run(struct core *c, struct request *rq, int64_t id, struct error
         return err;
     }
     const struct trial *t = core_trial_find(c, id);
-    struct db_rows *rows = t ? NULL : db_query(c->reader, STMT_TRIAL_HOME, "i", id);
-    int64_t home = t ? t->active->experiment->id : rows && db_next(rows) > 0 ? db_int(rows, 0) : 0;
+    struct db_rows *rows = t ? NULL : DB_QUERY(c->reader, TRIAL_HOME, id);
+    int64_t home = t                           ? t->active->experiment->id
+                   : rows && db_next(rows) > 0 ? DB_GET(rows, TRIAL_HOME, experiment_id)
+                                               : 0;
     db_rows_close(rows);
     const struct experiment *x = core_experiment_find(c, home);
     return x && core_sees(c, rq, x)
@@ -195,7 +197,7 @@ int core_run_metadata(struct core *c, struct request *rq, struct error *e)
     if (err)
         return err;
     char *text = json_text(metadata);
-    STORE(c, TRIAL_SET_METADATA, "si", text, rq->id);
+    STORE(c, TRIAL_SET_METADATA, text, rq->id);
     core_event(c, EVENT_TRIAL, 0, rq->id, NULL);
     request_answer(rq, ANSWER_RAW("metadata", text));
     free(text);
@@ -246,7 +248,7 @@ int core_trial_source(struct core *c, struct request *rq, struct error *e)
         err = check_checkpoint(c, rq, uuid, e);
     if (err)
         return err;
-    STORE(c, TRIAL_SOURCE_SET, "issii", trial, uuid, type, jget_int(info, "modelId", 0),
+    STORE(c, TRIAL_SOURCE_SET, trial, uuid, type, jget_int(info, "modelId", 0),
           jget_int(info, "modelVersion", 0));
     request_answer(rq, ANSWER_INT("trialId", trial), ANSWER_STRING("checkpointUuid", uuid));
     return 0;

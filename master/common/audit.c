@@ -74,14 +74,9 @@ void audit_add(struct db_batch *b, struct request *rq, int status, int64_t wall_
     struct buf detail;
     buf_init(&detail, DETAIL_MAX);
     audit_describe(rq->body, &detail);
-    if (who->kind == PRINCIPAL_USER)
-        db_batch_add(b, STMT_AUDIT_INSERT, "iissssis", wall_us, who->user_id, who->username,
-                     rq->address ? rq->address : "", rq->method, rq->path ? rq->path : "",
-                     (int64_t)status, buf_str(&detail));
-    else
-        db_batch_add(b, STMT_AUDIT_INSERT, "inssssis", wall_us, who->username,
-                     rq->address ? rq->address : "", rq->method, rq->path ? rq->path : "",
-                     (int64_t)status, buf_str(&detail));
+    const int64_t *user = who->kind == PRINCIPAL_USER ? &who->user_id : NULL;
+    DB_ADD(b, AUDIT_INSERT, wall_us, user, who->username, rq->address ? rq->address : "",
+           rq->method, rq->path ? rq->path : "", status, buf_str(&detail));
     buf_free(&detail);
     rq->audited = true;
 }

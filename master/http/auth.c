@@ -35,9 +35,9 @@ static int refuse_unknown(bool allocation, struct error *e)
 
 static int read_principal(struct db_rows *rows, struct principal *out, struct error *e)
 {
-    const char *kind = db_text(rows, 0);
-    int64_t expires = db_int(rows, 1);
-    const char *allocation_state = db_text(rows, 7);
+    const char *kind = DB_GET(rows, TOKEN_PRINCIPAL, kind);
+    int64_t expires = DB_GET(rows, TOKEN_PRINCIPAL, expires_at);
+    const char *allocation_state = DB_GET(rows, TOKEN_PRINCIPAL, allocation_state);
     if (expires && expires <= clock_wall_us())
         return error_set(e, ERR_AUTH, "the token has expired; log in again (muster login)");
     if (!strcmp(kind, "agent")) {
@@ -47,18 +47,19 @@ static int read_principal(struct db_rows *rows, struct principal *out, struct er
     bool task = !strcmp(kind, "allocation");
     if (task && (!allocation_state || !strcmp(allocation_state, "TERMINATED")))
         return error_set(e, ERR_FORBIDDEN, "allocation has ended");
-    if (db_is_null(rows, 3))
+    if (DB_IS_NULL(rows, TOKEN_PRINCIPAL, user_id))
         return refuse_unknown(task, e);
-    if (!task && !db_int(rows, 6))
+    if (!task && !DB_GET(rows, TOKEN_PRINCIPAL, active))
         return error_set(e, ERR_FORBIDDEN, "the user %s is not active; ask an administrator",
-                         db_text(rows, 4));
+                         DB_GET(rows, TOKEN_PRINCIPAL, username));
     out->kind = task ? PRINCIPAL_TASK : PRINCIPAL_USER;
-    out->user_id = db_int(rows, 3);
-    out->admin = !task && db_int(rows, 5);
-    snprintf(out->username, sizeof out->username, "%s", db_text(rows, 4));
-    out->experiment_id = task ? db_int(rows, 8) : 0;
+    out->user_id = DB_GET(rows, TOKEN_PRINCIPAL, user_id);
+    out->admin = !task && DB_GET(rows, TOKEN_PRINCIPAL, admin);
+    snprintf(out->username, sizeof out->username, "%s", DB_GET(rows, TOKEN_PRINCIPAL, username));
+    out->experiment_id = task ? DB_GET(rows, TOKEN_PRINCIPAL, experiment_id) : 0;
     if (task)
-        snprintf(out->allocation_id, sizeof out->allocation_id, "%s", db_text(rows, 2));
+        snprintf(out->allocation_id, sizeof out->allocation_id, "%s",
+                 DB_GET(rows, TOKEN_PRINCIPAL, allocation_id));
     return 0;
 }
 
@@ -101,7 +102,7 @@ static bool is_allowed(unsigned allowed, const struct principal *p)
 static int check_hash(struct db_reader *db, unsigned allowed, bool allocation, const char *hash,
                       struct principal *out, struct error *e)
 {
-    struct db_rows *rows = db_query(db, STMT_TOKEN_PRINCIPAL, "s", hash);
+    struct db_rows *rows = DB_QUERY(db, TOKEN_PRINCIPAL, hash);
     int found = db_next(rows);
     int rc = found < 0    ? error_set(e, ERR_INTERNAL, "the store cannot be read")
              : found == 0 ? refuse_unknown(allocation, e)

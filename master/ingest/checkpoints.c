@@ -67,9 +67,8 @@ static void store(struct core *c, const struct trial *t, const struct incoming *
     char *metadata = json_text(in->metadata);
     char *resources = in->resources ? json_text(in->resources) : xstrdup("{}");
     char *validation = validation_of_step(t, in->steps);
-    STORE(c, CHECKPOINT_UPSERT, "sssiisissssi", in->uuid, t->task_id, allocation, t->id,
-          t->active->experiment->id, in->state, in->steps, metadata, resources, t->active->storage,
-          validation, in->time);
+    STORE(c, CHECKPOINT_UPSERT, in->uuid, t->task_id, allocation, t->id, t->active->experiment->id,
+          in->state, in->steps, metadata, resources, t->active->storage, validation, in->time);
     core_event(c, EVENT_CHECKPOINT, t->active->experiment->id, t->id, in->uuid);
     free(metadata);
     free(resources);
@@ -81,10 +80,10 @@ static void store(struct core *c, const struct trial *t, const struct incoming *
 static int check_known(struct core *c, const struct trial *t, const char *uuid, bool *over,
                        struct error *e)
 {
-    struct db_rows *rows = db_query(c->reader, STMT_CHECKPOINT_OWNER, "s", uuid);
+    struct db_rows *rows = DB_QUERY(c->reader, CHECKPOINT_OWNER, uuid);
     bool found = db_next(rows) > 0;
-    bool mine = found && !strcmp(db_text(rows, 0), t->task_id);
-    const char *state = found ? db_text(rows, 1) : "";
+    bool mine = found && !strcmp(DB_GET(rows, CHECKPOINT_OWNER, task_id), t->task_id);
+    const char *state = found ? DB_GET(rows, CHECKPOINT_OWNER, state) : "";
     *over = !strcmp(state, "DELETED") || !strcmp(state, "PARTIALLY_DELETED") || gc_taken(c, uuid);
     db_rows_close(rows);
     if (!found || mine)
@@ -125,6 +124,6 @@ int core_checkpoint_report(struct core *c, struct request *rq, struct error *e)
         sched_gang_set_saved(c->sched, t->allocation->gang, c->now);
     memcpy(t->checkpoint, in.uuid, sizeof t->checkpoint);
     t->checkpoint_steps = in.steps;
-    STORE(c, TRIAL_SET_LATEST_CHECKPOINT, "si", in.uuid, t->id);
+    STORE(c, TRIAL_SET_LATEST_CHECKPOINT, in.uuid, t->id);
     return 0;
 }

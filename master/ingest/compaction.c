@@ -61,7 +61,7 @@ static void fold_done(struct core *c, struct work *work)
         if (f->more)
             ask(c, f->trial, f->experiment, f->ended, 0);
         else if (f->ended)
-            STORE(c, TRIAL_SET_LOOSE, "ii", (int64_t)0, f->trial);
+            STORE(c, TRIAL_SET_LOOSE, 0, f->trial);
         c->folds->after = c->submitted + 1;
     }
     fold_free(work);
@@ -99,16 +99,16 @@ void folds_trial_ended(struct core *c, struct trial *t)
 {
     if (!t->has_reports)
         return;
-    STORE(c, TRIAL_SET_LOOSE, "ii", (int64_t)1, t->id);
+    STORE(c, TRIAL_SET_LOOSE, 1, t->id);
     ask(c, t->id, t->active->experiment->id, true, c->submitted + 1);
 }
 
 int folds_load(struct core *c, struct error *e)
 {
-    struct db_rows *rows = db_query(c->reader, STMT_TRIALS_LOOSE, "");
+    struct db_rows *rows = DB_QUERY(c->reader, TRIALS_LOOSE);
     int more;
     while ((more = db_next(rows)) == 1)
-        ask(c, db_int(rows, 0), db_int(rows, 1), true, 0);
+        ask(c, DB_GET(rows, TRIALS_LOOSE, id), DB_GET(rows, TRIALS_LOOSE, experiment_id), true, 0);
     db_rows_close(rows);
     return more ? db_unreadable(c->reader, e) : 0;
 }

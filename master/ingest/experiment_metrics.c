@@ -43,7 +43,7 @@ static void write_value(void *ctx, const struct summary_value *v)
 {
     const struct writing *to = ctx;
     char *full = xasprintf("%s.%s", to->group, v->name);
-    STORE(to->c, EXPERIMENT_METRIC_SET, "isddd", to->experiment, full, v->last, v->low, v->high);
+    STORE(to->c, EXPERIMENT_METRIC_SET, to->experiment, full, v->last, v->low, v->high);
     free(full);
 }
 

@@ -49,11 +49,13 @@ static void take_chunk(struct group *g, int64_t last, int64_t lines, int64_t byt
 
 static void choose(struct merge *m, struct db_reader *db)
 {
-    struct db_rows *rows = db_query(db, STMT_LOG_CHUNK_SIZES, "si", m->task, (int64_t)LOOK_BACK);
+    struct db_rows *rows = DB_QUERY(db, LOG_CHUNK_SIZES, m->task, LOOK_BACK);
     struct group *g = NULL;
     int64_t all = 0;
     while (db_next(rows) == 1) {
-        int64_t last = db_int(rows, 0), lines = db_int(rows, 1), bytes = db_int(rows, 2);
+        int64_t last = DB_GET(rows, LOG_CHUNK_SIZES, last_id),
+                lines = DB_GET(rows, LOG_CHUNK_SIZES, lines),
+                bytes = DB_GET(rows, LOG_CHUNK_SIZES, bytes);
         if (bytes >= LOG_CHUNK_SMALL || (g && bytes > 2 * all))
             break;
         bool fits =
@@ -116,9 +118,9 @@ static void store_group(struct core *c, struct log_task *t, const struct group *
     const struct log_packed *p = &g->packed;
     if (!p->lines)
         return;
-    STORE(c, LOG_CHUNK_MERGE, "iiiibbsi", p->lines, p->bytes, p->first_time, p->last_time,
-          p->origins, p->origins_len, p->data, p->data_len, t->id, g->last);
-    STORE(c, LOG_CHUNKS_DELETE_MERGED, "sii", t->id, g->first_end, g->last);
+    STORE(c, LOG_CHUNK_MERGE, p->lines, p->bytes, p->first_time, p->last_time,
+          DB_BLOB(p->origins, p->origins_len), DB_BLOB(p->data, p->data_len), t->id, g->last);
+    STORE(c, LOG_CHUNKS_DELETE_MERGED, t->id, g->first_end, g->last);
     if (p->bytes < LOG_CHUNK_SMALL) {
         t->tail++;
         t->tail_bytes += p->bytes;

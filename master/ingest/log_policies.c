@@ -147,7 +147,7 @@ static void wait_anew(struct core *c, struct allocation *a)
 
 static void act(struct core *c, struct trial *t, const struct policy *p, const char *agent)
 {
-    STORE(c, TRIAL_POLICY_INSERT, "is", t->id, p->excludes ? agent : "");
+    STORE(c, TRIAL_POLICY_INSERT, t->id, p->excludes ? agent : "");
     if (!p->excludes) {
         t->no_retries = true;
         say(c, t, p->name, "matched: an error of its program ends this trial");
@@ -201,10 +201,10 @@ int policies_load(struct core *c, struct trial *t, struct error *e)
 {
     if (!t->active->policies || trial_is_terminal(t->state))
         return 0;
-    struct db_rows *rows = db_query(c->reader, STMT_TRIAL_POLICIES, "i", t->id);
+    struct db_rows *rows = DB_QUERY(c->reader, TRIAL_POLICIES, t->id);
     int more;
     while ((more = db_next(rows)) == 1) {
-        const char *agent = db_text(rows, 0);
+        const char *agent = DB_GET(rows, TRIAL_POLICIES, agent_id);
         struct agent *g = *agent ? core_agent_find(c, agent) : NULL;
         t->no_retries |= !*agent;
         if (g && t->excluded_count < SCHED_EXCLUDED_MAX)
@@ -218,5 +218,5 @@ void policies_forget(struct core *c, struct trial *t)
 {
     t->no_retries = false;
     t->excluded_count = 0;
-    STORE(c, TRIAL_POLICIES_DELETE, "i", t->id);
+    STORE(c, TRIAL_POLICIES_DELETE, t->id);
 }

@@ -72,10 +72,11 @@ static int cannot_read(struct error *e)
 
 static int load_senders(struct core *c, struct log_task *t, struct error *e)
 {
-    struct db_rows *rows = db_query(c->reader, STMT_LOG_SENDERS, "s", t->id);
+    struct db_rows *rows = DB_QUERY(c->reader, LOG_SENDERS, t->id);
     int more;
     while ((more = db_next(rows)) == 1)
-        add_sender(t, db_text(rows, 0), db_text(rows, 1), db_int(rows, 2));
+        add_sender(t, DB_GET(rows, LOG_SENDERS, allocation_id), DB_GET(rows, LOG_SENDERS, agent_id),
+                   DB_GET(rows, LOG_SENDERS, last_sequence));
     db_rows_close(rows);
     return more < 0 ? cannot_read(e) : 0;
 }
@@ -88,9 +89,11 @@ static void forget_task(struct logs *l, struct log_task *t)
 
 static int load_task(struct core *c, const char *id, struct log_task **out, struct error *e)
 {
-    struct db_rows *rows = db_query(c->reader, STMT_LOG_TASK, "s", id);
+    struct db_rows *rows = DB_QUERY(c->reader, LOG_TASK, id);
     int found = db_next(rows);
-    *out = found == 1 ? add_task(c, db_int(rows, 0), id, db_int(rows, 1)) : NULL;
+    *out = found == 1
+               ? add_task(c, DB_GET(rows, LOG_TASK, trial_id), id, DB_GET(rows, LOG_TASK, last_id))
+               : NULL;
     db_rows_close(rows);
     int err = found < 0 ? cannot_read(e) : *out ? load_senders(c, *out, e) : 0;
     if (err && *out)
@@ -106,9 +109,9 @@ static int trial_of(struct core *c, const struct experiment *x, const char *id, 
     *trial = t ? t->id : strtoll(strchr(id, '.') + 1, NULL, 10);
     if (t || x->kind == KIND_EXPERIMENT)
         return 0;
-    struct db_rows *rows = db_query(c->reader, STMT_LOG_TASK, "s", id); // one that has ended
+    struct db_rows *rows = DB_QUERY(c->reader, LOG_TASK, id); // one that has ended
     int found = db_next(rows);
-    *trial = found == 1 ? db_int(rows, 0) : 0;
+    *trial = found == 1 ? DB_GET(rows, LOG_TASK, trial_id) : 0;
     db_rows_close(rows);
     return found < 0 ? cannot_read(e) : 0;
 }
@@ -174,9 +177,9 @@ void logs_free(struct logs *l)
 static void store_chunk(struct core *c, struct log_task *t, const struct log_packed *chunk)
 {
     t->newest += chunk->lines;
-    STORE(c, LOG_CHUNK_INSERT, "siiiiibb", t->id, t->newest, chunk->lines, chunk->bytes,
-          chunk->first_time, chunk->last_time, chunk->origins, chunk->origins_len, chunk->data,
-          chunk->data_len);
+    STORE(c, LOG_CHUNK_INSERT, t->id, t->newest, chunk->lines, chunk->bytes, chunk->first_time,
+          chunk->last_time, DB_BLOB(chunk->origins, chunk->origins_len),
+          DB_BLOB(chunk->data, chunk->data_len));
     bool small = chunk->bytes < LOG_CHUNK_SMALL;
     t->tail = small ? t->tail + 1 : 0;
     t->tail_bytes = small ? t->tail_bytes + chunk->bytes : 0;
@@ -190,7 +193,7 @@ static void store_part(struct core *c, struct log_task *t, struct log_part *p)
             log_part_drop(p, s->last);
         if (p->last_sequence > s->last) {
             s->last = p->last_sequence;
-            STORE(c, LOG_SENDER_SET, "sssi", t->id, p->allocation, p->agent, s->last);
+            STORE(c, LOG_SENDER_SET, t->id, p->allocation, p->agent, s->last);
         }
     }
     for (size_t i = 0; i < p->chunk_count; i++)

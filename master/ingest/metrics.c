@@ -32,7 +32,7 @@ static int64_t give_ids(struct core *c, size_t count)
         char text[24];
         c->metrics->reports_put_by = c->metrics->next_report + IDS_AHEAD;
         snprintf(text, sizeof text, "%lld", (long long)c->metrics->reports_put_by);
-        STORE(c, META_SET, "ss", "metric_ids", text);
+        STORE(c, META_SET, "metric_ids", text);
     }
     return first;
 }
@@ -49,9 +49,9 @@ void metric_ingest_free(struct metric_ingest *m)
 
 int report_ids_load(struct core *c, struct error *e)
 {
-    struct db_rows *rows = db_query(c->reader, STMT_META_GET, "s", "metric_ids");
+    struct db_rows *rows = DB_QUERY(c->reader, META_GET, "metric_ids");
     int found = db_next(rows);
-    c->metrics->next_report = found == 1 ? strtoll(db_text(rows, 0), NULL, 10) : 1;
+    c->metrics->next_report = found == 1 ? strtoll(DB_GET(rows, META_GET, value), NULL, 10) : 1;
     c->metrics->reports_put_by = c->metrics->next_report;
     db_rows_close(rows);
     return found < 0 ? db_unreadable(c->reader, e) : 0;
@@ -156,6 +156,6 @@ int core_trial_runner_metadata(struct core *c, struct request *rq, struct error 
     if (!err && strlen(state) > LIMIT_DESCRIPTION)
         err = error_set(e, ERR_TOO_LARGE, "state: more than %d bytes", LIMIT_DESCRIPTION);
     if (!err)
-        STORE(c, TRIAL_SET_RUNNER_STATE, "si", state, t->id);
+        STORE(c, TRIAL_SET_RUNNER_STATE, state, t->id);
     return err;
 }

@@ -117,8 +117,8 @@ void latest_write(struct core *c, struct trial *t)
     struct telling to = {c, t};
     char *summary = summary_text(t->summary);
     write_training(t);
-    STORE(c, TRIAL_SET_METRICS, "issii", t->steps, t->training.text, summary,
-          c->metrics->next_report - 1, t->id);
+    STORE(c, TRIAL_SET_METRICS, t->steps, t->training.text, summary, c->metrics->next_report - 1,
+          t->id);
     free(summary);
     summary_each_changed(t->summary, tell_group, &to);
     listing_report(c, t);
@@ -155,11 +155,11 @@ void metrics_flush(struct core *c)
         struct trial *t = c->metrics->dirty;
         c->metrics->dirty = t->dirty_next;
         if (t->dirty & DIRTY_PROGRESS)
-            STORE(c, TRIAL_SET_PROGRESS, "di", t->progress, t->id);
+            STORE(c, TRIAL_SET_PROGRESS, t->progress, t->id);
         if (t->dirty & DIRTY_VALIDATION)
-            STORE(c, TRIAL_SET_LATEST_VALIDATION, "si", t->validation.text, t->id);
+            STORE(c, TRIAL_SET_LATEST_VALIDATION, t->validation.text, t->id);
         if (t->dirty & DIRTY_BEST)
-            STORE(c, TRIAL_SET_BEST_VALIDATION, "si", t->best_text, t->id);
+            STORE(c, TRIAL_SET_BEST_VALIDATION, t->best_text, t->id);
         t->dirty &= DIRTY_METRICS | DIRTY_NOW;
         flush_metrics(c, t);
     }
@@ -214,8 +214,8 @@ static void keep_best(struct core *c, struct trial *t, double value, int64_t tim
     if (!l->has_best || better(l, value, l->best)) {
         l->has_best = true;
         l->best = value;
-        STORE(c, EXPERIMENT_SET_BEST_METRIC, "di", value, l->experiment->id);
-        STORE(c, VALIDATION_HISTORY_ADD, "iiid", l->experiment->id, t->id, time, value);
+        STORE(c, EXPERIMENT_SET_BEST_METRIC, value, l->experiment->id);
+        STORE(c, VALIDATION_HISTORY_ADD, l->experiment->id, t->id, time, value);
         core_event(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
     }
 }
@@ -231,7 +231,7 @@ static void store_with_checkpoint(struct core *c, const struct trial *t,
     jw_key(&w, "avgMetrics");
     series_write_values(&w, b, at);
     jw_object_end(&w);
-    STORE(c, CHECKPOINTS_SET_VALIDATION, "sii", buf_str(&out), t->id, b->steps[at]);
+    STORE(c, CHECKPOINTS_SET_VALIDATION, buf_str(&out), t->id, b->steps[at]);
     buf_free(&out);
 }
 
@@ -320,7 +320,7 @@ void latest_take(struct core *c, struct trial *t, const char *group, const struc
 // What was reported beyond the checkpoint that the trial starts from will be reported again.
 void metrics_restart(struct core *c, struct trial *t, int64_t from)
 {
-    STORE(c, METRIC_CUT_INSERT, "iii", t->id, t->run, from);
+    STORE(c, METRIC_CUT_INSERT, t->id, t->run, from);
     t->steps = from < 0 ? 0 : from;
     if (!t->summary)
         t->summary = summary_new(NULL);
@@ -372,16 +372,15 @@ void metrics_load(struct trial *t, const struct stored_metrics *stored)
 int metrics_catch_up(struct core *c, struct trial *t, int64_t known, struct error *e)
 {
     struct arena arena = {0};
-    struct db_rows *rows = db_query(c->reader, STMT_METRICS_SINCE, "ii", t->id, known);
+    struct db_rows *rows = DB_QUERY(c->reader, METRICS_SINCE, t->id, known);
     int err = 0, more = 0;
     while (!err && (more = db_next(rows)) == 1) {
         struct series_block b;
-        size_t len;
-        const void *data = db_blob(rows, 2, &len);
-        err = series_get_block(&arena, data, len, NULL, &b, e);
+        struct db_blob block = DB_GET(rows, METRICS_SINCE, data);
+        err = series_get_block(&arena, block.data, block.len, NULL, &b, e);
         if (err)
             break;
-        take_metrics(t, db_text(rows, 1), &b);
+        take_metrics(t, DB_GET(rows, METRICS_SINCE, grp), &b);
         mark_metrics(c, t);
         arena_reset(&arena);
     }

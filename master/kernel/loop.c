@@ -297,7 +297,7 @@ static void wait_for_commits(struct core *c)
 {
     char when[CLOCK_RFC3339_MAX], quoted[ERROR_TEXT_MAX];
     struct error e = {0};
-    STORE(c, META_SET, "ss", "stopped_at", clock_format(c->wall, when));
+    STORE(c, META_SET, "stopped_at", clock_format(c->wall, when));
     if (db_commit_wait(c->db, c->batch, &e))
         log_error("the store cannot be written", "err=%s",
                   log_quote(quoted, sizeof quoted, e.text));

@@ -115,7 +115,7 @@ static void keep_exit_code(struct core *c, const struct part *p, const json_t *r
         found = found > 0 || code < 0 ? found : code;
     }
     if (found >= 0)
-        STORE(c, ALLOCATION_SET_EXIT_CODE, "is", found, p->allocation->id);
+        STORE(c, ALLOCATION_SET_EXIT_CODE, found, p->allocation->id);
 }
 
 static void report_exit(struct core *c, struct part *p, const json_t *task)

@@ -97,11 +97,11 @@ void allocation_request(struct core *c, struct trial *t)
     a->pool = l->pool;
     a->slots = l->slots;
     allocation_enqueue(c, a);
-    STORE(c, TRIAL_SET_RUN, "ii", t->run, t->id);
-    STORE(c, ALLOCATION_INSERT, "siisisi", a->id, t->id, a->epoch, allocation_state_word(a->state),
-          (int64_t)a->slots, a->pool->name, a->queued_at);
+    STORE(c, TRIAL_SET_RUN, t->run, t->id);
+    STORE(c, ALLOCATION_INSERT, a->id, t->id, a->epoch, allocation_state_word(a->state), a->slots,
+          a->pool->name, a->queued_at);
     if (l->least < l->slots)
-        STORE(c, ALLOCATION_SET_LEAST, "is", (int64_t)l->least, a->id);
+        STORE(c, ALLOCATION_SET_MIN_SLOTS, l->least, a->id);
 }
 
 // --- start ---------------------------------------------------------------------------------------
@@ -149,8 +149,8 @@ static void launch(struct core *c, struct allocation *a)
     a->measured_at = c->now;
     a->measured = t->progress;
     char *placement = launch_placement(a);
-    STORE(c, ALLOCATION_PLACE, "ssiis", allocation_state_word(a->state), placement, a->started_at,
-          (int64_t)a->slots, a->id);
+    STORE(c, ALLOCATION_PLACE, allocation_state_word(a->state), placement, a->started_at, a->slots,
+          a->id);
     free(placement);
     launch_token(c, a);
     if (a->epoch > 1)
@@ -240,7 +240,7 @@ static void set_outcome(struct core *c, struct allocation *a, enum outcome outco
     a->outcome = outcome;
     free(a->reason);
     a->reason = xstrdup(reason);
-    STORE(c, ALLOCATION_SET_OUTCOME, "sss", outcome_word(outcome), reason, a->id);
+    STORE(c, ALLOCATION_SET_OUTCOME, outcome_word(outcome), reason, a->id);
 }
 
 void allocation_kill(struct core *c, struct allocation *a, enum outcome outcome, const char *reason)
@@ -310,14 +310,14 @@ static void finish(struct core *c, struct allocation *a)
 {
     struct trial *t = a->trial;
     enum outcome outcome = a->outcome;
-    STORE(c, ALLOCATION_END, "sis", a->reason ? a->reason : "", c->wall, a->id);
-    STORE(c, TOKENS_DELETE_ALLOCATION, "s", a->id);
+    STORE(c, ALLOCATION_END, a->reason ? a->reason : "", c->wall, a->id);
+    STORE(c, TOKENS_DELETE_ALLOCATION, a->id);
     usage_add(c, a);
     if (outcome == OUTCOME_FAILED || outcome == OUTCOME_PEER)
         retry_judge(c, a);
     if (outcome >= OUTCOME_FAILED && !t->invalid) { // else it has said why itself
         trial_set_reason(c, t, a->reason);
-        STORE(c, TRIAL_SET_LAST_WORDS, "si", a->words ? a->words : "", t->id);
+        STORE(c, TRIAL_SET_LAST_WORDS, a->words ? a->words : "", t->id);
     }
     tell_what_follows(c, a);
     log_info("allocation ended", "exp=%lld trial=%lld alloc=%s outcome=%s",
@@ -336,7 +336,7 @@ static void finish(struct core *c, struct allocation *a)
 
 static void show(struct core *c, const struct allocation *a)
 {
-    STORE(c, ALLOCATION_SET_STATE, "ss", allocation_state_word(a->state), a->id);
+    STORE(c, ALLOCATION_SET_STATE, allocation_state_word(a->state), a->id);
 }
 
 // Of what the scheduler asked for itself it knows.

@@ -129,7 +129,7 @@ static void tell_trials(struct core *c, struct active_experiment *l, enum trial_
 
 static void end(struct core *c, struct experiment *x)
 {
-    STORE(c, EXPERIMENT_END, "sii", experiment_state_word(x->state), c->wall, x->id);
+    STORE(c, EXPERIMENT_END, experiment_state_word(x->state), c->wall, x->id);
     CORE_DISPATCH(c, experiment_state_changed, c, x);
     core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     CORE_DISPATCH(c, experiment_ended, c, x);
@@ -163,7 +163,7 @@ int experiment_event(struct core *c, struct experiment *x, enum experiment_event
         x->state = (enum experiment_state)to.next;
         core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
         if (to.action != EXPERIMENT_DO_END) {
-            STORE(c, EXPERIMENT_SET_STATE, "si", experiment_state_word(x->state), x->id);
+            STORE(c, EXPERIMENT_SET_STATE, experiment_state_word(x->state), x->id);
             CORE_DISPATCH(c, experiment_state_changed, c, x);
         }
     }
@@ -238,7 +238,7 @@ static void set_progress(struct core *c, struct active_experiment *l, double pro
     if (progress == l->progress)
         return;
     l->progress = progress;
-    STORE(c, EXPERIMENT_SET_PROGRESS, "di", progress, l->experiment->id);
+    STORE(c, EXPERIMENT_SET_PROGRESS, progress, l->experiment->id);
     core_event(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
 }
 
@@ -265,7 +265,7 @@ void experiment_tell(struct core *c, struct active_experiment *l, const struct s
     search_handle_event(l->search, event, &commands);
     if (search_changed(l->search)) {
         char *snapshot = search_snapshot(l->search);
-        STORE(c, EXPERIMENT_SET_SEARCHER, "si", snapshot, l->experiment->id);
+        STORE(c, EXPERIMENT_SET_SEARCHER, snapshot, l->experiment->id);
         free(snapshot);
     }
     if (is_progress(l, &commands))

@@ -98,8 +98,8 @@ void agent_load_overruled(struct agent *g)
 void agent_store(struct core *c, const struct agent *g)
 {
     char *slots = agent_slots_text(g);
-    STORE(c, AGENT_UPSERT, "ssssiiss", g->id, g->pool->name, slots, g->version, g->registered_at,
-          c->wall, g->rack, g->instance);
+    STORE(c, AGENT_UPSERT, g->id, g->pool->name, slots, g->version, g->registered_at, c->wall,
+          g->rack, g->instance);
     free(slots);
 }
 

@@ -68,7 +68,7 @@ const char *launch_token(struct core *c, struct allocation *a)
     rng_secret(secret, sizeof secret);
     hex_encode(secret, sizeof secret, a->token);
     sha256_hex(a->token, strlen(a->token), hash);
-    STORE(c, TOKEN_INSERT, "ssnsii", hash, "allocation", a->id, c->wall, (int64_t)0);
+    STORE(c, TOKEN_INSERT, hash, "allocation", NULL, a->id, c->wall, 0);
     return a->token;
 }
 

@@ -15,84 +15,8 @@
 #include "master/lifecycle/retries.h"
 #include "master/lifecycle/unmanaged.h"
 
-// Columns as listed in db/statements/reads.inc.
-enum {
-    X_ID,
-    X_STATE,
-    X_JOB_ID = 8,
-    X_CONFIG = 11,
-    X_PRIORITY,
-    X_SEARCHER_STATE = 14,
-    X_PROGRESS,
-    X_BEST,
-    X_UNMANAGED = 18,
-    X_SEED,
-    X_SUBMITTED_AT = 21,
-    X_OWNER = 23,
-    X_ORDER,
-    X_SERVICE = 26,
-    X_ANCESTORS = 30,
-    X_NO_PAUSE
-};
-enum {
-    T_ID,
-    T_EXPERIMENT,
-    T_REQUEST,
-    T_STATE = 4,
-    T_HPARAMS,
-    T_SEED,
-    T_RESTARTS,
-    T_RUN,
-    T_PROGRESS,
-    T_STEPS,
-    T_EXIT_REASON = 12,
-    T_CHECKPOINT,
-    T_TRAINING,
-    T_VALIDATION,
-    T_BEST,
-    T_SUMMARY,
-    T_CHECKPOINT_STEPS = 20,
-    T_WAITED,
-    T_EXTERNAL,
-    T_KNOWN,
-    T_RESTART_AT,
-    T_FAILURES,
-    T_FAILED_ALIKE
-};
-enum {
-    A_ID,
-    A_TRIAL,
-    A_EPOCH,
-    A_STATE,
-    A_SLOTS,
-    A_POOL,
-    A_PLACEMENT,
-    A_EXIT_REASON,
-    A_QUEUED_AT,
-    A_STARTED_AT,
-    A_OUTCOME = 11,
-    A_CAUSE,
-    A_FAVOURED
-};
-enum {
-    G_ID,
-    G_POOL,
-    G_ENABLED,
-    G_DRAINING,
-    G_SLOTS,
-    G_DISABLED,
-    G_VERSION,
-    G_REGISTERED_AT,
-    G_SEEN_AT,
-    G_RACK,
-    G_LOST_AT,
-    G_LOST_RUNS,
-    G_INSTANCE
-};
-
-static const char *text_of(struct db_rows *rows, int column)
+static const char *text_of(const char *text)
 {
-    const char *text = db_text(rows, column);
     return text ? text : "";
 }
 
@@ -106,7 +30,7 @@ static int parse(const char *text, const char *what, json_t **out, struct error 
 static int each(struct core *c, enum stmt query,
                 int (*row)(struct core *c, struct db_rows *rows, struct error *e), struct error *e)
 {
-    struct db_rows *rows = db_query(c->reader, query, "");
+    struct db_rows *rows = db_query_all(c->reader, query);
     int err = 0, more = 0;
     while (!err && (more = db_next(rows)) > 0)
         err = row(c, rows, e);
@@ -119,8 +43,8 @@ static int each(struct core *c, enum stmt query,
 static int load_ids(struct core *c, struct db_rows *rows, struct error *e)
 {
     (void)e;
-    c->next_experiment = db_int(rows, 0) + 1;
-    c->next_trial = db_int(rows, 1) + 1;
+    c->next_experiment = DB_GET(rows, LAST_IDS, experiment_id) + 1;
+    c->next_trial = DB_GET(rows, LAST_IDS, trial_id) + 1;
     return 0;
 }
 
@@ -136,29 +60,30 @@ static void await(struct core *c, struct agent *g, int64_t seen_at)
 static int load_agent(struct core *c, struct db_rows *rows, struct error *e)
 {
     json_t *slots = NULL, *disabled = NULL, *ran = NULL;
-    struct agent *g = agent_new(c, text_of(rows, G_ID));
-    int err = parse(text_of(rows, G_SLOTS), "agents.slots", &slots, e);
+    struct agent *g = agent_new(c, text_of(DB_GET(rows, AGENTS, id)));
+    int err = parse(text_of(DB_GET(rows, AGENTS, slots)), "agents.slots", &slots, e);
     if (!err)
-        err = parse(text_of(rows, G_DISABLED), "agents.disabled_slots", &disabled, e);
+        err = parse(text_of(DB_GET(rows, AGENTS, disabled_slots)), "agents.disabled_slots",
+                    &disabled, e);
     if (!err)
-        err = parse(text_of(rows, G_LOST_RUNS), "agents.lost_runs", &ran, e);
+        err = parse(text_of(DB_GET(rows, AGENTS, lost_runs)), "agents.lost_runs", &ran, e);
     if (!err)
         err = agent_set_slots(g, slots, e);
     if (!err) {
         agent_disable_slots(g, disabled);
         agent_load_overruled(g);
-        g->pool = core_pool(c, text_of(rows, G_POOL));
-        g->enabled = db_int(rows, G_ENABLED);
-        g->draining = db_int(rows, G_DRAINING);
+        g->pool = core_pool(c, text_of(DB_GET(rows, AGENTS, pool)));
+        g->enabled = DB_GET(rows, AGENTS, enabled);
+        g->draining = DB_GET(rows, AGENTS, draining);
         free(g->rack);
-        g->rack = xstrdup(text_of(rows, G_RACK));
+        g->rack = xstrdup(text_of(DB_GET(rows, AGENTS, rack)));
         free(g->instance);
-        g->instance = xstrdup(text_of(rows, G_INSTANCE));
-        g->version = xstrdup(text_of(rows, G_VERSION));
-        g->registered_at = db_int(rows, G_REGISTERED_AT);
-        g->lost_at = db_int(rows, G_LOST_AT);
+        g->instance = xstrdup(text_of(DB_GET(rows, AGENTS, instance)));
+        g->version = xstrdup(text_of(DB_GET(rows, AGENTS, version)));
+        g->registered_at = DB_GET(rows, AGENTS, registered_at);
+        g->lost_at = DB_GET(rows, AGENTS, lost_at);
         g->ran = json_incref(ran);
-        await(c, g, db_int(rows, G_SEEN_AT));
+        await(c, g, DB_GET(rows, AGENTS, last_seen_at));
         agent_refresh(c, g);
     }
     json_decref(ran);
@@ -172,17 +97,17 @@ static int load_agent(struct core *c, struct db_rows *rows, struct error *e)
 static int load_experiment(struct core *c, struct db_rows *rows, struct error *e)
 {
     struct experiment *x = xcalloc(1, sizeof *x);
-    x->id = db_int(rows, 0);
-    x->user_id = db_int(rows, 2);
-    x->archived = db_int(rows, 3);
-    x->project_id = db_int(rows, 4);
-    x->kind = kind_of_word(text_of(rows, 5));
+    x->id = DB_GET(rows, EXPERIMENTS_ALL, id);
+    x->user_id = DB_GET(rows, EXPERIMENTS_ALL, user_id);
+    x->archived = DB_GET(rows, EXPERIMENTS_ALL, archived);
+    x->project_id = DB_GET(rows, EXPERIMENTS_ALL, project_id);
+    x->kind = kind_of_word(text_of(DB_GET(rows, EXPERIMENTS_ALL, kind)));
     core_project(c, x->project_id)->experiments++;
     by_id_put(&c->experiments, x->id, x);
-    if (experiment_state_of(text_of(rows, 1), &x->state))
+    if (experiment_state_of(text_of(DB_GET(rows, EXPERIMENTS_ALL, state)), &x->state))
         return 0;
     return error_set(e, ERR_CORRUPT, "experiment %lld has the unknown state \"%.32s\"",
-                     (long long)x->id, text_of(rows, 1));
+                     (long long)x->id, text_of(DB_GET(rows, EXPERIMENTS_ALL, state)));
 }
 
 // Takes config.
@@ -190,71 +115,80 @@ static int read_live(struct core *c, struct experiment *x, struct db_rows *rows,
                      struct error *e)
 {
     struct active_experiment *l = active_experiment_new(c, x, config);
-    l->job_id = xstrdup(text_of(rows, X_JOB_ID));
-    l->owner = xstrdup(text_of(rows, X_OWNER));
-    l->ancestors = *text_of(rows, X_ANCESTORS) ? xstrdup(text_of(rows, X_ANCESTORS)) : NULL;
-    l->no_pause = db_int(rows, X_NO_PAUSE);
-    l->unmanaged = db_int(rows, X_UNMANAGED);
-    l->priority = (int)db_int(rows, X_PRIORITY);
-    l->progress = db_double(rows, X_PROGRESS);
-    l->has_best = !db_is_null(rows, X_BEST);
-    l->best = db_double(rows, X_BEST);
-    l->seed = db_int(rows, X_SEED);
-    l->submitted_at = db_int(rows, X_SUBMITTED_AT);
-    l->order = db_int(rows, X_ORDER) ? db_int(rows, X_ORDER) : l->order;
-    l->service = db_double(rows, X_SERVICE);
+    l->job_id = xstrdup(text_of(DB_GET(rows, ACTIVE_EXPERIMENT, job_id)));
+    l->owner = xstrdup(text_of(DB_GET(rows, ACTIVE_EXPERIMENT, owner)));
+    l->ancestors = *text_of(DB_GET(rows, ACTIVE_EXPERIMENT, ancestors))
+                       ? xstrdup(text_of(DB_GET(rows, ACTIVE_EXPERIMENT, ancestors)))
+                       : NULL;
+    l->no_pause = DB_GET(rows, ACTIVE_EXPERIMENT, no_pause);
+    l->unmanaged = DB_GET(rows, ACTIVE_EXPERIMENT, unmanaged);
+    l->priority = (int)DB_GET(rows, ACTIVE_EXPERIMENT, priority);
+    l->progress = DB_GET(rows, ACTIVE_EXPERIMENT, progress);
+    l->has_best = !DB_IS_NULL(rows, ACTIVE_EXPERIMENT, best_metric);
+    l->best = DB_GET(rows, ACTIVE_EXPERIMENT, best_metric);
+    l->seed = DB_GET(rows, ACTIVE_EXPERIMENT, seed);
+    l->submitted_at = DB_GET(rows, ACTIVE_EXPERIMENT, submitted_at);
+    l->order = DB_GET(rows, ACTIVE_EXPERIMENT, queue_order)
+                   ? DB_GET(rows, ACTIVE_EXPERIMENT, queue_order)
+                   : l->order;
+    l->service = DB_GET(rows, ACTIVE_EXPERIMENT, service);
     if (l->unmanaged)
         return 0;
-    int err = search_restore(config, l->seed, text_of(rows, X_SEARCHER_STATE), &l->search, e);
+    int err = search_restore(
+        config, l->seed, text_of(DB_GET(rows, ACTIVE_EXPERIMENT, searcher_state)), &l->search, e);
     return err ? error_prefix(e, "experiment %lld", (long long)x->id) : 0;
 }
 
 static int load_live(struct core *c, struct db_rows *rows, struct error *e)
 {
-    struct experiment *x = core_experiment_find(c, db_int(rows, X_ID));
+    struct experiment *x = core_experiment_find(c, DB_GET(rows, ACTIVE_EXPERIMENT, id));
     json_t *config = NULL;
     if (experiment_is_terminal(x->state))
         return 0;
-    int err = parse(text_of(rows, X_CONFIG), "experiments.config", &config, e);
+    int err =
+        parse(text_of(DB_GET(rows, ACTIVE_EXPERIMENT, config)), "experiments.config", &config, e);
     return err ? err : read_live(c, x, rows, config, e);
 }
 
 static int load_trial(struct core *c, struct db_rows *rows, struct error *e)
 {
-    struct experiment *x = core_experiment_find(c, db_int(rows, T_EXPERIMENT));
+    struct experiment *x = core_experiment_find(c, DB_GET(rows, ACTIVE_TRIAL, experiment_id));
     if (!x->active)
         return 0; // being deleted
-    struct trial *t = trial_new(x->active, db_int(rows, T_ID), text_of(rows, T_REQUEST));
-    if (!trial_state_of(text_of(rows, T_STATE), &t->state))
+    struct trial *t = trial_new(x->active, DB_GET(rows, ACTIVE_TRIAL, id),
+                                text_of(DB_GET(rows, ACTIVE_TRIAL, request_id)));
+    if (!trial_state_of(text_of(DB_GET(rows, ACTIVE_TRIAL, state)), &t->state))
         return error_set(e, ERR_CORRUPT, "trial %lld has the unknown state \"%.32s\"",
-                         (long long)t->id, text_of(rows, T_STATE));
-    t->seed = db_int(rows, T_SEED);
-    t->restarts = db_int(rows, T_RESTARTS);
-    t->run = db_int(rows, T_RUN);
-    t->progress = db_double(rows, T_PROGRESS);
-    t->steps = db_int(rows, T_STEPS);
-    t->exit_reason = xstrdup(text_of(rows, T_EXIT_REASON));
+                         (long long)t->id, text_of(DB_GET(rows, ACTIVE_TRIAL, state)));
+    t->seed = DB_GET(rows, ACTIVE_TRIAL, seed);
+    t->restarts = DB_GET(rows, ACTIVE_TRIAL, restarts);
+    t->run = DB_GET(rows, ACTIVE_TRIAL, run_id);
+    t->progress = DB_GET(rows, ACTIVE_TRIAL, progress);
+    t->steps = DB_GET(rows, ACTIVE_TRIAL, steps_completed);
+    t->exit_reason = xstrdup(text_of(DB_GET(rows, ACTIVE_TRIAL, exit_reason)));
     t->invalid = t->exited_early = t->state == TRIAL_STOPPING_ERROR;
-    snprintf(t->checkpoint, sizeof t->checkpoint, "%s", text_of(rows, T_CHECKPOINT));
-    t->checkpoint_steps = db_int(rows, T_CHECKPOINT_STEPS);
-    t->waited = db_int(rows, T_WAITED);
-    t->retry.at = db_int(rows, T_RESTART_AT);
-    t->retry.failures = db_int(rows, T_FAILURES);
-    t->retry.alike = db_int(rows, T_FAILED_ALIKE);
+    snprintf(t->checkpoint, sizeof t->checkpoint, "%s",
+             text_of(DB_GET(rows, ACTIVE_TRIAL, latest_checkpoint)));
+    t->checkpoint_steps = DB_GET(rows, ACTIVE_TRIAL, checkpoint_steps);
+    t->waited = DB_GET(rows, ACTIVE_TRIAL, waited_us);
+    t->retry.at = DB_GET(rows, ACTIVE_TRIAL, restart_at);
+    t->retry.failures = DB_GET(rows, ACTIVE_TRIAL, failures);
+    t->retry.alike = DB_GET(rows, ACTIVE_TRIAL, failed_alike);
     if (x->active->unmanaged) {
-        detached_new(c, t, db_text(rows, T_EXTERNAL));
+        detached_new(c, t, DB_GET(rows, ACTIVE_TRIAL, external_id));
         t->detached->resume_steps = t->run > 1 && t->checkpoint[0] ? t->checkpoint_steps : -1;
         by_id_put(&c->trials, t->id, t);
     } else if (!trial_is_terminal(t->state)) {
         by_id_put(&c->trials, t->id, t);
         x->active->active_trials++;
     }
-    const struct stored_metrics stored = {.training = db_text(rows, T_TRAINING),
-                                          .validation = db_text(rows, T_VALIDATION),
-                                          .best = db_text(rows, T_BEST),
-                                          .summary = db_text(rows, T_SUMMARY),
-                                          .known = db_int(rows, T_KNOWN)};
-    int err = parse(text_of(rows, T_HPARAMS), "trials.hparams", &t->hparams, e);
+    const struct stored_metrics stored = {.training = DB_GET(rows, ACTIVE_TRIAL, latest_training),
+                                          .validation =
+                                              DB_GET(rows, ACTIVE_TRIAL, latest_validation),
+                                          .best = DB_GET(rows, ACTIVE_TRIAL, best_validation),
+                                          .summary = DB_GET(rows, ACTIVE_TRIAL, summary_metrics),
+                                          .known = DB_GET(rows, ACTIVE_TRIAL, metrics_known)};
+    int err = parse(text_of(DB_GET(rows, ACTIVE_TRIAL, hparams)), "trials.hparams", &t->hparams, e);
     CORE_DISPATCH_CHECKED(err, c, trial_loaded, c, t, &stored, e);
     return err;
 }
@@ -265,9 +199,11 @@ static int read_again(struct core *c, struct experiment *x, struct db_rows *rows
                       struct error *e)
 {
     json_t *stored = NULL;
-    if (!config && !db_int(rows, X_UNMANAGED))
+    if (!config && !DB_GET(rows, ACTIVE_EXPERIMENT, unmanaged))
         return detached_refuse(x, e);
-    int err = config ? 0 : parse(text_of(rows, X_CONFIG), "experiments.config", &stored, e);
+    int err = config ? 0
+                     : parse(text_of(DB_GET(rows, ACTIVE_EXPERIMENT, config)), "experiments.config",
+                             &stored, e);
     return err ? err : read_live(c, x, rows, config ? json_incref(config) : stored, e);
 }
 
@@ -285,7 +221,7 @@ static void forget_again(struct core *c, struct experiment *x)
 int active_experiment_restore(struct core *c, struct experiment *x, json_t *config, struct error *e)
 {
     must(!x->active);
-    struct db_rows *rows = db_query(c->reader, STMT_EXPERIMENT_AGAIN, "i", x->id);
+    struct db_rows *rows = DB_QUERY(c->reader, EXPERIMENT_AGAIN, x->id);
     bool deleting = x->state == EXPERIMENT_DELETING || x->state == EXPERIMENT_DELETE_FAILED;
     int err = 0, more = deleting ? 0 : db_next(rows);
     if (more <= 0)
@@ -293,7 +229,7 @@ int active_experiment_restore(struct core *c, struct experiment *x, json_t *conf
     else
         err = read_again(c, x, rows, config, e);
     db_rows_close(rows);
-    rows = db_query(c->reader, STMT_TRIALS_AGAIN, "i", x->id);
+    rows = DB_QUERY(c->reader, TRIALS_AGAIN, x->id);
     while (!err && (more = db_next(rows)) > 0)
         err = load_trial(c, rows, e);
     db_rows_close(rows);
@@ -403,34 +339,36 @@ static void drop_parts(struct allocation *a)
 
 static int load_allocation(struct core *c, struct db_rows *rows, struct error *e)
 {
-    struct trial *t = core_trial_find(c, db_int(rows, A_TRIAL));
+    struct trial *t = core_trial_find(c, DB_GET(rows, ALLOCATIONS_ACTIVE, trial_id));
     json_t *placement = NULL;
     if (!t || t->allocation)
         return error_set(e, ERR_CORRUPT,
                          "allocation %.64s is live and its trial is not, or has "
                          "another",
-                         text_of(rows, A_ID));
-    int err = parse(text_of(rows, A_PLACEMENT), "allocations.placement", &placement, e);
+                         text_of(DB_GET(rows, ALLOCATIONS_ACTIVE, id)));
+    int err = parse(text_of(DB_GET(rows, ALLOCATIONS_ACTIVE, placement)), "allocations.placement",
+                    &placement, e);
     if (err)
         return err;
-    struct allocation *a = allocation_new(t, db_int(rows, A_EPOCH));
-    a->queued_at = db_int(rows, A_QUEUED_AT);
-    a->started_at = db_int(rows, A_STARTED_AT);
-    a->outcome = outcome_of(text_of(rows, A_OUTCOME));
-    a->reason = xstrdup(text_of(rows, A_EXIT_REASON));
+    struct allocation *a = allocation_new(t, DB_GET(rows, ALLOCATIONS_ACTIVE, epoch));
+    a->queued_at = DB_GET(rows, ALLOCATIONS_ACTIVE, queued_at);
+    a->started_at = DB_GET(rows, ALLOCATIONS_ACTIVE, started_at);
+    a->outcome = outcome_of(text_of(DB_GET(rows, ALLOCATIONS_ACTIVE, outcome)));
+    a->reason = xstrdup(text_of(DB_GET(rows, ALLOCATIONS_ACTIVE, exit_reason)));
     memcpy(a->resume, t->checkpoint, sizeof a->resume);
     a->resume_steps = t->checkpoint_steps;
     a->measured_at = c->now;
     a->measured = t->progress;
-    a->pool = core_pool(c, text_of(rows, A_POOL));
-    leave_load(c, a, text_of(rows, A_CAUSE), db_int(rows, A_FAVOURED));
-    if (!allocation_state_of(text_of(rows, A_STATE), &a->state))
+    a->pool = core_pool(c, text_of(DB_GET(rows, ALLOCATIONS_ACTIVE, pool)));
+    leave_load(c, a, text_of(DB_GET(rows, ALLOCATIONS_ACTIVE, cause)),
+               DB_GET(rows, ALLOCATIONS_ACTIVE, preempted_for));
+    if (!allocation_state_of(text_of(DB_GET(rows, ALLOCATIONS_ACTIVE, state)), &a->state))
         err = error_set(e, ERR_CORRUPT, "allocation %s has an unknown state", a->id);
     a->runs_since = a->state == ALLOCATION_RUNNING ? a->started_at : 0;
     if (err)
         ;
     else if (a->state == ALLOCATION_QUEUED)
-        a->slots = (int)db_int(rows, A_SLOTS);
+        a->slots = (int)DB_GET(rows, ALLOCATIONS_ACTIVE, slots);
     else if (!load_parts(c, a, placement))
         drop_parts(a);
     json_decref(placement);
@@ -532,11 +470,11 @@ int lifecycle_load(struct core *c, struct error *e)
     if (!err)
         err = each(c, STMT_EXPERIMENTS_ALL, load_experiment, e);
     if (!err)
-        err = each(c, STMT_EXPERIMENTS_LIVE, load_live, e);
+        err = each(c, STMT_EXPERIMENTS_ACTIVE, load_live, e);
     if (!err)
-        err = each(c, STMT_TRIALS_LIVE, load_trial, e);
+        err = each(c, STMT_TRIALS_ACTIVE, load_trial, e);
     if (!err)
-        err = each(c, STMT_ALLOCATIONS_LIVE, load_allocation, e);
+        err = each(c, STMT_ALLOCATIONS_ACTIVE, load_allocation, e);
     return err;
 }
 

@@ -16,7 +16,7 @@ enum {
 
 static void store(struct core *c, const struct trial *t)
 {
-    STORE(c, TRIAL_SET_RETRY, "iiii", t->retry.at, t->retry.failures, t->retry.alike, t->id);
+    STORE(c, TRIAL_SET_RETRY, t->retry.at, t->retry.failures, t->retry.alike, t->id);
 }
 
 static bool reported_in(const struct report *r, int64_t run)

@@ -98,8 +98,8 @@ int core_allocation_daemon(struct core *c, struct request *rq, struct error *e)
         return e->code;
     a->parts[part].daemon = true;
     char *placement = launch_placement(a);
-    STORE(c, ALLOCATION_PLACE, "ssiis", allocation_state_word(a->state), placement, a->started_at,
-          (int64_t)a->slots, a->id);
+    STORE(c, ALLOCATION_PLACE, allocation_state_word(a->state), placement, a->started_at, a->slots,
+          a->id);
     free(placement);
     return 0;
 }

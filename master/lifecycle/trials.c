@@ -56,8 +56,8 @@ void trial_create(struct core *c, struct active_experiment *l, const struct sear
     t->state = x->state == EXPERIMENT_PAUSED ? TRIAL_PAUSED : TRIAL_ACTIVE;
     by_id_put(&c->trials, t->id, t);
     l->active_trials++;
-    STORE(c, TRIAL_INSERT, "iissssii", t->id, x->id, t->request_id, t->task_id,
-          trial_state_word(t->state), hparams, t->seed, c->wall);
+    STORE(c, TRIAL_INSERT, t->id, x->id, t->request_id, t->task_id, trial_state_word(t->state),
+          hparams, t->seed, c->wall);
     core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     core_event(c, EVENT_TRIAL, x->id, t->id, NULL);
     free(hparams);
@@ -71,7 +71,7 @@ void trial_set_reason(struct core *c, struct trial *t, const char *reason)
         return;
     free(t->exit_reason);
     t->exit_reason = xstrdup(reason);
-    STORE(c, TRIAL_SET_EXIT_REASON, "si", reason, t->id);
+    STORE(c, TRIAL_SET_EXIT_REASON, reason, t->id);
     core_event(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
 }
 
@@ -85,7 +85,7 @@ static void request(struct core *c, struct trial *t)
 static void retry(struct core *c, struct trial *t)
 {
     t->restarts++;
-    STORE(c, TRIAL_SET_RESTARTS, "ii", t->restarts, t->id);
+    STORE(c, TRIAL_SET_RESTARTS, t->restarts, t->id);
     core_event(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
     if (t->restarts > t->active->max_restarts || t->no_retries) {
         retry_give_up(c, t);
@@ -112,8 +112,8 @@ static void end(struct core *c, struct trial *t)
     must(!t->allocation);
     by_id_remove(&c->trials, t->id);
     l->active_trials--;
-    STORE(c, TRIAL_END, "ssii", trial_state_word(t->state), t->exit_reason ? t->exit_reason : "",
-          c->wall, t->id);
+    STORE(c, TRIAL_END, trial_state_word(t->state), t->exit_reason ? t->exit_reason : "", c->wall,
+          t->id);
     CORE_DISPATCH(c, trial_ended, c, t);
     core_tell_log(c, t->task_id);
     log_info("trial ended", "exp=%lld trial=%lld state=%s", (long long)l->experiment->id,
@@ -146,7 +146,7 @@ void trial_event(struct core *c, struct trial *t, enum trial_event ev)
         if (t->state != TRIAL_ACTIVE)
             retry_clear(c, t);
         if (to.action != TRIAL_DO_END)
-            STORE(c, TRIAL_SET_STATE, "si", trial_state_word(t->state), t->id);
+            STORE(c, TRIAL_SET_STATE, trial_state_word(t->state), t->id);
     }
     switch ((enum trial_action)to.action) {
     case TRIAL_DO_NOTHING:

@@ -110,11 +110,11 @@ static void set_state(struct core *c, struct active_experiment *l, enum experime
         return;
     x->state = state;
     if (is)
-        STORE(c, EXPERIMENT_END, "sii", word, c->wall, x->id);
+        STORE(c, EXPERIMENT_END, word, c->wall, x->id);
     else if (was)
-        STORE(c, EXPERIMENT_REOPEN, "si", word, x->id);
+        STORE(c, EXPERIMENT_REOPEN, word, x->id);
     else
-        STORE(c, EXPERIMENT_SET_STATE, "si", word, x->id);
+        STORE(c, EXPERIMENT_SET_STATE, word, x->id);
     CORE_DISPATCH(c, experiment_state_changed, c, x);
     if (is)
         rest(c, l);
@@ -126,7 +126,7 @@ static void set_state(struct core *c, struct active_experiment *l, enum experime
 static void hear(struct core *c, struct trial *t)
 {
     t->detached->heard_at = c->wall;
-    STORE(c, TRIAL_SET_HEARTBEAT, "ii", c->wall, t->id);
+    STORE(c, TRIAL_SET_HEARTBEAT, c->wall, t->id);
     expect(c, t);
 }
 
@@ -135,9 +135,9 @@ static void run(struct core *c, struct trial *t, bool ended)
     free(t->exit_reason);
     t->exit_reason = NULL;
     if (ended)
-        STORE(c, TRIAL_REOPEN, "si", "RUNNING", t->id);
+        STORE(c, TRIAL_REOPEN, "RUNNING", t->id);
     else
-        STORE(c, TRIAL_SET_STATE, "si", "RUNNING", t->id);
+        STORE(c, TRIAL_SET_STATE, "RUNNING", t->id);
     hear(c, t);
 }
 
@@ -146,7 +146,7 @@ static void end(struct core *c, struct trial *t, enum detached_event ev, const c
     int64_t at = ev == DETACHED_EV_SILENT ? t->detached->heard_at : c->wall;
     timer_clear(&c->timers, &t->detached->silence);
     trial_set_reason(c, t, reason);
-    STORE(c, TRIAL_END, "ssii", trial_state_word(t->state), reason, at, t->id);
+    STORE(c, TRIAL_END, trial_state_word(t->state), reason, at, t->id);
     CORE_DISPATCH(c, trial_ended, c, t);
     core_tell_log(c, t->task_id);
     log_info("trial ended", "exp=%lld trial=%lld state=%s", (long long)t->active->experiment->id,
@@ -166,7 +166,7 @@ void detached_event(struct core *c, struct trial *t, enum detached_event ev, con
         break;
     case DETACHED_DO_REST:
         timer_clear(&c->timers, &t->detached->silence);
-        STORE(c, TRIAL_SET_STATE, "si", trial_state_word(t->state), t->id);
+        STORE(c, TRIAL_SET_STATE, trial_state_word(t->state), t->id);
         break;
     case DETACHED_DO_END:
         end(c, t, ev, reason);
@@ -208,12 +208,13 @@ static int find_detached(struct core *c, struct request *rq, int64_t id, struct 
                          struct error *e)
 {
     struct trial *t = core_trial_find(c, id);
-    struct db_rows *rows = t ? NULL : db_query(c->reader, STMT_TRIAL_HOME, "i", id);
+    struct db_rows *rows = t ? NULL : DB_QUERY(c->reader, TRIAL_HOME, id);
     bool stored = rows && db_next(rows) > 0;
-    bool unmanaged = t ? t->active->unmanaged : stored && db_int(rows, 1);
-    struct experiment *x = t        ? t->active->experiment
-                           : stored ? core_experiment_find(c, db_int(rows, 0))
-                                    : NULL;
+    bool unmanaged = t ? t->active->unmanaged : stored && DB_GET(rows, TRIAL_HOME, unmanaged);
+    struct experiment *x = t ? t->active->experiment
+                           : stored
+                               ? core_experiment_find(c, DB_GET(rows, TRIAL_HOME, experiment_id))
+                               : NULL;
     db_rows_close(rows);
     if (!x || !core_sees(c, rq, x))
         return error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
@@ -277,11 +278,11 @@ static struct trial *create(struct core *c, struct active_experiment *l, const j
     detached_new(c, t, external_id);
     by_id_put(&c->trials, t->id, t);
     char *text = json_text(t->hparams);
-    STORE(c, TRIAL_INSERT, "iissssii", t->id, l->experiment->id, t->request_id, t->task_id,
+    STORE(c, TRIAL_INSERT, t->id, l->experiment->id, t->request_id, t->task_id,
           trial_state_word(t->state), text, t->seed, c->wall);
     free(text);
     if (t->detached->external_id)
-        STORE(c, TRIAL_SET_EXTERNAL, "si", t->detached->external_id, t->id);
+        STORE(c, TRIAL_SET_EXTERNAL, t->detached->external_id, t->id);
     core_event(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
     core_event(c, EVENT_TRIAL, l->experiment->id, t->id, NULL);
     return t;
@@ -373,7 +374,7 @@ static void begin_run(struct core *c, struct trial *t)
     t->run++;
     t->exited_early = t->invalid = false;
     t->detached->resume_steps = t->run > 1 && t->checkpoint[0] ? t->checkpoint_steps : -1;
-    STORE(c, TRIAL_SET_RUN, "ii", t->run, t->id);
+    STORE(c, TRIAL_SET_RUN, t->run, t->id);
     if (t->run > 1)
         CORE_DISPATCH(c, run_restarted, c, t, t->detached->resume_steps);
 }

@@ -18,12 +18,6 @@ static void write_time(struct json_writer *w, const char *key, int64_t wall_us)
     jw_kv_string(w, key, wall_us ? clock_format(wall_us, text) : NULL);
 }
 
-static void write_number(struct json_writer *w, const char *key, struct db_rows *rows, int column)
-{
-    if (!db_is_null(rows, column))
-        jw_kv_double(w, key, db_double(rows, column));
-}
-
 // Whatever is not there any more.
 static void write_deleted(struct json_writer *w, const char *key, int64_t id)
 {
@@ -34,97 +28,69 @@ static void write_deleted(struct json_writer *w, const char *key, int64_t id)
 
 static void write_experiment(struct json_writer *w, struct db_rows *rows, struct note *n)
 {
-    enum {
-        WORKSPACE,
-        STATE,
-        NAME,
-        PROJECT,
-        USER,
-        PROGRESS,
-        BEST,
-        ARCHIVED,
-        KIND,
-        STARTED,
-        ENDED,
-        LIVE
-    };
-    n->workspace_id = db_int(rows, WORKSPACE);
+    n->workspace_id = DB_GET(rows, CHANGED_EXPERIMENT, workspace_id);
     jw_kv_int(w, "id", n->experiment_id);
-    jw_kv_string(w, "state", wire_name(WIRE_EXPERIMENT_STATE, db_text(rows, STATE)));
-    jw_kv_string(w, "name", db_text(rows, NAME));
-    jw_kv_int(w, "projectId", db_int(rows, PROJECT));
+    jw_kv_string(w, "state",
+                 wire_name(WIRE_EXPERIMENT_STATE, DB_GET(rows, CHANGED_EXPERIMENT, state)));
+    jw_kv_string(w, "name", DB_GET(rows, CHANGED_EXPERIMENT, name));
+    jw_kv_int(w, "projectId", DB_GET(rows, CHANGED_EXPERIMENT, project_id));
     jw_kv_int(w, "workspaceId", n->workspace_id);
-    jw_kv_int(w, "userId", db_int(rows, USER));
-    jw_kv_double(w, "progress", db_double(rows, PROGRESS));
-    write_number(w, "bestMetric", rows, BEST);
-    jw_kv_int(w, "liveAllocations", db_int(rows, LIVE));
-    jw_kv_bool(w, "archived", db_int(rows, ARCHIVED));
-    jw_kv_string(w, "kind", db_text(rows, KIND));
-    write_time(w, "startTime", db_int(rows, STARTED));
-    write_time(w, "endTime", db_int(rows, ENDED));
+    jw_kv_int(w, "userId", DB_GET(rows, CHANGED_EXPERIMENT, user_id));
+    jw_kv_double(w, "progress", DB_GET(rows, CHANGED_EXPERIMENT, progress));
+    if (!DB_IS_NULL(rows, CHANGED_EXPERIMENT, best_metric))
+        jw_kv_double(w, "bestMetric", DB_GET(rows, CHANGED_EXPERIMENT, best_metric));
+    jw_kv_int(w, "liveAllocations", DB_GET(rows, CHANGED_EXPERIMENT, live_allocations));
+    jw_kv_bool(w, "archived", DB_GET(rows, CHANGED_EXPERIMENT, archived));
+    jw_kv_string(w, "kind", DB_GET(rows, CHANGED_EXPERIMENT, kind));
+    write_time(w, "startTime", DB_GET(rows, CHANGED_EXPERIMENT, submitted_at));
+    write_time(w, "endTime", DB_GET(rows, CHANGED_EXPERIMENT, ended_at));
 }
 
 static void write_trial(struct json_writer *w, struct db_rows *rows, struct note *n)
 {
-    enum {
-        WORKSPACE,
-        EXPERIMENT,
-        STATE,
-        RESTARTS,
-        PROGRESS,
-        STEPS,
-        RUN,
-        WHY,
-        SAVED,
-        ENDED,
-        RAN,
-        LIVE
-    };
-    n->workspace_id = db_int(rows, WORKSPACE);
-    n->experiment_id = db_int(rows, EXPERIMENT);
+    n->workspace_id = DB_GET(rows, CHANGED_TRIAL, workspace_id);
+    n->experiment_id = DB_GET(rows, CHANGED_TRIAL, experiment_id);
     jw_kv_int(w, "id", n->trial_id);
     jw_kv_int(w, "experimentId", n->experiment_id);
-    jw_kv_string(w, "state", wire_name(WIRE_TRIAL_STATE, db_text(rows, STATE)));
-    jw_kv_int(w, "restarts", db_int(rows, RESTARTS));
-    jw_kv_double(w, "progress", db_double(rows, PROGRESS));
-    jw_kv_int(w, "steps", db_int(rows, STEPS));
-    jw_kv_int(w, "runId", db_int(rows, RUN));
-    jw_kv_string(w, "exitReason", db_text(rows, WHY));
-    jw_kv_int(w, "liveAllocations", db_int(rows, LIVE));
-    jw_kv_string(w, "latestCheckpoint", db_text(rows, SAVED));
-    write_time(w, "endTime", db_int(rows, ENDED));
-    jw_kv_double(w, "wallClockTime", (double)db_int(rows, RAN) / 1e6);
+    jw_kv_string(w, "state", wire_name(WIRE_TRIAL_STATE, DB_GET(rows, CHANGED_TRIAL, state)));
+    jw_kv_int(w, "restarts", DB_GET(rows, CHANGED_TRIAL, restarts));
+    jw_kv_double(w, "progress", DB_GET(rows, CHANGED_TRIAL, progress));
+    jw_kv_int(w, "steps", DB_GET(rows, CHANGED_TRIAL, steps_completed));
+    jw_kv_int(w, "runId", DB_GET(rows, CHANGED_TRIAL, run_id));
+    jw_kv_string(w, "exitReason", DB_GET(rows, CHANGED_TRIAL, exit_reason));
+    jw_kv_int(w, "liveAllocations", DB_GET(rows, CHANGED_TRIAL, live_allocations));
+    jw_kv_string(w, "latestCheckpoint", DB_GET(rows, CHANGED_TRIAL, latest_checkpoint));
+    write_time(w, "endTime", DB_GET(rows, CHANGED_TRIAL, ended_at));
+    jw_kv_double(w, "wallClockTime", (double)DB_GET(rows, CHANGED_TRIAL, ran_us) / 1e6);
 }
 
 static void write_metrics(struct json_writer *w, struct db_rows *rows, struct note *n)
 {
-    enum { WORKSPACE, EXPERIMENT, STEPS, VALUES };
-    const char *values = db_text(rows, VALUES);
-    n->workspace_id = db_int(rows, WORKSPACE);
-    n->experiment_id = db_int(rows, EXPERIMENT);
+    const char *values = DB_GET(rows, CHANGED_METRICS, metrics);
+    n->workspace_id = DB_GET(rows, CHANGED_METRICS, workspace_id);
+    n->experiment_id = DB_GET(rows, CHANGED_METRICS, experiment_id);
     jw_kv_int(w, "trialId", n->trial_id);
     jw_kv_int(w, "experimentId", n->experiment_id);
     jw_kv_string(w, "group", n->name);
-    if (!db_is_null(rows, STEPS))
-        jw_kv_int(w, "steps", db_int(rows, STEPS));
+    if (!DB_IS_NULL(rows, CHANGED_METRICS, steps))
+        jw_kv_int(w, "steps", DB_GET(rows, CHANGED_METRICS, steps));
     if (values && strlen(values) <= METRICS_TEXT_MAX)
         jw_kv_raw(w, "metrics", values);
 }
 
 static int64_t newest_line(struct db_reader *db, const char *task_id)
 {
-    struct db_rows *rows = db_query(db, STMT_LOGS_NEWEST, "s", task_id);
-    int64_t id = db_next(rows) == 1 ? db_int(rows, 0) : 0;
+    struct db_rows *rows = DB_QUERY(db, LOGS_NEWEST, task_id);
+    int64_t id = db_next(rows) == 1 ? DB_GET(rows, LOGS_NEWEST, last_id) : 0;
     db_rows_close(rows);
     return id;
 }
 
 static void write_logs(struct json_writer *w, struct db_rows *rows, struct note *n)
 {
-    enum { WORKSPACE, EXPERIMENT, TRIAL };
-    n->workspace_id = db_int(rows, WORKSPACE);
-    n->experiment_id = db_int(rows, EXPERIMENT);
-    n->trial_id = db_int(rows, TRIAL);
+    n->workspace_id = DB_GET(rows, CHANGED_LOGS, workspace_id);
+    n->experiment_id = DB_GET(rows, CHANGED_LOGS, experiment_id);
+    n->trial_id = DB_GET(rows, CHANGED_LOGS, trial_id);
     jw_kv_string(w, "taskId", n->name);
     jw_kv_int(w, "trialId", n->trial_id);
     jw_kv_int(w, "experimentId", n->experiment_id);
@@ -132,35 +98,33 @@ static void write_logs(struct json_writer *w, struct db_rows *rows, struct note 
 
 static void write_checkpoint(struct json_writer *w, struct db_rows *rows, struct note *n)
 {
-    enum { WORKSPACE, EXPERIMENT, TRIAL, STATE, STEPS };
-    n->workspace_id = db_int(rows, WORKSPACE);
-    n->experiment_id = db_int(rows, EXPERIMENT);
-    n->trial_id = db_int(rows, TRIAL);
+    n->workspace_id = DB_GET(rows, CHANGED_CHECKPOINT, workspace_id);
+    n->experiment_id = DB_GET(rows, CHANGED_CHECKPOINT, experiment_id);
+    n->trial_id = DB_GET(rows, CHANGED_CHECKPOINT, trial_id);
     jw_kv_string(w, "uuid", n->name);
     jw_kv_int(w, "trialId", n->trial_id);
     jw_kv_int(w, "experimentId", n->experiment_id);
-    jw_kv_string(w, "state", wire_name(WIRE_CHECKPOINT_STATE, db_text(rows, STATE)));
-    jw_kv_int(w, "steps", db_int(rows, STEPS));
+    jw_kv_string(w, "state",
+                 wire_name(WIRE_CHECKPOINT_STATE, DB_GET(rows, CHANGED_CHECKPOINT, state)));
+    jw_kv_int(w, "steps", DB_GET(rows, CHANGED_CHECKPOINT, steps));
 }
 
 static void write_workspace(struct json_writer *w, struct db_rows *rows, struct note *n)
 {
-    enum { WORKSPACE, NAME, ARCHIVED };
-    n->workspace_id = db_int(rows, WORKSPACE);
+    n->workspace_id = DB_GET(rows, CHANGED_WORKSPACE, id);
     jw_kv_int(w, "id", n->workspace_id);
-    jw_kv_string(w, "name", db_text(rows, NAME));
-    jw_kv_bool(w, "archived", db_int(rows, ARCHIVED));
+    jw_kv_string(w, "name", DB_GET(rows, CHANGED_WORKSPACE, name));
+    jw_kv_bool(w, "archived", DB_GET(rows, CHANGED_WORKSPACE, archived));
 }
 
 static void write_model(struct json_writer *w, struct db_rows *rows, struct note *n)
 {
-    enum { WORKSPACE, ID, NAME, VERSION, ARCHIVED };
-    n->workspace_id = db_int(rows, WORKSPACE);
-    jw_kv_int(w, "id", db_int(rows, ID));
-    jw_kv_string(w, "name", db_text(rows, NAME));
+    n->workspace_id = DB_GET(rows, CHANGED_MODEL, workspace_id);
+    jw_kv_int(w, "id", DB_GET(rows, CHANGED_MODEL, id));
+    jw_kv_string(w, "name", DB_GET(rows, CHANGED_MODEL, name));
     jw_kv_int(w, "workspaceId", n->workspace_id);
-    jw_kv_int(w, "lastVersion", db_int(rows, VERSION));
-    jw_kv_bool(w, "archived", db_int(rows, ARCHIVED));
+    jw_kv_int(w, "lastVersion", DB_GET(rows, CHANGED_MODEL, last_version));
+    jw_kv_bool(w, "archived", DB_GET(rows, CHANGED_MODEL, archived));
 }
 
 static int64_t id_of_name(const struct note *n)
@@ -172,19 +136,19 @@ static struct db_rows *ask(struct db_reader *db, const struct note *n)
 {
     switch (n->topic) {
     case EVENT_EXPERIMENT:
-        return db_query(db, STMT_CHANGED_EXPERIMENT, "i", n->experiment_id);
+        return DB_QUERY(db, CHANGED_EXPERIMENT, n->experiment_id);
     case EVENT_TRIAL:
-        return db_query(db, STMT_CHANGED_TRIAL, "i", n->trial_id);
+        return DB_QUERY(db, CHANGED_TRIAL, n->trial_id);
     case EVENT_METRICS:
-        return db_query(db, STMT_CHANGED_METRICS, "is", n->trial_id, n->name);
+        return DB_QUERY(db, CHANGED_METRICS, n->trial_id, n->name);
     case EVENT_LOGS:
-        return db_query(db, STMT_CHANGED_LOGS, "s", n->name);
+        return DB_QUERY(db, CHANGED_LOGS, n->name);
     case EVENT_CHECKPOINT:
-        return db_query(db, STMT_CHANGED_CHECKPOINT, "s", n->name);
+        return DB_QUERY(db, CHANGED_CHECKPOINT, n->name);
     case EVENT_WORKSPACE:
-        return db_query(db, STMT_CHANGED_WORKSPACE, "i", id_of_name(n));
+        return DB_QUERY(db, CHANGED_WORKSPACE, id_of_name(n));
     default:
-        return db_query(db, STMT_CHANGED_MODEL, "i", id_of_name(n));
+        return DB_QUERY(db, CHANGED_MODEL, id_of_name(n));
     }
 }
 

@@ -270,9 +270,9 @@ static int count_start(struct db *db, struct db_reader *reader, uint64_t *out, s
 {
     char text[32];
     int64_t minutes = (clock_wall_us() - begin_us) / 60000000;
-    struct db_rows *rows = db_query(reader, STMT_META_GET, "s", "event_start");
+    struct db_rows *rows = DB_QUERY(reader, META_GET, "event_start");
     int found = db_next(rows);
-    *out = found == 1 ? strtoull(db_text(rows, 0), NULL, 10) + 1 : 1;
+    *out = found == 1 ? strtoull(DB_GET(rows, META_GET, value), NULL, 10) + 1 : 1;
     if (minutes > 0 && (uint64_t)minutes > *out)
         *out = (uint64_t)minutes;
     db_rows_close(rows);
@@ -280,7 +280,7 @@ static int count_start(struct db *db, struct db_reader *reader, uint64_t *out, s
         return error_set(e, ERR_INTERNAL, "the store cannot be read");
     snprintf(text, sizeof text, "%" PRIu64, *out);
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_META_SET, "ss", "event_start", text);
+    DB_ADD(b, META_SET, "event_start", text);
     return db_commit_wait(db, b, e);
 }
 

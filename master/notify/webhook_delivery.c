@@ -245,19 +245,19 @@ static void take(struct delivery *d)
     struct send *s = free_send(d);
     if (!s)
         return;
-    struct db_rows *rows =
-        db_query(d->reader, STMT_OUTBOX_DUE, "ii", clock_wall_us(), (int64_t)2 * SENDS);
+    struct db_rows *rows = DB_QUERY(d->reader, OUTBOX_DUE, clock_wall_us(), (int64_t)2 * SENDS);
     while (s && db_next(rows) == 1) {
-        if (is_under_way(d, db_int(rows, 1)))
+        if (is_under_way(d, DB_GET(rows, OUTBOX_DUE, webhook_id)))
             continue;
         if (!d->multi)
             d->multi = curl_multi_init();
         must(d->multi);
-        s->row = db_int(rows, 0);
-        s->webhook = db_int(rows, 1);
-        s->attempts = db_int(rows, 5);
-        s->created = db_int(rows, 6);
-        prepare(d, s, db_text(rows, 2), db_int(rows, 3), db_text(rows, 4));
+        s->row = DB_GET(rows, OUTBOX_DUE, id);
+        s->webhook = DB_GET(rows, OUTBOX_DUE, webhook_id);
+        s->attempts = DB_GET(rows, OUTBOX_DUE, attempts);
+        s->created = DB_GET(rows, OUTBOX_DUE, created_at);
+        prepare(d, s, DB_GET(rows, OUTBOX_DUE, url), DB_GET(rows, OUTBOX_DUE, by_admin),
+                DB_GET(rows, OUTBOX_DUE, payload));
         must(!curl_multi_add_handle(d->multi, s->easy));
         d->active++;
         s = free_send(d);
@@ -273,9 +273,9 @@ static void settle(struct delivery *d, struct send *s, CURLcode code)
     enum verdict verdict = judge(s, code, &e);
     struct db_batch *b = db_batch_new();
     if (verdict == AGAIN && now + wait < s->created + GIVE_UP_S * 1000000LL) {
-        db_batch_add(b, STMT_OUTBOX_RETRY, "isi", now + wait, e.text, s->row);
+        DB_ADD(b, OUTBOX_RETRY, now + wait, e.text, s->row);
     } else {
-        db_batch_add(b, STMT_OUTBOX_DELETE, "i", s->row);
+        DB_ADD(b, OUTBOX_DELETE, s->row);
         if (verdict != TAKEN)
             log_warn("a webhook was given up", "webhook=%lld attempts=%lld err=%s",
                      (long long)s->webhook, (long long)s->attempts + 1,

@@ -50,7 +50,7 @@ static void put(struct core *c, const struct trigger *t, const struct subject *s
 {
     char event[UUID_TEXT];
     char *text = webhook_text(c, t, s, event);
-    STORE(c, OUTBOX_INSERT, "issi", t->hook->id, event, text, c->wall);
+    STORE(c, OUTBOX_INSERT, t->hook->id, event, text, c->wall);
     free(text);
 }
 
@@ -64,8 +64,8 @@ static void put_once(struct core *c, struct trigger *t, const struct subject *s)
         t->fired.count = 0;
     by_id_put(&t->fired, s->trial, t);
     char *text = webhook_text(c, t, s, event);
-    STORE(c, OUTBOX_INSERT_ONCE, "issisi", t->hook->id, event, text, c->wall, s->task, t->id);
-    STORE(c, WEBHOOK_FIRED, "si", s->task, t->id);
+    STORE(c, OUTBOX_INSERT_ONCE, t->hook->id, event, text, c->wall, s->task, t->id);
+    STORE(c, WEBHOOK_FIRED, s->task, t->id);
     free(text);
 }
 

@@ -189,12 +189,12 @@ static int read_triggers(struct webhook *w, const json_t *list, struct error *e)
 static void load_hook(struct core *c, struct db_rows *rows)
 {
     struct webhook *w = xcalloc(1, sizeof *w);
-    w->id = db_int(rows, 0);
-    w->name = xstrdup(db_text(rows, 1));
-    w->url = xstrdup(db_text(rows, 2));
-    w->slack = !strcmp(db_text(rows, 3), "SLACK");
-    w->specific = !strcmp(db_text(rows, 4), "SPECIFIC");
-    w->workspace = db_int(rows, 5);
+    w->id = DB_GET(rows, WEBHOOKS_ALL, id);
+    w->name = xstrdup(DB_GET(rows, WEBHOOKS_ALL, name));
+    w->url = xstrdup(DB_GET(rows, WEBHOOKS_ALL, url));
+    w->slack = !strcmp(DB_GET(rows, WEBHOOKS_ALL, type), "SLACK");
+    w->specific = !strcmp(DB_GET(rows, WEBHOOKS_ALL, mode), "SPECIFIC");
+    w->workspace = DB_GET(rows, WEBHOOKS_ALL, workspace_id);
     w->triggers = xcalloc(TRIGGERS_MAX, sizeof *w->triggers);
     add_hook(c->webhooks, w);
 }
@@ -209,15 +209,15 @@ static struct webhook *hook_of(struct core *c, int64_t id)
 
 static void load_trigger(struct core *c, struct db_rows *rows)
 {
-    struct webhook *w = hook_of(c, db_int(rows, 1));
+    struct webhook *w = hook_of(c, DB_GET(rows, WEBHOOK_TRIGGERS_ALL, webhook_id));
     char name[600], quoted[ERROR_TEXT_MAX];
     must(w && w->trigger_count < TRIGGERS_MAX);
     struct trigger *t = &w->triggers[w->trigger_count];
-    t->id = db_int(rows, 0);
-    t->condition = json_loads(db_text(rows, 3), 0, NULL);
+    t->id = DB_GET(rows, WEBHOOK_TRIGGERS_ALL, id);
+    t->condition = json_loads(DB_GET(rows, WEBHOOK_TRIGGERS_ALL, condition), 0, NULL);
     t->hook = w;
     struct error e = {0};
-    bool known = kind_of(db_text(rows, 2), &t->kind),
+    bool known = kind_of(DB_GET(rows, WEBHOOK_TRIGGERS_ALL, type), &t->kind),
          usable = known && !trigger_set(t, "triggers", &e);
     if (known && !usable && t->kind == TRIGGER_LINE && *t->pattern) {
         log_warn("a webhook never fires: its pattern cannot be used; make it anew",
@@ -237,7 +237,7 @@ static void load_trigger(struct core *c, struct db_rows *rows)
 static int load_rows(struct core *c, enum stmt query, void (*row)(struct core *, struct db_rows *),
                      struct error *e)
 {
-    struct db_rows *rows = db_query(c->reader, query, "");
+    struct db_rows *rows = db_query_all(c->reader, query);
     int more;
     while ((more = db_next(rows)) > 0)
         row(c, rows);
@@ -247,8 +247,8 @@ static int load_rows(struct core *c, enum stmt query, void (*row)(struct core *,
 
 static void load_ids(struct core *c, struct db_rows *rows)
 {
-    c->webhooks->next_hook = db_int(rows, 0) + 1;
-    c->webhooks->next_trigger = db_int(rows, 1) + 1;
+    c->webhooks->next_hook = DB_GET(rows, LAST_WEBHOOK_IDS, webhook_id) + 1;
+    c->webhooks->next_trigger = DB_GET(rows, LAST_WEBHOOK_IDS, trigger_id) + 1;
 }
 
 int webhooks_load(struct core *c, struct error *e)
@@ -447,13 +447,13 @@ static bool same_hook(const struct webhook *a, const struct webhook *b)
 static void store_hook(struct core *c, struct request *rq, struct webhook *w)
 {
     w->id = c->webhooks->next_hook++;
-    STORE(c, WEBHOOK_INSERT, "issssiii", w->id, w->name, w->url, w->slack ? "SLACK" : "DEFAULT",
+    STORE(c, WEBHOOK_INSERT, w->id, w->name, w->url, w->slack ? "SLACK" : "DEFAULT",
           w->specific ? "SPECIFIC" : "WORKSPACE", w->workspace, rq->principal.user_id, c->wall);
     for (size_t i = 0; i < w->trigger_count; i++) {
         struct trigger *t = &w->triggers[i];
         char *condition = json_text(t->condition);
         t->id = c->webhooks->next_trigger++;
-        STORE(c, WEBHOOK_TRIGGER_INSERT, "iiss", t->id, w->id, trigger_words[t->kind], condition);
+        STORE(c, WEBHOOK_TRIGGER_INSERT, t->id, w->id, trigger_words[t->kind], condition);
         free(condition);
     }
 }
@@ -495,7 +495,7 @@ int core_webhook_patch(struct core *c, struct request *rq, struct error *e)
         return rc;
     free(w->url);
     w->url = xstrdup(url);
-    STORE(c, WEBHOOK_SET_URL, "sii", url, rq->principal.user_id, w->id);
+    STORE(c, WEBHOOK_SET_URL, url, rq->principal.user_id, w->id);
     answer_hook(rq, w);
     return 0;
 }
@@ -506,7 +506,7 @@ int core_webhook_delete(struct core *c, struct request *rq, struct error *e)
     int rc = find_hook(c, rq, &w, e);
     if (rc)
         return rc;
-    STORE(c, WEBHOOK_DELETE, "i", w->id);
+    STORE(c, WEBHOOK_DELETE, w->id);
     remove_hook(c->webhooks, w);
     return 0;
 }

@@ -17,15 +17,15 @@
 static void write_user(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
-    jw_kv_int(w, "id", db_int(rows, 0));
-    jw_kv_string(w, "username", db_text(rows, 1));
-    jw_kv_string(w, "displayName", db_text(rows, 2));
-    jw_kv_bool(w, "admin", db_int(rows, 3));
-    jw_kv_bool(w, "active", db_int(rows, 4));
-    write_time(w, "modifiedAt", db_int(rows, 5));
+    jw_kv_int(w, "id", DB_GET(rows, USER, id));
+    jw_kv_string(w, "username", DB_GET(rows, USER, username));
+    jw_kv_string(w, "displayName", DB_GET(rows, USER, display_name));
+    jw_kv_bool(w, "admin", DB_GET(rows, USER, admin));
+    jw_kv_bool(w, "active", DB_GET(rows, USER, active));
+    write_time(w, "modifiedAt", DB_GET(rows, USER, modified_at));
     jw_kv_bool(w, "remote", false);
-    jw_kv_raw(w, "agentUserGroup", db_text(rows, 6));
-    write_time(w, "lastAuthAt", db_int(rows, 7));
+    jw_kv_raw(w, "agentUserGroup", DB_GET(rows, USER, agent_user_group));
+    write_time(w, "lastAuthAt", DB_GET(rows, USER, last_auth_at));
     jw_object_end(w);
 }
 
@@ -48,7 +48,7 @@ static int write_user_row(struct view *v, struct db_rows *rows, struct error *e)
 static int answer_user(struct view *v, int64_t id, struct error *e)
 {
     jw_object(&v->w);
-    int rc = write_user_row(v, db_query(v->db, STMT_USER_BY_ID, "i", id), e);
+    int rc = write_user_row(v, DB_QUERY(v->db, USER_BY_ID, id), e);
     jw_object_end(&v->w);
     return rc;
 }
@@ -71,7 +71,7 @@ int account_get_by_name(struct view *v, struct error *e)
     for (char *c = name; *c; c++) // as user_name() keeps it
         *c = (char)tolower((unsigned char)*c);
     jw_object(&v->w);
-    int rc = write_user_row(v, db_query(v->db, STMT_USER_BY_NAME, "s", name), e);
+    int rc = write_user_row(v, DB_QUERY(v->db, USER_BY_NAME, name), e);
     jw_object_end(&v->w);
     return rc;
 }
@@ -93,7 +93,7 @@ int account_list(struct view *v, struct error *e)
     list_filter_part(&l, "name", "username || ' ' || display_name");
     list_sort(&l, "sortBy", sorts, "id", "id");
     list_page(&l);
-    static const struct list_source source = {"users", "SELECT " DB_USER_COLUMNS, "FROM users",
+    static const struct list_source source = {"users", "SELECT " SQL_LIST(USER_ROW), "FROM users",
                                               NULL, write_user};
     return list_answer(&l, &source, e);
 }
@@ -118,12 +118,12 @@ static int user_name(const json_t *body, char out[LIMIT_NAME + 1], struct error 
 static bool find_login(struct view *v, const char *name, int64_t *id, bool *active,
                        char stored[PASSWORD_HASH_MAX])
 {
-    struct db_rows *rows = db_query(v->db, STMT_USER_PASSWORD, "s", name);
+    struct db_rows *rows = DB_QUERY(v->db, USER_PASSWORD, name);
     bool found = db_next(rows) == 1;
     if (found) {
-        *id = db_int(rows, 0);
-        *active = db_int(rows, 1);
-        snprintf(stored, PASSWORD_HASH_MAX, "%s", db_text(rows, 2));
+        *id = DB_GET(rows, USER_PASSWORD, id);
+        *active = DB_GET(rows, USER_PASSWORD, active);
+        snprintf(stored, PASSWORD_HASH_MAX, "%s", DB_GET(rows, USER_PASSWORD, password_hash));
     }
     db_rows_close(rows);
     return found;
@@ -135,12 +135,12 @@ static int grant_token(struct view *v, int64_t user_id, char token[TOKEN_TEXT], 
     int64_t now = clock_wall_us();
     auth_token_make(token, hash);
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_TOKENS_DELETE_EXPIRED, "i", now);
-    db_batch_add(b, STMT_TOKEN_COUNT, "");
-    db_batch_add(b, STMT_TOKEN_INSERT_USER, "siiiis", hash, user_id, now,
-                 now + LIMIT_TOKEN_DAYS * 86400LL * 1000000, (int64_t)0, "");
-    db_batch_add(b, STMT_TOKENS_KEEP_SESSIONS, "ii", user_id, (int64_t)LIMIT_SESSIONS);
-    db_batch_add(b, STMT_USER_SET_LAST_AUTH, "ii", now, user_id);
+    DB_ADD(b, TOKENS_DELETE_EXPIRED, now);
+    DB_ADD(b, TOKEN_COUNT);
+    DB_ADD(b, TOKEN_INSERT_USER, hash, user_id, now, now + LIMIT_TOKEN_DAYS * 86400LL * 1000000, 0,
+           "");
+    DB_ADD(b, TOKENS_KEEP_SESSIONS, user_id, LIMIT_SESSIONS);
+    DB_ADD(b, USER_SET_LAST_AUTH, now, user_id);
     return view_commit(v, b, e);
 }
 
@@ -180,7 +180,7 @@ int account_login(struct view *v, struct error *e)
         view_add_header(v, "Set-Cookie", session_cookie(v->rq, token, v->service->tls));
     jw_object(&v->w);
     jw_kv_string(&v->w, "token", cookie ? "" : token); // which scripts of the page cannot read
-    rc = write_user_row(v, db_query(v->db, STMT_USER_BY_ID, "i", id), e);
+    rc = write_user_row(v, DB_QUERY(v->db, USER_BY_ID, id), e);
     jw_object_end(&v->w);
     return rc;
 }
@@ -188,7 +188,7 @@ int account_login(struct view *v, struct error *e)
 int account_logout(struct view *v, struct error *e)
 {
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_TOKEN_DELETE, "s", v->token);
+    DB_ADD(b, TOKEN_DELETE, v->token);
     if (v->rq->principal.session)
         view_add_header(v, "Set-Cookie", session_cookie(v->rq, "", v->service->tls));
     return view_commit(v, b, e);
@@ -233,9 +233,9 @@ static int read_agent_user(struct view *v, const json_t *body, const char **out,
 
 static int id_of(struct view *v, const char *name, int64_t *id, struct error *e)
 {
-    struct db_rows *rows = db_query(v->db, STMT_USER_BY_NAME, "s", name);
+    struct db_rows *rows = DB_QUERY(v->db, USER_BY_NAME, name);
     int found = db_next(rows);
-    *id = found == 1 ? db_int(rows, 0) : 0;
+    *id = found == 1 ? DB_GET(rows, USER_BY_NAME, id) : 0;
     db_rows_close(rows);
     return found < 0 ? store_failed(e) : 0;
 }
@@ -260,11 +260,10 @@ int account_create(struct view *v, struct error *e)
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_USER_INSERT, "ssiisi", name, display,
-                 (int64_t)jget_bool(user, "admin", false), (int64_t)jget_bool(user, "active", true),
-                 hash, now);
+    DB_ADD(b, USER_INSERT, name, display, jget_bool(user, "admin", false),
+           jget_bool(user, "active", true), hash, now);
     if (agent)
-        db_batch_add(b, STMT_USER_SET_AGENT_OF_NAME, "ss", agent, name);
+        DB_ADD(b, USER_SET_AGENT_OF_NAME, agent, name);
     rc = view_commit(v, b, e);
     if (!rc)
         rc = id_of(v, name, &id, e);
@@ -314,8 +313,8 @@ static int may_patch(struct view *v, const struct patch *p, int64_t id, struct e
                          "active or an administrator");
     if (p->admin != 0 && p->active != 0)
         return 0;
-    struct db_rows *rows = db_query(v->db, STMT_USER_OTHER_ADMINS, "i", id);
-    bool others = db_next(rows) == 1 && db_int(rows, 0) > 0;
+    struct db_rows *rows = DB_QUERY(v->db, USER_OTHER_ADMINS, id);
+    bool others = db_next(rows) == 1 && DB_GET(rows, USER_OTHER_ADMINS, count) > 0;
     db_rows_close(rows);
     return others ? 0
                   : error_set(e, ERR_CONFLICT,
@@ -327,21 +326,21 @@ static struct db_batch *patch_batch(struct view *v, const struct patch *p, int64
     int64_t now = clock_wall_us();
     struct db_batch *b = db_batch_new();
     if (p->renames)
-        db_batch_add(b, STMT_USER_SET_NAME, "sii", p->name, now, id);
+        DB_ADD(b, USER_SET_NAME, p->name, now, id);
     if (p->display)
-        db_batch_add(b, STMT_USER_SET_DISPLAY_NAME, "sii", p->display, now, id);
+        DB_ADD(b, USER_SET_DISPLAY_NAME, p->display, now, id);
     if (p->admin >= 0)
-        db_batch_add(b, STMT_USER_SET_ADMIN, "iii", (int64_t)p->admin, now, id);
+        DB_ADD(b, USER_SET_ADMIN, p->admin, now, id);
     if (p->active >= 0)
-        db_batch_add(b, STMT_USER_SET_ACTIVE, "iii", (int64_t)p->active, now, id);
+        DB_ADD(b, USER_SET_ACTIVE, p->active, now, id);
     if (!p->active) // nor do they come back with him
-        db_batch_add(b, STMT_TOKENS_DELETE_OTHERS, "is", id, "");
+        DB_ADD(b, TOKENS_DELETE_OTHERS, id, "");
     if (p->agent)
-        db_batch_add(b, STMT_USER_SET_AGENT, "sii", p->agent, now, id);
+        DB_ADD(b, USER_SET_AGENT, p->agent, now, id);
     if (p->has_password) { // whoever knew the old one is out
-        db_batch_add(b, STMT_USER_SET_PASSWORD, "sii", p->hash, now, id);
-        db_batch_add(b, STMT_TOKENS_DELETE_OTHERS, "is", id, v->token);
-        db_batch_add(b, STMT_TOKENS_REVOKE_OTHERS, "is", id, v->token);
+        DB_ADD(b, USER_SET_PASSWORD, p->hash, now, id);
+        DB_ADD(b, TOKENS_DELETE_OTHERS, id, v->token);
+        DB_ADD(b, TOKENS_REVOKE_OTHERS, id, v->token);
     }
     return b;
 }
@@ -389,7 +388,7 @@ int account_patch(struct view *v, struct error *e)
 static int set_active(struct view *v, int64_t id, bool active, struct error *e)
 {
     const struct patch p = {.admin = -1, .active = active};
-    struct db_rows *rows = db_query(v->db, STMT_USER_BY_ID, "i", id);
+    struct db_rows *rows = DB_QUERY(v->db, USER_BY_ID, id);
     int found = db_next(rows);
     db_rows_close(rows);
     return found < 0    ? store_failed(e)

@@ -143,9 +143,9 @@ static struct db_rows *query_model(struct view *v, const char *key)
 {
     int64_t id = 0; // of none
     if (!is_number(key))
-        return db_query(v->db, STMT_MODEL_BY_NAME, "s", key);
+        return DB_QUERY(v->db, MODEL_BY_NAME, key);
     (void)request_number(key, &id);
-    return db_query(v->db, STMT_MODEL_BY_ID, "i", id);
+    return DB_QUERY(v->db, MODEL_BY_ID, id);
 }
 
 // Counts the models of that name or id that the caller may see, without `except`; *out: the first.
@@ -207,10 +207,11 @@ static int find_version(struct view *v, const struct model *m, struct version *o
     int rc = request_param_int(v->rq, 1, &number, e);
     if (rc)
         return rc;
-    struct db_rows *rows = db_query(v->db, STMT_MODEL_VERSION_BY_NUMBER, "ii", m->id, number);
+    struct db_rows *rows = DB_QUERY(v->db, MODEL_VERSION_BY_NUMBER, m->id, number);
     int found = db_next(rows);
     if (found == 1)
-        *out = (struct version){db_int(rows, 0), db_int(rows, 1)};
+        *out = (struct version){DB_GET(rows, MODEL_VERSION_BY_NUMBER, id),
+                                DB_GET(rows, MODEL_VERSION_BY_NUMBER, user_id)};
     db_rows_close(rows);
     return found < 0    ? store_failed(e)
            : found == 0 ? error_set(e, ERR_NOT_FOUND, "model %.128s has no version %lld",
@@ -220,30 +221,23 @@ static int find_version(struct view *v, const struct model *m, struct version *o
 
 // --- models --------------------------------------------------------------------------------------
 
-#define MODEL_COLUMNS                                                                              \
-    "m.id, m.name, m.description, m.metadata, m.labels, m.notes, m.created_at, m.updated_at, "     \
-    "m.archived, m.user_id, mu.username, m.workspace_id, "                                         \
-    "(SELECT count(*) FROM model_versions x WHERE x.model_id = m.id)"
-#define MODEL_FROM   "FROM models m"
-#define MODEL_JOINED "JOIN users mu ON mu.id = m.user_id"
-
-// Columns from `at` on.
-static void write_model_at(struct json_writer *w, struct db_rows *rows, int at)
+// The columns of MODEL_VIEW are those from `first` on.
+static void write_model_at(struct json_writer *w, struct db_rows *rows, int first)
 {
     jw_object(w);
-    jw_kv_int(w, "id", db_int(rows, at));
-    jw_kv_string(w, "name", db_text(rows, at + 1));
-    jw_kv_string(w, "description", db_text(rows, at + 2));
-    jw_kv_raw(w, "metadata", db_text(rows, at + 3));
-    jw_kv_raw(w, "labels", db_text(rows, at + 4));
-    jw_kv_string(w, "notes", db_text(rows, at + 5));
-    write_time(w, "creationTime", db_int(rows, at + 6));
-    write_time(w, "lastUpdatedTime", db_int(rows, at + 7));
-    jw_kv_bool(w, "archived", db_int(rows, at + 8));
-    jw_kv_int(w, "userId", db_int(rows, at + 9));
-    jw_kv_string(w, "username", db_text(rows, at + 10));
-    jw_kv_int(w, "workspaceId", db_int(rows, at + 11));
-    jw_kv_int(w, "numVersions", db_int(rows, at + 12));
+    jw_kv_int(w, "id", DB_GET_FROM(rows, first, MODEL_VIEW, id));
+    jw_kv_string(w, "name", DB_GET_FROM(rows, first, MODEL_VIEW, name));
+    jw_kv_string(w, "description", DB_GET_FROM(rows, first, MODEL_VIEW, description));
+    jw_kv_raw(w, "metadata", DB_GET_FROM(rows, first, MODEL_VIEW, metadata));
+    jw_kv_raw(w, "labels", DB_GET_FROM(rows, first, MODEL_VIEW, labels));
+    jw_kv_string(w, "notes", DB_GET_FROM(rows, first, MODEL_VIEW, notes));
+    write_time(w, "creationTime", DB_GET_FROM(rows, first, MODEL_VIEW, created_at));
+    write_time(w, "lastUpdatedTime", DB_GET_FROM(rows, first, MODEL_VIEW, updated_at));
+    jw_kv_bool(w, "archived", DB_GET_FROM(rows, first, MODEL_VIEW, archived));
+    jw_kv_int(w, "userId", DB_GET_FROM(rows, first, MODEL_VIEW, user_id));
+    jw_kv_string(w, "username", DB_GET_FROM(rows, first, MODEL_VIEW, username));
+    jw_kv_int(w, "workspaceId", DB_GET_FROM(rows, first, MODEL_VIEW, workspace_id));
+    jw_kv_int(w, "numVersions", DB_GET_FROM(rows, first, MODEL_VIEW, versions));
     jw_object_end(w);
 }
 
@@ -255,9 +249,7 @@ static void write_model(struct json_writer *w, struct db_rows *rows)
 static int write_model_member(struct view *v, int64_t id, struct error *e)
 {
     v->rq->id = id;
-    return write_one(v, "model",
-                     "SELECT " MODEL_COLUMNS " " MODEL_FROM " " MODEL_JOINED " WHERE m.id = ?",
-                     write_model, e);
+    return write_one(v, "model", DB_QUERY(v->db, MODEL_VIEW_BY_ID, id), write_model, e);
 }
 
 static int answer_model(struct view *v, int64_t id, struct error *e)
@@ -303,8 +295,8 @@ int model_list(struct view *v, struct error *e)
     filter_labels(&l);
     list_sort(&l, "sortBy", sorts, "m.updated_at DESC, m.id DESC", "m.id");
     list_page(&l);
-    static const struct list_source source = {"models", "SELECT " MODEL_COLUMNS, MODEL_FROM,
-                                              MODEL_JOINED, write_model};
+    static const struct list_source source = {"models", "SELECT " SQL_LIST(MODEL_VIEW_ROW),
+                                              SQL_MODEL_FROM, SQL_MODEL_JOINED, write_model};
     return list_answer(&l, &source, e);
 }
 
@@ -318,10 +310,6 @@ int model_get(struct view *v, struct error *e)
 // Words on all models that the caller sees, the most used first.
 int model_labels(struct view *v, struct error *e)
 {
-    static const char sql[] =
-        "SELECT j.value FROM models m, json_each(m.labels) j WHERE (? OR m.workspace_id IN "
-        "(" SQL_SEEN_WORKSPACES
-        ")) AND (? = 0 OR m.workspace_id = ?) GROUP BY j.value ORDER BY count(*) DESC, j.value";
     const struct principal *me = &v->rq->principal;
     int64_t workspace, offset, limit, total = 0, shown = 0;
     int rc = request_query_int(v->rq, "workspaceId", 0, &workspace, e), more;
@@ -331,17 +319,14 @@ int model_labels(struct view *v, struct error *e)
         rc = request_query_int(v->rq, "limit", 0, &limit, e);
     if (rc)
         return rc;
-    const struct db_value values[] = {{.type = 'i', .i = me->admin},
-                                      {.type = 'i', .i = me->user_id},
-                                      {.type = 'i', .i = workspace},
-                                      {.type = 'i', .i = workspace}};
-    struct db_rows *rows = db_query_sql(v->db, sql, values, 4);
+    struct db_rows *rows =
+        DB_QUERY(v->db, MODEL_LABELS, me->admin, me->user_id, workspace, workspace);
     jw_object(&v->w);
     jw_key(&v->w, "labels");
     jw_array(&v->w);
     for (; (more = db_next(rows)) == 1; total++)
         if (total >= offset && (limit <= 0 || shown < limit)) {
-            jw_string(&v->w, db_text(rows, 0));
+            jw_string(&v->w, DB_GET(rows, MODEL_LABELS, label));
             shown++;
         }
     jw_array_end(&v->w);
@@ -360,7 +345,7 @@ static int named_workspace(struct view *v, int64_t *out, struct error *e)
         *out = UNCATEGORIZED;
     if (*out)
         return 0;
-    struct db_rows *rows = db_query(v->db, STMT_WORKSPACE_OF_NAME, "s", name);
+    struct db_rows *rows = DB_QUERY(v->db, WORKSPACE_OF_NAME, name);
     size_t count = sight_count(v->db, &v->rq->principal, THING_WORKSPACE, rows, out);
     if (count > 1)
         return error_set(e, ERR_CONFLICT,
@@ -372,21 +357,21 @@ static int named_workspace(struct view *v, int64_t *out, struct error *e)
 // The id of the model that a repeated call has made before; 0: none.
 static int64_t made_before(struct view *v, const struct words *w, int64_t workspace)
 {
-    struct db_rows *rows = db_query(
-        v->db, STMT_MODEL_SAME, "sssssiii", w->name, w->description, w->metadata, w->labels,
-        w->notes, workspace, v->rq->principal.user_id, clock_wall_us() - REPEAT_S * 1000000LL);
-    int64_t id = db_next(rows) == 1 ? db_int(rows, 0) : 0;
+    struct db_rows *rows =
+        DB_QUERY(v->db, MODEL_SAME, w->name, w->description, w->metadata, w->labels, w->notes,
+                 workspace, v->rq->principal.user_id, clock_wall_us() - REPEAT_S * 1000000LL);
+    int64_t id = db_next(rows) == 1 ? DB_GET(rows, MODEL_SAME, id) : 0;
     db_rows_close(rows);
     return id;
 }
 
 static int64_t id_in(struct view *v, const char *name, int64_t workspace)
 {
-    struct db_rows *rows = db_query(v->db, STMT_MODEL_BY_NAME, "s", name);
+    struct db_rows *rows = DB_QUERY(v->db, MODEL_BY_NAME, name);
     int64_t id = 0;
     while (!id && db_next(rows) == 1)
-        if (db_int(rows, 1) == workspace)
-            id = db_int(rows, 0);
+        if (DB_GET(rows, MODEL_BY_NAME, workspace_id) == workspace)
+            id = DB_GET(rows, MODEL_BY_NAME, id);
     db_rows_close(rows);
     return id;
 }
@@ -427,8 +412,8 @@ int model_create(struct view *v, struct error *e)
     if (taken)
         return taken < 0 ? taken : name_is_taken(w.name, e);
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_MODEL_INSERT, "sssssiii", w.name, w.description, w.metadata, w.labels,
-                 w.notes, v->rq->principal.user_id, workspace, clock_wall_us());
+    DB_ADD(b, MODEL_INSERT, w.name, w.description, w.metadata, w.labels, w.notes,
+           v->rq->principal.user_id, workspace, clock_wall_us());
     rc = view_commit(v, b, e);
     if (rc == ERR_CONFLICT) // another call took the name meanwhile, perhaps this one's repetition
         return (id = made_before(v, &w, workspace)) ? answer_model(v, id, e)
@@ -456,8 +441,8 @@ int model_patch(struct view *v, struct error *e)
     if (taken)
         return taken < 0 ? taken : name_is_taken(w.name, e);
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_MODEL_PATCH, "sssssii", w.name, w.description, w.metadata, w.labels,
-                 w.notes, clock_wall_us(), m.id);
+    DB_ADD(b, MODEL_PATCH, w.name, w.description, w.metadata, w.labels, w.notes, clock_wall_us(),
+           m.id);
     rc = commit_model(v, b, &m, e);
     if (rc == ERR_CONFLICT) // another call took the name meanwhile
         return name_is_taken(w.name, e);
@@ -471,7 +456,7 @@ static int set_archived(struct view *v, bool archived, struct error *e)
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_MODEL_SET_ARCHIVED, "iii", (int64_t)archived, clock_wall_us(), m.id);
+    DB_ADD(b, MODEL_SET_ARCHIVED, archived, clock_wall_us(), m.id);
     return commit_model(v, b, &m, e);
 }
 
@@ -488,10 +473,10 @@ int model_unarchive(struct view *v, struct error *e)
 // Whether the name is free in a workspace that the caller may see.
 static int check_room(struct view *v, int64_t id, int64_t workspace, struct error *e)
 {
-    struct db_rows *rows = db_query(v->db, STMT_MODEL_NAMESAKE, "ii", id, workspace);
+    struct db_rows *rows = DB_QUERY(v->db, MODEL_NAMESAKE, id, workspace);
     bool found = db_next(rows) == 1;
     if (found)
-        (void)name_is_taken(db_text(rows, 0), e);
+        (void)name_is_taken(DB_GET(rows, MODEL_NAMESAKE, name), e);
     db_rows_close(rows);
     return found ? ERR_CONFLICT : 0;
 }
@@ -510,7 +495,7 @@ int model_move(struct view *v, struct error *e)
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_MODEL_SET_WORKSPACE, "iii", to, clock_wall_us(), m.id);
+    DB_ADD(b, MODEL_SET_WORKSPACE, to, clock_wall_us(), m.id);
     rc = commit_model(v, b, &m, e);
     return rc == ERR_CONFLICT ? name_is_taken(v->rq->params[0], e) : rc;
 }
@@ -522,37 +507,11 @@ int model_delete(struct view *v, struct error *e)
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_MODEL_DELETE, "i", m.id);
+    DB_ADD(b, MODEL_DELETE, m.id);
     return commit_model(v, b, &m, e);
 }
 
 // --- versions ------------------------------------------------------------------------------------
-
-enum { // the last columns of VERSION_COLUMNS: those of a checkpoint come before
-    V_ID,
-    V_VERSION,
-    V_CHECKPOINT,
-    V_NAME,
-    V_COMMENT,
-    V_METADATA,
-    V_LABELS,
-    V_NOTES,
-    V_USER_ID,
-    V_USERNAME,
-    V_CREATED_AT,
-    V_UPDATED_AT,
-    V_MODEL, // 13 columns
-    V_COLUMNS = V_MODEL + 13
-};
-
-#define VERSION_COLUMNS                                                                            \
-    SQL_CHECKPOINT_COLUMNS                                                                         \
-    ", v.id, v.version, v.checkpoint_uuid, v.name, v.comment, v.metadata, v.labels, v.notes, "     \
-    "v.user_id, vu.username, v.created_at, v.updated_at, " MODEL_COLUMNS
-#define VERSION_FROM "FROM model_versions v"
-#define VERSION_JOINED                                                                             \
-    "JOIN models m ON m.id = v.model_id " MODEL_JOINED " JOIN users vu ON vu.id = v.user_id "      \
-    "LEFT JOIN checkpoints c ON c.uuid = v.checkpoint_uuid " SQL_CHECKPOINT_JOINED
 
 // Of one whose experiment was deleted all the same, nothing is left but the name.
 static void write_lost_checkpoint(struct json_writer *w, const char *uuid)
@@ -568,24 +527,23 @@ static void write_lost_checkpoint(struct json_writer *w, const char *uuid)
 
 static void write_version(struct json_writer *w, struct db_rows *rows)
 {
-    int at = db_columns(rows) - V_COLUMNS;
     jw_object(w);
-    jw_kv_int(w, "id", db_int(rows, at + V_ID));
-    jw_kv_int(w, "version", db_int(rows, at + V_VERSION));
-    jw_kv_string(w, "name", db_text(rows, at + V_NAME));
-    jw_kv_string(w, "comment", db_text(rows, at + V_COMMENT));
-    jw_kv_raw(w, "metadata", db_text(rows, at + V_METADATA));
-    jw_kv_raw(w, "labels", db_text(rows, at + V_LABELS));
-    jw_kv_string(w, "notes", db_text(rows, at + V_NOTES));
-    jw_kv_int(w, "userId", db_int(rows, at + V_USER_ID));
-    jw_kv_string(w, "username", db_text(rows, at + V_USERNAME));
-    write_time(w, "creationTime", db_int(rows, at + V_CREATED_AT));
-    write_time(w, "lastUpdatedTime", db_int(rows, at + V_UPDATED_AT));
+    jw_kv_int(w, "id", DB_GET(rows, MODEL_VERSION, version.id));
+    jw_kv_int(w, "version", DB_GET(rows, MODEL_VERSION, version.version));
+    jw_kv_string(w, "name", DB_GET(rows, MODEL_VERSION, version.name));
+    jw_kv_string(w, "comment", DB_GET(rows, MODEL_VERSION, version.comment));
+    jw_kv_raw(w, "metadata", DB_GET(rows, MODEL_VERSION, version.metadata));
+    jw_kv_raw(w, "labels", DB_GET(rows, MODEL_VERSION, version.labels));
+    jw_kv_string(w, "notes", DB_GET(rows, MODEL_VERSION, version.notes));
+    jw_kv_int(w, "userId", DB_GET(rows, MODEL_VERSION, version.user_id));
+    jw_kv_string(w, "username", DB_GET(rows, MODEL_VERSION, version.username));
+    write_time(w, "creationTime", DB_GET(rows, MODEL_VERSION, version.created_at));
+    write_time(w, "lastUpdatedTime", DB_GET(rows, MODEL_VERSION, version.updated_at));
     jw_key(w, "model");
-    write_model_at(w, rows, at + V_MODEL);
+    write_model_at(w, rows, DB_COLUMN(MODEL_VERSION, model));
     jw_key(w, "checkpoint");
-    if (db_is_null(rows, 0))
-        write_lost_checkpoint(w, db_text(rows, at + V_CHECKPOINT));
+    if (DB_IS_NULL(rows, MODEL_VERSION, checkpoint.uuid))
+        write_lost_checkpoint(w, DB_GET(rows, MODEL_VERSION, version.checkpoint_uuid));
     else
         write_checkpoint_object(w, rows);
     jw_object_end(w);
@@ -595,8 +553,7 @@ static int answer_version(struct view *v, int64_t id, struct error *e)
 {
     v->rq->id = id;
     jw_object(&v->w);
-    int rc = write_one(v, "modelVersion",
-                       VERSION_COLUMNS " " VERSION_FROM " " VERSION_JOINED " WHERE v.id = ?",
+    int rc = write_one(v, "modelVersion", DB_QUERY(v->db, MODEL_VERSION_VIEW_BY_ID, id),
                        write_version, e);
     jw_object_end(&v->w);
     return rc;
@@ -616,8 +573,9 @@ int model_version_list(struct view *v, struct error *e)
     list_bind_int(&l, m.id);
     list_sort(&l, "sortBy", sorts, "v.version DESC", "v.version");
     list_page(&l);
-    static const struct list_source source = {"modelVersions", VERSION_COLUMNS, VERSION_FROM,
-                                              VERSION_JOINED, write_version};
+    static const struct list_source source = {"modelVersions", "SELECT " SQL_MODEL_VERSION_COLUMNS,
+                                              SQL_MODEL_VERSION_FROM, SQL_MODEL_VERSION_JOINED,
+                                              write_version};
     l.within = true; // beside its model
     jw_object(&v->w);
     rc = write_model_member(v, m.id, e);
@@ -651,22 +609,24 @@ int model_version_metrics(struct view *v, struct error *e)
     if (!rc)
         rc = read_source_type(v, &type, e);
     return rc ? rc
-              : write_source_metrics(
-                    v, db_query(v->db, STMT_TRIALS_OF_VERSION, "iis", m.id, number, type), e);
+              : write_source_metrics(v, DB_QUERY(v->db, TRIALS_OF_VERSION, m.id, number, type), e);
 }
 
 // Of a repeated call, what it has made before; 0: nothing.
 static int64_t registered_before(struct view *v, const struct model *m, const char *uuid,
                                  const struct words *w)
 {
-    struct db_rows *rows = db_query(v->db, STMT_MODEL_VERSION_NEWEST, "ii", m->id,
-                                    clock_wall_us() - REPEAT_S * 1000000LL);
+    struct db_rows *rows =
+        DB_QUERY(v->db, MODEL_VERSION_NEWEST, m->id, clock_wall_us() - REPEAT_S * 1000000LL);
     int64_t id = 0;
-    if (db_next(rows) == 1 && !strcmp(db_text(rows, 1), uuid) &&
-        !strcmp(db_text(rows, 2), w->name) && !strcmp(db_text(rows, 3), w->description) &&
-        !strcmp(db_text(rows, 4), w->metadata) && !strcmp(db_text(rows, 5), w->labels) &&
-        !strcmp(db_text(rows, 6), w->notes) && db_int(rows, 7) == v->rq->principal.user_id)
-        id = db_int(rows, 0);
+    if (db_next(rows) == 1 && !strcmp(DB_GET(rows, MODEL_VERSION_NEWEST, checkpoint_uuid), uuid) &&
+        !strcmp(DB_GET(rows, MODEL_VERSION_NEWEST, name), w->name) &&
+        !strcmp(DB_GET(rows, MODEL_VERSION_NEWEST, comment), w->description) &&
+        !strcmp(DB_GET(rows, MODEL_VERSION_NEWEST, metadata), w->metadata) &&
+        !strcmp(DB_GET(rows, MODEL_VERSION_NEWEST, labels), w->labels) &&
+        !strcmp(DB_GET(rows, MODEL_VERSION_NEWEST, notes), w->notes) &&
+        DB_GET(rows, MODEL_VERSION_NEWEST, user_id) == v->rq->principal.user_id)
+        id = DB_GET(rows, MODEL_VERSION_NEWEST, id);
     db_rows_close(rows);
     return id;
 }
@@ -680,8 +640,9 @@ static int read_checkpoint(struct view *v, const char **uuid, struct error *e)
     int rc = view_check_sight(v, THING_CHECKPOINT, *uuid, e);
     if (rc)
         return rc;
-    struct db_rows *rows = db_query(v->db, STMT_CHECKPOINT_STORAGE, "s", *uuid);
-    bool complete = db_next(rows) == 1 && !strcmp(db_text(rows, 1), "COMPLETED");
+    struct db_rows *rows = DB_QUERY(v->db, CHECKPOINT_STORAGE, *uuid);
+    bool complete =
+        db_next(rows) == 1 && !strcmp(DB_GET(rows, CHECKPOINT_STORAGE, state), "COMPLETED");
     db_rows_close(rows);
     return complete ? 0
                     : error_set(e, ERR_CONFLICT,
@@ -691,8 +652,8 @@ static int read_checkpoint(struct view *v, const char **uuid, struct error *e)
 // The version that was made at `now`; 0: its checkpoint went away meanwhile.
 static int64_t version_of_moment(struct view *v, const struct model *m, int64_t now)
 {
-    struct db_rows *rows = db_query(v->db, STMT_MODEL_VERSION_NEWEST, "ii", m->id, now - 1);
-    int64_t id = db_next(rows) == 1 ? db_int(rows, 0) : 0;
+    struct db_rows *rows = DB_QUERY(v->db, MODEL_VERSION_NEWEST, m->id, now - 1);
+    int64_t id = db_next(rows) == 1 ? DB_GET(rows, MODEL_VERSION_NEWEST, id) : 0;
     db_rows_close(rows);
     return id;
 }
@@ -725,9 +686,9 @@ int model_version_create(struct view *v, struct error *e)
     if ((id = registered_before(v, &m, uuid, &w)))
         return answer_version(v, id, e);
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_MODEL_COUNT_VERSION, "ii", now, m.id);
-    db_batch_add(b, STMT_MODEL_VERSION_INSERT, "issssssii", m.id, uuid, w.name, w.description,
-                 w.metadata, w.labels, w.notes, v->rq->principal.user_id, now);
+    DB_ADD(b, MODEL_COUNT_VERSION, now, m.id);
+    DB_ADD(b, MODEL_VERSION_INSERT, m.id, uuid, w.name, w.description, w.metadata, w.labels,
+           w.notes, v->rq->principal.user_id, now);
     rc = commit_model(v, b, &m, e);
     if (rc)
         return rc;
@@ -757,9 +718,9 @@ int model_version_patch(struct view *v, struct error *e)
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_MODEL_VERSION_PATCH, "sssssii", w.name, w.description, w.metadata,
-                 w.labels, w.notes, now, version.id);
-    db_batch_add(b, STMT_MODEL_TOUCH, "ii", now, m.id);
+    DB_ADD(b, MODEL_VERSION_PATCH, w.name, w.description, w.metadata, w.labels, w.notes, now,
+           version.id);
+    DB_ADD(b, MODEL_TOUCH, now, m.id);
     rc = commit_model(v, b, &m, e);
     return rc ? rc : answer_version(v, version.id, e);
 }
@@ -772,7 +733,7 @@ int model_version_delete(struct view *v, struct error *e)
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_MODEL_VERSION_DELETE, "i", version.id);
-    db_batch_add(b, STMT_MODEL_TOUCH, "ii", clock_wall_us(), m.id);
+    DB_ADD(b, MODEL_VERSION_DELETE, version.id);
+    DB_ADD(b, MODEL_TOUCH, clock_wall_us(), m.id);
     return commit_model(v, b, &m, e);
 }

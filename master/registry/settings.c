@@ -10,16 +10,16 @@ enum { VALUE_MAX = 64 * 1024 };
 
 int settings_get(struct view *v, struct error *e)
 {
-    struct db_rows *rows = db_query(v->db, STMT_USER_SETTINGS, "i", v->rq->principal.user_id);
+    struct db_rows *rows = DB_QUERY(v->db, USER_SETTINGS, v->rq->principal.user_id);
     int more;
     jw_object(&v->w);
     jw_key(&v->w, "settings");
     jw_array(&v->w);
     while ((more = db_next(rows)) == 1) {
         jw_object(&v->w);
-        jw_kv_string(&v->w, "storagePath", db_text(rows, 0));
-        jw_kv_string(&v->w, "key", db_text(rows, 1));
-        jw_kv_string(&v->w, "value", db_text(rows, 2));
+        jw_kv_string(&v->w, "storagePath", DB_GET(rows, USER_SETTINGS, path));
+        jw_kv_string(&v->w, "key", DB_GET(rows, USER_SETTINGS, key));
+        jw_kv_string(&v->w, "value", DB_GET(rows, USER_SETTINGS, value));
         jw_object_end(&v->w);
     }
     jw_array_end(&v->w);
@@ -38,7 +38,7 @@ static int add_setting(struct view *v, struct db_batch *b, const json_t *setting
                          "settings.%zu: a key and a storagePath of at most %d bytes, a value of at "
                          "most %d",
                          index, LIMIT_NAME, VALUE_MAX);
-    db_batch_add(b, STMT_USER_SETTING_SET, "isss", v->rq->principal.user_id, path, key, value);
+    DB_ADD(b, USER_SETTING_SET, v->rq->principal.user_id, path, key, value);
     return 0;
 }
 
@@ -47,8 +47,8 @@ int settings_set(struct view *v, struct error *e)
     const json_t *settings = jget(v->rq->body, "settings");
     size_t i, more = json_array_size(settings);
     json_t *setting;
-    struct db_rows *rows = db_query(v->db, STMT_USER_SETTINGS_COUNT, "i", v->rq->principal.user_id);
-    int64_t count = db_next(rows) == 1 ? db_int(rows, 0) : 0;
+    struct db_rows *rows = DB_QUERY(v->db, USER_SETTINGS_COUNT, v->rq->principal.user_id);
+    int64_t count = db_next(rows) == 1 ? DB_GET(rows, USER_SETTINGS_COUNT, count) : 0;
     db_rows_close(rows);
     if (!json_is_array(settings))
         return error_set(e, ERR_INVALID, "settings: not a list");
@@ -69,6 +69,6 @@ int settings_set(struct view *v, struct error *e)
 int settings_reset(struct view *v, struct error *e)
 {
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_USER_SETTINGS_DELETE, "i", v->rq->principal.user_id);
+    DB_ADD(b, USER_SETTINGS_DELETE, v->rq->principal.user_id);
     return view_commit(v, b, e);
 }

@@ -11,16 +11,17 @@
 static int choose(struct db_reader *db, const struct principal *who, const char *name,
                   int64_t workspace, int64_t *id, struct error *e)
 {
-    struct db_rows *rows = db_query(db, STMT_TEMPLATE_BY_NAME, "s", name);
+    struct db_rows *rows = DB_QUERY(db, TEMPLATE_BY_NAME, name);
     size_t count = 0;
     bool here = false;
     while (!here && db_next(rows) == 1) {
         char home[24];
-        snprintf(home, sizeof home, "%lld", (long long)db_int(rows, 1));
+        snprintf(home, sizeof home, "%lld",
+                 (long long)DB_GET(rows, TEMPLATE_BY_NAME, workspace_id));
         if (sight_check(db, who, THING_WORKSPACE, home, NULL))
             continue;
-        here = db_int(rows, 1) == workspace;
-        *id = db_int(rows, 0);
+        here = DB_GET(rows, TEMPLATE_BY_NAME, workspace_id) == workspace;
+        *id = DB_GET(rows, TEMPLATE_BY_NAME, id);
         count++;
     }
     db_rows_close(rows);
@@ -42,8 +43,9 @@ int template_merge(struct db_reader *db, const struct principal *who, const char
     int rc = choose(db, who, name, workspace, &id, e);
     if (rc)
         return rc;
-    struct db_rows *rows = db_query(db, STMT_TEMPLATE_BY_ID, "i", id);
-    json_t *template = db_next(rows) == 1 ? json_loads(db_text(rows, 1), 0, NULL) : NULL;
+    struct db_rows *rows = DB_QUERY(db, TEMPLATE_BY_ID, id);
+    json_t *template =
+        db_next(rows) == 1 ? json_loads(DB_GET(rows, TEMPLATE_BY_ID, config), 0, NULL) : NULL;
     db_rows_close(rows);
     if (template)
         template_apply(config, template);

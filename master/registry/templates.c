@@ -12,15 +12,12 @@
 #include "master/views/views.h"
 #include "master/views/workspace_access.h"
 
-#define TEMPLATE_COLUMNS "SELECT t.name, t.config, t.workspace_id"
-#define TEMPLATE_FROM    "FROM templates t"
-
 static void write_template(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
-    jw_kv_string(w, "name", db_text(rows, 0));
-    jw_kv_raw(w, "config", db_text(rows, 1));
-    jw_kv_int(w, "workspaceId", db_int(rows, 2));
+    jw_kv_string(w, "name", DB_GET(rows, TEMPLATE, name));
+    jw_kv_raw(w, "config", DB_GET(rows, TEMPLATE, config));
+    jw_kv_int(w, "workspaceId", DB_GET(rows, TEMPLATE, workspace_id));
     jw_object_end(w);
 }
 
@@ -34,8 +31,8 @@ int template_list(struct view *v, struct error *e)
     list_filter_ints(&l, "workspaceIds", "t.workspace_id");
     list_sort(&l, "sortBy", sorts, "t.name", "t.id");
     list_page(&l);
-    static const struct list_source source = {"templates", TEMPLATE_COLUMNS, TEMPLATE_FROM, NULL,
-                                              write_template};
+    static const struct list_source source = {"templates", "SELECT " SQL_LIST(TEMPLATE_ROW),
+                                              SQL_TEMPLATE_FROM, NULL, write_template};
     return list_answer(&l, &source, e);
 }
 
@@ -55,7 +52,7 @@ static void write_doubt(struct json_writer *w, const char *doubt)
 
 static int answer_template(struct view *v, int64_t id, const char *doubt, struct error *e)
 {
-    struct db_rows *rows = db_query(v->db, STMT_TEMPLATE_BY_ID, "i", id);
+    struct db_rows *rows = DB_QUERY(v->db, TEMPLATE_BY_ID, id);
     int found = db_next(rows);
     jw_object(&v->w);
     if (found == 1) {
@@ -81,14 +78,15 @@ struct template
 static int find_all(struct view *v, const char *name, int64_t workspace, struct template *out,
                     struct error *e)
 {
-    struct db_rows *rows = db_query(v->db, STMT_TEMPLATE_BY_NAME, "s", name);
+    struct db_rows *rows = DB_QUERY(v->db, TEMPLATE_BY_NAME, name);
     int count = 0, more;
     while ((more = db_next(rows)) == 1) {
-        struct template t = {.id = db_int(rows, 0), .workspace = db_int(rows, 1)};
+        struct template t = {.id = DB_GET(rows, TEMPLATE_BY_NAME, id),
+                             .workspace = DB_GET(rows, TEMPLATE_BY_NAME, workspace_id)};
         if ((workspace && t.workspace != workspace) ||
             workspace_access_find(v, t.workspace, &t.standing, NULL))
             continue;
-        t.config = arena_strdup(&v->rq->arena, db_text(rows, 2));
+        t.config = arena_strdup(&v->rq->arena, DB_GET(rows, TEMPLATE_BY_NAME, config));
         if (!count++)
             *out = t;
     }
@@ -176,7 +174,7 @@ static int create(struct view *v, const char *name, int64_t workspace, const cha
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_TEMPLATE_INSERT, "ssii", name, config, workspace, clock_wall_us());
+    DB_ADD(b, TEMPLATE_INSERT, name, config, workspace, clock_wall_us());
     rc = view_commit(v, b, e);
     if (rc == ERR_CONFLICT)
         rc = error_set(e, ERR_CONFLICT,
@@ -192,7 +190,7 @@ static int replace(struct view *v, const struct template *t, const char *config,
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_TEMPLATE_SET_CONFIG, "sii", config, clock_wall_us(), t->id);
+    DB_ADD(b, TEMPLATE_SET_CONFIG, config, clock_wall_us(), t->id);
     return view_commit(v, b, e);
 }
 
@@ -271,6 +269,6 @@ int template_delete(struct view *v, struct error *e)
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_TEMPLATE_DELETE, "i", t.id);
+    DB_ADD(b, TEMPLATE_DELETE, t.id);
     return view_commit(v, b, e);
 }

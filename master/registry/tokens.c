@@ -11,21 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOKEN_COLUMNS                                                                              \
-    "SELECT k.id, k.user_id, k.expires_at, k.created_at, k.access, k.revoked, k.description"
-#define TOKEN_FROM "FROM tokens k"
-
 static void write_token(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
-    jw_kv_int(w, "id", db_int(rows, 0));
-    jw_kv_int(w, "userId", db_int(rows, 1));
-    write_time(w, "expiry", db_int(rows, 2)); // null: never
-    write_time(w, "createdAt", db_int(rows, 3));
+    jw_kv_int(w, "id", DB_GET(rows, TOKEN, id));
+    jw_kv_int(w, "userId", DB_GET(rows, TOKEN, user_id));
+    write_time(w, "expiry", DB_GET(rows, TOKEN, expires_at)); // null: never
+    write_time(w, "createdAt", DB_GET(rows, TOKEN, created_at));
     jw_kv_string(w, "tokenType",
-                 db_int(rows, 4) ? "TOKEN_TYPE_ACCESS_TOKEN" : "TOKEN_TYPE_USER_SESSION");
-    jw_kv_bool(w, "revoked", db_int(rows, 5));
-    jw_kv_string(w, "description", db_text(rows, 6));
+                 DB_GET(rows, TOKEN, access) ? "TOKEN_TYPE_ACCESS_TOKEN"
+                                             : "TOKEN_TYPE_USER_SESSION");
+    jw_kv_bool(w, "revoked", DB_GET(rows, TOKEN, revoked));
+    jw_kv_string(w, "description", DB_GET(rows, TOKEN, description));
     jw_object_end(w);
 }
 
@@ -58,8 +55,8 @@ int token_list(struct view *v, struct error *e)
     list_filter_texts(&l, "username", "SELECT username FROM users WHERE id = k.user_id");
     list_sort(&l, "sortBy", sorts, "k.id", "k.id");
     list_page(&l);
-    static const struct list_source source = {"tokenInfo", TOKEN_COLUMNS, TOKEN_FROM, NULL,
-                                              write_token};
+    static const struct list_source source = {"tokenInfo", "SELECT " SQL_LIST(TOKEN_ROW),
+                                              SQL_TOKEN_FROM, NULL, write_token};
     return list_answer(&l, &source, e);
 }
 
@@ -85,13 +82,13 @@ static int check_user(struct view *v, int64_t user, int64_t now, struct error *e
     const struct principal *me = &v->rq->principal;
     if (user != me->user_id && !me->admin)
         return error_set(e, ERR_FORBIDDEN, "only an administrator makes tokens for other users");
-    struct db_rows *rows = db_query(v->db, STMT_USER_BY_ID, "i", user);
-    bool active = db_next(rows) == 1 && db_int(rows, 4);
+    struct db_rows *rows = DB_QUERY(v->db, USER_BY_ID, user);
+    bool active = db_next(rows) == 1 && DB_GET(rows, USER_BY_ID, active);
     db_rows_close(rows);
     if (!active)
         return error_set(e, ERR_NOT_FOUND, "there is no active user %lld", (long long)user);
-    rows = db_query(v->db, STMT_TOKENS_ACTIVE, "ii", user, now);
-    int64_t count = db_next(rows) == 1 ? db_int(rows, 0) : 0;
+    rows = DB_QUERY(v->db, TOKENS_ACTIVE, user, now);
+    int64_t count = db_next(rows) == 1 ? DB_GET(rows, TOKENS_ACTIVE, count) : 0;
     db_rows_close(rows);
     if (count >= LIMIT_ACCESS_TOKENS)
         return error_set(e, ERR_CONFLICT, "the user has %d access tokens already; revoke one first",
@@ -115,17 +112,16 @@ int token_create(struct view *v, struct error *e)
         return rc;
     auth_token_make(token, hash);
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_TOKENS_DELETE_EXPIRED, "i", now);
-    db_batch_add(b, STMT_TOKEN_COUNT, "");
-    db_batch_add(b, STMT_TOKEN_INSERT_USER, "siiiis", hash, user, now, expires, (int64_t)1,
-                 description);
+    DB_ADD(b, TOKENS_DELETE_EXPIRED, now);
+    DB_ADD(b, TOKEN_COUNT);
+    DB_ADD(b, TOKEN_INSERT_USER, hash, user, now, expires, 1, description);
     rc = view_commit(v, b, e);
     if (rc)
         return rc;
-    struct db_rows *rows = db_query(v->db, STMT_TOKEN_BY_HASH, "s", hash);
+    struct db_rows *rows = DB_QUERY(v->db, TOKEN_BY_HASH, hash);
     jw_object(&v->w);
     jw_kv_string(&v->w, "token", token);
-    jw_kv_int(&v->w, "tokenId", db_next(rows) == 1 ? db_int(rows, 0) : 0);
+    jw_kv_int(&v->w, "tokenId", db_next(rows) == 1 ? DB_GET(rows, TOKEN_BY_HASH, id) : 0);
     jw_object_end(&v->w);
     db_rows_close(rows);
     return 0;
@@ -140,11 +136,12 @@ static int find_token(struct view *v, int64_t *id, struct error *e)
     int rc = request_param_int(v->rq, 0, id, e);
     if (rc)
         return rc;
-    struct db_rows *rows = db_query(v->db, STMT_TOKEN_BY_ID, "i", *id);
+    struct db_rows *rows = DB_QUERY(v->db, TOKEN_BY_ID, *id);
     int found = db_next(rows);
-    bool seen = found == 1 && (me->admin || db_int(rows, 0) == me->user_id);
-    bool ended =
-        seen && (db_int(rows, 1) || (db_int(rows, 2) && db_int(rows, 2) < clock_wall_us()));
+    bool seen = found == 1 && (me->admin || DB_GET(rows, TOKEN_BY_ID, user_id) == me->user_id);
+    bool ended = seen && (DB_GET(rows, TOKEN_BY_ID, revoked) ||
+                          (DB_GET(rows, TOKEN_BY_ID, expires_at) &&
+                           DB_GET(rows, TOKEN_BY_ID, expires_at) < clock_wall_us()));
     db_rows_close(rows);
     if (found < 0)
         return store_failed(e);
@@ -167,15 +164,15 @@ int token_patch(struct view *v, struct error *e)
         return rc;
     struct db_batch *b = db_batch_new();
     if (description)
-        db_batch_add(b, STMT_TOKEN_SET_DESCRIPTION, "si", description, id);
+        DB_ADD(b, TOKEN_SET_DESCRIPTION, description, id);
     if (revoke)
-        db_batch_add(b, STMT_TOKEN_REVOKE, "i", id);
+        DB_ADD(b, TOKEN_REVOKE, id);
     rc = view_commit(v, b, e);
     if (rc)
         return rc;
     v->rq->id = id;
     jw_object(&v->w);
-    rc = write_one(v, "tokenInfo", TOKEN_COLUMNS " " TOKEN_FROM " WHERE k.id = ?", write_token, e);
+    rc = write_one(v, "tokenInfo", DB_QUERY(v->db, TOKEN_VIEW_BY_ID, v->rq->id), write_token, e);
     jw_object_end(&v->w);
     return rc;
 }

@@ -136,13 +136,18 @@ static void tell_left(struct item *it, const json_t *reported, const json_t *tol
 
 static void read_needs(struct db_rows *rows, struct item *it)
 {
-    it->by_trial = db_is_null(rows, 5) && db_is_null(rows, 6) && !db_is_null(rows, 7);
-    if (!db_is_null(rows, 5))
-        it->needed = xasprintf("it is registered as model %s", db_text(rows, 5));
-    else if (!db_is_null(rows, 6))
-        it->needed = xasprintf("experiment %lld starts from it", (long long)db_int(rows, 6));
+    it->by_trial = DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_version) &&
+                   DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_experiment) &&
+                   !DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_trial);
+    if (!DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_version))
+        it->needed = xasprintf("it is registered as model %s",
+                               DB_GET(rows, CHECKPOINT_TO_CHANGE, needed_by_version));
+    else if (!DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_experiment))
+        it->needed = xasprintf("experiment %lld starts from it",
+                               (long long)DB_GET(rows, CHECKPOINT_TO_CHANGE, needed_by_experiment));
     else if (it->by_trial)
-        it->needed = xasprintf("trial %lld goes on from it", (long long)db_int(rows, 7));
+        it->needed = xasprintf("trial %lld goes on from it",
+                               (long long)DB_GET(rows, CHECKPOINT_TO_CHANGE, needed_by_trial));
 }
 
 static int out_of_reach(const struct storage *storage, const char *text, const char *uuid,
@@ -165,12 +170,13 @@ static int out_of_reach(const struct storage *storage, const char *text, const c
 static int read_item(struct change *ch, struct db_rows *rows, struct item *it, const json_t *told)
 {
     json_t *reported = NULL, *patterns = NULL;
-    const char *resources = db_text(rows, 3), *storage = db_text(rows, 4);
+    const char *resources = DB_GET(rows, CHECKPOINT_TO_CHANGE, resources),
+               *storage = DB_GET(rows, CHECKPOINT_TO_CHANGE, storage);
     int err = 0;
-    it->experiment = db_int(rows, 1);
-    it->trial = db_int(rows, 2);
+    it->experiment = DB_GET(rows, CHECKPOINT_TO_CHANGE, experiment_id);
+    it->trial = DB_GET(rows, CHECKPOINT_TO_CHANGE, trial_id);
     read_needs(rows, it);
-    if (!strcmp(db_text(rows, 0), "DELETED"))
+    if (!strcmp(DB_GET(rows, CHECKPOINT_TO_CHANGE, state), "DELETED"))
         return 0; // said again
     if (ch->kind != CHANGE_PATCH)
         err = out_of_reach(ch->storage, storage, it->uuid, &ch->e);
@@ -200,7 +206,7 @@ static void read_items(struct work *work, struct db_reader *db)
     const json_t *list = jget(ch->rq->body, "checkpoints");
     for (size_t i = 0; !ch->err && i < ch->count; i++) {
         struct item *it = &ch->items[i];
-        struct db_rows *rows = db_query(db, STMT_CHECKPOINT_TO_CHANGE, "s", it->uuid);
+        struct db_rows *rows = DB_QUERY(db, CHECKPOINT_TO_CHANGE, it->uuid);
         int found = db_next(rows);
         if (found < 0)
             ch->err = error_set(&ch->e, ERR_INTERNAL, "the store cannot be read");
@@ -254,7 +260,7 @@ static int check_item(struct core *c, struct change *ch, const struct gc_forks *
 static void step_back(struct core *c, struct trial *t)
 {
     gc_step_back(c, t, t->checkpoint_steps + 1);
-    STORE(c, TRIAL_SET_LATEST_CHECKPOINT, "si", t->checkpoint[0] ? t->checkpoint : NULL, t->id);
+    STORE(c, TRIAL_SET_LATEST_CHECKPOINT, t->checkpoint[0] ? t->checkpoint : NULL, t->id);
 }
 
 static void apply_item(struct core *c, const struct change *ch, const struct item *it)
@@ -265,10 +271,10 @@ static void apply_item(struct core *c, const struct change *ch, const struct ite
         return; // said again
     gc_take(c, it->uuid, !strcmp(it->state, "DELETED"));
     if (ch->kind == CHANGE_PATCH)
-        STORE(c, CHECKPOINT_SET_RESOURCES, "sss", it->resources, it->state, it->uuid);
+        STORE(c, CHECKPOINT_SET_RESOURCES, it->resources, it->state, it->uuid);
     else
-        STORE(c, CHECKPOINT_REMOVE, "ssssn", it->state, it->resources, ch->patterns, it->uuid);
-    STORE(c, TRIAL_FORGET_CHECKPOINT, "s", it->uuid);
+        STORE(c, CHECKPOINT_REMOVE, it->state, it->resources, ch->patterns, it->uuid, NULL);
+    STORE(c, TRIAL_FORGET_CHECKPOINT, it->uuid);
     if (t && !strcmp(t->checkpoint, it->uuid))
         step_back(c, t);
     core_event(c, EVENT_CHECKPOINT, it->experiment, it->trial, it->uuid);
@@ -391,9 +397,10 @@ int core_checkpoints_patch(struct core *c, struct request *rq, struct error *e)
 // Of the path's checkpoint, which the caller may change.
 static int own_checkpoint(struct core *c, struct request *rq, struct error *e)
 {
-    struct db_rows *rows = db_query(c->reader, STMT_CHECKPOINT_TO_CHANGE, "s", rq->params[0]);
+    struct db_rows *rows = DB_QUERY(c->reader, CHECKPOINT_TO_CHANGE, rq->params[0]);
     bool found = db_next(rows) > 0;
-    struct experiment *x = found ? core_experiment_find(c, db_int(rows, 1)) : NULL;
+    struct experiment *x =
+        found ? core_experiment_find(c, DB_GET(rows, CHECKPOINT_TO_CHANGE, experiment_id)) : NULL;
     db_rows_close(rows);
     return x ? core_may_change(c, rq, x, e) : no_such(rq->params[0], e);
 }
@@ -407,7 +414,7 @@ int core_checkpoint_metadata(struct core *c, struct request *rq, struct error *e
     if (err)
         return err;
     char *text = json_text(metadata);
-    STORE(c, CHECKPOINT_SET_METADATA, "ss", text, rq->params[0]);
+    STORE(c, CHECKPOINT_SET_METADATA, text, rq->params[0]);
     free(text);
     return 0;
 }

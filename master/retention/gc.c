@@ -57,10 +57,10 @@ static void sweep_free(struct work *work)
 
 static void choose_all(struct sweep *s, struct db_reader *db)
 {
-    struct db_rows *rows = db_query(db, STMT_GC_DUE, "i", (int64_t)SWEEP_EXPERIMENTS);
+    struct db_rows *rows = DB_QUERY(db, GC_DUE, SWEEP_EXPERIMENTS);
     while (db_next(rows) > 0 && s->due_count < SWEEP_EXPERIMENTS)
-        s->dues[s->due_count++] =
-            (struct due){.experiment = db_int(rows, 0), .asked = db_int(rows, 1)};
+        s->dues[s->due_count++] = (struct due){.experiment = DB_GET(rows, GC_DUE, experiment_id),
+                                               .asked = DB_GET(rows, GC_DUE, asked)};
     db_rows_close(rows);
     for (size_t i = 0; i < s->due_count; i++) {
         struct due *d = &s->dues[i];
@@ -87,13 +87,12 @@ static void remove_one(const struct storage *storage, struct gone *g, const char
 static void remove_all(struct sweep *s, struct db_reader *db)
 {
     char *storages[SWEEP_FILES];
-    struct db_rows *rows =
-        db_query(db, STMT_CHECKPOINTS_REMOVAL, "si", s->after, (int64_t)SWEEP_FILES);
+    struct db_rows *rows = DB_QUERY(db, CHECKPOINTS_REMOVAL, s->after, SWEEP_FILES);
     while (s->gone_count < SWEEP_FILES && db_next(rows) > 0) {
         struct gone *g = &s->gone[s->gone_count];
-        snprintf(g->uuid, sizeof g->uuid, "%s", db_text(rows, 0));
-        storages[s->gone_count++] = xstrdup(db_text(rows, 1));
-        g->patterns = xstrdup(db_text(rows, 2));
+        snprintf(g->uuid, sizeof g->uuid, "%s", DB_GET(rows, CHECKPOINTS_REMOVAL, uuid));
+        storages[s->gone_count++] = xstrdup(DB_GET(rows, CHECKPOINTS_REMOVAL, storage));
+        g->patterns = xstrdup(DB_GET(rows, CHECKPOINTS_REMOVAL, removal));
     }
     db_rows_close(rows); // removing takes long: the store is not held open meanwhile
     for (size_t i = 0; i < s->gone_count; i++) {
@@ -209,12 +208,13 @@ const struct gc_taken *gc_taken(const struct core *c, const char *uuid)
 
 void gc_step_back(struct core *c, struct trial *t, int64_t below)
 {
-    struct db_rows *rows = db_query(c->reader, STMT_CHECKPOINTS_BELOW, "ii", t->id, below);
+    struct db_rows *rows = DB_QUERY(c->reader, CHECKPOINTS_BELOW, t->id, below);
     bool found;
-    while ((found = db_next(rows) > 0) && gc_taken(c, db_text(rows, 0)))
+    while ((found = db_next(rows) > 0) && gc_taken(c, DB_GET(rows, CHECKPOINTS_BELOW, uuid)))
         ;
-    snprintf(t->checkpoint, sizeof t->checkpoint, "%s", found ? db_text(rows, 0) : "");
-    t->checkpoint_steps = found ? db_int(rows, 1) : 0;
+    snprintf(t->checkpoint, sizeof t->checkpoint, "%s",
+             found ? DB_GET(rows, CHECKPOINTS_BELOW, uuid) : "");
+    t->checkpoint_steps = found ? DB_GET(rows, CHECKPOINTS_BELOW, steps) : 0;
     db_rows_close(rows);
 }
 
@@ -239,8 +239,8 @@ static size_t delete_chosen(struct core *c, const struct gc_forks *forks, const 
             find_taken(c, row->uuid, before, c->gc->began))
             continue;
         gc_take(c, row->uuid, true);
-        STORE(c, CHECKPOINT_REMOVE, "snsss", "DELETED", "[\"**\"]", row->uuid, "COMPLETED");
-        STORE(c, TRIAL_FORGET_CHECKPOINT, "s", row->uuid);
+        STORE(c, CHECKPOINT_REMOVE, "DELETED", NULL, "[\"**\"]", row->uuid, "COMPLETED");
+        STORE(c, TRIAL_FORGET_CHECKPOINT, row->uuid);
         core_event(c, EVENT_CHECKPOINT, d->experiment, row->trial_id, row->uuid);
         deleted++;
     }
@@ -263,7 +263,7 @@ static void settle_gone(struct core *c, const struct sweep *s)
         const struct gone *g = &s->gone[i];
         failed |= g->failed;
         if (!g->failed)
-            STORE(c, CHECKPOINT_REMOVED, "sss", g->uuid, g->resources, g->patterns);
+            STORE(c, CHECKPOINT_REMOVED, g->uuid, g->resources, g->patterns);
     }
     if (failed) {
         c->gc->retry.fire = retry_due;
@@ -279,7 +279,7 @@ static bool settle_dues(struct core *c, const struct sweep *s)
         const struct due *d = &s->dues[i];
         room -= delete_chosen(c, &forks, d, room);
         if (room && !d->failed)
-            STORE(c, GC_DONE, "ii", d->experiment, d->asked);
+            STORE(c, GC_DONE, d->experiment, d->asked);
     }
     free(forks.items);
     return room < SWEEP_ROWS;
@@ -312,7 +312,7 @@ void gc_ask(struct core *c)
 
 void gc_ended_trials(struct core *c, struct experiment *x)
 {
-    STORE(c, GC_ASK, "i", x->id);
+    STORE(c, GC_ASK, x->id);
     gc_ask(c);
 }
 

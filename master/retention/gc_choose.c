@@ -13,14 +13,15 @@ static int read_policy(struct db_reader *db, int64_t experiment, struct keep_pol
                        struct error *e)
 {
     json_t *config = NULL;
-    struct db_rows *rows = db_query(db, STMT_EXPERIMENT_BY_ID, "i", experiment);
+    struct db_rows *rows = DB_QUERY(db, EXPERIMENT_BY_ID, experiment);
     int found = db_next(rows), err = 0;
     if (found < 0)
         err = error_set(e, ERR_INTERNAL, "the store cannot be read");
     else if (!found)
         err = error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)experiment);
     else
-        err = json_parse(db_text(rows, 11), strlen(db_text(rows, 11)), "config", &config, e);
+        err = json_parse(DB_GET(rows, EXPERIMENT_BY_ID, config),
+                         strlen(DB_GET(rows, EXPERIMENT_BY_ID, config)), "config", &config, e);
     db_rows_close(rows);
     const json_t *storage = jget(config, "checkpoint_storage");
     *out = (struct keep_policy){.experiment_best = jget_int(storage, "save_experiment_best", 0),
@@ -43,17 +44,18 @@ static bool is_in_reach(const struct storage *storage, const char *text)
 
 static void read_row(const struct storage *storage, struct db_rows *from, struct keep_row *row)
 {
-    *row = (struct keep_row){.trial_id = db_int(from, 1),
-                             .steps = db_int(from, 2),
-                             .reported_at = db_int(from, 3),
-                             .metric = db_double(from, 4)};
-    snprintf(row->uuid, sizeof row->uuid, "%s", db_text(from, 0));
-    row->leads = db_int(from, 9);
-    row->has_metric = !db_is_null(from, 4) && isfinite(row->metric);
-    for (int need = 6; need <= 8; need++)
-        if (!db_is_null(from, need))
-            row->keep |= KEEP_NEEDED;
-    if (!is_in_reach(storage, db_text(from, 5)))
+    *row = (struct keep_row){.trial_id = DB_GET(from, CHECKPOINTS_TO_CHOOSE, trial_id),
+                             .steps = DB_GET(from, CHECKPOINTS_TO_CHOOSE, steps),
+                             .reported_at = DB_GET(from, CHECKPOINTS_TO_CHOOSE, reported_at),
+                             .metric = DB_GET(from, CHECKPOINTS_TO_CHOOSE, metric)};
+    snprintf(row->uuid, sizeof row->uuid, "%s", DB_GET(from, CHECKPOINTS_TO_CHOOSE, uuid));
+    row->leads = DB_GET(from, CHECKPOINTS_TO_CHOOSE, leads);
+    row->has_metric = !DB_IS_NULL(from, CHECKPOINTS_TO_CHOOSE, metric) && isfinite(row->metric);
+    if (!DB_IS_NULL(from, CHECKPOINTS_TO_CHOOSE, needed_by_version) ||
+        !DB_IS_NULL(from, CHECKPOINTS_TO_CHOOSE, needed_by_experiment) ||
+        !DB_IS_NULL(from, CHECKPOINTS_TO_CHOOSE, needed_by_trial))
+        row->keep |= KEEP_NEEDED;
+    if (!is_in_reach(storage, DB_GET(from, CHECKPOINTS_TO_CHOOSE, storage)))
         row->keep |= KEEP_OUT_OF_REACH;
 }
 
@@ -75,7 +77,7 @@ int gc_choose(struct db_reader *db, const struct storage *storage, int64_t exper
         policy.trial_best = given->trial_best;
     if (given && given->trial_latest >= 0)
         policy.trial_latest = given->trial_latest;
-    struct db_rows *rows = db_query(db, STMT_CHECKPOINTS_TO_CHOOSE, "i", experiment);
+    struct db_rows *rows = DB_QUERY(db, CHECKPOINTS_TO_CHOOSE, experiment);
     while ((more = db_next(rows)) > 0) {
         if (*count == cap) {
             cap = cap ? 2 * cap : 64;

@@ -43,10 +43,12 @@ struct expiry {
 
 static bool is_expired(const struct expiry *x, struct db_reader *db, const char *task)
 {
-    struct db_rows *rows = db_query(db, STMT_LOG_RETENTION, "si", task, x->days);
+    struct db_rows *rows = DB_QUERY(db, LOG_RETENTION, task, x->days);
     bool expired = false;
-    if (db_next(rows) == 1 && !db_is_null(rows, 0) && db_int(rows, 1) >= 0)
-        expired = db_int(rows, 0) + db_int(rows, 1) * day <= x->now;
+    if (db_next(rows) == 1 && !DB_IS_NULL(rows, LOG_RETENTION, ended_at) &&
+        DB_GET(rows, LOG_RETENTION, days) >= 0)
+        expired = DB_GET(rows, LOG_RETENTION, ended_at) + DB_GET(rows, LOG_RETENTION, days) * day <=
+                  x->now;
     db_rows_close(rows);
     return expired;
 }
@@ -54,8 +56,8 @@ static bool is_expired(const struct expiry *x, struct db_reader *db, const char 
 // The next task that has a log; NULL: there is none.
 static char *next_task(struct db_reader *db, const char *after)
 {
-    struct db_rows *rows = db_query(db, STMT_LOG_NEXT_TASK, "s", after);
-    const char *task = db_next(rows) == 1 ? db_text(rows, 0) : NULL;
+    struct db_rows *rows = DB_QUERY(db, LOG_NEXT_TASK, after);
+    const char *task = db_next(rows) == 1 ? DB_GET(rows, LOG_NEXT_TASK, task_id) : NULL;
     char *copy = xstrdup(task);
     db_rows_close(rows);
     return copy;
@@ -98,7 +100,7 @@ static void expiry_done(struct core *c, struct work *w)
     struct expiry *x = (struct expiry *)w;
     struct log_expiry *l = c->log_expiry;
     for (int i = 0; i < x->count; i++)
-        STORE(c, LOG_CHUNKS_EXPIRE, "si", x->expired[i], (int64_t)CHUNKS_IN_A_STEP);
+        STORE(c, LOG_CHUNKS_EXPIRE, x->expired[i], CHUNKS_IN_A_STEP);
     free(l->before);
     l->before = x->over ? NULL : xstrdup(x->after);
     timer_set(&c->timers, &l->next, c->now + (x->over ? hour : x->count ? BUSY_US : NEXT_US));
@@ -145,8 +147,8 @@ int logs_read_days(const struct request *rq, int64_t *days, struct error *e)
 
 void logs_retain(struct core *c, const struct experiment *x, int64_t days)
 {
-    STORE(c, EXPERIMENT_SET_LOG_RETENTION, "ii", days, x->id);
-    STORE(c, TRIALS_CLEAR_LOG_RETENTION, "i", x->id);
+    STORE(c, EXPERIMENT_SET_LOG_RETENTION, days, x->id);
+    STORE(c, TRIALS_CLEAR_LOG_RETENTION, x->id);
 }
 
 int core_experiment_retain_logs(struct core *c, struct request *rq, struct error *e)
@@ -169,8 +171,10 @@ int core_trial_retain_logs(struct core *c, struct request *rq, struct error *e)
     int err = request_param_int(rq, 0, &id, e);
     if (err)
         return err;
-    struct db_rows *rows = db_query(c->reader, STMT_TRIAL_EXPERIMENT, "i", id);
-    struct experiment *x = db_next(rows) == 1 ? core_experiment_find(c, db_int(rows, 0)) : NULL;
+    struct db_rows *rows = DB_QUERY(c->reader, TRIAL_EXPERIMENT, id);
+    struct experiment *x =
+        db_next(rows) == 1 ? core_experiment_find(c, DB_GET(rows, TRIAL_EXPERIMENT, experiment_id))
+                           : NULL;
     db_rows_close(rows);
     if (!x)
         return error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
@@ -178,6 +182,6 @@ int core_trial_retain_logs(struct core *c, struct request *rq, struct error *e)
     if (!err)
         err = logs_read_days(rq, &days, e);
     if (!err)
-        STORE(c, TRIAL_SET_LOG_RETENTION, "ii", days, id);
+        STORE(c, TRIAL_SET_LOG_RETENTION, days, id);
     return err;
 }

@@ -58,11 +58,12 @@ static void look_at(struct look *l, const char *uuid, int64_t steps)
 // Whether the folder holds a checkpoint of another trial, so that its file system is mounted.
 static bool has_witness(const struct look *l, struct db_reader *db)
 {
-    struct db_rows *rows = db_query(db, STMT_CHECKPOINTS_BESIDE, "isi", l->trial, l->at, WITNESSES);
+    struct db_rows *rows = DB_QUERY(db, CHECKPOINTS_BESIDE, l->trial, l->at, WITNESSES);
     bool found = false;
     while (!found && db_next(rows) > 0) {
         int dir = -1;
-        found = !storage_open(l->storage, l->at, db_text(rows, 0), &dir, NULL, NULL);
+        found = !storage_open(l->storage, l->at, DB_GET(rows, CHECKPOINTS_BESIDE, uuid), &dir, NULL,
+                              NULL);
         if (found)
             close(dir);
     }
@@ -76,11 +77,12 @@ static void look_for_all(struct work *work, struct db_reader *db)
     look_at(l, l->newest, l->newest_steps);
     if (l->found[0] || l->unknown)
         return;
-    struct db_rows *rows = db_query(db, STMT_CHECKPOINTS_BELOW, "ii", l->trial, INT64_MAX);
+    struct db_rows *rows = DB_QUERY(db, CHECKPOINTS_BELOW, l->trial, INT64_MAX);
     int more = 0;
     while (!l->found[0] && !l->unknown && (more = db_next(rows)) > 0)
-        if (strcmp(db_text(rows, 0), l->newest) != 0)
-            look_at(l, db_text(rows, 0), db_int(rows, 1));
+        if (strcmp(DB_GET(rows, CHECKPOINTS_BELOW, uuid), l->newest) != 0)
+            look_at(l, DB_GET(rows, CHECKPOINTS_BELOW, uuid),
+                    DB_GET(rows, CHECKPOINTS_BELOW, steps));
     db_rows_close(rows);
     l->unknown |= more < 0;
     l->empty = !l->found[0] && !l->unknown && !has_witness(l, db);
@@ -109,7 +111,7 @@ static void go_on(struct core *c, struct trial *t, const struct look *l)
     char *text = what_follows(l, t);
     memcpy(t->checkpoint, l->found, sizeof t->checkpoint);
     t->checkpoint_steps = l->found[0] ? l->found_steps : 0;
-    STORE(c, TRIAL_SET_LATEST_CHECKPOINT, "si", t->checkpoint[0] ? t->checkpoint : NULL, t->id);
+    STORE(c, TRIAL_SET_LATEST_CHECKPOINT, t->checkpoint[0] ? t->checkpoint : NULL, t->id);
     CORE_DISPATCH(c, trial_message, c, t, "", "WARNING", text);
     if (!l->found[0]) {
         char *reason = xasprintf("%s%s%s", t->exit_reason ? t->exit_reason : "",

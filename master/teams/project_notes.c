@@ -32,10 +32,8 @@ static int check_note(const json_t *note, struct error *e)
 
 static int count_notes(struct core *c, int64_t project)
 {
-    const struct db_value id = {.type = 'i', .i = project};
-    struct db_rows *rows = db_query_sql(
-        c->reader, "SELECT json_array_length(notes) FROM projects WHERE id = ?", &id, 1);
-    int count = db_next(rows) == 1 ? (int)db_int(rows, 0) : 0;
+    struct db_rows *rows = DB_QUERY(c->reader, PROJECT_NOTES_COUNT, project);
+    int count = db_next(rows) == 1 ? (int)DB_GET(rows, PROJECT_NOTES_COUNT, count) : 0;
     db_rows_close(rows);
     return count;
 }
@@ -52,7 +50,7 @@ int core_project_note_add(struct core *c, struct request *rq, struct error *e)
                         LIMIT_PROJECT_NOTES);
     if (err)
         return err;
-    STORE(c, PROJECT_ADD_NOTE, "ssi", jget_string(rq->body, "name", ""),
+    STORE(c, PROJECT_ADD_NOTE, jget_string(rq->body, "name", ""),
           jget_string(rq->body, "contents", ""), p->id);
     core_event_workspace(c, p->workspace->id);
     return 0;
@@ -77,7 +75,7 @@ int core_project_notes_set(struct core *c, struct request *rq, struct error *e)
     }
     if (!err) {
         char *text = json_text(notes);
-        STORE(c, PROJECT_SET_NOTES, "si", text, p->id);
+        STORE(c, PROJECT_SET_NOTES, text, p->id);
         free(text);
         core_event_workspace(c, p->workspace->id);
     }

@@ -170,7 +170,7 @@ void project_remove(struct core *c, struct project *p)
     must(!p->experiments);
     by_id_remove(&p->workspace->projects, p->id);
     by_id_remove(&c->projects, p->id);
-    STORE(c, PROJECT_DELETE, "i", p->id);
+    STORE(c, PROJECT_DELETE, p->id);
     project_free(p);
 }
 
@@ -186,8 +186,8 @@ void workspace_remove(struct core *c, struct workspace *ws)
     sched_team_remove(c->sched, ws->team);
     CORE_DISPATCH(c, workspace_removed, c, ws);
     by_id_remove(&c->workspaces, ws->id);
-    STORE(c, MEMBERS_DELETE, "i", ws->id);
-    STORE(c, WORKSPACE_DELETE, "i", ws->id);
+    STORE(c, MEMBERS_DELETE, ws->id);
+    STORE(c, WORKSPACE_DELETE, ws->id);
     workspace_free(ws);
 }
 
@@ -205,30 +205,36 @@ void teams_free(struct core *c)
 
 static void load_workspace(struct core *c, struct db_rows *rows)
 {
-    struct workspace *ws = workspace_new(c, db_int(rows, 0), db_int(rows, 2), db_text(rows, 1));
-    ws->archived = db_int(rows, 3);
-    ws->weight = db_double(rows, 4);
-    ws->guaranteed_slots = db_int(rows, 5);
-    ws->max_slots = db_int(rows, 6);
-    ws->default_role = role_word(db_text(rows, 7), ROLE_EDITOR);
-    ws->usage = (struct usage){db_double(rows, 8), db_int(rows, 9)};
+    struct workspace *ws =
+        workspace_new(c, DB_GET(rows, WORKSPACES_ALL, id), DB_GET(rows, WORKSPACES_ALL, user_id),
+                      DB_GET(rows, WORKSPACES_ALL, name));
+    ws->archived = DB_GET(rows, WORKSPACES_ALL, archived);
+    ws->weight = DB_GET(rows, WORKSPACES_ALL, weight);
+    ws->guaranteed_slots = DB_GET(rows, WORKSPACES_ALL, guaranteed_slots);
+    ws->max_slots = DB_GET(rows, WORKSPACES_ALL, max_slots);
+    ws->default_role = role_word(DB_GET(rows, WORKSPACES_ALL, default_role), ROLE_EDITOR);
+    ws->usage =
+        (struct usage){DB_GET(rows, WORKSPACES_ALL, usage), DB_GET(rows, WORKSPACES_ALL, usage_at)};
     workspace_changed(c, ws);
 }
 
 static void load_project(struct core *c, struct db_rows *rows)
 {
-    struct workspace *ws = core_workspace(c, db_int(rows, 2));
-    project_new(c, db_int(rows, 0), ws, db_text(rows, 1))->archived = db_int(rows, 3);
+    struct workspace *ws = core_workspace(c, DB_GET(rows, PROJECTS_ALL, workspace_id));
+    project_new(c, DB_GET(rows, PROJECTS_ALL, id), ws, DB_GET(rows, PROJECTS_ALL, name))->archived =
+        DB_GET(rows, PROJECTS_ALL, archived);
 }
 
 static void load_member(struct core *c, struct db_rows *rows)
 {
-    struct member *m = member_of(core_workspace(c, db_int(rows, 0)), db_int(rows, 1));
-    const char *role = role_word(db_text(rows, 2), ROLE_ADMIN);
+    struct member *m = member_of(core_workspace(c, DB_GET(rows, MEMBERS_ALL, workspace_id)),
+                                 DB_GET(rows, MEMBERS_ALL, user_id));
+    const char *role = role_word(DB_GET(rows, MEMBERS_ALL, role), ROLE_ADMIN);
     m->role = role ? role : "";
-    m->weight = db_double(rows, 3);
-    m->max_slots = db_int(rows, 4);
-    m->usage = (struct usage){db_double(rows, 5), db_int(rows, 6)};
+    m->weight = DB_GET(rows, MEMBERS_ALL, weight);
+    m->max_slots = DB_GET(rows, MEMBERS_ALL, max_slots);
+    m->usage =
+        (struct usage){DB_GET(rows, MEMBERS_ALL, usage), DB_GET(rows, MEMBERS_ALL, usage_at)};
 }
 
 int teams_load(struct core *c, struct error *e)
@@ -241,7 +247,7 @@ int teams_load(struct core *c, struct error *e)
                  {STMT_MEMBERS_ALL, load_member}};
     c->next_workspace = c->next_project = 1;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        struct db_rows *rows = db_query(c->reader, parts[i].query, "");
+        struct db_rows *rows = db_query_all(c->reader, parts[i].query);
         int more;
         while ((more = db_next(rows)) > 0)
             parts[i].row(c, rows);

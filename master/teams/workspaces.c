@@ -192,8 +192,8 @@ static void set_team(struct core *c, struct workspace *ws, const struct workspac
     ws->guaranteed_slots = wanted->guaranteed_slots;
     ws->max_slots = wanted->max_slots;
     ws->default_role = wanted->default_role;
-    STORE(c, WORKSPACE_SET_TEAM, "diisi", ws->weight, ws->guaranteed_slots, ws->max_slots,
-          ws->default_role, ws->id);
+    STORE(c, WORKSPACE_SET_TEAM, ws->weight, ws->guaranteed_slots, ws->max_slots, ws->default_role,
+          ws->id);
     core_event_workspace(c, ws->id);
     workspace_changed(c, ws);
 }
@@ -216,7 +216,7 @@ int core_workspace_create(struct core *c, struct request *rq, struct error *e)
     if (err)
         return err;
     struct workspace *ws = workspace_new(c, c->next_workspace, wanted.creator, name);
-    STORE(c, WORKSPACE_INSERT, "isii", ws->id, name, ws->creator, c->wall);
+    STORE(c, WORKSPACE_INSERT, DB_NOT_NULL(ws->id), name, ws->creator, c->wall);
     set_team(c, ws, &wanted);
     rq->id = ws->id;
     log_info("workspace created", "workspace=%lld user=%s", (long long)ws->id,
@@ -243,7 +243,7 @@ int core_workspace_patch(struct core *c, struct request *rq, struct error *e)
         return err;
     if (name) {
         rename_to(&ws->name, name);
-        STORE(c, WORKSPACE_SET_NAME, "si", name, ws->id);
+        STORE(c, WORKSPACE_SET_NAME, name, ws->id);
     }
     set_team(c, ws, &wanted);
     return 0;
@@ -258,7 +258,7 @@ static int archive_workspace(struct core *c, struct request *rq, bool archived, 
     if (err)
         return err;
     ws->archived = archived;
-    STORE(c, WORKSPACE_SET_ARCHIVED, "ii", (int64_t)archived, ws->id);
+    STORE(c, WORKSPACE_SET_ARCHIVED, archived, ws->id);
     core_event_workspace(c, ws->id);
     return 0;
 }
@@ -292,9 +292,10 @@ static int answer_deleted(struct request *rq)
 // What people have put into it beside experiments.
 static int refuse_held(struct core *c, int64_t id, struct error *e)
 {
-    struct db_rows *rows = db_query(c->reader, STMT_WORKSPACE_HOLDS, "i", id);
+    struct db_rows *rows = DB_QUERY(c->reader, WORKSPACE_HOLDS, id);
     bool found = db_next(rows) == 1;
-    int64_t models = found ? db_int(rows, 0) : 0, templates = found ? db_int(rows, 1) : 0;
+    int64_t models = found ? DB_GET(rows, WORKSPACE_HOLDS, models) : 0,
+            templates = found ? DB_GET(rows, WORKSPACE_HOLDS, templates) : 0;
     db_rows_close(rows);
     if (!models && !templates)
         return 0;
@@ -356,7 +357,7 @@ int core_project_create(struct core *c, struct request *rq, struct error *e)
     if (err)
         return err;
     const struct project *p = project_new(c, c->next_project, ws, name);
-    STORE(c, PROJECT_INSERT, "isisii", p->id, name, ws->id, description ? description : "",
+    STORE(c, PROJECT_INSERT, p->id, name, ws->id, description ? description : "",
           rq->principal.user_id, c->wall);
     core_event_workspace(c, ws->id);
     rq->id = p->id;
@@ -378,10 +379,10 @@ int core_project_patch(struct core *c, struct request *rq, struct error *e)
         return err;
     if (name) {
         rename_to(&p->name, name);
-        STORE(c, PROJECT_SET_NAME, "si", name, p->id);
+        STORE(c, PROJECT_SET_NAME, name, p->id);
     }
     if (description)
-        STORE(c, PROJECT_SET_DESCRIPTION, "si", description, p->id);
+        STORE(c, PROJECT_SET_DESCRIPTION, description, p->id);
     core_event_workspace(c, p->workspace->id);
     return 0;
 }
@@ -395,7 +396,7 @@ static int archive_project(struct core *c, struct request *rq, bool archived, st
     if (err)
         return err;
     p->archived = archived;
-    STORE(c, PROJECT_SET_ARCHIVED, "ii", (int64_t)archived, p->id);
+    STORE(c, PROJECT_SET_ARCHIVED, archived, p->id);
     core_event_workspace(c, p->workspace->id);
     return 0;
 }
@@ -462,7 +463,7 @@ static void move_project(struct core *c, struct project *p, struct workspace *to
     by_id_remove(&p->workspace->projects, p->id);
     by_id_put(&to->projects, p->id, p);
     p->workspace = to;
-    STORE(c, PROJECT_SET_WORKSPACE, "ii", to->id, p->id);
+    STORE(c, PROJECT_SET_WORKSPACE, to->id, p->id);
     enter_workspace(c, p);
 }
 
@@ -505,7 +506,7 @@ static int param_user(struct core *c, struct request *rq, int64_t *user, struct 
     int err = request_param_int(rq, 1, user, e);
     if (err)
         return err;
-    struct db_rows *rows = db_query(c->reader, STMT_USER_BY_ID, "i", *user);
+    struct db_rows *rows = DB_QUERY(c->reader, USER_BY_ID, *user);
     bool found = db_next(rows) > 0;
     db_rows_close(rows);
     return found ? 0
@@ -519,7 +520,7 @@ static void set_member(struct core *c, struct workspace *ws, const struct member
     m->role = wanted->role;
     m->weight = wanted->weight;
     m->max_slots = wanted->max_slots;
-    STORE(c, MEMBER_SET, "iisdi", ws->id, m->user_id, m->role, m->weight, m->max_slots);
+    STORE(c, MEMBER_SET, ws->id, m->user_id, m->role, m->weight, m->max_slots);
     core_event_workspace(c, ws->id);
     member_changed(c, m);
 }

@@ -27,7 +27,7 @@ int view_labels(struct view *v, struct error *e)
     jw_key(&v->w, "labels");
     jw_array(&v->w);
     while (rows && (more = db_next(rows)) == 1)
-        jw_string(&v->w, db_text(rows, 0));
+        jw_string(&v->w, DB_GET(rows, LABEL, label));
     jw_array_end(&v->w);
     jw_object_end(&v->w);
     db_rows_close(rows);
@@ -46,15 +46,15 @@ int view_validation_history(struct view *v, struct error *e)
     if (rc)
         return rc;
     struct json_writer *w = &v->w;
-    struct db_rows *rows = db_query(v->db, STMT_VALIDATION_HISTORY, "i", id);
+    struct db_rows *rows = DB_QUERY(v->db, VALIDATION_HISTORY, id);
     jw_object(w);
     jw_key(w, "validationHistory");
     jw_array(w);
     while ((more = db_next(rows)) == 1) {
         jw_object(w);
-        jw_kv_int(w, "trialId", db_int(rows, 0));
-        write_time(w, "endTime", db_int(rows, 1));
-        jw_kv_double(w, "searcherMetric", db_double(rows, 2));
+        jw_kv_int(w, "trialId", DB_GET(rows, VALIDATION_HISTORY, trial_id));
+        write_time(w, "endTime", DB_GET(rows, VALIDATION_HISTORY, time));
+        jw_kv_double(w, "searcherMetric", DB_GET(rows, VALIDATION_HISTORY, value));
         jw_object_end(w);
     }
     jw_array_end(w);
@@ -69,10 +69,10 @@ int view_run_metadata(struct view *v, struct error *e)
     int rc = request_param_int(v->rq, 0, &id, e);
     if (rc)
         return rc;
-    struct db_rows *rows = db_query(v->db, STMT_TRIAL_METADATA, "i", id);
+    struct db_rows *rows = DB_QUERY(v->db, TRIAL_METADATA, id);
     int found = db_next(rows);
     jw_object(&v->w);
-    jw_kv_raw(&v->w, "metadata", found == 1 ? db_text(rows, 0) : "{}");
+    jw_kv_raw(&v->w, "metadata", found == 1 ? DB_GET(rows, TRIAL_METADATA, metadata) : "{}");
     jw_object_end(&v->w);
     db_rows_close(rows);
     return found < 0 ? store_failed(e) : found == 0 ? no_trial(id, e) : 0;

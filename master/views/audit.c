@@ -12,16 +12,16 @@
 static void write_row(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
-    jw_kv_int(w, "id", db_int(rows, 0));
-    write_time(w, "time", db_int(rows, 1));
-    if (!db_is_null(rows, 2))
-        jw_kv_int(w, "userId", db_int(rows, 2));
-    jw_kv_string(w, "username", db_text(rows, 3));
-    jw_kv_string(w, "address", db_text(rows, 4));
-    jw_kv_string(w, "method", db_text(rows, 5));
-    jw_kv_string(w, "path", db_text(rows, 6));
-    jw_kv_int(w, "status", db_int(rows, 7));
-    jw_kv_string(w, "detail", db_text(rows, 8));
+    jw_kv_int(w, "id", DB_GET(rows, AUDIT, id));
+    write_time(w, "time", DB_GET(rows, AUDIT, time));
+    if (!DB_IS_NULL(rows, AUDIT, user_id))
+        jw_kv_int(w, "userId", DB_GET(rows, AUDIT, user_id));
+    jw_kv_string(w, "username", DB_GET(rows, AUDIT, username));
+    jw_kv_string(w, "address", DB_GET(rows, AUDIT, address));
+    jw_kv_string(w, "method", DB_GET(rows, AUDIT, method));
+    jw_kv_string(w, "path", DB_GET(rows, AUDIT, path));
+    jw_kv_int(w, "status", DB_GET(rows, AUDIT, status));
+    jw_kv_string(w, "detail", DB_GET(rows, AUDIT, detail));
     jw_object_end(w);
 }
 
@@ -57,10 +57,7 @@ int audit_list(struct view *v, struct error *e)
     list_cursor(&l, "a.id", way && !strcmp(way, "ORDER_BY_ASC"));
     list_sort(&l, "sortBy", sorts, "a.id DESC", "a.id");
     list_page(&l);
-    static const struct list_source source = {
-        "audit",
-        "SELECT a.id, a.time, a.user_id, a.username, a.address, a.method, a.path, a.status, "
-        "a.detail",
-        "FROM audit a", NULL, write_row};
+    static const struct list_source source = {"audit", "SELECT " SQL_LIST(AUDIT_ROW),
+                                              "FROM audit a", NULL, write_row};
     return list_answer(&l, &source, e);
 }

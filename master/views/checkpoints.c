@@ -9,24 +9,6 @@
 #include "master/views/list.h"
 #include "master/views/views.h"
 
-enum { // columns of SQL_CHECKPOINT_COLUMNS
-    C_UUID,
-    C_TASK_ID,
-    C_ALLOCATION_ID,
-    C_TRIAL_ID,
-    C_EXPERIMENT_ID,
-    C_STATE,
-    C_STEPS,
-    C_METADATA,
-    C_RESOURCES,
-    C_STORAGE,
-    C_VALIDATION,
-    C_REPORTED_AT,
-    C_CONFIG,
-    C_HPARAMS,
-    C_SEARCHER_METRIC,
-};
-
 // {path: bytes}, the bytes as strings: 64-bit numbers are strings on the wire.
 static void write_resources(struct json_writer *w, const char *text)
 {
@@ -49,15 +31,16 @@ static void write_resources(struct json_writer *w, const char *text)
     json_decref(resources);
 }
 
-void write_checkpoint_workload(struct json_writer *w, struct db_rows *rows, int first)
+void write_checkpoint_workload(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
-    jw_kv_string(w, "uuid", db_text(rows, first));
-    jw_kv_string(w, "state", wire_name(WIRE_CHECKPOINT_STATE, db_text(rows, first + 1)));
-    jw_kv_int(w, "totalBatches", db_int(rows, first + 2));
-    write_time(w, "endTime", db_int(rows, first + 3));
-    write_resources(w, db_text(rows, first + 4));
-    jw_kv_raw(w, "metadata", db_text(rows, first + 5));
+    jw_kv_string(w, "uuid", DB_GET(rows, WORKLOAD_CHECKPOINT, uuid));
+    jw_kv_string(w, "state",
+                 wire_name(WIRE_CHECKPOINT_STATE, DB_GET(rows, WORKLOAD_CHECKPOINT, state)));
+    jw_kv_int(w, "totalBatches", DB_GET(rows, WORKLOAD_CHECKPOINT, steps));
+    write_time(w, "endTime", DB_GET(rows, WORKLOAD_CHECKPOINT, reported_at));
+    write_resources(w, DB_GET(rows, WORKLOAD_CHECKPOINT, resources));
+    jw_kv_raw(w, "metadata", DB_GET(rows, WORKLOAD_CHECKPOINT, metadata));
     jw_object_end(w);
 }
 
@@ -65,30 +48,31 @@ static void write_training(struct json_writer *w, struct db_rows *rows)
 {
     jw_key(w, "training");
     jw_object(w);
-    if (!db_is_null(rows, C_TRIAL_ID))
-        jw_kv_int(w, "trialId", db_int(rows, C_TRIAL_ID));
-    if (!db_is_null(rows, C_EXPERIMENT_ID))
-        jw_kv_int(w, "experimentId", db_int(rows, C_EXPERIMENT_ID));
-    jw_kv_raw(w, "experimentConfig", db_text(rows, C_CONFIG));
-    jw_kv_raw(w, "hparams", db_text(rows, C_HPARAMS));
-    jw_kv_raw(w, "validationMetrics", db_text(rows, C_VALIDATION));
-    if (!db_is_null(rows, C_SEARCHER_METRIC))
-        jw_kv_double(w, "searcherMetric", db_double(rows, C_SEARCHER_METRIC));
+    if (!DB_IS_NULL(rows, CHECKPOINT_VIEW, trial_id))
+        jw_kv_int(w, "trialId", DB_GET(rows, CHECKPOINT_VIEW, trial_id));
+    if (!DB_IS_NULL(rows, CHECKPOINT_VIEW, experiment_id))
+        jw_kv_int(w, "experimentId", DB_GET(rows, CHECKPOINT_VIEW, experiment_id));
+    jw_kv_raw(w, "experimentConfig", DB_GET(rows, CHECKPOINT_VIEW, config));
+    jw_kv_raw(w, "hparams", DB_GET(rows, CHECKPOINT_VIEW, hparams));
+    jw_kv_raw(w, "validationMetrics", DB_GET(rows, CHECKPOINT_VIEW, validation));
+    if (!DB_IS_NULL(rows, CHECKPOINT_VIEW, searcher_metric))
+        jw_kv_double(w, "searcherMetric", DB_GET(rows, CHECKPOINT_VIEW, searcher_metric));
     jw_object_end(w);
 }
 
 void write_checkpoint_object(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
-    jw_kv_string(w, "uuid", db_text(rows, C_UUID));
-    jw_kv_string(w, "taskId", db_text(rows, C_TASK_ID));
-    jw_kv_string(w, "allocationId", db_text(rows, C_ALLOCATION_ID));
-    jw_kv_string(w, "state", wire_name(WIRE_CHECKPOINT_STATE, db_text(rows, C_STATE)));
-    jw_kv_int(w, "stepsCompleted", db_int(rows, C_STEPS));
-    write_time(w, "reportTime", db_int(rows, C_REPORTED_AT));
-    jw_kv_raw(w, "metadata", db_text(rows, C_METADATA));
-    write_resources(w, db_text(rows, C_RESOURCES));
-    jw_kv_raw(w, "storage", db_text(rows, C_STORAGE));
+    jw_kv_string(w, "uuid", DB_GET(rows, CHECKPOINT_VIEW, uuid));
+    jw_kv_string(w, "taskId", DB_GET(rows, CHECKPOINT_VIEW, task_id));
+    jw_kv_string(w, "allocationId", DB_GET(rows, CHECKPOINT_VIEW, allocation_id));
+    jw_kv_string(w, "state",
+                 wire_name(WIRE_CHECKPOINT_STATE, DB_GET(rows, CHECKPOINT_VIEW, state)));
+    jw_kv_int(w, "stepsCompleted", DB_GET(rows, CHECKPOINT_VIEW, steps));
+    write_time(w, "reportTime", DB_GET(rows, CHECKPOINT_VIEW, reported_at));
+    jw_kv_raw(w, "metadata", DB_GET(rows, CHECKPOINT_VIEW, metadata));
+    write_resources(w, DB_GET(rows, CHECKPOINT_VIEW, resources));
+    jw_kv_raw(w, "storage", DB_GET(rows, CHECKPOINT_VIEW, storage));
     write_training(w, rows);
     jw_object_end(w);
 }
@@ -100,7 +84,7 @@ int no_checkpoint(const char *uuid, struct error *e)
 
 int view_checkpoint(struct view *v, struct error *e)
 {
-    struct db_rows *rows = db_query(v->db, STMT_CHECKPOINT_VIEW, "s", v->rq->params[0]);
+    struct db_rows *rows = DB_QUERY(v->db, CHECKPOINT_VIEW_BY_UUID, v->rq->params[0]);
     int found = db_next(rows);
     if (found == 1) {
         jw_object(&v->w);
@@ -160,9 +144,9 @@ static int list_checkpoints(struct view *v, const char *condition, int64_t id, s
     list_filter_words(&l, "states", "c.state", WIRE_CHECKPOINT_STATE);
     sort_checkpoints(&l);
     list_page(&l);
-    static const struct list_source source = {"checkpoints", SQL_CHECKPOINT_COLUMNS,
-                                              SQL_CHECKPOINT_FROM, SQL_CHECKPOINT_JOINED,
-                                              write_checkpoint_object};
+    static const struct list_source source = {
+        "checkpoints", "SELECT " SQL_LIST(CHECKPOINT_VIEW_ROW), SQL_CHECKPOINT_FROM,
+        SQL_CHECKPOINT_JOINED, write_checkpoint_object};
     return list_answer(&l, &source, e);
 }
 
@@ -186,16 +170,16 @@ int view_experiment_checkpoints(struct view *v, struct error *e)
 static void write_victim(struct json_writer *w, struct db_rows *rows)
 {
     json_t *validation = NULL;
-    const char *text = db_text(rows, C_VALIDATION);
+    const char *text = DB_GET(rows, CHECKPOINT_VIEW, validation);
     if (text)
         json_parse(text, strlen(text), "validation", &validation, NULL);
     jw_object(w);
-    jw_kv_string(w, "UUID", db_text(rows, C_UUID));
-    jw_kv_int(w, "TrialID", db_int(rows, C_TRIAL_ID));
-    jw_kv_int(w, "StepsCompleted", db_int(rows, C_STEPS));
-    jw_kv_string(w, "State", db_text(rows, C_STATE));
-    write_time(w, "ReportTime", db_int(rows, C_REPORTED_AT));
-    jw_kv_raw(w, "Resources", db_text(rows, C_RESOURCES));
+    jw_kv_string(w, "UUID", DB_GET(rows, CHECKPOINT_VIEW, uuid));
+    jw_kv_int(w, "TrialID", DB_GET(rows, CHECKPOINT_VIEW, trial_id));
+    jw_kv_int(w, "StepsCompleted", DB_GET(rows, CHECKPOINT_VIEW, steps));
+    jw_kv_string(w, "State", DB_GET(rows, CHECKPOINT_VIEW, state));
+    write_time(w, "ReportTime", DB_GET(rows, CHECKPOINT_VIEW, reported_at));
+    jw_kv_raw(w, "Resources", DB_GET(rows, CHECKPOINT_VIEW, resources));
     jw_key(w, "ValidationMetrics");
     jw_json(w, jget(validation, "avgMetrics"));
     jw_key(w, "step");
@@ -213,7 +197,7 @@ static void write_victims(struct view *v, const struct keep_row *rows, size_t co
     for (size_t i = 0; i < count; i++) {
         if (rows[i].keep)
             continue;
-        struct db_rows *found = db_query(v->db, STMT_CHECKPOINT_VIEW, "s", rows[i].uuid);
+        struct db_rows *found = DB_QUERY(v->db, CHECKPOINT_VIEW_BY_UUID, rows[i].uuid);
         if (db_next(found) == 1)
             write_victim(&v->w, found);
         db_rows_close(found);
@@ -224,9 +208,10 @@ static void write_victims(struct view *v, const struct keep_row *rows, size_t co
 static void write_metric_name(struct view *v, int64_t experiment)
 {
     json_t *config = NULL;
-    struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_BY_ID, "i", experiment);
+    struct db_rows *rows = DB_QUERY(v->db, EXPERIMENT_BY_ID, experiment);
     if (db_next(rows) == 1)
-        json_parse(db_text(rows, 11), strlen(db_text(rows, 11)), "config", &config, NULL);
+        json_parse(DB_GET(rows, EXPERIMENT_BY_ID, config),
+                   strlen(DB_GET(rows, EXPERIMENT_BY_ID, config)), "config", &config, NULL);
     db_rows_close(rows);
     jw_kv_string(&v->w, "metric_name", jget_string(jget(config, "searcher"), "metric", ""));
     json_decref(config);

@@ -30,19 +30,19 @@ void write_time(struct json_writer *w, const char *key, int64_t wall_us)
     jw_kv_string(w, key, wall_us ? clock_format(wall_us, text) : NULL);
 }
 
-int write_one(struct view *v, const char *key, const char *sql, list_writer *write, struct error *e)
+int write_one(struct view *v, const char *key, struct db_rows *rows, list_writer *write,
+              struct error *e)
 {
-    const struct db_value id = {.type = 'i', .i = v->rq->id};
-    struct db_rows *rows = db_query_sql(v->db, sql, &id, 1);
     int found = db_next(rows);
     if (found == 1) {
         jw_key(&v->w, key);
         write(&v->w, rows);
     }
     db_rows_close(rows);
-    return found < 0    ? store_failed(e)
-           : found == 0 ? error_set(e, ERR_NOT_FOUND, "there is no %s %lld", key, (long long)id.i)
-                        : 0;
+    return found < 0 ? store_failed(e)
+           : found == 0
+               ? error_set(e, ERR_NOT_FOUND, "there is no %s %lld", key, (long long)v->rq->id)
+               : 0;
 }
 
 int view_info(struct view *v, struct error *e)

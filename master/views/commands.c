@@ -8,58 +8,22 @@
 #include "master/views/list.h"
 #include "master/views/views.h"
 
-enum {
-    C_TASK,
-    C_NAME,
-    C_STATE,
-    C_SUBMITTED_AT,
-    C_ENDED_AT,
-    C_USER_ID,
-    C_USERNAME,
-    C_DISPLAY_NAME,
-    C_POOL,
-    C_EXIT_CODE,
-    C_EXIT_STATUS,
-    C_JOB_ID,
-    C_WORKSPACE_ID,
-    C_TASK_STATE,
-    C_ANCESTORS,
-    C_FORKED_FROM,
-    C_NO_PAUSE,
-    C_CONFIG
-};
-
-#define ENDED "t.state IN ('COMPLETED', 'CANCELED', 'ERROR')"
-#define COLUMNS                                                                                    \
-    "SELECT t.task_id, e.name, CASE WHEN " ENDED " THEN 'TERMINATED' WHEN coalesce(a.state, "      \
-    "'TERMINATED') = 'TERMINATED' THEN 'QUEUED' ELSE a.state END, e.submitted_at, t.ended_at, "    \
-    "e.user_id, u.username, u.display_name, coalesce(a.pool, ''), a.exit_code, "                   \
-    "CASE WHEN NOT " ENDED " THEN '' WHEN a.exit_code IS NOT NULL AND a.outcome NOT IN "           \
-    "('KILLED', 'LOST') THEN 'exit code ' || a.exit_code ELSE coalesce(nullif(t.exit_reason, "     \
-    "''), 'killed') END, e.job_id, p.workspace_id, t.state, e.ancestors, "                         \
-    "(SELECT task_id FROM trials WHERE experiment_id = e.parent_id), e.no_pause, "                 \
-    "e.original_config"
-#define FROM                                                                                       \
-    "FROM experiments e JOIN trials t ON t.experiment_id = e.id "                                  \
-    "JOIN projects p ON p.id = e.project_id JOIN users u ON u.id = e.user_id"
-#define JOINED "LEFT JOIN allocations a ON a.trial_id = t.id AND a.epoch = t.run_id"
-
 static void write_members(struct json_writer *w, struct db_rows *rows)
 {
-    jw_kv_string(w, "id", db_text(rows, C_TASK));
-    jw_kv_string(w, "description", db_text(rows, C_NAME));
-    jw_kv_string(w, "state", wire_name(WIRE_ALLOCATION_STATE, db_text(rows, C_STATE)));
-    write_time(w, "startTime", db_int(rows, C_SUBMITTED_AT));
-    write_time(w, "endTime", db_int(rows, C_ENDED_AT));
-    jw_kv_int(w, "userId", db_int(rows, C_USER_ID));
-    jw_kv_string(w, "username", db_text(rows, C_USERNAME));
-    jw_kv_string(w, "displayName", db_text(rows, C_DISPLAY_NAME));
-    jw_kv_string(w, "resourcePool", db_text(rows, C_POOL));
-    jw_kv_string(w, "exitStatus", db_text(rows, C_EXIT_STATUS));
-    if (!db_is_null(rows, C_EXIT_CODE))
-        jw_kv_int(w, "exitCode", db_int(rows, C_EXIT_CODE));
-    jw_kv_string(w, "jobId", db_text(rows, C_JOB_ID));
-    jw_kv_int(w, "workspaceId", db_int(rows, C_WORKSPACE_ID));
+    jw_kv_string(w, "id", DB_GET(rows, TASK_VIEW, task_id));
+    jw_kv_string(w, "description", DB_GET(rows, TASK_VIEW, name));
+    jw_kv_string(w, "state", wire_name(WIRE_ALLOCATION_STATE, DB_GET(rows, TASK_VIEW, state)));
+    write_time(w, "startTime", DB_GET(rows, TASK_VIEW, submitted_at));
+    write_time(w, "endTime", DB_GET(rows, TASK_VIEW, ended_at));
+    jw_kv_int(w, "userId", DB_GET(rows, TASK_VIEW, user_id));
+    jw_kv_string(w, "username", DB_GET(rows, TASK_VIEW, username));
+    jw_kv_string(w, "displayName", DB_GET(rows, TASK_VIEW, display_name));
+    jw_kv_string(w, "resourcePool", DB_GET(rows, TASK_VIEW, pool));
+    jw_kv_string(w, "exitStatus", DB_GET(rows, TASK_VIEW, exit_status));
+    if (!DB_IS_NULL(rows, TASK_VIEW, exit_code))
+        jw_kv_int(w, "exitCode", DB_GET(rows, TASK_VIEW, exit_code));
+    jw_kv_string(w, "jobId", DB_GET(rows, TASK_VIEW, job_id));
+    jw_kv_int(w, "workspaceId", DB_GET(rows, TASK_VIEW, workspace_id));
 }
 
 static void write_row(struct json_writer *w, struct db_rows *rows)
@@ -73,8 +37,9 @@ static void write_generic(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
     write_members(w, rows);
-    write_generic_members(w, db_text(rows, C_TASK_STATE), db_text(rows, C_ANCESTORS),
-                          db_text(rows, C_FORKED_FROM), db_int(rows, C_NO_PAUSE));
+    write_generic_members(w, DB_GET(rows, TASK_VIEW, trial_state),
+                          DB_GET(rows, TASK_VIEW, ancestors), DB_GET(rows, TASK_VIEW, forked_from),
+                          DB_GET(rows, TASK_VIEW, no_pause));
     jw_object_end(w);
 }
 
@@ -100,7 +65,8 @@ static int list(struct view *v, enum kind kind, const char *key, list_writer *wr
         list_filter_ints(&l, "workspaceId", "p.workspace_id");
     list_sort(&l, "sortBy", sorts, "e.id DESC", "e.id");
     list_page(&l);
-    const struct list_source source = {key, COLUMNS, FROM, JOINED, write};
+    const struct list_source source = {key, "SELECT " SQL_LIST(TASK_VIEW_ROW), SQL_TASK_FROM,
+                                       SQL_TASK_JOINED, write};
     return list_answer(&l, &source, e);
 }
 
@@ -117,9 +83,9 @@ static int answer(struct view *v, struct db_rows *rows, enum kind kind, bool con
         else
             write_row(&v->w, rows);
         if (config && kind == KIND_GENERIC) // as it was written, in YAML
-            jw_kv_string(&v->w, "config", db_text(rows, C_CONFIG));
+            jw_kv_string(&v->w, "config", DB_GET(rows, TASK_VIEW, config));
         else if (config)
-            jw_kv_raw(&v->w, "config", db_text(rows, C_CONFIG));
+            jw_kv_raw(&v->w, "config", DB_GET(rows, TASK_VIEW, config));
         if (config && v->rq->id)
             request_write_warning(v->rq, &v->w);
         jw_object_end(&v->w);
@@ -134,21 +100,13 @@ static int answer(struct view *v, struct db_rows *rows, enum kind kind, bool con
 static int view_one(struct view *v, enum kind kind, struct error *e)
 {
     const char *id = v->rq->params[0], *word = kind_words[kind].word;
-    const struct db_value values[] = {{.type = 's', .p = id, .len = strlen(id)},
-                                      {.type = 's', .p = word, .len = strlen(word)}};
-    return answer(v,
-                  db_query_sql(v->db,
-                               COLUMNS " " FROM " " JOINED " WHERE t.task_id = ? AND e.kind = ?",
-                               values, 2),
-                  kind, true, e);
+    return answer(v, DB_QUERY(v->db, TASK_VIEW_BY_ID, id, word), kind, true, e);
 }
 
 // Of rq->id, that the core left.
 static int render_one(struct view *v, enum kind kind, bool config, struct error *e)
 {
-    const struct db_value value = {.type = 'i', .i = v->rq->id};
-    return answer(v, db_query_sql(v->db, COLUMNS " " FROM " " JOINED " WHERE e.id = ?", &value, 1),
-                  kind, config, e);
+    return answer(v, DB_QUERY(v->db, TASK_VIEW_OF_EXPERIMENT, v->rq->id), kind, config, e);
 }
 
 int render_command_created(struct view *v, struct error *e)
@@ -189,13 +147,11 @@ int view_generic_task(struct view *v, struct error *e)
 
 int render_generic_created(struct view *v, struct error *e)
 {
-    const struct db_value value = {.type = 'i', .i = v->rq->id};
-    struct db_rows *rows =
-        db_query_sql(v->db, "SELECT task_id FROM trials WHERE experiment_id = ?", &value, 1);
+    struct db_rows *rows = DB_QUERY(v->db, EXPERIMENT_TASK, v->rq->id);
     int found = db_next(rows);
     jw_object(&v->w);
     if (found == 1)
-        jw_kv_string(&v->w, "taskId", db_text(rows, 0));
+        jw_kv_string(&v->w, "taskId", DB_GET(rows, EXPERIMENT_TASK, task_id));
     request_write_warning(v->rq, &v->w);
     jw_object_end(&v->w);
     db_rows_close(rows);
@@ -206,11 +162,11 @@ int render_generic_created(struct view *v, struct error *e)
 
 int view_task_config(struct view *v, struct error *e)
 {
-    struct db_rows *rows = db_query(v->db, STMT_TASK_HOME, "s", v->rq->params[0]);
+    struct db_rows *rows = DB_QUERY(v->db, TASK_HOME, v->rq->params[0]);
     int found = db_next(rows);
     jw_object(&v->w);
     if (found == 1)
-        jw_kv_string(&v->w, "config", db_text(rows, 4));
+        jw_kv_string(&v->w, "config", DB_GET(rows, TASK_HOME, original_config));
     jw_object_end(&v->w);
     db_rows_close(rows);
     return found < 0    ? store_failed(e)
@@ -236,12 +192,11 @@ int view_task_count(struct view *v, struct error *e)
     jw_object(&v->w);
     for (int kind = KIND_COMMAND; kind < KINDS && !rc; kind++) {
         const char *word = kind_words[kind].word;
-        l.values[l.value_count - 1] =
-            (struct db_value){.type = 's', .p = word, .len = strlen(word)};
+        l.values[l.value_count - 1] = db_value_text(word);
         struct db_rows *rows = db_query_sql(v->db, buf_str(&sql), l.values, l.value_count);
         rc = db_next(rows) == 1 ? 0 : store_failed(e);
         if (!rc)
-            jw_kv_int(&v->w, kind_words[kind].list, db_int(rows, 0));
+            jw_kv_int(&v->w, kind_words[kind].list, DB_GET(rows, COUNT, count));
         db_rows_close(rows);
     }
     jw_object_end(&v->w);

@@ -224,7 +224,7 @@ static int write_trial(struct view *v, const struct comparison *c, const char *i
 {
     int64_t trial = 0;
     (void)request_number(id, &trial);
-    struct db_rows *rows = db_query(v->db, STMT_TRIAL_VIEW, "i", trial);
+    struct db_rows *rows = DB_QUERY(v->db, TRIAL_VIEW_BY_ID, trial);
     int found = db_next(rows), err = 0;
     if (found == 1) {
         jw_object(&v->w);
@@ -275,12 +275,12 @@ struct metric_names {
 static int write_names(struct json_writer *w, struct db_reader *db, const char *ids,
                        const char *group, const char *key)
 {
-    struct db_rows *rows = db_query(db, STMT_METRIC_NAMES, "ss", ids, group);
+    struct db_rows *rows = DB_QUERY(db, METRIC_NAMES, ids, group);
     int more;
     jw_key(w, key);
     jw_array(w);
     while ((more = db_next(rows)) == 1)
-        jw_string(w, db_text(rows, 0));
+        jw_string(w, DB_GET(rows, METRIC_NAMES, name));
     jw_array_end(w);
     db_rows_close(rows);
     return more;
@@ -289,14 +289,14 @@ static int write_names(struct json_writer *w, struct db_reader *db, const char *
 static int write_searcher_metrics(struct json_writer *w, struct db_reader *db, const char *ids,
                                   bool *live)
 {
-    struct db_rows *rows = db_query(db, STMT_SEARCHER_METRICS, "s", ids);
+    struct db_rows *rows = DB_QUERY(db, SEARCHER_METRICS, ids);
     int more;
     *live = false;
     jw_key(w, "searcherMetrics");
     jw_array(w);
     while ((more = db_next(rows)) == 1) {
-        jw_string(w, db_text(rows, 0));
-        *live |= db_int(rows, 1);
+        jw_string(w, DB_GET(rows, SEARCHER_METRICS, metric));
+        *live |= DB_GET(rows, SEARCHER_METRICS, active);
     }
     jw_array_end(w);
     db_rows_close(rows);
@@ -310,11 +310,11 @@ static int write_named(struct json_writer *w, struct db_reader *db, const char *
     jw_key(w, "metricNames");
     jw_array(w);
     for (size_t i = 0; i < 2 && !more; i++) {
-        struct db_rows *rows = db_query(db, STMT_METRIC_NAMES, "ss", ids, groups[i]);
+        struct db_rows *rows = DB_QUERY(db, METRIC_NAMES, ids, groups[i]);
         while ((more = db_next(rows)) == 1) {
             jw_object(w);
             jw_kv_string(w, "group", groups[i]);
-            jw_kv_string(w, "name", db_text(rows, 0));
+            jw_kv_string(w, "name", DB_GET(rows, METRIC_NAMES, name));
             jw_object_end(w);
         }
         db_rows_close(rows);

@@ -206,15 +206,17 @@ static const struct kind *choose_kind(const char *accept)
 static int find_folder(struct view *v, const char *uuid, int *dir, char **folder, struct error *e)
 {
     struct error why;
-    struct db_rows *rows = db_query(v->db, STMT_CHECKPOINT_STORAGE, "s", uuid);
+    struct db_rows *rows = DB_QUERY(v->db, CHECKPOINT_STORAGE, uuid);
     int found = db_next(rows), rc = found < 0 ? store_failed(e) : 0;
     if (found == 0)
         rc = no_checkpoint(uuid, e);
-    if (found == 1 && strcmp(db_text(rows, 1), "COMPLETED") &&
-        strcmp(db_text(rows, 1), "PARTIALLY_DELETED"))
+    if (found == 1 && strcmp(DB_GET(rows, CHECKPOINT_STORAGE, state), "COMPLETED") &&
+        strcmp(DB_GET(rows, CHECKPOINT_STORAGE, state), "PARTIALLY_DELETED"))
         rc = error_set(e, ERR_NOT_FOUND, "the files of checkpoint %.64s are not there (it is %s)",
-                       uuid, wire_name(WIRE_CHECKPOINT_STATE, db_text(rows, 1)));
-    if (!rc && (rc = storage_open(v->service->storage, db_text(rows, 0), uuid, dir, folder, &why)))
+                       uuid,
+                       wire_name(WIRE_CHECKPOINT_STATE, DB_GET(rows, CHECKPOINT_STORAGE, state)));
+    if (!rc && (rc = storage_open(v->service->storage, DB_GET(rows, CHECKPOINT_STORAGE, storage),
+                                  uuid, dir, folder, &why)))
         rc = error_set(e, rc == ERR_FORBIDDEN || rc == ERR_INVALID ? rc : ERR_NOT_FOUND,
                        "the files of checkpoint %.64s cannot be sent: %s", uuid, why.text);
     db_rows_close(rows);

@@ -157,28 +157,15 @@ static const struct sql_table table = {
     .live_close = ")",
 };
 
-// The columns of write_experiment_members(). What is large stands in the wide rows: who leaves all
-// of it out has a light list, which does not read them.
-#define LISTED(description_, notes_, config_)                                                      \
-    "SELECT r.id, CASE r.state WHEN 'ACTIVE' THEN " SQL_LIVE_STATE(                                \
-        SQL_LISTED_RUNS) " ELSE r.state END, r.name, " description_ ", " notes_                    \
-                         ", r.labels, r.user_id, u.username, "                                     \
-                         "u.display_name, r.project_id, p.name, p.user_id, w.id, w.name, "         \
-                         "p.archived OR w.archived, "                                              \
-                         "r.job_id, r.parent_id, " config_                                         \
-                         ", r.searcher, r.progress, r.best, r.archived, "                          \
-                         "r.unmanaged, r.submitted_at, r.ended_at, r.trials, "                     \
-                         "r.pool, " SQL_LIVE_COUNT(SQL_LISTED_RUNS) ", " SQL_FAILURE("r.id",       \
-                                                                                     "r.state")
-#define SQL_LISTED_RUNS                                                                            \
-    "trials t JOIN allocations a ON a.trial_id = t.id WHERE t.experiment_id = r.id"
+// What is large stands in the wide rows: who leaves all of it out has a light list, which does not
+// read them.
+#define LISTED(description, notes, config)                                                         \
+    "SELECT " EXPERIMENT_LIST_ROW(SQL_FIRST, SQL_NEXT, description, notes, config)
 #define LIGHT_JOINED                                                                               \
     "CROSS JOIN experiment_briefs r ON r.id = k.id CROSS JOIN users u ON u.id = r.user_id "        \
     "CROSS JOIN projects p ON p.id = r.project_id CROSS JOIN workspaces w ON w.id = "              \
     "p.workspace_id"
 #define LISTED_JOINED LIGHT_JOINED " CROSS JOIN experiments e ON e.id = r.id"
-
-enum { LISTED_COLUMNS = 29 };
 
 // One of `words` in the parameter omit, which may be repeated or hold several with commas between.
 static bool is_omitted(struct view *v, const char *word)
@@ -255,7 +242,7 @@ int view_experiments(struct view *v, struct error *e)
         .columns = !config ? texts ? LISTED("e.description", "e.notes", "NULL")
                                    : LISTED("NULL", "NULL", "NULL")
                            : LISTED("e.description", "e.notes", "e.config"),
-        .column_count = LISTED_COLUMNS,
+        .column_count = DB_COLUMNS(EXPERIMENT_LIST),
         .joined = config || texts ? LISTED_JOINED : LIGHT_JOINED,
         .order = "-id",
         .write = is_omitted(v, "originalConfig") ? write_light_row : write_row};
@@ -290,8 +277,8 @@ static void write_searched(struct json_writer *w, struct db_rows *rows)
     jw_object(w);
     jw_key(w, "experiment");
     write_row(w, rows);
-    if (!db_is_null(rows, LISTED_COLUMNS))
-        jw_kv_raw(w, "bestTrial", db_text(rows, LISTED_COLUMNS));
+    if (!DB_IS_NULL(rows, SEARCHED_EXPERIMENT, best_trial))
+        jw_kv_raw(w, "bestTrial", DB_GET(rows, SEARCHED_EXPERIMENT, best_trial));
     jw_object_end(w);
 }
 
@@ -333,7 +320,7 @@ int view_search_experiments(struct view *v, struct error *e)
         .size = "SELECT max(id) FROM experiment_briefs",
         .counts = "SELECT coalesce(sum(experiments), 0) FROM experiment_counts r",
         .columns = LISTED("e.description", "e.notes", "e.config") ", " BEST_TRIAL,
-        .column_count = LISTED_COLUMNS + 1,
+        .column_count = DB_COLUMNS(SEARCHED_EXPERIMENT),
         .joined = LISTED_JOINED,
         .order = "id",
         .write = write_searched};

@@ -10,108 +10,68 @@
 #include "master/views/live_state/live_state.h"
 #include "master/views/views.h"
 
-enum { // columns of SQL_EXPERIMENT_COLUMNS, then of STMT_EXPERIMENT_VIEW
-    E_ID,
-    E_STATE,
-    E_NAME,
-    E_DESCRIPTION,
-    E_NOTES,
-    E_LABELS,
-    E_USER_ID,
-    E_USERNAME,
-    E_DISPLAY_NAME,
-    E_PROJECT_ID,
-    E_PROJECT_NAME,
-    E_PROJECT_OWNER,
-    E_WORKSPACE_ID,
-    E_WORKSPACE_NAME,
-    E_PARENT_ARCHIVED,
-    E_JOB_ID,
-    E_PARENT_ID,
-    E_CONFIG,
-    E_SEARCHER_TYPE,
-    E_PROGRESS,
-    E_BEST_METRIC,
-    E_ARCHIVED,
-    E_UNMANAGED,
-    E_SUBMITTED_AT,
-    E_ENDED_AT,
-    E_TRIALS,
-    E_POOL,
-    E_LIVE_ALLOCATIONS,
-    E_FAILURE,
-    E_ORIGINAL_CONFIG,
-    E_SEED,
-    E_CHECKPOINTS,
-    E_SEARCHER_METRIC,
-    E_PRIORITY,
-    E_RUN_TIME,
-};
-
-static void write_number_or_null(struct json_writer *w, const char *key, struct db_rows *rows,
-                                 int column)
-{
-    if (db_is_null(rows, column))
-        jw_kv_raw(w, key, NULL);
-    else
-        jw_kv_double(w, key, db_double(rows, column));
-}
-
 // The members that lists and descriptions share.
 void write_experiment_members(struct json_writer *w, struct db_rows *rows)
 {
-    jw_kv_int(w, "id", db_int(rows, E_ID));
-    jw_kv_string(w, "state", wire_name(WIRE_EXPERIMENT_STATE, db_text(rows, E_STATE)));
-    jw_kv_string(w, "name", db_text(rows, E_NAME));
-    if (!db_is_null(rows, E_DESCRIPTION)) { // a light list goes without, and without the config
-        jw_kv_string(w, "description", db_text(rows, E_DESCRIPTION));
-        jw_kv_string(w, "notes", db_text(rows, E_NOTES));
+    jw_kv_int(w, "id", DB_GET(rows, EXPERIMENT_VIEW, id));
+    jw_kv_string(w, "state",
+                 wire_name(WIRE_EXPERIMENT_STATE, DB_GET(rows, EXPERIMENT_VIEW, state)));
+    jw_kv_string(w, "name", DB_GET(rows, EXPERIMENT_VIEW, name));
+    if (!DB_IS_NULL(rows, EXPERIMENT_VIEW,
+                    description)) { // a light list goes without, and without the config
+        jw_kv_string(w, "description", DB_GET(rows, EXPERIMENT_VIEW, description));
+        jw_kv_string(w, "notes", DB_GET(rows, EXPERIMENT_VIEW, notes));
     }
-    jw_kv_raw(w, "labels", db_text(rows, E_LABELS));
-    jw_kv_int(w, "userId", db_int(rows, E_USER_ID));
-    jw_kv_string(w, "username", db_text(rows, E_USERNAME));
-    jw_kv_string(w, "displayName", db_text(rows, E_DISPLAY_NAME));
-    jw_kv_int(w, "projectId", db_int(rows, E_PROJECT_ID));
-    jw_kv_string(w, "projectName", db_text(rows, E_PROJECT_NAME));
-    jw_kv_int(w, "projectOwnerId", db_int(rows, E_PROJECT_OWNER));
-    jw_kv_int(w, "workspaceId", db_int(rows, E_WORKSPACE_ID));
-    jw_kv_string(w, "workspaceName", db_text(rows, E_WORKSPACE_NAME));
-    jw_kv_bool(w, "parentArchived", db_int(rows, E_PARENT_ARCHIVED));
-    jw_kv_string(w, "jobId", db_text(rows, E_JOB_ID));
-    if (!db_is_null(rows, E_PARENT_ID))
-        jw_kv_int(w, "forkedFrom", db_int(rows, E_PARENT_ID));
-    if (!db_is_null(rows, E_CONFIG))
-        jw_kv_raw(w, "config", db_text(rows, E_CONFIG));
-    jw_kv_string(w, "searcherType", db_text(rows, E_SEARCHER_TYPE));
-    jw_kv_double(w, "progress", db_double(rows, E_PROGRESS));
-    write_number_or_null(w, "bestTrialSearcherMetric", rows, E_BEST_METRIC);
-    jw_kv_bool(w, "archived", db_int(rows, E_ARCHIVED));
-    jw_kv_bool(w, "unmanaged", db_int(rows, E_UNMANAGED));
-    write_time(w, "startTime", db_int(rows, E_SUBMITTED_AT));
-    write_time(w, "endTime", db_int(rows, E_ENDED_AT));
-    jw_kv_int(w, "numTrials", db_int(rows, E_TRIALS));
-    jw_kv_string(w, "resourcePool", db_is_null(rows, E_POOL) ? "" : db_text(rows, E_POOL));
-    jw_kv_int(w, "liveAllocations", db_int(rows, E_LIVE_ALLOCATIONS));
-    if (!db_is_null(rows, E_FAILURE))
-        jw_kv_string(w, "failure", db_text(rows, E_FAILURE));
+    jw_kv_raw(w, "labels", DB_GET(rows, EXPERIMENT_VIEW, labels));
+    jw_kv_int(w, "userId", DB_GET(rows, EXPERIMENT_VIEW, user_id));
+    jw_kv_string(w, "username", DB_GET(rows, EXPERIMENT_VIEW, username));
+    jw_kv_string(w, "displayName", DB_GET(rows, EXPERIMENT_VIEW, display_name));
+    jw_kv_int(w, "projectId", DB_GET(rows, EXPERIMENT_VIEW, project_id));
+    jw_kv_string(w, "projectName", DB_GET(rows, EXPERIMENT_VIEW, project_name));
+    jw_kv_int(w, "projectOwnerId", DB_GET(rows, EXPERIMENT_VIEW, project_owner_id));
+    jw_kv_int(w, "workspaceId", DB_GET(rows, EXPERIMENT_VIEW, workspace_id));
+    jw_kv_string(w, "workspaceName", DB_GET(rows, EXPERIMENT_VIEW, workspace_name));
+    jw_kv_bool(w, "parentArchived", DB_GET(rows, EXPERIMENT_VIEW, parent_archived));
+    jw_kv_string(w, "jobId", DB_GET(rows, EXPERIMENT_VIEW, job_id));
+    if (!DB_IS_NULL(rows, EXPERIMENT_VIEW, parent_id))
+        jw_kv_int(w, "forkedFrom", DB_GET(rows, EXPERIMENT_VIEW, parent_id));
+    if (!DB_IS_NULL(rows, EXPERIMENT_VIEW, config))
+        jw_kv_raw(w, "config", DB_GET(rows, EXPERIMENT_VIEW, config));
+    jw_kv_string(w, "searcherType", DB_GET(rows, EXPERIMENT_VIEW, searcher_type));
+    jw_kv_double(w, "progress", DB_GET(rows, EXPERIMENT_VIEW, progress));
+    if (DB_IS_NULL(rows, EXPERIMENT_VIEW, best_metric))
+        jw_kv_raw(w, "bestTrialSearcherMetric", NULL);
+    else
+        jw_kv_double(w, "bestTrialSearcherMetric", DB_GET(rows, EXPERIMENT_VIEW, best_metric));
+    jw_kv_bool(w, "archived", DB_GET(rows, EXPERIMENT_VIEW, archived));
+    jw_kv_bool(w, "unmanaged", DB_GET(rows, EXPERIMENT_VIEW, unmanaged));
+    write_time(w, "startTime", DB_GET(rows, EXPERIMENT_VIEW, submitted_at));
+    write_time(w, "endTime", DB_GET(rows, EXPERIMENT_VIEW, ended_at));
+    jw_kv_int(w, "numTrials", DB_GET(rows, EXPERIMENT_VIEW, trials));
+    jw_kv_string(w, "resourcePool",
+                 DB_IS_NULL(rows, EXPERIMENT_VIEW, pool) ? ""
+                                                         : DB_GET(rows, EXPERIMENT_VIEW, pool));
+    jw_kv_int(w, "liveAllocations", DB_GET(rows, EXPERIMENT_VIEW, live_allocations));
+    if (!DB_IS_NULL(rows, EXPERIMENT_VIEW, failure))
+        jw_kv_string(w, "failure", DB_GET(rows, EXPERIMENT_VIEW, failure));
 }
 
 static void write_trial_ids(struct view *v, int64_t id)
 {
-    struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_TRIAL_IDS, "i", id);
+    struct db_rows *rows = DB_QUERY(v->db, EXPERIMENT_TRIAL_IDS, id);
     jw_key(&v->w, "trialIds");
     jw_array(&v->w);
     while (db_next(rows) == 1)
-        jw_int(&v->w, db_int(rows, 0));
+        jw_int(&v->w, DB_GET(rows, EXPERIMENT_TRIAL_IDS, id));
     jw_array_end(&v->w);
     db_rows_close(rows);
 }
 
 static void write_best_trial(struct view *v, int64_t id)
 {
-    struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_BEST_TRIAL, "i", id);
+    struct db_rows *rows = DB_QUERY(v->db, EXPERIMENT_BEST_TRIAL, id);
     if (db_next(rows) == 1)
-        jw_kv_int(&v->w, "bestTrialId", db_int(rows, 0));
+        jw_kv_int(&v->w, "bestTrialId", DB_GET(rows, EXPERIMENT_BEST_TRIAL, trial_id));
     db_rows_close(rows);
 }
 
@@ -119,23 +79,24 @@ static void write_best_trial(struct view *v, int64_t id)
 static int write_experiment_view(struct view *v, int64_t id, bool config, struct error *e)
 {
     struct json_writer *w = &v->w;
-    struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_VIEW, "ii", clock_wall_us(), id);
+    struct db_rows *rows = DB_QUERY(v->db, EXPERIMENT_VIEW_BY_ID, clock_wall_us(), id);
     int found = db_next(rows);
     if (found == 1) {
         jw_key(w, "experiment");
         jw_object(w);
         write_experiment_members(w, rows);
-        jw_kv_string(w, "originalConfig", db_text(rows, E_ORIGINAL_CONFIG));
-        jw_kv_int(w, "seed", db_int(rows, E_SEED));
-        jw_kv_int(w, "checkpointCount", db_int(rows, E_CHECKPOINTS));
-        jw_kv_string(w, "searcherMetric", db_text(rows, E_SEARCHER_METRIC));
-        jw_kv_int(w, "priority", db_int(rows, E_PRIORITY));
-        jw_kv_double(w, "runSeconds", (double)db_int(rows, E_RUN_TIME) / 1e6); // of all starts
+        jw_kv_string(w, "originalConfig", DB_GET(rows, EXPERIMENT_VIEW_BY_ID, original_config));
+        jw_kv_int(w, "seed", DB_GET(rows, EXPERIMENT_VIEW_BY_ID, seed));
+        jw_kv_int(w, "checkpointCount", DB_GET(rows, EXPERIMENT_VIEW_BY_ID, checkpoints));
+        jw_kv_string(w, "searcherMetric", DB_GET(rows, EXPERIMENT_VIEW_BY_ID, searcher_metric));
+        jw_kv_int(w, "priority", DB_GET(rows, EXPERIMENT_VIEW_BY_ID, priority));
+        jw_kv_double(w, "runSeconds",
+                     (double)DB_GET(rows, EXPERIMENT_VIEW_BY_ID, ran_us) / 1e6); // of all starts
         write_best_trial(v, id);
         write_trial_ids(v, id);
         jw_object_end(w);
         if (config)
-            jw_kv_raw(w, "config", db_text(rows, E_CONFIG));
+            jw_kv_raw(w, "config", DB_GET(rows, EXPERIMENT_VIEW_BY_ID, config));
     }
     db_rows_close(rows);
     return found < 0    ? store_failed(e)
@@ -175,9 +136,8 @@ static int answer_archive(struct view *v, struct db_rows *rows, const char *what
     int pieces = 0, more;
     buf_puts(&v->rq->answer, "{\"b64Tgz\":\""); // base64 needs no escapes
     for (; (more = db_next(rows)) > 0; pieces++) {
-        size_t len = 0;
-        const void *piece = db_blob(rows, 0, &len);
-        char *text = base64_encode(piece ? piece : "", len);
+        struct db_blob piece = DB_GET(rows, EXPERIMENT_ARCHIVE, piece); // as TASK_ARCHIVE has it
+        char *text = base64_encode(piece.data ? piece.data : "", piece.len);
         buf_puts(&v->rq->answer, text);
         free(text);
     }
@@ -192,12 +152,10 @@ int view_model_definition(struct view *v, struct error *e)
 {
     int64_t id;
     int rc = request_param_int(v->rq, 0, &id, e);
-    return rc ? rc
-              : answer_archive(v, db_query(v->db, STMT_EXPERIMENT_ARCHIVE, "i", id), "experiment",
-                               e);
+    return rc ? rc : answer_archive(v, DB_QUERY(v->db, EXPERIMENT_ARCHIVE, id), "experiment", e);
 }
 
 int view_context_directory(struct view *v, struct error *e)
 {
-    return answer_archive(v, db_query(v->db, STMT_TASK_ARCHIVE, "s", v->rq->params[0]), "task", e);
+    return answer_archive(v, DB_QUERY(v->db, TASK_ARCHIVE, v->rq->params[0]), "task", e);
 }

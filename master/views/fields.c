@@ -46,8 +46,8 @@ static int write_names(struct view *v, const char *table, const char *prefix, st
     jw_key(&v->w, "names");
     jw_array(&v->w);
     while ((more = db_next(rows)) == 1)
-        if (!strncmp(db_text(rows, 0), prefix, skipped))
-            jw_string(&v->w, db_text(rows, 0) + skipped);
+        if (!strncmp(DB_GET(rows, NAME, name), prefix, skipped))
+            jw_string(&v->w, DB_GET(rows, NAME, name) + skipped);
     jw_array_end(&v->w);
     rc = end_rows(rows, more, e);
     buf_free(&sql);
@@ -99,16 +99,15 @@ static const struct sort {
 
 static void write_count(struct json_writer *w, struct db_rows *rows)
 {
-    enum { NAME, ID, WORKSPACE, WORKSPACE_ID, COUNT };
     jw_object(w);
-    jw_kv_string(w, "name", db_text(rows, NAME));
-    if (!db_is_null(rows, ID))
-        jw_kv_int(w, "id", db_int(rows, ID));
-    if (!db_is_null(rows, WORKSPACE)) {
-        jw_kv_string(w, "workspaceName", db_text(rows, WORKSPACE));
-        jw_kv_int(w, "workspaceId", db_int(rows, WORKSPACE_ID));
+    jw_kv_string(w, "name", DB_GET(rows, VALUE_COUNT, name));
+    if (!DB_IS_NULL(rows, VALUE_COUNT, id))
+        jw_kv_int(w, "id", DB_GET(rows, VALUE_COUNT, id));
+    if (!DB_IS_NULL(rows, VALUE_COUNT, workspace)) {
+        jw_kv_string(w, "workspaceName", DB_GET(rows, VALUE_COUNT, workspace));
+        jw_kv_int(w, "workspaceId", DB_GET(rows, VALUE_COUNT, workspace_id));
     }
-    jw_kv_int(w, "count", db_int(rows, COUNT));
+    jw_kv_int(w, "count", DB_GET(rows, VALUE_COUNT, count));
     jw_object_end(w);
 }
 

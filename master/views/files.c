@@ -138,11 +138,10 @@ static int read_archive(struct view *v, struct buf *archive, struct error *e)
     buf_init(archive, LIMIT_BODY);
     if (rc)
         return rc;
-    struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_ARCHIVE, "i", id);
+    struct db_rows *rows = DB_QUERY(v->db, EXPERIMENT_ARCHIVE, id);
     for (; (more = db_next(rows)) > 0; pieces++) {
-        size_t len = 0;
-        const void *piece = db_blob(rows, 0, &len);
-        buf_append(archive, piece, len);
+        struct db_blob piece = DB_GET(rows, EXPERIMENT_ARCHIVE, piece);
+        buf_append(archive, piece.data, piece.len);
     }
     db_rows_close(rows);
     if (more < 0 || archive->err)

@@ -38,17 +38,17 @@ static void add_value(struct sql *s, struct db_value value)
 
 void sql_int(struct sql *s, int64_t value)
 {
-    add_value(s, (struct db_value){.type = 'i', .i = value});
+    add_value(s, db_value_integer(value));
 }
 
 void sql_double(struct sql *s, double value)
 {
-    add_value(s, (struct db_value){.type = 'd', .d = value});
+    add_value(s, db_value_real(value));
 }
 
 void sql_text(struct sql *s, const char *value)
 {
-    add_value(s, (struct db_value){.type = 's', .p = value, .len = strlen(value)});
+    add_value(s, db_value_text(value));
 }
 
 struct db_rows *sql_query(struct db_reader *db, const struct sql *s)

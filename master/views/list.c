@@ -28,12 +28,12 @@ static void bind(struct list *l, struct db_value value)
 
 void list_bind_int(struct list *l, int64_t value)
 {
-    bind(l, (struct db_value){.type = 'i', .i = value});
+    bind(l, db_value_integer(value));
 }
 
 void list_bind_text(struct list *l, const char *value)
 {
-    bind(l, (struct db_value){.type = 's', .p = value, .len = strlen(value)});
+    bind(l, db_value_text(value));
 }
 
 // " AND column IN (?, ?)"
@@ -204,7 +204,7 @@ static int count_rows(struct list *l, const char *from, struct error *e)
     struct db_rows *rows = db_query_sql(l->v->db, buf_str(&sql), l->values, l->value_count);
     int rc = db_next(rows) == 1 ? 0 : error_set(e, ERR_INTERNAL, "the store cannot be read");
     if (!rc)
-        l->total = db_int(rows, 0);
+        l->total = DB_GET(rows, COUNT, count);
     db_rows_close(rows);
     buf_free(&sql);
     return rc;
@@ -254,7 +254,7 @@ int list_answer(struct list *l, const struct list_source *source, struct error *
         jw_key(w, source->key);
         jw_array(w);
         for (; (more = db_next(rows)) == 1; count++) {
-            last = l->cursors ? db_int(rows, 0) : 0;
+            last = l->cursors ? DB_GET(rows, ID, id) : 0;
             source->write(w, rows);
         }
         jw_array_end(w);

@@ -94,11 +94,12 @@ int log_read_on(struct log_read *r, struct db_reader *db, const struct pattern *
 
 int64_t log_read_end(const struct log_read *r, struct db_reader *db)
 {
-    struct db_rows *rows = db_query(db, STMT_TASK_END, "s", r->task);
+    struct db_rows *rows = DB_QUERY(db, TASK_END, r->task);
     bool there = db_next(rows) == 1;
-    int64_t end = !there                                     ? 1 // it was deleted
-                  : wire_state_is_terminal(db_text(rows, 1)) ? db_int(rows, 2)
-                                                             : 0;
+    int64_t end = !there ? 1 // it was deleted
+                  : wire_state_is_terminal(DB_GET(rows, TASK_END, state))
+                      ? DB_GET(rows, TASK_END, ended_at)
+                      : 0;
     db_rows_close(rows);
     return end;
 }

@@ -148,9 +148,9 @@ static int task_of(struct view *v, int64_t *trial, const char **task, struct err
     int rc = request_param_int(v->rq, 0, trial, e);
     if (rc)
         return rc;
-    struct db_rows *rows = db_query(v->db, STMT_TRIAL_TASK, "i", *trial);
+    struct db_rows *rows = DB_QUERY(v->db, TRIAL_TASK, *trial);
     int found = db_next(rows);
-    *task = found == 1 ? arena_strdup(&v->rq->arena, db_text(rows, 0)) : NULL;
+    *task = found == 1 ? arena_strdup(&v->rq->arena, DB_GET(rows, TRIAL_TASK, task_id)) : NULL;
     db_rows_close(rows);
     return found < 0 ? store_failed(e) : found == 0 ? no_trial(*trial, e) : 0;
 }

@@ -168,19 +168,21 @@ void write_cluster_message(struct view *v, bool also_later)
 {
     if (write_room_message(v))
         return; // it comes before the administrators' own
-    struct db_rows *rows = db_query(v->db, STMT_CLUSTER_MESSAGE, "");
+    struct db_rows *rows = DB_QUERY(v->db, CLUSTER_MESSAGE);
     int64_t now = clock_wall_us();
-    bool there = db_next(rows) == 1 && (db_is_null(rows, 2) || db_int(rows, 2) > now) &&
-                 (also_later || db_int(rows, 1) <= now);
+    bool there = db_next(rows) == 1 &&
+                 (DB_IS_NULL(rows, CLUSTER_MESSAGE, end_at) ||
+                  DB_GET(rows, CLUSTER_MESSAGE, end_at) > now) &&
+                 (also_later || DB_GET(rows, CLUSTER_MESSAGE, start_at) <= now);
     jw_key(&v->w, "clusterMessage");
     if (!there) {
         jw_null(&v->w);
     } else {
         jw_object(&v->w);
-        jw_kv_string(&v->w, "message", db_text(rows, 0));
-        write_time(&v->w, "startTime", db_int(rows, 1));
-        write_time(&v->w, "endTime", db_int(rows, 2));
-        write_time(&v->w, "createdTime", db_int(rows, 3));
+        jw_kv_string(&v->w, "message", DB_GET(rows, CLUSTER_MESSAGE, message));
+        write_time(&v->w, "startTime", DB_GET(rows, CLUSTER_MESSAGE, start_at));
+        write_time(&v->w, "endTime", DB_GET(rows, CLUSTER_MESSAGE, end_at));
+        write_time(&v->w, "createdTime", DB_GET(rows, CLUSTER_MESSAGE, created_at));
         jw_object_end(&v->w);
     }
     db_rows_close(rows);
@@ -237,16 +239,15 @@ int master_set_message(struct view *v, struct error *e)
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_CLUSTER_MESSAGES_DELETE, "");
-    db_batch_add(b, STMT_CLUSTER_MESSAGE_INSERT, "siiii", message, v->rq->principal.user_id, start,
-                 end, now);
+    DB_ADD(b, CLUSTER_MESSAGES_DELETE);
+    DB_ADD(b, CLUSTER_MESSAGE_INSERT, message, v->rq->principal.user_id, start, end, now);
     return view_commit(v, b, e);
 }
 
 int master_delete_message(struct view *v, struct error *e)
 {
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_CLUSTER_MESSAGES_DELETE, "");
+    DB_ADD(b, CLUSTER_MESSAGES_DELETE);
     return view_commit(v, b, e);
 }
 

@@ -6,11 +6,11 @@
 static void write_member(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
-    jw_kv_int(w, "userId", db_int(rows, 0));
-    jw_kv_string(w, "username", db_text(rows, 1));
-    jw_kv_string(w, "role", db_text(rows, 2)); // "": the workspace's default
-    jw_kv_double(w, "weight", db_double(rows, 3));
-    jw_kv_int(w, "maxSlots", db_int(rows, 4));
+    jw_kv_int(w, "userId", DB_GET(rows, WORKSPACE_MEMBERS, user_id));
+    jw_kv_string(w, "username", DB_GET(rows, WORKSPACE_MEMBERS, username));
+    jw_kv_string(w, "role", DB_GET(rows, WORKSPACE_MEMBERS, role)); // "": the workspace's default
+    jw_kv_double(w, "weight", DB_GET(rows, WORKSPACE_MEMBERS, weight));
+    jw_kv_int(w, "maxSlots", DB_GET(rows, WORKSPACE_MEMBERS, max_slots));
     jw_object_end(w);
 }
 
@@ -20,7 +20,7 @@ int view_members(struct view *v, struct error *e)
     int rc = request_param_int(v->rq, 0, &id, e), more;
     if (rc)
         return rc;
-    struct db_rows *rows = db_query(v->db, STMT_WORKSPACE_MEMBERS, "i", id);
+    struct db_rows *rows = DB_QUERY(v->db, WORKSPACE_MEMBERS, id);
     jw_object(&v->w);
     jw_key(&v->w, "members");
     jw_array(&v->w);

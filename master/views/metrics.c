@@ -218,11 +218,11 @@ static int read_trials(struct view *v, struct db_rows *rows, struct metric_strea
     int found;
     while ((found = db_next(rows)) == 1) {
         char id[24];
-        snprintf(id, sizeof id, "%lld", (long long)db_int(rows, 0));
+        snprintf(id, sizeof id, "%lld", (long long)DB_GET(rows, TRIALS_OF_VERSION, trial_id));
         if (view_check_sight(v, THING_TRIAL, id, NULL))
             continue;
         trials = xrealloc(trials, (m->trial_count + 1) * sizeof *trials);
-        trials[m->trial_count++] = db_int(rows, 0);
+        trials[m->trial_count++] = DB_GET(rows, TRIALS_OF_VERSION, trial_id);
     }
     db_rows_close(rows);
     m->trials = trials;
@@ -277,5 +277,5 @@ int view_checkpoint_metrics(struct view *v, struct error *e)
     int rc = read_source_type(v, &type, e);
     return rc ? rc
               : write_source_metrics(
-                    v, db_query(v->db, STMT_TRIALS_OF_CHECKPOINT, "ss", v->rq->params[0], type), e);
+                    v, DB_QUERY(v->db, TRIALS_OF_CHECKPOINT, v->rq->params[0], type), e);
 }

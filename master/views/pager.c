@@ -305,15 +305,15 @@ static void read_cursor(struct pager *g)
 
 static void write_value(struct json_writer *w, struct db_rows *rows, int column)
 {
-    switch (db_type(rows, column)) {
-    case 'i':
-        jw_int(w, db_int(rows, column));
+    switch (db_get_type(rows, column)) {
+    case DB_INTEGER:
+        jw_int(w, db_get_integer(rows, column));
         break;
-    case 'd':
-        jw_double(w, db_double(rows, column));
+    case DB_REAL:
+        jw_double(w, db_get_real(rows, column));
         break;
-    case 's':
-        jw_string(w, db_text(rows, column));
+    case DB_TEXT:
+        jw_string(w, db_get_text(rows, column));
         break;
     default:
         jw_null(w);
@@ -586,7 +586,7 @@ static int ask(struct pager *g, const struct sql *s, int64_t *out, struct error 
 {
     struct db_rows *rows = sql_query(g->v->db, s);
     bool found = db_next(rows) == 1;
-    *out = found ? db_int(rows, 0) : 0;
+    *out = found ? DB_GET(rows, COUNT, count) : 0;
     db_rows_close(rows);
     return found ? 0 : error_set(e, ERR_INTERNAL, "the store cannot be read");
 }
@@ -613,7 +613,7 @@ static int read_drive(struct pager *g, const struct filter_node *n, int64_t most
     if (filter_drive(&g->context, n, &s)) {
         struct db_rows *rows = sql_query(g->v->db, &s);
         for (*count = 0; (state = db_next(rows)) == 1 && *count < most;)
-            ids[(*count)++] = db_int(rows, 0);
+            ids[(*count)++] = DB_GET(rows, ID, id);
         db_rows_close(rows);
         *count = state == 1 ? -1 : *count;
     }
@@ -680,7 +680,7 @@ static int drive(struct pager *g, int64_t *ids, int64_t count, struct error *e)
     add_driven(g, list_of(g, ids, count), &s);
     struct db_rows *rows = sql_query(g->v->db, &s);
     for (g->found = 0; (state = db_next(rows)) == 1 && g->found < count;)
-        ids[g->found++] = db_int(rows, 0);
+        ids[g->found++] = DB_GET(rows, ID, id);
     db_rows_close(rows);
     g->ids = list_of(g, ids, g->found);
     sql_free(&s);

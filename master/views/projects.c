@@ -4,38 +4,24 @@
 #include "master/views/list.h"
 #include "master/views/views.h"
 
-// By the table of counts: a project may hold a hundred thousand.
-#define COUNTED(column_)                                                                           \
-    "(SELECT coalesce(sum(c." column_ "), 0) FROM experiment_counts c WHERE c.project_id = p.id "  \
-    "AND c.kind = 'EXPERIMENT'"
-#define PROJECT_COLUMNS                                                                            \
-    "SELECT p.id, p.name, p.workspace_id, p.description, p.archived, u.username, p.user_id, "      \
-    "w.name, " COUNTED("experiments") "), " COUNTED(                                               \
-        "experiments") " AND c.state NOT IN ('COMPLETED', 'CANCELED', 'ERROR')), "                 \
-                       "(SELECT b.submitted_at FROM experiment_briefs b WHERE b.project_id = "     \
-                       "p.id AND b.kind = 'EXPERIMENT' "                                           \
-                       "ORDER BY b.id DESC LIMIT 1), " COUNTED("trials") "), p.notes"
-#define PROJECT_FROM   "FROM projects p"
-#define PROJECT_JOINED "JOIN users u ON u.id = p.user_id JOIN workspaces w ON w.id = p.workspace_id"
-
 static void write_project(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
-    jw_kv_int(w, "id", db_int(rows, 0));
-    jw_kv_string(w, "name", db_text(rows, 1));
+    jw_kv_int(w, "id", DB_GET(rows, PROJECT_VIEW, id));
+    jw_kv_string(w, "name", DB_GET(rows, PROJECT_VIEW, name));
     jw_kv_string(w, "key", "");
-    jw_kv_int(w, "workspaceId", db_int(rows, 2));
-    jw_kv_string(w, "description", db_text(rows, 3));
-    jw_kv_bool(w, "archived", db_int(rows, 4));
-    jw_kv_string(w, "username", db_text(rows, 5));
-    jw_kv_int(w, "userId", db_int(rows, 6));
-    jw_kv_string(w, "workspaceName", db_text(rows, 7));
-    jw_kv_int(w, "numExperiments", db_int(rows, 8));
-    jw_kv_int(w, "numActiveExperiments", db_int(rows, 9));
-    write_time(w, "lastExperimentStartedAt", db_int(rows, 10));
-    jw_kv_int(w, "numRuns", db_int(rows, 11));
-    jw_kv_raw(w, "notes", db_text(rows, 12));
-    jw_kv_bool(w, "immutable", db_int(rows, 0) == UNCATEGORIZED);
+    jw_kv_int(w, "workspaceId", DB_GET(rows, PROJECT_VIEW, workspace_id));
+    jw_kv_string(w, "description", DB_GET(rows, PROJECT_VIEW, description));
+    jw_kv_bool(w, "archived", DB_GET(rows, PROJECT_VIEW, archived));
+    jw_kv_string(w, "username", DB_GET(rows, PROJECT_VIEW, username));
+    jw_kv_int(w, "userId", DB_GET(rows, PROJECT_VIEW, user_id));
+    jw_kv_string(w, "workspaceName", DB_GET(rows, PROJECT_VIEW, workspace_name));
+    jw_kv_int(w, "numExperiments", DB_GET(rows, PROJECT_VIEW, experiments));
+    jw_kv_int(w, "numActiveExperiments", DB_GET(rows, PROJECT_VIEW, active_experiments));
+    write_time(w, "lastExperimentStartedAt", DB_GET(rows, PROJECT_VIEW, last_submitted_at));
+    jw_kv_int(w, "numRuns", DB_GET(rows, PROJECT_VIEW, trials));
+    jw_kv_raw(w, "notes", DB_GET(rows, PROJECT_VIEW, notes));
+    jw_kv_bool(w, "immutable", DB_GET(rows, PROJECT_VIEW, id) == UNCATEGORIZED);
     jw_kv_string(w, "state", "WORKSPACE_STATE_UNSPECIFIED");
     jw_kv_string(w, "errorMessage", "");
     jw_object_end(w);
@@ -60,16 +46,16 @@ int view_workspace_projects(struct view *v, struct error *e)
     list_filter_part(&l, "name", "p.name");
     list_sort(&l, "sortBy", sorts, "p.id", "p.id");
     list_page(&l);
-    static const struct list_source source = {"projects", PROJECT_COLUMNS, PROJECT_FROM,
-                                              PROJECT_JOINED, write_project};
+    static const struct list_source source = {"projects", "SELECT " SQL_LIST(PROJECT_VIEW_ROW),
+                                              SQL_PROJECT_FROM, SQL_PROJECT_JOINED, write_project};
     return list_answer(&l, &source, e);
 }
 
 int render_project(struct view *v, struct error *e)
 {
-    static const char sql[] = PROJECT_COLUMNS " " PROJECT_FROM " " PROJECT_JOINED " WHERE p.id = ?";
     jw_object(&v->w);
-    int rc = write_one(v, "project", sql, write_project, e);
+    int rc =
+        write_one(v, "project", DB_QUERY(v->db, PROJECT_VIEW_BY_ID, v->rq->id), write_project, e);
     jw_object_end(&v->w);
     return rc;
 }
@@ -82,13 +68,13 @@ int view_project(struct view *v, struct error *e)
 
 static void write_notes(struct json_writer *w, struct db_rows *rows)
 {
-    jw_raw(w, db_text(rows, 0));
+    jw_raw(w, DB_GET(rows, PROJECT_NOTES, notes));
 }
 
 int render_project_notes(struct view *v, struct error *e)
 {
     jw_object(&v->w);
-    int rc = write_one(v, "notes", "SELECT notes FROM projects WHERE id = ?", write_notes, e);
+    int rc = write_one(v, "notes", DB_QUERY(v->db, PROJECT_NOTES, v->rq->id), write_notes, e);
     jw_object_end(&v->w);
     return rc;
 }

@@ -33,36 +33,22 @@ struct scan {
 
 typedef void take_used(void *ctx, const struct used *u);
 
-#define USED_COLUMNS                                                                               \
-    "SELECT coalesce(a.ended_at, 0), a.row, e.id, u.username, e.labels, a.slots, a.started_at, "   \
-    "a.pool, ? OR p.workspace_id IN (" SQL_SEEN_WORKSPACES                                         \
-    "), CASE e.kind WHEN 'EXPERIMENT' THEN 'training' ELSE lower(e.kind) END FROM (SELECT rowid "  \
-    "AS row, "                                                                                     \
-    "trial_id, slots, started_at, ended_at, pool FROM allocations "
-#define USED_JOINED                                                                                \
-    ") a JOIN trials t ON t.id = a.trial_id JOIN experiments e ON e.id = t.experiment_id "         \
-    "JOIN users u ON u.id = e.user_id JOIN projects p ON p.id = e.project_id"
-
-// In the order of their ends, so that a page begins where the last one ended.
-static const char ended[] = USED_COLUMNS "WHERE ended_at >= ? AND (ended_at > ? OR rowid > ?) "
-                                         "ORDER BY ended_at, rowid LIMIT ?" USED_JOINED;
-static const char living[] = USED_COLUMNS "WHERE state <> 'TERMINATED'" USED_JOINED;
-
 static void show(struct scan *s, struct db_rows *rows, take_used *take, void *ctx)
 {
-    int64_t end = db_int(rows, 0) ? db_int(rows, 0) : s->now, start = db_int(rows, 6);
-    if (!start || !db_int(rows, 8))
+    int64_t end = DB_GET(rows, SLOT_USE, ended_at) ? DB_GET(rows, SLOT_USE, ended_at) : s->now,
+            start = DB_GET(rows, SLOT_USE, started_at);
+    if (!start || !DB_GET(rows, SLOT_USE, visible))
         return;
-    struct used u = {.experiment = db_int(rows, 2),
-                     .slots = db_int(rows, 5),
+    struct used u = {.experiment = DB_GET(rows, SLOT_USE, experiment_id),
+                     .slots = DB_GET(rows, SLOT_USE, slots),
                      .start = start > s->after ? start : s->after,
                      .end = end < s->before ? end : s->before,
-                     .username = db_text(rows, 3),
-                     .pool = db_text(rows, 7),
-                     .kind = db_text(rows, 9)};
+                     .username = DB_GET(rows, SLOT_USE, username),
+                     .pool = DB_GET(rows, SLOT_USE, pool),
+                     .kind = DB_GET(rows, SLOT_USE, kind)};
     if (u.start >= u.end)
         return;
-    json_t *labels = json_loads(db_text(rows, 4), 0, NULL);
+    json_t *labels = json_loads(DB_GET(rows, SLOT_USE, labels), 0, NULL);
     u.labels = labels;
     take(ctx, &u);
     json_decref(labels);
@@ -71,19 +57,16 @@ static void show(struct scan *s, struct db_rows *rows, take_used *take, void *ct
 // The next page; s->over after the last one.
 static int scan_page(struct scan *s, struct db_reader *db, take_used *take, void *ctx)
 {
-    const struct db_value values[] = {
-        {.type = 'i', .i = s->admin},    {.type = 'i', .i = s->user},
-        {.type = 'i', .i = s->last_end}, {.type = 'i', .i = s->last_end},
-        {.type = 'i', .i = s->last_row}, {.type = 'i', .i = PAGE_ROWS},
-    };
     bool more = s->last_row >= 0;
-    struct db_rows *rows = db_query_sql(db, more ? ended : living, values, more ? 6 : 2);
+    struct db_rows *rows = more ? DB_QUERY(db, SLOT_USE_OF_ENDED, s->admin, s->user, s->last_end,
+                                           s->last_end, s->last_row, PAGE_ROWS)
+                                : DB_QUERY(db, SLOT_USE_OF_ACTIVE, s->admin, s->user);
     int rc, count = 0;
     for (; (rc = db_next(rows)) == 1; count++) {
         show(s, rows, take, ctx);
         if (more) {
-            s->last_end = db_int(rows, 0);
-            s->last_row = db_int(rows, 1);
+            s->last_end = DB_GET(rows, SLOT_USE, ended_at);
+            s->last_row = DB_GET(rows, SLOT_USE, allocation_row);
         }
     }
     db_rows_close(rows);

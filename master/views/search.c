@@ -22,7 +22,7 @@ static int by_number(const void *a, const void *b)
 
 static size_t read_known(struct view *v, int64_t experiment, struct known **out)
 {
-    struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_REQUESTS, "i", experiment);
+    struct db_rows *rows = DB_QUERY(v->db, EXPERIMENT_REQUESTS, experiment);
     struct known *known = NULL;
     size_t count = 0, cap = 0;
     while (db_next(rows) == 1) {
@@ -30,7 +30,9 @@ static size_t read_known(struct view *v, int64_t experiment, struct known **out)
             cap = cap ? 2 * cap : 64;
             known = xrealloc(known, cap * sizeof *known);
         }
-        known[count++] = (struct known){strtoll(db_text(rows, 1), NULL, 10), db_int(rows, 0)};
+        known[count++] =
+            (struct known){strtoll(DB_GET(rows, EXPERIMENT_REQUESTS, request_id), NULL, 10),
+                           DB_GET(rows, EXPERIMENT_REQUESTS, id)};
     }
     db_rows_close(rows);
     if (count)
@@ -123,15 +125,17 @@ int view_experiment_search(struct view *v, struct error *e)
     int err = request_param_int(v->rq, 0, &id, e);
     if (err)
         return err;
-    struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_SEARCH, "i", id);
+    struct db_rows *rows = DB_QUERY(v->db, EXPERIMENT_SEARCH, id);
     int found = db_next(rows);
     if (found == 1)
-        err = json_parse(db_text(rows, 0), strlen(db_text(rows, 0)), "config", &config, e);
+        err = json_parse(DB_GET(rows, EXPERIMENT_SEARCH, config),
+                         strlen(DB_GET(rows, EXPERIMENT_SEARCH, config)), "config", &config, e);
     else
         err = found < 0 ? store_failed(e)
                         : error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)id);
     if (!err)
-        brackets = ladder_of(config, db_int(rows, 2), db_text(rows, 1));
+        brackets = ladder_of(config, DB_GET(rows, EXPERIMENT_SEARCH, seed),
+                             DB_GET(rows, EXPERIMENT_SEARCH, searcher_state));
     db_rows_close(rows);
     if (!err) {
         jw_object(&v->w);

@@ -7,25 +7,6 @@
 #include "master/views/list.h"
 #include "master/views/views.h"
 
-#define START_COLUMNS "SELECT " DB_ALLOCATION_COLUMNS ", cause, preempted_for"
-
-// Columns of DB_ALLOCATION_COLUMNS.
-enum {
-    S_ID,
-    S_TRIAL,
-    S_EPOCH,
-    S_STATE,
-    S_SLOTS,
-    S_POOL,
-    S_PLACEMENT,
-    S_REASON,
-    S_QUEUED,
-    S_STARTED,
-    S_ENDED,
-    S_CAUSE,
-    S_FAVOURED
-};
-
 // Which agents; and of each its slots and ranks, as they were stored.
 static void write_places(struct json_writer *w, const char *placement)
 {
@@ -47,22 +28,22 @@ static void write_places(struct json_writer *w, const char *placement)
 static void write_start(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
-    jw_kv_string(w, "allocationId", db_text(rows, S_ID));
-    jw_kv_int(w, "trialId", db_int(rows, S_TRIAL));
-    jw_kv_int(w, "epoch", db_int(rows, S_EPOCH));
-    jw_kv_string(w, "state", wire_name(WIRE_ALLOCATION_STATE, db_text(rows, S_STATE)));
-    jw_kv_int(w, "slots", db_int(rows, S_SLOTS));
-    write_places(w, db_text(rows, S_PLACEMENT));
-    write_time(w, "queuedTime", db_int(rows, S_QUEUED));
-    write_time(w, "startTime", db_int(rows, S_STARTED));
-    write_time(w, "endTime", db_int(rows, S_ENDED));
-    jw_kv_string(w, "reason", db_text(rows, S_REASON));
-    jw_kv_string(w, "cause", db_text(rows, S_CAUSE));
+    jw_kv_string(w, "allocationId", DB_GET(rows, START, id));
+    jw_kv_int(w, "trialId", DB_GET(rows, START, trial_id));
+    jw_kv_int(w, "epoch", DB_GET(rows, START, epoch));
+    jw_kv_string(w, "state", wire_name(WIRE_ALLOCATION_STATE, DB_GET(rows, START, state)));
+    jw_kv_int(w, "slots", DB_GET(rows, START, slots));
+    write_places(w, DB_GET(rows, START, placement));
+    write_time(w, "queuedTime", DB_GET(rows, START, queued_at));
+    write_time(w, "startTime", DB_GET(rows, START, started_at));
+    write_time(w, "endTime", DB_GET(rows, START, ended_at));
+    jw_kv_string(w, "reason", DB_GET(rows, START, exit_reason));
+    jw_kv_string(w, "cause", DB_GET(rows, START, cause));
     jw_key(w, "preemptedForTrialId");
-    if (db_is_null(rows, S_FAVOURED))
+    if (DB_IS_NULL(rows, START, preempted_for))
         jw_null(w);
     else
-        jw_int(w, db_int(rows, S_FAVOURED));
+        jw_int(w, DB_GET(rows, START, preempted_for));
     jw_object_end(w);
 }
 
@@ -72,7 +53,7 @@ int view_trial_starts(struct view *v, struct error *e)
     int err = request_param_int(v->rq, 0, &id, e);
     if (err)
         return err;
-    struct db_rows *rows = db_query(v->db, STMT_ALLOCATIONS_OF_TRIAL, "i", id);
+    struct db_rows *rows = DB_QUERY(v->db, ALLOCATIONS_OF_TRIAL, id);
     jw_object(&v->w);
     jw_key(&v->w, "starts");
     jw_array(&v->w);
@@ -87,8 +68,8 @@ int view_trial_starts(struct view *v, struct error *e)
 
 int view_experiment_starts(struct view *v, struct error *e)
 {
-    static const struct list_source source = {"starts", START_COLUMNS, "FROM allocations", "",
-                                              write_start};
+    static const struct list_source source = {"starts", "SELECT " SQL_LIST(START_ROW),
+                                              "FROM allocations", "", write_start};
     int64_t id;
     struct list l;
     int err = request_param_int(v->rq, 0, &id, e);

@@ -7,27 +7,20 @@
 #include "master/common/kinds.h"
 #include "master/views/views.h"
 
-#define ALLOCATION_COLUMNS                                                                         \
-    "SELECT a.id, t.task_id, a.state, a.slots, a.started_at, a.ended_at, "                         \
-    "a.exit_reason, a.trial_id, a.exit_code FROM allocations a "                                   \
-    "JOIN trials t ON t.id = a.trial_id "
-
-enum { A_ID, A_TASK, A_STATE, A_SLOTS, A_STARTED, A_ENDED, A_REASON, A_TRIAL, A_EXIT_CODE };
-
 static void write_allocation(struct json_writer *w, struct db_rows *rows)
 {
-    const char *state = wire_name(WIRE_ALLOCATION_STATE, db_text(rows, A_STATE));
+    const char *state = wire_name(WIRE_ALLOCATION_STATE, DB_GET(rows, ALLOCATION_VIEW, state));
     jw_object(w);
-    jw_kv_string(w, "allocationId", db_text(rows, A_ID));
-    jw_kv_string(w, "taskId", db_text(rows, A_TASK));
+    jw_kv_string(w, "allocationId", DB_GET(rows, ALLOCATION_VIEW, id));
+    jw_kv_string(w, "taskId", DB_GET(rows, ALLOCATION_VIEW, task_id));
     jw_kv_string(w, "state", state);
-    jw_kv_int(w, "slots", db_int(rows, A_SLOTS));
+    jw_kv_int(w, "slots", DB_GET(rows, ALLOCATION_VIEW, slots));
     jw_kv_bool(w, "isReady", !strcmp(state, "STATE_RUNNING"));
-    write_time(w, "startTime", db_int(rows, A_STARTED));
-    write_time(w, "endTime", db_int(rows, A_ENDED));
-    jw_kv_string(w, "exitReason", db_text(rows, A_REASON));
-    if (!db_is_null(rows, A_EXIT_CODE))
-        jw_kv_int(w, "statusCode", db_int(rows, A_EXIT_CODE));
+    write_time(w, "startTime", DB_GET(rows, ALLOCATION_VIEW, started_at));
+    write_time(w, "endTime", DB_GET(rows, ALLOCATION_VIEW, ended_at));
+    jw_kv_string(w, "exitReason", DB_GET(rows, ALLOCATION_VIEW, exit_reason));
+    if (!DB_IS_NULL(rows, ALLOCATION_VIEW, exit_code))
+        jw_kv_int(w, "statusCode", DB_GET(rows, ALLOCATION_VIEW, exit_code));
     jw_object_end(w);
 }
 
@@ -39,12 +32,11 @@ static int no_allocation(const char *id, struct error *e)
 int view_allocation(struct view *v, struct error *e)
 {
     const char *id = v->rq->params[0];
-    const struct db_value value = {.type = 's', .p = id, .len = strlen(id)};
-    struct db_rows *rows = db_query_sql(v->db, ALLOCATION_COLUMNS "WHERE a.id = ?", &value, 1);
+    struct db_rows *rows = DB_QUERY(v->db, ALLOCATION_VIEW_BY_ID, id);
     int found = db_next(rows), rc = found < 0 ? store_failed(e) : 0;
     if (found == 1) {
         char trial[24];
-        snprintf(trial, sizeof trial, "%lld", (long long)db_int(rows, A_TRIAL));
+        snprintf(trial, sizeof trial, "%lld", (long long)DB_GET(rows, ALLOCATION_VIEW, trial_id));
         found = !view_check_sight(v, THING_TRIAL, trial, e);
     }
     if (found == 1) {
@@ -89,10 +81,9 @@ void write_generic_members(struct json_writer *w, const char *state, const char 
     jw_kv_bool(w, "noPause", no_pause);
 }
 
-static int write_allocations(struct view *v, const struct db_value *task)
+static int write_allocations(struct view *v, const char *task)
 {
-    struct db_rows *rows =
-        db_query_sql(v->db, ALLOCATION_COLUMNS "WHERE t.task_id = ? ORDER BY a.epoch", task, 1);
+    struct db_rows *rows = DB_QUERY(v->db, ALLOCATION_VIEWS_OF_TASK, task);
     int more;
     jw_key(&v->w, "allocations");
     jw_array(&v->w);
@@ -106,31 +97,25 @@ static int write_allocations(struct view *v, const struct db_value *task)
 int view_task(struct view *v, struct error *e)
 {
     const char *id = v->rq->params[0];
-    const struct db_value value = {.type = 's', .p = id, .len = strlen(id)};
     struct json_writer *w = &v->w;
-    struct db_rows *rows =
-        db_query_sql(v->db,
-                     "SELECT e.kind, t.state, t.started_at, t.ended_at, e.original_config, "
-                     "e.ancestors, (SELECT task_id FROM trials WHERE experiment_id = e.parent_id "
-                     "AND e.kind = 'GENERIC'), e.no_pause "
-                     "FROM trials t JOIN experiments e ON e.id = t.experiment_id "
-                     "WHERE t.task_id = ?",
-                     &value, 1);
+    struct db_rows *rows = DB_QUERY(v->db, TASK_OF_TRIAL, id);
     int found = db_next(rows), failed = found < 0;
     if (found == 1) {
         jw_object(w);
         jw_key(w, "task");
         jw_object(w);
         jw_kv_string(w, "taskId", id);
-        jw_kv_string(w, "taskType",
-                     arena_printf(&v->rq->arena, "TASK_TYPE_%s",
-                                  kind_words[kind_of_word(db_text(rows, 0))].task));
-        write_generic_members(w, db_text(rows, 1), db_text(rows, 5), db_text(rows, 6),
-                              db_int(rows, 7));
-        write_time(w, "startTime", db_int(rows, 2));
-        write_time(w, "endTime", db_int(rows, 3));
-        jw_kv_string(w, "config", db_text(rows, 4));
-        failed = write_allocations(v, &value) < 0;
+        jw_kv_string(
+            w, "taskType",
+            arena_printf(&v->rq->arena, "TASK_TYPE_%s",
+                         kind_words[kind_of_word(DB_GET(rows, TASK_OF_TRIAL, kind))].task));
+        write_generic_members(
+            w, DB_GET(rows, TASK_OF_TRIAL, state), DB_GET(rows, TASK_OF_TRIAL, ancestors),
+            DB_GET(rows, TASK_OF_TRIAL, forked_from), DB_GET(rows, TASK_OF_TRIAL, no_pause));
+        write_time(w, "startTime", DB_GET(rows, TASK_OF_TRIAL, started_at));
+        write_time(w, "endTime", DB_GET(rows, TASK_OF_TRIAL, ended_at));
+        jw_kv_string(w, "config", DB_GET(rows, TASK_OF_TRIAL, original_config));
+        failed = write_allocations(v, id) < 0;
         jw_object_end(w);
         jw_object_end(w);
     }

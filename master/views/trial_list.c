@@ -60,8 +60,8 @@ static const struct sql_table table = {
 static const struct pager_source source = {
     .key = "trials",
     .base = "trials t CROSS JOIN experiments e ON e.id = t.experiment_id",
-    .columns = SQL_TRIAL_COLUMNS,
-    .column_count = TRIAL_LIST_COLUMNS,
+    .columns = "SELECT " SQL_LIST(TRIAL_VIEW_ROW),
+    .column_count = DB_COLUMNS(TRIAL_VIEW),
     .joined =
         "CROSS JOIN trials t ON t.id = k.id CROSS JOIN experiments e ON e.id = t.experiment_id",
     .order = "id",
@@ -71,8 +71,8 @@ static const struct pager_source source = {
 // The searcher's metric, as a name of the language; "metric" when it has one that cannot be quoted.
 static const char *latest_metric(struct view *v, int64_t experiment)
 {
-    struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_METRIC, "i", experiment);
-    const char *name = db_next(rows) == 1 ? db_text(rows, 0) : NULL;
+    struct db_rows *rows = DB_QUERY(v->db, EXPERIMENT_METRIC, experiment);
+    const char *name = db_next(rows) == 1 ? DB_GET(rows, EXPERIMENT_METRIC, metric) : NULL;
     const char *field = "metric";
     if (name && *name && !strpbrk(name, "\"\\"))
         field = arena_printf(&v->rq->arena, "validation.\"%s\"", name);

@@ -108,25 +108,24 @@ stream_handler stream_checkpoint_archive, stream_backup;
 
 stream_handler stream_events; // events.c
 
-// experiments.c: the members that lists and descriptions share; columns SQL_EXPERIMENT_COLUMNS.
+// experiments.c: the members that lists and descriptions share; the row EXPERIMENT_VIEW.
 void write_experiment_members(struct json_writer *w, struct db_rows *rows);
 
-// trials.c: a row of SQL_TRIAL_COLUMNS.
-enum { TRIAL_LIST_COLUMNS = 27 };
+// trials.c: the row TRIAL_VIEW.
 list_writer write_trial_row;
 
 // Key and value: an RFC 3339 time; a null where `wall_us` is 0.
 void write_time(struct json_writer *w, const char *key, int64_t wall_us);
 
-// A checkpoint: the columns of SQL_CHECKPOINT_COLUMNS come first.
+// A checkpoint: the row CHECKPOINT_VIEW.
 void write_checkpoint_object(struct json_writer *w, struct db_rows *rows);
 
 // An object of uuid, state, steps, time, resources, metadata: six columns from `first` on.
-void write_checkpoint_workload(struct json_writer *w, struct db_rows *rows, int first);
+void write_checkpoint_workload(struct json_writer *w, struct db_rows *rows);
 
 // Key `key` with the object of the row that `sql` finds by rq->id; ERR_NOT_FOUND: "there is no KEY
 // ID".
-int write_one(struct view *v, const char *key, const char *sql, list_writer *write,
+int write_one(struct view *v, const char *key, struct db_rows *rows, list_writer *write,
               struct error *e);
 
 // The way to write of a worker's handler: commits the batch with its row of the audit trail, and

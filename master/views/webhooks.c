@@ -22,13 +22,13 @@ static int find_target(struct view *v, struct target *out, struct error *e)
     int rc = request_param_int(v->rq, 0, &id, e);
     if (rc)
         return rc;
-    struct db_rows *rows = db_query(v->db, STMT_WEBHOOK_TARGET, "i", id);
+    struct db_rows *rows = DB_QUERY(v->db, WEBHOOK_TARGET, id);
     int found = db_next(rows);
     if (found == 1) {
-        out->url = arena_strdup(&v->rq->arena, db_text(rows, 0));
-        out->anywhere = db_int(rows, 1);
-        out->slack = !strcmp(db_text(rows, 2), "SLACK");
-        workspace = db_int(rows, 3);
+        out->url = arena_strdup(&v->rq->arena, DB_GET(rows, WEBHOOK_TARGET, url));
+        out->anywhere = DB_GET(rows, WEBHOOK_TARGET, by_admin);
+        out->slack = !strcmp(DB_GET(rows, WEBHOOK_TARGET, type), "SLACK");
+        workspace = DB_GET(rows, WEBHOOK_TARGET, workspace_id);
     }
     db_rows_close(rows);
     if (found < 0)

@@ -104,14 +104,14 @@ static int list_reports(struct workloads *l, enum kind kind, struct error *e)
 static int list_checkpoints(struct workloads *l, struct error *e)
 {
     int more;
-    struct db_rows *rows =
-        db_query(l->v->db, STMT_WORKLOAD_CHECKPOINTS, "ii", l->trial, (int64_t)l->without_deleted);
+    struct db_rows *rows = DB_QUERY(l->v->db, WORKLOAD_CHECKPOINTS, l->trial, l->without_deleted);
     for (int64_t place = 0; (more = db_next(rows)) == 1; place++)
         add(l, (struct item){.kind = CHECKPOINT,
-                             .steps = db_int(rows, 1),
-                             .time = db_int(rows, 2),
+                             .steps = DB_GET(rows, WORKLOAD_CHECKPOINTS, steps),
+                             .time = DB_GET(rows, WORKLOAD_CHECKPOINTS, reported_at),
                              .id = place,
-                             .text = arena_strdup(l->arena, db_text(rows, 0))});
+                             .text =
+                                 arena_strdup(l->arena, DB_GET(rows, WORKLOAD_CHECKPOINTS, uuid))});
     db_rows_close(rows);
     return more ? store_failed(e) : 0;
 }
@@ -232,10 +232,10 @@ static int write_item(struct workloads *l, const struct item *item, struct error
         jw_object_end(w);
         return 0;
     }
-    struct db_rows *rows = db_query(l->v->db, STMT_WORKLOAD_CHECKPOINT, "s", item->text);
+    struct db_rows *rows = DB_QUERY(l->v->db, WORKLOAD_CHECKPOINT_BY_UUID, item->text);
     int found = db_next(rows);
     if (found == 1)
-        write_checkpoint_workload(w, rows, 0);
+        write_checkpoint_workload(w, rows);
     db_rows_close(rows);
     jw_object_end(w);
     return found == 1 ? 0 : store_failed(e);

@@ -4,51 +4,25 @@
 #include "master/views/list.h"
 #include "master/views/views.h"
 
-enum { // columns of WORKSPACE_COLUMNS
-    W_ID,
-    W_NAME,
-    W_ARCHIVED,
-    W_USERNAME,
-    W_USER_ID,
-    W_PROJECTS,
-    W_EXPERIMENTS,
-    W_WEIGHT,
-    W_GUARANTEED,
-    W_MAX,
-    W_DEFAULT_ROLE,
-    W_MEMBERS,
-};
-
-#define WORKSPACE_COLUMNS                                                                          \
-    "SELECT w.id, w.name, w.archived, u.username, w.user_id, "                                     \
-    "(SELECT count(*) FROM projects p WHERE p.workspace_id = w.id), "                              \
-    "(SELECT coalesce(sum(c.experiments), 0) FROM projects p JOIN experiment_counts c "            \
-    "ON c.project_id = p.id AND c.kind = 'EXPERIMENT' WHERE p.workspace_id = w.id), w.weight, "    \
-    "w.guaranteed_slots, w.max_slots, w.default_role, "                                            \
-    "1 + (SELECT count(*) FROM workspace_members m WHERE m.workspace_id = w.id AND "               \
-    "m.role NOT IN ('', 'none') AND m.user_id <> w.user_id)"
-#define WORKSPACE_FROM   "FROM workspaces w"
-#define WORKSPACE_JOINED "JOIN users u ON u.id = w.user_id"
-
 static void write_workspace(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
-    jw_kv_int(w, "id", db_int(rows, W_ID));
-    jw_kv_string(w, "name", db_text(rows, W_NAME));
-    jw_kv_bool(w, "archived", db_int(rows, W_ARCHIVED));
-    jw_kv_string(w, "username", db_text(rows, W_USERNAME));
-    jw_kv_int(w, "userId", db_int(rows, W_USER_ID));
-    jw_kv_int(w, "numProjects", db_int(rows, W_PROJECTS));
-    jw_kv_int(w, "numExperiments", db_int(rows, W_EXPERIMENTS));
-    jw_kv_bool(w, "immutable", db_int(rows, W_ID) == UNCATEGORIZED);
+    jw_kv_int(w, "id", DB_GET(rows, WORKSPACE_VIEW, id));
+    jw_kv_string(w, "name", DB_GET(rows, WORKSPACE_VIEW, name));
+    jw_kv_bool(w, "archived", DB_GET(rows, WORKSPACE_VIEW, archived));
+    jw_kv_string(w, "username", DB_GET(rows, WORKSPACE_VIEW, username));
+    jw_kv_int(w, "userId", DB_GET(rows, WORKSPACE_VIEW, user_id));
+    jw_kv_int(w, "numProjects", DB_GET(rows, WORKSPACE_VIEW, projects));
+    jw_kv_int(w, "numExperiments", DB_GET(rows, WORKSPACE_VIEW, experiments));
+    jw_kv_bool(w, "immutable", DB_GET(rows, WORKSPACE_VIEW, id) == UNCATEGORIZED);
     jw_kv_bool(w, "pinned", false);
     jw_kv_string(w, "state", "WORKSPACE_STATE_UNSPECIFIED");
     jw_kv_string(w, "errorMessage", "");
-    jw_kv_double(w, "weight", db_double(rows, W_WEIGHT));
-    jw_kv_int(w, "guaranteedSlots", db_int(rows, W_GUARANTEED));
-    jw_kv_int(w, "maxSlots", db_int(rows, W_MAX));
-    jw_kv_string(w, "defaultRole", db_text(rows, W_DEFAULT_ROLE));
-    jw_kv_int(w, "numMembers", db_int(rows, W_MEMBERS)); // its creator among them
+    jw_kv_double(w, "weight", DB_GET(rows, WORKSPACE_VIEW, weight));
+    jw_kv_int(w, "guaranteedSlots", DB_GET(rows, WORKSPACE_VIEW, guaranteed_slots));
+    jw_kv_int(w, "maxSlots", DB_GET(rows, WORKSPACE_VIEW, max_slots));
+    jw_kv_string(w, "defaultRole", DB_GET(rows, WORKSPACE_VIEW, default_role));
+    jw_kv_int(w, "numMembers", DB_GET(rows, WORKSPACE_VIEW, members)); // its creator among them
     jw_object_end(w);
 }
 
@@ -64,16 +38,16 @@ int view_workspaces(struct view *v, struct error *e)
     list_filter_texts(&l, "users", "SELECT username FROM users WHERE id = w.user_id");
     list_sort(&l, "sortBy", sorts, "w.id", "w.id");
     list_page(&l);
-    static const struct list_source source = {"workspaces", WORKSPACE_COLUMNS, WORKSPACE_FROM,
-                                              WORKSPACE_JOINED, write_workspace};
+    static const struct list_source source = {"workspaces", "SELECT " SQL_LIST(WORKSPACE_VIEW_ROW),
+                                              SQL_WORKSPACE_FROM, SQL_WORKSPACE_JOINED,
+                                              write_workspace};
     return list_answer(&l, &source, e);
 }
 
 static int answer_workspace(struct view *v, struct error *e)
 {
-    static const char sql[] =
-        WORKSPACE_COLUMNS " " WORKSPACE_FROM " " WORKSPACE_JOINED " WHERE w.id = ?";
-    return write_one(v, "workspace", sql, write_workspace, e);
+    return write_one(v, "workspace", DB_QUERY(v->db, WORKSPACE_VIEW_BY_ID, v->rq->id),
+                     write_workspace, e);
 }
 
 int view_workspace(struct view *v, struct error *e)

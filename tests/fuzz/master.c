@@ -157,12 +157,9 @@ static struct db *first_store(void)
     must(!db_open_memory(NULL, &db, &e));
     struct db_batch *b = db_batch_new();
     for (int i = 0; i < 3; i++)
-        db_batch_add(b, STMT_USER_INSERT, "ssiisi", users[i], "", (int64_t)!i, (int64_t)1, "",
-                     (int64_t)1);
-    db_batch_add(b, STMT_WORKSPACE_INSERT, "isii", (int64_t)1, "Uncategorized", (int64_t)1,
-                 (int64_t)1);
-    db_batch_add(b, STMT_PROJECT_INSERT, "isisii", (int64_t)1, "Uncategorized", (int64_t)1, "",
-                 (int64_t)1, (int64_t)1);
+        DB_ADD(b, USER_INSERT, users[i], "", (int64_t)!i, 1, "", 1);
+    DB_ADD(b, WORKSPACE_INSERT, DB_NOT_NULL(1), "Uncategorized", 1, 1);
+    DB_ADD(b, PROJECT_INSERT, 1, "Uncategorized", 1, "", 1, 1);
     must(!db_commit_wait(db, b, &e));
     return db;
 }

@@ -100,7 +100,7 @@ static int64_t ask_store(struct world *w, const char *sql, const struct db_value
                          size_t count)
 {
     struct db_rows *rows = db_query_sql(w->reader, sql, values, count);
-    int64_t answer = db_next(rows) > 0 ? db_int(rows, 0) : -1;
+    int64_t answer = db_next(rows) > 0 ? db_get_integer(rows, 0) : -1;
     db_rows_close(rows);
     w->checks++;
     return answer;
@@ -108,7 +108,7 @@ static int64_t ask_store(struct world *w, const char *sql, const struct db_value
 
 static int64_t ask_id(struct world *w, const char *sql, int64_t id)
 {
-    return ask_store(w, sql, &(struct db_value){.type = 'i', .i = id}, 1);
+    return ask_store(w, sql, &(struct db_value){.type = DB_INTEGER, .i = id}, 1);
 }
 
 // The run whose report of that step is to be seen; 0: none.
@@ -137,8 +137,9 @@ static int64_t run_seen(struct world *w, const struct acknowledged *a)
 // It is there, or a later run has said the same step, or started from before it.
 static bool report_stands(struct world *w, const struct acknowledged *a)
 {
-    const struct db_value values[] = {
-        {.type = 'i', .i = a->trial}, {.type = 'i', .i = a->epoch}, {.type = 'i', .i = a->steps}};
+    const struct db_value values[] = {{.type = DB_INTEGER, .i = a->trial},
+                                      {.type = DB_INTEGER, .i = a->epoch},
+                                      {.type = DB_INTEGER, .i = a->steps}};
     return run_seen(w, a) >= a->epoch ||
            ask_store(w,
                      "SELECT count(*) FROM metric_cuts WHERE trial_id = ? AND run_id > ? "
@@ -168,7 +169,7 @@ static void heard_checkpoint(struct world *w, const struct call *c, const struct
     int64_t steps = jget_int(jget(c->body, "metadata"), "steps_completed", 0);
     if (steps > k->durable)
         k->durable = steps;
-    struct db_value value = {.type = 's', .p = uuid, .len = strlen(uuid)};
+    struct db_value value = {.type = DB_TEXT, .p = uuid, .len = strlen(uuid)};
     if (ask_store(w, "SELECT count(*) FROM checkpoints WHERE uuid = ?", &value, 1) != 1)
         broken(w, "answers_follow_their_commit", "checkpoint of %s at step %lld", r->id,
                (long long)steps);
@@ -422,9 +423,10 @@ static void check_completed(struct world *w)
         "FROM trials t JOIN experiments e ON e.id = t.experiment_id WHERE t.state = 'COMPLETED'",
         NULL, 0);
     while (db_next(rows) > 0) {
-        const struct known_trial *k = known_trial(w, db_int(rows, 0));
-        if (!k->done && (double)k->validated < fmax(1, floor(db_double(rows, 1))))
-            broken(w, "completed_is_trained_to_the_end", "trial %lld", (long long)db_int(rows, 0));
+        const struct known_trial *k = known_trial(w, db_get_integer(rows, 0));
+        if (!k->done && (double)k->validated < fmax(1, floor(db_get_real(rows, 1))))
+            broken(w, "completed_is_trained_to_the_end", "trial %lld",
+                   (long long)db_get_integer(rows, 0));
     }
     db_rows_close(rows);
 }

@@ -37,7 +37,7 @@ static const char usage[] =
 
 static void add_user(struct db_batch *b, const char *name, int64_t admin)
 {
-    db_batch_add(b, STMT_USER_INSERT, "ssiisi", name, "", admin, (int64_t)1, "", (int64_t)1);
+    DB_ADD(b, USER_INSERT, name, "", admin, 1, "", 1);
 }
 
 static struct db *make_template(void)
@@ -54,8 +54,8 @@ static struct db *make_template(void)
     add_user(b, "cleo", 0);
     for (int64_t i = 1; i <= 2; i++) {
         const char *name = i == 1 ? "first" : "second";
-        db_batch_add(b, STMT_WORKSPACE_INSERT, "isii", i, name, (int64_t)1, (int64_t)1);
-        db_batch_add(b, STMT_PROJECT_INSERT, "isisii", i, name, i, "", (int64_t)1, (int64_t)1);
+        DB_ADD(b, WORKSPACE_INSERT, DB_NOT_NULL(i), name, 1, 1);
+        DB_ADD(b, PROJECT_INSERT, i, name, i, "", 1, 1);
     }
     if (db_commit_wait(db, b, &e)) {
         fprintf(stderr, "%s\n", e.text);

@@ -163,8 +163,8 @@ static void write_user(struct view *v, int64_t user_id)
         return;
     }
     jw_int(w, user_id);
-    struct db_rows *rows = db_query(v->db, STMT_USER_BY_ID, "i", user_id);
-    jw_kv_string(w, "username", db_next(rows) > 0 ? db_text(rows, 1) : "");
+    struct db_rows *rows = DB_QUERY(v->db, USER_BY_ID, user_id);
+    jw_kv_string(w, "username", db_next(rows) > 0 ? DB_GET(rows, USER_BY_ID, username) : "");
     db_rows_close(rows);
 }
 

@@ -78,20 +78,18 @@ static void fill(struct db *db, const char *hash)
 {
     struct db_batch *b = db_batch_new();
     struct error e = {0};
-    db_batch_add(b, STMT_TOKEN_INSERT, "ssinii", hash, "user", I(1), I(1), I(0));
+    DB_ADD(b, TOKEN_INSERT, hash, "user", DB_NOT_NULL(I(1)), NULL, I(1), I(0));
     for (int64_t x = 1; x <= EXPERIMENTS; x++) {
-        db_batch_add(b, STMT_EXPERIMENT_INSERT, "isssssiisississiisi", x, "ACTIVE", "run", "", "",
-                     "[]", I(1), I(1), "job", I(0), "", "{}", I(42), "single", "{}", I(0), I(1), "",
-                     I(1));
+        DB_ADD(b, EXPERIMENT_INSERT, x, "ACTIVE", "run", "", "", "[]", I(1), I(1), "job", I(0), "",
+               "{}", I(42), "single", "{}", I(0), I(1), "", I(1));
         for (int64_t t = x * 100; t < x * 100 + TRIALS; t++) {
             char task[32];
             snprintf(task, sizeof task, "%lld.%lld", (long long)x, (long long)t);
-            db_batch_add(b, STMT_TRIAL_INSERT, "iissssii", t, x, "r", task, "ACTIVE", "{}", I(1),
-                         I(1));
-            db_batch_add(b, STMT_TRIAL_SET_METRICS, "issii", I(70),
-                         "{\"metrics\":{\"avgMetrics\":{\"loss\":0.25,\"step_ms\":12.5,"
-                         "\"samples_per_second\":3124.5}},\"totalBatches\":70}",
-                         "{}", I(1), t);
+            DB_ADD(b, TRIAL_INSERT, t, x, "r", task, "ACTIVE", "{}", I(1), I(1));
+            DB_ADD(b, TRIAL_SET_METRICS, I(70),
+                   "{\"metrics\":{\"avgMetrics\":{\"loss\":0.25,\"step_ms\":12.5,"
+                   "\"samples_per_second\":3124.5}},\"totalBatches\":70}",
+                   "{}", I(1), t);
         }
     }
     if (db_commit_wait(db, b, &e))

@@ -99,7 +99,7 @@ static int64_t *find_trials(struct db_reader *r, size_t *count)
     for (*count = 0; db_next(rows) == 1; ++*count) {
         if (!(*count & (*count - 1)))
             trials = xrealloc(trials, (*count ? 2 * *count : 1) * sizeof *trials);
-        trials[*count] = db_int(rows, 0);
+        trials[*count] = db_get_integer(rows, 0);
     }
     db_rows_close(rows);
     must(*count > 0);
@@ -135,7 +135,7 @@ int main(int argc, char **argv)
     fill_long(&f, strtoll(argv[3], NULL, 10));
     struct db_batch *batch = db_batch_new();
     snprintf(next, sizeof next, "%lld", (long long)f.id);
-    db_batch_add(batch, STMT_META_SET, "ss", "metric_ids", next);
+    DB_ADD(batch, META_SET, "metric_ids", next);
     commit(&f, batch);
     printf("{\"trial\": %lld, \"trials\": %lld, \"points\": %lld, \"seconds\": %.3f}\n",
            (long long)f.long_trial, (long long)f.trials, (long long)f.points,

@@ -16,7 +16,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "db/db.h"
+#include "db/store.h"
 
 // A new folder in the test's own; `dir` as for mkdtemp(3).
 static inline char *store_folder(char dir[32])
@@ -82,7 +82,7 @@ static inline int64_t ask(struct db_reader *r, const char *sql)
 {
     struct db_rows *rows = db_query_sql(r, sql, NULL, 0);
     assert_int_equal(db_next(rows), 1);
-    int64_t answer = db_int(rows, 0);
+    int64_t answer = db_get_integer(rows, 0);
     db_rows_close(rows);
     return answer;
 }
@@ -108,7 +108,7 @@ static inline pid_t fork_child(void)
 // The step stands in column `reports`; the block is one in name only.
 static inline void add_metric(struct db_batch *b, int64_t trial, int64_t step)
 {
-    db_batch_add(b, STMT_METRIC_INSERT, "nisib", trial, "training", step, "block", (size_t)5);
+    DB_ADD(b, METRIC_INSERT, NULL, trial, "training", step, DB_BLOB("block", 5));
 }
 
 static inline struct db_batch *metric_batch(int64_t trial, int64_t step)
@@ -122,7 +122,12 @@ static inline struct db_batch *metric_batch(int64_t trial, int64_t step)
 static inline struct db_batch *bad_batch(int64_t trial, int64_t step)
 {
     struct db_batch *b = metric_batch(trial, step);
-    db_batch_add(b, STMT_METRIC_INSERT, "nssib", "seven", "training", step, "block", (size_t)5);
+    const struct db_value values[] = {{.type = DB_NULL},
+                                      db_value_text("seven"),
+                                      db_value_text("training"),
+                                      db_value_integer(step),
+                                      {.type = DB_BLOB, .p = "block", .len = 5}};
+    batch_add_values(b, STMT_METRIC_INSERT, values, 5);
     return b;
 }
 

@@ -18,7 +18,7 @@ static void put_many(struct db *db, int64_t first, int64_t count)
     char key[32];
     for (int64_t i = first; i < first + count; i++) {
         snprintf(key, sizeof key, "key-%lld", (long long)i);
-        db_batch_add(b, STMT_META_SET, "ss", key, "value");
+        DB_ADD(b, META_SET, key, "value");
     }
     commit(db, b);
 }
@@ -90,7 +90,7 @@ static void whoever_waits_may_leave(void **state)
     struct db_batch *b = db_batch_new();
     char *large = xcalloc(1, 20000000);
     memset(large, 'x', 19999999);
-    db_batch_add(b, STMT_META_SET, "ss", "large", large);
+    DB_ADD(b, META_SET, "large", large);
     commit(db, b);
     char *copy = in(dir, "copy.db");
     put_many(db, 0, 2000);
@@ -278,15 +278,12 @@ static void ids_are_not_given_again(void **state)
     struct backup_report report;
     struct db *db = store_open(store_folder(dir));
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_USER_INSERT, "ssiisi", "a", "", (int64_t)0, (int64_t)1, "", (int64_t)1);
-    db_batch_add(b, STMT_WORKSPACE_INSERT, "isii", (int64_t)1, "w", (int64_t)1, (int64_t)1);
-    db_batch_add(b, STMT_PROJECT_INSERT, "isisii", (int64_t)1, "p", (int64_t)1, "", (int64_t)1,
-                 (int64_t)1);
-    db_batch_add(b, STMT_EXPERIMENT_INSERT, "isssssiisississiisi", (int64_t)7, "ACTIVE", "n", "",
-                 "", "[]", (int64_t)1, (int64_t)1, "job", (int64_t)0, "", "{}", (int64_t)42,
-                 "single", "{}", (int64_t)0, (int64_t)1, "", (int64_t)1);
-    db_batch_add(b, STMT_TRIAL_INSERT, "iissssii", (int64_t)9, (int64_t)7, "r", "7.9", "ACTIVE",
-                 "{}", (int64_t)1, (int64_t)1);
+    DB_ADD(b, USER_INSERT, "a", "", 0, 1, "", 1);
+    DB_ADD(b, WORKSPACE_INSERT, DB_NOT_NULL(1), "w", 1, 1);
+    DB_ADD(b, PROJECT_INSERT, 1, "p", 1, "", 1, 1);
+    DB_ADD(b, EXPERIMENT_INSERT, 7, "ACTIVE", "n", "", "", "[]", 1, 1, "job", 0, "", "{}", 42,
+           "single", "{}", 0, 1, "", 1);
+    DB_ADD(b, TRIAL_INSERT, 9, 7, "r", "7.9", "ACTIVE", "{}", 1, 1);
     commit(db, b);
     db_close(db);
     char *copy = in(dir, "copy.db");

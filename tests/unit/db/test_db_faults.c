@@ -35,8 +35,8 @@ static int commit_batch(struct db *db, int64_t n, struct error *e)
     for (int64_t k = 0; k < ROWS; k++)
         add_metric(b, 1, n * ROWS + k);
     snprintf(hash, sizeof hash, "weight %lld", (long long)n);
-    db_batch_add(b, STMT_MODEL_DEFINITION_INSERT, "sb", hash, weight,
-                 sizeof weight - (size_t)(n % 7) * 100);
+    DB_ADD(b, MODEL_DEFINITION_INSERT, hash,
+           DB_BLOB(weight, sizeof weight - (size_t)(n % 7) * 100));
     return db_commit_wait(db, b, e);
 }
 

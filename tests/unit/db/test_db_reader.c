@@ -11,32 +11,26 @@ static void values_come_back_as_they_went(void **state)
     struct fixture *f = *state;
     static const unsigned char bytes[] = {0, 1, 0, 255};
     const struct db_value values[] = {
-        {.type = 'i', .i = INT64_MIN},
-        {.type = 'd', .d = DBL_MIN},
-        {.type = 's', .p = "\xc3\xa4 text", .len = 7},
-        {.type = 's', .p = "", .len = 0},
-        {.type = 's', .p = NULL},
-        {.type = 'b', .p = bytes, .len = sizeof bytes},
-        {.type = 'b', .p = NULL},
-        {.type = 'n'},
+        db_value_integer(INT64_MIN),    db_value_real(DBL_MIN),
+        db_value_text("\xc3\xa4 text"), db_value_text(""),
+        {.type = DB_TEXT, .p = NULL},   {.type = DB_BLOB, .p = bytes, .len = sizeof bytes},
+        {.type = DB_BLOB, .p = NULL},   {.type = DB_NULL},
     };
     struct db_rows *rows = db_query_sql(f->r, "SELECT ?, ?, ?, ?, ?, ?, ?, ?", values, 8);
-    size_t len = 99;
     assert_int_equal(db_next(rows), 1);
     assert_int_equal(db_columns(rows), 8);
-    assert_true(db_int(rows, 0) == INT64_MIN);
-    assert_true(db_double(rows, 1) == DBL_MIN);
-    assert_string_equal(db_text(rows, 2), "\xc3\xa4 text");
-    assert_string_equal(db_text(rows, 3), "");
-    assert_null(db_text(rows, 4));
-    const void *blob = db_blob(rows, 5, &len);
-    assert_int_equal(len, sizeof bytes);
-    assert_memory_equal(blob, bytes, sizeof bytes);
-    db_blob(rows, 6, &len);
-    assert_int_equal(len, 0);
-    assert_false(db_is_null(rows, 6));
-    assert_true(db_is_null(rows, 7));
-    assert_int_equal(db_int(rows, 7), 0);
+    assert_true(db_get_integer(rows, 0) == INT64_MIN);
+    assert_true(db_get_real(rows, 1) == DBL_MIN);
+    assert_string_equal(db_get_text(rows, 2), "\xc3\xa4 text");
+    assert_string_equal(db_get_text(rows, 3), "");
+    assert_null(db_get_text(rows, 4));
+    struct db_blob blob = db_get_blob(rows, 5);
+    assert_int_equal(blob.len, sizeof bytes);
+    assert_memory_equal(blob.data, bytes, sizeof bytes);
+    assert_int_equal(db_get_blob(rows, 6).len, 0);
+    assert_false(db_get_type(rows, 6) == DB_NULL);
+    assert_true(db_get_type(rows, 7) == DB_NULL);
+    assert_int_equal(db_get_integer(rows, 7), 0);
     assert_int_equal(db_next(rows), 0);
     assert_int_equal(db_next(rows), 0); // and stays there
     db_rows_close(rows);
@@ -51,28 +45,27 @@ static void batches_keep_every_value(void **state)
         large[i] = (char)(i * 31);
     struct db_batch *b = db_batch_new();
     assert_true(db_batch_empty(b));
-    db_batch_add(b, STMT_META_SET, "ss", "", "an empty key");
+    DB_ADD(b, META_SET, "", "an empty key");
     assert_false(db_batch_empty(b));
-    db_batch_add(b, STMT_MODEL_DEFINITION_INSERT, "sb", "large", large, (size_t)LARGE);
-    db_batch_add(b, STMT_MODEL_DEFINITION_INSERT, "sb", "none", NULL, (size_t)0);
+    DB_ADD(b, MODEL_DEFINITION_INSERT, "large", DB_BLOB(large, LARGE));
+    DB_ADD(b, MODEL_DEFINITION_INSERT, "none", DB_BLOB(NULL, 0));
     char key[] = "copied";
-    db_batch_add(b, STMT_META_SET, "ss", key, "yes");
+    DB_ADD(b, META_SET, key, "yes");
     memset(key, 'x', sizeof key - 1); // the batch has its own
     commit(f->db, b);
 
-    struct db_rows *rows = db_query(f->r, STMT_META_GET, "s", "");
+    struct db_rows *rows = DB_QUERY(f->r, META_GET, "");
     assert_int_equal(db_next(rows), 1);
-    assert_string_equal(db_text(rows, 0), "an empty key");
+    assert_string_equal(DB_GET(rows, META_GET, value), "an empty key");
     db_rows_close(rows);
-    rows = db_query(f->r, STMT_META_GET, "s", "copied");
+    rows = DB_QUERY(f->r, META_GET, "copied");
     assert_int_equal(db_next(rows), 1);
     db_rows_close(rows);
-    size_t len;
-    rows = db_query(f->r, STMT_MODEL_DEFINITION, "s", "large");
+    rows = DB_QUERY(f->r, MODEL_DEFINITION, "large");
     assert_int_equal(db_next(rows), 1);
-    const void *blob = db_blob(rows, 0, &len);
-    assert_int_equal(len, LARGE);
-    assert_memory_equal(blob, large, LARGE);
+    struct db_blob blob = DB_GET(rows, MODEL_DEFINITION, archive);
+    assert_int_equal(blob.len, LARGE);
+    assert_memory_equal(blob.data, large, LARGE);
     db_rows_close(rows);
     assert_int_equal(ask(f->r, "SELECT length(archive) FROM model_definitions"
                                " WHERE hash = 'none'"),
@@ -86,17 +79,17 @@ static void a_query_within_the_same_query(void **state)
     struct db_batch *b = db_batch_new();
     static const char *const names[] = {"ada", "bob", "eve"};
     for (int i = 0; i < 3; i++)
-        db_batch_add(b, STMT_USER_INSERT, "ssiisi", names[i], "", (int64_t)0, (int64_t)1, "",
-                     (int64_t)1);
+        DB_ADD(b, USER_INSERT, names[i], "", 0, 1, "", 1);
     commit(f->db, b);
     int pairs = 0;
-    struct db_rows *outer = db_query(f->r, STMT_USERS, "");
+    struct db_rows *outer = DB_QUERY(f->r, USERS);
     for (int i = 0; db_next(outer) == 1; i++) {
-        struct db_rows *inner = db_query(f->r, STMT_USERS, "");
+        struct db_rows *inner = DB_QUERY(f->r, USERS);
         while (db_next(inner) == 1)
             pairs++;
         db_rows_close(inner);
-        assert_string_equal(db_text(outer, 1), names[i]); // the inner one did not move it
+        assert_string_equal(DB_GET(outer, USERS, username),
+                            names[i]); // the inner one did not move it
     }
     db_rows_close(outer);
     assert_int_equal(pairs, 9);
@@ -120,7 +113,7 @@ static void more_texts_than_the_cache_has_places(void **state)
         assert_int_equal(db_next(rows[i]), 1);
     }
     for (int i = 0; i < TEXTS; i++) {
-        assert_int_equal(db_int(rows[i], 0), i % 50);
+        assert_int_equal(db_get_integer(rows[i], 0), i % 50);
         assert_int_equal(db_next(rows[i]), 1);
         db_rows_close(rows[i]);
     }
@@ -129,17 +122,17 @@ static void more_texts_than_the_cache_has_places(void **state)
 static void errors_come_with_the_first_row(void **state)
 {
     struct fixture *f = *state;
-    const struct db_value one = {.type = 'i', .i = 1};
+    const struct db_value one = {.type = DB_INTEGER, .i = 1};
     struct db_rows *rows = db_query_sql(f->r, "SELECT nothing FROM nowhere", NULL, 0);
     assert_int_equal(db_next(rows), ERR_INTERNAL);
     assert_int_equal(db_next(rows), ERR_INTERNAL);
-    assert_null(db_text(rows, 0));
+    assert_null(db_get_text(rows, 0));
     assert_int_equal(db_columns(rows), 0);
     db_rows_close(rows);
     rows = db_query_sql(f->r, "SELECT 1", &one, 1); // a value too many
     assert_int_equal(db_next(rows), ERR_INTERNAL);
     db_rows_close(rows);
-    rows = db_query(f->r, STMT_USER_BY_ID, ""); // one too few
+    rows = db_query_sql(f->r, "SELECT ?", NULL, 0); // one too few
     assert_int_equal(db_next(rows), ERR_INTERNAL);
     db_rows_close(rows);
     rows = db_query_sql(f->r, "DELETE FROM users", NULL, 0);

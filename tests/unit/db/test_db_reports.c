@@ -282,7 +282,7 @@ static void restart(struct history *h, struct db_batch *b)
     h->run++;
     h->step = from < 0 ? 0 : from;
     h->cuts[h->cut_count++] = (struct series_cut){h->run, from};
-    db_batch_add(b, STMT_METRIC_CUT_INSERT, "iii", (int64_t)TRIAL, h->run, from);
+    DB_ADD(b, METRIC_CUT_INSERT, TRIAL, h->run, from);
 }
 
 static void fold(struct fixture *f, bool ended)
@@ -332,7 +332,7 @@ static void any_history_reads_as_it_was_said(void **state)
         fold(f, true); // nothing is left to do
         expect_everything(f->r, &h);
         struct db_batch *b = db_batch_new();
-        db_batch_add(b, STMT_METRICS_FOLDED, "isi", (int64_t)TRIAL, "training", (int64_t)INT64_MAX);
+        DB_ADD(b, METRICS_DELETE_COMPACTED, TRIAL, "training", INT64_MAX);
         commit(f->db, b);
         db_reader_close(f->r);
         db_close(f->db);
@@ -447,8 +447,7 @@ static void damage_is_told(void **state)
     const struct reports_query q = REPORTS_ALL(TRIAL, "training");
     struct db_batch *b = db_batch_new();
     for (int i = 0; i < 2; i++)
-        db_batch_add(b, STMT_METRIC_INSERT, "nisib", (int64_t)TRIAL, "training", (int64_t)1,
-                     "nonsense", (size_t)8);
+        DB_ADD(b, METRIC_INSERT, NULL, TRIAL, "training", 1, DB_BLOB("nonsense", 8));
     commit(f->db, b);
     assert_int_equal(reports_open(f->r, &q, &r, &e), ERR_CORRUPT);
     reports_close(r);

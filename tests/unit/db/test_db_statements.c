@@ -3,7 +3,19 @@
 
 #include "db/store.h"
 
-// Catches every slip in the name of a table or a column.
+// The columns of the result have the names that the table declares, in its order.
+static void check_columns(sqlite3_stmt *s, enum stmt stmt)
+{
+    char names[2048] = "";
+    for (int i = 0; i < sqlite3_column_count(s); i++) {
+        size_t len = strlen(names);
+        snprintf(names + len, sizeof names - len, "%s,", sqlite3_column_name(s, i));
+    }
+    if (strcmp(names, stmt_columns(stmt)) != 0)
+        fail_msg("%s selects %s and declares %s", stmt_name(stmt), names, stmt_columns(stmt));
+}
+
+// Catches every slip in the name of a table or a column, and in a declaration.
 static void every_statement_fits_the_schema(void **state)
 {
     (void)state;
@@ -24,8 +36,11 @@ static void every_statement_fits_the_schema(void **state)
             fail_msg("%s holds more than one statement", stmt_name(stmt));
         if (!sqlite3_stmt_readonly(s) != stmt_is_write(stmt))
             fail_msg("%s stands in the wrong table", stmt_name(stmt));
-        if (sqlite3_bind_parameter_count(s) > PARAMS_MAX)
-            fail_msg("%s has more than %d parameters", stmt_name(stmt), PARAMS_MAX);
+        assert_in_range(sqlite3_bind_parameter_count(s), 0, PARAMS_MAX);
+        if ((size_t)sqlite3_bind_parameter_count(s) != stmt_value_count(stmt))
+            fail_msg("%s has %d parameters and declares %zu", stmt_name(stmt),
+                     sqlite3_bind_parameter_count(s), stmt_value_count(stmt));
+        check_columns(s, stmt);
         sqlite3_finalize(s);
     }
     connection_close(&c);
@@ -33,18 +48,15 @@ static void every_statement_fits_the_schema(void **state)
 
 static void add_person(struct db_batch *b)
 {
-    db_batch_add(b, STMT_USER_INSERT, "ssiisi", "ada", "Ada", (int64_t)1, (int64_t)1, "$y$",
-                 (int64_t)1);
-    db_batch_add(b, STMT_WORKSPACE_INSERT, "isii", (int64_t)1, "w", (int64_t)1, (int64_t)1);
-    db_batch_add(b, STMT_PROJECT_INSERT, "isisii", (int64_t)1, "p", (int64_t)1, "", (int64_t)1,
-                 (int64_t)1);
+    DB_ADD(b, USER_INSERT, "ada", "Ada", 1, 1, "$y$", 1);
+    DB_ADD(b, WORKSPACE_INSERT, DB_NOT_NULL(1), "w", 1, 1);
+    DB_ADD(b, PROJECT_INSERT, 1, "p", 1, "", 1, 1);
 }
 
 static void add_experiment(struct db_batch *b, int64_t id, const char *state)
 {
-    db_batch_add(b, STMT_EXPERIMENT_INSERT, "isssssiisnssissiisi", id, state, "name", "", "", "[]",
-                 (int64_t)1, (int64_t)1, "job", "name: x\n", "{}", (int64_t)42, "single", "{}",
-                 (int64_t)0, (int64_t)7, "hash", (int64_t)1);
+    DB_ADD(b, EXPERIMENT_INSERT, id, state, "name", "", "", "[]", 1, 1, "job", 0, "name: x\n", "{}",
+           42, "single", "{}", 0, 7, "hash", 1);
 }
 
 // Trial `id` of experiment `id` with a row in every table that hangs on it.
@@ -54,22 +66,17 @@ static void add_trial(struct db_batch *b, int64_t id)
     snprintf(task, sizeof task, "%lld", (long long)id);
     snprintf(allocation, sizeof allocation, "%s.1", task);
     snprintf(hash, sizeof hash, "hash of %s", allocation);
-    db_batch_add(b, STMT_TRIAL_INSERT, "iissssii", id, id, "r", task, "ACTIVE", "{}", (int64_t)7,
-                 (int64_t)1);
-    db_batch_add(b, STMT_ALLOCATION_INSERT, "siisisi", allocation, id, (int64_t)1, "QUEUED",
-                 (int64_t)2, "default", (int64_t)1);
-    db_batch_add(b, STMT_TOKEN_INSERT, "ssnsii", hash, "allocation", allocation, (int64_t)1,
-                 (int64_t)0);
+    DB_ADD(b, TRIAL_INSERT, id, id, "r", task, "ACTIVE", "{}", 7, 1);
+    DB_ADD(b, ALLOCATION_INSERT, allocation, id, 1, "QUEUED", 2, "default", 1);
+    DB_ADD(b, TOKEN_INSERT, hash, "allocation", NULL, allocation, 1, 0);
     add_metric(b, id, 1);
-    db_batch_add(b, STMT_LOG_CHUNK_INSERT, "siiiiibb", task, (int64_t)1, (int64_t)1, (int64_t)5,
-                 (int64_t)1, (int64_t)1, "x", (size_t)1, "y", (size_t)1);
-    db_batch_add(b, STMT_LOG_SENDER_SET, "sssi", task, allocation, "agent", (int64_t)1);
-    db_batch_add(b, STMT_METRIC_CHUNK_INSERT, "iisiiiib", id, id, "training", (int64_t)1,
-                 (int64_t)9, (int64_t)9, (int64_t)9, "axis", (size_t)4);
-    db_batch_add(b, STMT_METRIC_COLUMN_INSERT, "isb", id, "loss", "column", (size_t)6);
-    db_batch_add(b, STMT_METRIC_CUT_INSERT, "iii", id, (int64_t)2, (int64_t)5);
-    db_batch_add(b, STMT_CHECKPOINT_UPSERT, "sssiisisssni", hash, task, allocation, id, id,
-                 "COMPLETED", (int64_t)1, "{}", "{}", "{}", (int64_t)1);
+    DB_ADD(b, LOG_CHUNK_INSERT, task, 1, 1, 5, 1, 1, DB_BLOB("x", 1), DB_BLOB("y", 1));
+    DB_ADD(b, LOG_SENDER_SET, task, allocation, "agent", 1);
+    DB_ADD(b, METRIC_CHUNK_INSERT, id, id, "training", 1, 9, 9, 9, DB_BLOB("axis", 4));
+    DB_ADD(b, METRIC_COLUMN_INSERT, id, "loss", DB_BLOB("column", 6));
+    DB_ADD(b, METRIC_CUT_INSERT, id, 2, 5);
+    DB_ADD(b, CHECKPOINT_UPSERT, hash, task, allocation, id, id, "COMPLETED", 1, "{}", "{}", "{}",
+           NULL, 1);
 }
 
 static int64_t count(struct db_reader *r, const char *table)
@@ -82,24 +89,13 @@ static int64_t count(struct db_reader *r, const char *table)
 static void an_experiment_goes_with_all_that_hangs_on_it(void **state)
 {
     struct fixture *f = *state;
-    static const enum stmt pieces[] = {STMT_EXPERIMENT_DELETE_LOGS,
-                                       STMT_EXPERIMENT_DELETE_LOG_SENDERS,
-                                       STMT_EXPERIMENT_DELETE_METRICS,
-                                       STMT_EXPERIMENT_DELETE_METRIC_COLUMNS,
-                                       STMT_EXPERIMENT_DELETE_METRIC_CHUNKS,
-                                       STMT_EXPERIMENT_DELETE_METRIC_CUTS,
-                                       STMT_EXPERIMENT_DELETE_CHECKPOINTS,
-                                       STMT_EXPERIMENT_DELETE_TOKENS,
-                                       STMT_EXPERIMENT_DELETE_ALLOCATIONS,
-                                       STMT_EXPERIMENT_DELETE_TRIALS,
-                                       STMT_EXPERIMENT_DELETE};
     static const char *const tables[] = {"log_chunks",     "log_senders", "metrics",
                                          "metric_columns", "metric_cuts", "metric_chunks",
                                          "checkpoints",    "tokens",      "allocations",
                                          "trials",         "experiments"};
     struct db_batch *b = db_batch_new();
     add_person(b);
-    db_batch_add(b, STMT_MODEL_DEFINITION_INSERT, "sb", "hash", "tar", (size_t)3);
+    DB_ADD(b, MODEL_DEFINITION_INSERT, "hash", DB_BLOB("tar", 3));
     for (int64_t id = 1; id <= 2; id++) {
         add_experiment(b, id, "ACTIVE");
         add_trial(b, id);
@@ -110,9 +106,18 @@ static void an_experiment_goes_with_all_that_hangs_on_it(void **state)
         for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
             assert_int_equal(count(f->r, tables[i]), 3 - id);
         b = db_batch_new();
-        for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
-            db_batch_add(b, pieces[i], "i", id);
-        db_batch_add(b, STMT_MODEL_DEFINITION_DELETE_UNUSED, "s", "hash");
+        DB_ADD(b, EXPERIMENT_DELETE_LOGS, id);
+        DB_ADD(b, EXPERIMENT_DELETE_LOG_SENDERS, id);
+        DB_ADD(b, EXPERIMENT_DELETE_METRICS, id);
+        DB_ADD(b, EXPERIMENT_DELETE_METRIC_COLUMNS, id);
+        DB_ADD(b, EXPERIMENT_DELETE_METRIC_CHUNKS, id);
+        DB_ADD(b, EXPERIMENT_DELETE_METRIC_CUTS, id);
+        DB_ADD(b, EXPERIMENT_DELETE_CHECKPOINTS, id);
+        DB_ADD(b, EXPERIMENT_DELETE_TOKENS, id);
+        DB_ADD(b, EXPERIMENT_DELETE_ALLOCATIONS, id);
+        DB_ADD(b, EXPERIMENT_DELETE_TRIALS, id);
+        DB_ADD(b, EXPERIMENT_DELETE, id);
+        DB_ADD(b, MODEL_DEFINITION_DELETE_UNUSED, "hash");
         commit(f->db, b);
         assert_int_equal(count(f->r, "model_definitions"), id == 1 ? 1 : 0);
     }
@@ -128,14 +133,19 @@ static void what_is_sent_twice_is_there_once(void **state)
     add_experiment(b, 1, "ACTIVE");
     add_trial(b, 1);
     for (int i = 0; i < 2; i++)
-        db_batch_add(b, STMT_METRIC_CUT_INSERT, "iii", (int64_t)1, (int64_t)2, (int64_t)5);
+        DB_ADD(b, METRIC_CUT_INSERT, 1, 2, 5);
     commit(f->db, b);
     assert_int_equal(ask(f->r, "SELECT count(*) FROM metric_cuts"), 1);
 
     // A value that is missing is not a repetition.
     struct error e = {0};
     b = db_batch_new();
-    db_batch_add(b, STMT_METRIC_INSERT, "nisin", (int64_t)1, "training", (int64_t)2);
+    const struct db_value values[] = {{.type = DB_NULL},
+                                      db_value_integer(1),
+                                      db_value_text("training"),
+                                      db_value_integer(2),
+                                      {.type = DB_NULL}};
+    batch_add_values(b, STMT_METRIC_INSERT, values, 5);
     assert_int_equal(db_commit_wait(f->db, b, &e), ERR_INVALID);
     assert_non_null(strstr(e.text, "METRIC_INSERT: NOT NULL constraint failed: metrics.data"));
 }
@@ -150,25 +160,25 @@ static void ended_work_is_not_live(void **state)
         add_experiment(b, id, states[id - 1]);
         add_trial(b, id);
     }
-    db_batch_add(b, STMT_ALLOCATION_END, "sis", "done", (int64_t)2, "3.1");
+    DB_ADD(b, ALLOCATION_END, "done", 2, "3.1");
     commit(f->db, b);
 
-    static const enum stmt queries[] = {STMT_EXPERIMENTS_LIVE, STMT_TRIALS_LIVE};
+    static const enum stmt queries[] = {STMT_EXPERIMENTS_ACTIVE, STMT_TRIALS_ACTIVE};
     for (size_t i = 0; i < 2; i++) {
-        struct db_rows *rows = db_query(f->r, queries[i], "");
+        struct db_rows *rows = db_query_all(f->r, queries[i]);
         assert_int_equal(db_next(rows), 1);
-        assert_int_equal(db_int(rows, 0), 1);
+        assert_int_equal(DB_GET(rows, ID, id), 1);
         assert_int_equal(db_next(rows), 1);
-        assert_int_equal(db_int(rows, 0), 3);
+        assert_int_equal(DB_GET(rows, ID, id), 3);
         assert_int_equal(db_next(rows), 0);
         db_rows_close(rows);
     }
-    struct db_rows *rows = db_query(f->r, STMT_ALLOCATIONS_LIVE, "");
+    struct db_rows *rows = DB_QUERY(f->r, ALLOCATIONS_ACTIVE);
     for (int64_t id = 1; id <= 5; id++) {
         if (id == 3)
             continue;
         assert_int_equal(db_next(rows), 1);
-        assert_int_equal(db_int(rows, 1), id);
+        assert_int_equal(DB_GET(rows, ALLOCATIONS_ACTIVE, trial_id), id);
     }
     assert_int_equal(db_next(rows), 0);
     db_rows_close(rows);
@@ -183,14 +193,14 @@ static void an_id_is_never_given_twice(void **state)
     add_trial(b, 7);
     commit(f->db, b);
     b = db_batch_new();
-    db_batch_add(b, STMT_EXPERIMENT_DELETE_ALLOCATIONS, "i", (int64_t)7);
-    db_batch_add(b, STMT_EXPERIMENT_DELETE_TRIALS, "i", (int64_t)7);
-    db_batch_add(b, STMT_EXPERIMENT_DELETE, "i", (int64_t)7);
+    DB_ADD(b, EXPERIMENT_DELETE_ALLOCATIONS, 7);
+    DB_ADD(b, EXPERIMENT_DELETE_TRIALS, 7);
+    DB_ADD(b, EXPERIMENT_DELETE, 7);
     commit(f->db, b);
-    struct db_rows *rows = db_query(f->r, STMT_LAST_IDS, "");
+    struct db_rows *rows = DB_QUERY(f->r, LAST_IDS);
     assert_int_equal(db_next(rows), 1);
-    assert_int_equal(db_int(rows, 0), 7);
-    assert_int_equal(db_int(rows, 1), 7);
+    assert_int_equal(DB_GET(rows, LAST_IDS, experiment_id), 7);
+    assert_int_equal(DB_GET(rows, LAST_IDS, trial_id), 7);
     db_rows_close(rows);
 }
 
@@ -201,9 +211,8 @@ static void a_task_acts_for_the_owner_of_its_experiment(void **state)
     add_person(b);
     add_experiment(b, 1, "ACTIVE");
     add_trial(b, 1);
-    db_batch_add(b, STMT_TOKEN_INSERT, "ssinii", "of ada", "user", (int64_t)1, (int64_t)1,
-                 (int64_t)9);
-    db_batch_add(b, STMT_TOKEN_INSERT, "ssnnii", "of an agent", "agent", (int64_t)1, (int64_t)0);
+    DB_ADD(b, TOKEN_INSERT, "of ada", "user", DB_NOT_NULL(1), NULL, 1, 9);
+    DB_ADD(b, TOKEN_INSERT, "of an agent", "agent", NULL, NULL, 1, 0);
     commit(f->db, b);
     static const struct {
         const char *hash, *kind, *user, *allocation_state;
@@ -211,17 +220,18 @@ static void a_task_acts_for_the_owner_of_its_experiment(void **state)
                  {"of an agent", "agent", NULL, NULL},
                  {"hash of 1.1", "allocation", "ada", "QUEUED"}};
     for (size_t i = 0; i < 3; i++) {
-        struct db_rows *rows = db_query(f->r, STMT_TOKEN_PRINCIPAL, "s", cases[i].hash);
+        struct db_rows *rows = DB_QUERY(f->r, TOKEN_PRINCIPAL, cases[i].hash);
         assert_int_equal(db_next(rows), 1);
-        assert_string_equal(db_text(rows, 0), cases[i].kind);
-        assert_int_equal(db_is_null(rows, 4), !cases[i].user);
+        assert_string_equal(DB_GET(rows, TOKEN_PRINCIPAL, kind), cases[i].kind);
+        assert_int_equal(DB_IS_NULL(rows, TOKEN_PRINCIPAL, username), !cases[i].user);
         if (cases[i].user)
-            assert_string_equal(db_text(rows, 4), cases[i].user);
-        assert_int_equal(db_is_null(rows, 7), !cases[i].allocation_state);
+            assert_string_equal(DB_GET(rows, TOKEN_PRINCIPAL, username), cases[i].user);
+        assert_int_equal(DB_IS_NULL(rows, TOKEN_PRINCIPAL, allocation_state),
+                         !cases[i].allocation_state);
         assert_int_equal(db_next(rows), 0);
         db_rows_close(rows);
     }
-    struct db_rows *rows = db_query(f->r, STMT_TOKEN_PRINCIPAL, "s", "of nobody");
+    struct db_rows *rows = DB_QUERY(f->r, TOKEN_PRINCIPAL, "of nobody");
     assert_int_equal(db_next(rows), 0);
     db_rows_close(rows);
 }
@@ -233,13 +243,13 @@ static void a_patch_changes_what_it_names(void **state)
     struct db_batch *b = db_batch_new();
     add_person(b);
     add_experiment(b, 1, "ACTIVE");
-    db_batch_add(b, STMT_EXPERIMENT_PATCH, "nsnnini", "new words", (int64_t)5, (int64_t)1);
+    DB_ADD(b, EXPERIMENT_PATCH, NULL, "new words", NULL, NULL, 5, NULL, 1);
     commit(f->db, b);
-    struct db_rows *rows = db_query(f->r, STMT_EXPERIMENT_BY_ID, "i", (int64_t)1);
+    struct db_rows *rows = DB_QUERY(f->r, EXPERIMENT_BY_ID, 1);
     assert_int_equal(db_next(rows), 1);
-    assert_string_equal(db_text(rows, 2), "name");
-    assert_string_equal(db_text(rows, 3), "new words");
-    assert_int_equal(db_int(rows, 12), 5);
+    assert_string_equal(DB_GET(rows, EXPERIMENT_BY_ID, name), "name");
+    assert_string_equal(DB_GET(rows, EXPERIMENT_BY_ID, description), "new words");
+    assert_int_equal(DB_GET(rows, EXPERIMENT_BY_ID, priority), 5);
     db_rows_close(rows);
 }
 

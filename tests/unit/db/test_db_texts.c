@@ -53,14 +53,13 @@ static int64_t found(struct db *db, const char *table, const char *words)
 static void add_experiment(struct db_batch *b, int64_t id, const char *name, const char *text)
 {
     const int64_t one = 1;
-    db_batch_add(b, STMT_EXPERIMENT_INSERT, "isssssiisississiisi", id, "PAUSED", name, text, "",
-                 "[\"red\"]", one, one, "job", (int64_t)0, "a: 1", "{}", one, "single", "{}",
-                 (int64_t)0, one, "", one);
+    DB_ADD(b, EXPERIMENT_INSERT, id, "PAUSED", name, text, "", "[\"red\"]", one, one, "job", 0,
+           "a: 1", "{}", one, "single", "{}", 0, one, "", one);
 }
 
 static void rewrite(struct db_batch *b, int64_t id, const char *name, const char *notes)
 {
-    db_batch_add(b, STMT_EXPERIMENT_PATCH, "snsnini", name, notes, (int64_t)-1, id);
+    DB_ADD(b, EXPERIMENT_PATCH, name, NULL, notes, NULL, -1, NULL, id);
 }
 
 static struct db_batch *experiment_batch(int64_t id, const char *name, const char *text)
@@ -96,7 +95,7 @@ static void what_changes_is_found_as_it_is_now(void **state)
     add_experiment(b, 2, "second", "two");
     add_experiment(b, 3, "third", "three");
     rewrite(b, 2, "another", "before its words were there");
-    db_batch_add(b, STMT_EXPERIMENT_DELETE, "i", (int64_t)3);
+    DB_ADD(b, EXPERIMENT_DELETE, 3);
     commit(db, b);
     assert_int_equal(found(db, "experiments_names", "sec"), 0);
     assert_int_equal(found(db, "experiments_text", "another AND before"), 2);
@@ -104,7 +103,7 @@ static void what_changes_is_found_as_it_is_now(void **state)
     rewrite(b, 1, "changed", "once");
     rewrite(b, 1, "changed", "twice");
     rewrite(b, 2, NULL, "gone");
-    db_batch_add(b, STMT_EXPERIMENT_DELETE, "i", (int64_t)2);
+    DB_ADD(b, EXPERIMENT_DELETE, 2);
     commit(db, b);
     assert_int_equal(found(db, "experiments_names", "ang"), 1);
     assert_int_equal(found(db, "experiments_text", "once OR first OR gone OR another"), 0);
@@ -151,7 +150,7 @@ static void an_older_store_goes_on(void **state)
     struct db *db = store_open(dir);
     struct db_batch *b = experiment_batch(4, "new", "");
     rewrite(b, 1, "renamed", "noted");
-    db_batch_add(b, STMT_EXPERIMENT_DELETE, "i", (int64_t)3);
+    DB_ADD(b, EXPERIMENT_DELETE, 3);
     commit(db, b);
     assert_int_equal(found(db, "experiments_text", "kept OR new OR noted"), 7);
     assert_int_equal(found(db, "experiments_names", "old"), 0);

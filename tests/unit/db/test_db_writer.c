@@ -87,7 +87,7 @@ static void expect_error(struct db *db, struct db_batch *b, int code, const char
 static struct db_batch *user_batch(const char *name)
 {
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_USER_INSERT, "ssiisi", name, "", (int64_t)0, (int64_t)1, "", (int64_t)1);
+    DB_ADD(b, USER_INSERT, name, "", 0, 1, "", 1);
     return b;
 }
 
@@ -102,13 +102,14 @@ static void a_refusal_says_what_is_wrong(void **state)
     expect_error(db, user_batch("ada"), ERR_CONFLICT,
                  "USER_INSERT: UNIQUE constraint failed: users.username");
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_WORKSPACE_INSERT, "nsii", "w", (int64_t)77, (int64_t)1);
+    DB_ADD(b, WORKSPACE_INSERT, NULL, "w", 77, 1);
     expect_error(db, b, ERR_INVALID, "WORKSPACE_INSERT: FOREIGN KEY constraint failed");
     b = db_batch_new();
-    db_batch_add(b, STMT_TOKEN_INSERT, "ssnnii", "h", "guest", (int64_t)1, (int64_t)1);
+    DB_ADD(b, TOKEN_INSERT, "h", "guest", NULL, NULL, 1, 1);
     expect_error(db, b, ERR_INVALID, "TOKEN_INSERT: CHECK constraint failed");
     b = db_batch_new();
-    db_batch_add(b, STMT_META_SET, "s", "key");
+    const struct db_value key = db_value_text("key");
+    batch_add_values(b, STMT_META_SET, &key, 1);
     expect_error(db, b, ERR_INTERNAL, "META_SET: the statement takes 2 values and was given 1");
     commit(db, user_batch("bob")); // the store goes on
     db_close(db);
@@ -158,7 +159,7 @@ static void *watch(void *arg)
     int64_t seen = 0;
     while (!wrong && atomic_load(p->done) < PRODUCERS) {
         struct db_rows *rows = db_query_sql(r, "SELECT count(*) FROM metrics", NULL, 0);
-        int64_t now = db_next(rows) == 1 ? db_int(rows, 0) : -1;
+        int64_t now = db_next(rows) == 1 ? db_get_integer(rows, 0) : -1;
         db_rows_close(rows);
         if (now < seen)
             wrong = "rows went away";
@@ -251,7 +252,7 @@ static void a_store_that_fails_stays_failed(void **state)
 
     char *large = calloc(1, 1 << 20);
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_MODEL_DEFINITION_INSERT, "sb", "large", large, (size_t)1 << 20);
+    DB_ADD(b, MODEL_DEFINITION_INSERT, "large", DB_BLOB(large, 1 << 20));
     free(large);
     told_count = 0;
     gate_close(&gate, db);

@@ -273,10 +273,8 @@ static void test_what_a_model_names(void **state)
     for (int i = 1; i <= 3; i++)
         save("1.1.1", i, 10 * i, i);
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_MODEL_INSERT, "sssssiii", "net", "", "{}", "[]", "", (int64_t)1,
-                 (int64_t)1, (int64_t)1);
-    db_batch_add(b, STMT_MODEL_VERSION_INSERT, "issssssii", (int64_t)1, uuid_of(1), "", "", "{}",
-                 "[]", "", (int64_t)1, (int64_t)1);
+    DB_ADD(b, MODEL_INSERT, "net", "", "{}", "[]", "", 1, 1, 1);
+    DB_ADD(b, MODEL_VERSION_INSERT, 1, uuid_of(1), "", "", "{}", "[]", "", 1, 1);
     assert_int_equal(db_commit_wait(cl.db, b, &e), 0);
     assert_int_equal(change(core_checkpoints_delete, 1, ""), 409);
     assert_non_null(strstr(last_error, "registered as model"));
@@ -351,11 +349,10 @@ static void test_an_end_in_the_middle(void **state)
         save("1.1.1", i, 10 * i, i);
     stop_core();
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_CHECKPOINT_REMOVE, "snsss", "DELETED", "[\"**\"]", uuid_of(1),
-                 "COMPLETED");
-    db_batch_add(b, STMT_CHECKPOINT_REMOVE, "ssssn", "PARTIALLY_DELETED", "{\"weights.pt\":3}",
-                 "[\"optimizer/*\"]", uuid_of(2));
-    db_batch_add(b, STMT_GC_ASK, "i", (int64_t)1);
+    DB_ADD(b, CHECKPOINT_REMOVE, "DELETED", NULL, "[\"**\"]", uuid_of(1), "COMPLETED");
+    DB_ADD(b, CHECKPOINT_REMOVE, "PARTIALLY_DELETED", "{\"weights.pt\":3}", "[\"optimizer/*\"]",
+           uuid_of(2), NULL);
+    DB_ADD(b, GC_ASK, 1);
     assert_int_equal(db_commit_wait(cl.db, b, &e), 0);
     start_core();
     swept();

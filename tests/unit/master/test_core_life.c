@@ -533,7 +533,7 @@ static void test_no_answer_before_its_commit(void **state)
     sem_init(&gate.entered, 0, 0);
     sem_init(&gate.open, 0, 0);
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_META_SET, "ss", "gate", "held");
+    DB_ADD(b, META_SET, "gate", "held");
     db_commit(cl.db, b, hold_writer, &gate);
     sem_wait(&gate.entered);
     struct call *calls[3];

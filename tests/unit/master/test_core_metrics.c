@@ -253,16 +253,15 @@ static void test_what_ended_is_folded_by_the_next_master(void **state)
     stop_core();
     struct db_batch *b = db_batch_new();
     struct error e = {0};
-    db_batch_add(b, STMT_METRIC_INSERT, "iisib", (int64_t)900, (int64_t)1, "training", (int64_t)1,
-                 "B", (size_t)1);
-    db_batch_add(b, STMT_TRIAL_SET_LOOSE, "ii", (int64_t)1, (int64_t)1);
+    DB_ADD(b, METRIC_INSERT, DB_NOT_NULL(900), 1, "training", 1, DB_BLOB("B", 1));
+    DB_ADD(b, TRIAL_SET_LOOSE, 1, 1);
     assert_int_equal(db_commit_wait(cl.db, b, &e), 0);
     start_core(); // a damaged row is told in the log, and left as it is
     settle();
     assert_stored("SELECT count(*) || ' ' || sum(length(data) = 1) FROM metrics", "2 1");
     stop_core();
     b = db_batch_new();
-    db_batch_add(b, STMT_METRICS_FOLDED, "isi", (int64_t)1, "training", (int64_t)10000);
+    DB_ADD(b, METRICS_DELETE_COMPACTED, 1, "training", 10000);
     assert_int_equal(db_commit_wait(cl.db, b, &e), 0);
     start_core();
     wait_until_stored("SELECT sum(metrics_loose) FROM trials", "0");

@@ -22,7 +22,7 @@ static void make_user(const char *name)
 {
     struct db_batch *b = db_batch_new();
     struct error e = {0};
-    db_batch_add(b, STMT_USER_INSERT, "ssiisi", name, name, (int64_t)0, (int64_t)1, "", (int64_t)1);
+    DB_ADD(b, USER_INSERT, name, name, 0, 1, "", 1);
     if (db_commit_wait(cl.db, b, &e))
         fail_msg("%s", e.text);
 }
@@ -330,7 +330,7 @@ static int uses_template(int who, const char *resources)
     snprintf(name, sizeof name, "template-%d", number++);
     snprintf(config, sizeof config, "{\"resources\":{\"priority\":%s}}", value);
     snprintf(more, sizeof more, ",\"template\":\"%s\"", name);
-    db_batch_add(b, STMT_TEMPLATE_INSERT, "ssii", name, config, (int64_t)1, (int64_t)1);
+    DB_ADD(b, TEMPLATE_INSERT, name, config, 1, 1);
     if (db_commit_wait(cl.db, b, &e))
         fail_msg("%s", e.text);
     return submit_to(who, 0, "", more);

@@ -123,7 +123,7 @@ static void test_parts_of_nobody(void **state)
     char *first = xstrdup(stored(owned));
     struct db_batch *b = db_batch_new();
     for (int64_t part = 0; part < 20; part++)
-        db_batch_add(b, STMT_MODEL_PART_INSERT, "iib", (int64_t)1000, part, "x", (size_t)1);
+        DB_ADD(b, MODEL_PART_INSERT, 1000, part, DB_BLOB("x", 1));
     assert_int_equal(db_commit_wait(cl.db, b, NULL), 0);
     restart_core();
     wait_for(owned, first);

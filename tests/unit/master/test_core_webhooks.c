@@ -138,14 +138,14 @@ static void test_kept(void **state)
     make(as_user(OWNER, true), STATE_HOOK("all", "PAUSED", ""));
     struct db_batch *b = db_batch_new();
     for (int64_t i = 0; i < 1005; i++)
-        db_batch_add(b, STMT_OUTBOX_INSERT, "issi", (int64_t)1, "event", "{}", i);
+        DB_ADD(b, OUTBOX_INSERT, 1, "event", "{}", i);
     commit(b);
     assert_stored("SELECT count(*) || ' ' || min(created_at) FROM webhook_outbox", "1000 5");
 
     b = db_batch_new();
     for (int64_t i = 0; i < 1000; i++)
-        db_batch_add(b, STMT_AUDIT_INSERT, "inssssis", i < 10 ? now - 500 * day : now, "u", "",
-                     "POST", "/", (int64_t)200, "");
+        DB_ADD(b, AUDIT_INSERT, i < 10 ? now - 500 * day : now, NULL, "u", "", "POST", "/", 200,
+               "");
     commit(b);
     assert_stored("SELECT count(*) > 900 AND min(time) > 19000 * 86400 * 1000000 FROM audit", "1");
 }

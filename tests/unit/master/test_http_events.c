@@ -99,7 +99,7 @@ static void test_values_are_those_of_the_store(void **state)
     (void)state;
     store_experiment(40, "ACTIVE", "told");
     store_trial(400, 40, "40.400");
-    STORE(TRIAL_SET_METRICS, "issii", I(7),
+    STORE(TRIAL_SET_METRICS, I(7),
           "{\"metrics\":{\"avgMetrics\":{\"loss\":0.25}},\"totalBatches\":7}",
           "{\"gpu\":{\"use\":{\"last\":0.75,\"steps\":4}}}", I(1), I(400));
     struct reader r = open_stream("", BY_USER);
@@ -274,11 +274,11 @@ static void test_a_slow_reader_is_reset(void **state)
 static void test_only_who_may_see_it(void **state)
 {
     (void)state;
-    STORE(WORKSPACE_INSERT, "isii", I(50), "closed", I(1), AT);
-    STORE(WORKSPACE_SET_TEAM, "diisi", 1.0, I(0), I(0), "none", I(50));
-    STORE(PROJECT_INSERT, "isisii", I(50), "p", I(50), "", I(1), AT);
+    STORE(WORKSPACE_INSERT, DB_NOT_NULL(I(50)), "closed", I(1), AT);
+    STORE(WORKSPACE_SET_TEAM, 1.0, I(0), I(0), "none", I(50));
+    STORE(PROJECT_INSERT, I(50), "p", I(50), "", I(1), AT);
     store_experiment(50, "ACTIVE", "secret");
-    STORE(EXPERIMENT_SET_PROJECT, "ii", I(50), I(50));
+    STORE(EXPERIMENT_SET_PROJECT, I(50), I(50));
     struct reader user = open_stream("", BY_USER), admin = open_stream("", BY_ADMIN);
     expect(&user, "start");
     expect(&admin, "start");
@@ -289,7 +289,7 @@ static void test_only_who_may_see_it(void **state)
     expect_silence(&user, 60);
     expect(&admin, "agent");
 
-    STORE(MEMBER_SET, "iisdi", I(50), I(2), "viewer", 1.0, I(0));
+    STORE(MEMBER_SET, I(50), I(2), "viewer", 1.0, I(0));
     clock_sleep_us(2200 * 1000); // he is asked for again
     tell(EVENT_EXPERIMENT, 50, 0, "");
     expect(&user, "experiment");
@@ -311,7 +311,7 @@ static void test_a_token_that_is_taken_away(void **state)
     expect(&r, "start");
     memcpy(fx.user, kept, sizeof kept);
     sha256_hex(token, strlen(token), hash);
-    STORE(TOKEN_DELETE, "s", hash);
+    STORE(TOKEN_DELETE, hash);
     int64_t began = clock_mono_us();
     assert_false(take(&r)); // by itself: nothing is told
     assert_true(clock_mono_us() - began < 4 * 1000000);

@@ -38,12 +38,12 @@ static int64_t make_user(enum way way)
 {
     char name[32];
     snprintf(name, sizeof name, "user-%d", way);
-    STORE(USER_INSERT, "ssiisi", name, name, I(0), I(1), "", AT);
+    STORE(USER_INSERT, name, name, I(0), I(1), "", AT);
     struct db_reader *db;
     assert_int_equal(db_reader_open(fx.db, &db, NULL), 0);
-    struct db_rows *rows = db_query(db, STMT_USER_BY_NAME, "s", name);
+    struct db_rows *rows = DB_QUERY(db, USER_BY_NAME, name);
     assert_int_equal(db_next(rows), 1);
-    int64_t id = db_int(rows, 0);
+    int64_t id = DB_GET(rows, USER_BY_NAME, id);
     db_rows_close(rows);
     db_reader_close(db);
     return id;
@@ -56,14 +56,13 @@ static int64_t prepare(enum way way)
     char name[32], task[32];
     snprintf(name, sizeof name, "workspace-%d", way);
     snprintf(task, sizeof task, "%d.task", FIRST + way);
-    STORE(WORKSPACE_INSERT, "isii", id, name, I(1), AT);
-    STORE(WORKSPACE_SET_TEAM, "diisi", 1.0, I(0), I(0), way == DEFAULT_ROLE ? "viewer" : "none",
-          id);
+    STORE(WORKSPACE_INSERT, DB_NOT_NULL(id), name, I(1), AT);
+    STORE(WORKSPACE_SET_TEAM, 1.0, I(0), I(0), way == DEFAULT_ROLE ? "viewer" : "none", id);
     if (way != DEFAULT_ROLE)
-        STORE(MEMBER_SET, "iisdi", id, user, "viewer", 1.0, I(0));
-    STORE(PROJECT_INSERT, "isisii", id, "p", id, "", I(1), AT);
+        STORE(MEMBER_SET, id, user, "viewer", 1.0, I(0));
+    STORE(PROJECT_INSERT, id, "p", id, "", I(1), AT);
     store_experiment(id, "ACTIVE", name);
-    STORE(EXPERIMENT_SET_PROJECT, "ii", id, id);
+    STORE(EXPERIMENT_SET_PROJECT, id, id);
     store_trial(id, id, task);
     store_log(task, 0, "INFO", "one\n");
     grant(fx.others[way], "user", user, NULL, way == EXPIRY ? clock_wall_us() + 3 * 1000000 : I(0));
@@ -77,23 +76,23 @@ static void take_away(enum way way, int64_t user)
     switch (way) {
     case LOGOUT:
         sha256_hex(fx.others[way], strlen(fx.others[way]), hash);
-        STORE(TOKEN_DELETE, "s", hash);
+        STORE(TOKEN_DELETE, hash);
         break;
     case DEACTIVATION:
-        STORE(USER_SET_ACTIVE, "iii", I(0), AT, user);
+        STORE(USER_SET_ACTIVE, I(0), AT, user);
         break;
     case REMOVAL:
-        STORE(MEMBER_SET, "iisdi", id, user, "", 1.0, I(0));
+        STORE(MEMBER_SET, id, user, "", 1.0, I(0));
         break;
     case DEFAULT_ROLE:
-        STORE(WORKSPACE_SET_TEAM, "diisi", 1.0, I(0), I(0), "none", id);
+        STORE(WORKSPACE_SET_TEAM, 1.0, I(0), I(0), "none", id);
         break;
     case MOVE:
-        STORE(EXPERIMENT_SET_PROJECT, "ii", I(FIRST + LOGOUT), id);
+        STORE(EXPERIMENT_SET_PROJECT, I(FIRST + LOGOUT), id);
         break;
     case DELETION:
-        STORE(EXPERIMENT_DELETE_TRIALS, "i", id);
-        STORE(EXPERIMENT_DELETE, "i", id);
+        STORE(EXPERIMENT_DELETE_TRIALS, id);
+        STORE(EXPERIMENT_DELETE, id);
         break;
     default:
         break;
@@ -203,7 +202,7 @@ static void test_a_stream_that_is_read_slowly(void **state)
     assert_int_equal(head.status, 200);
     reply_free(&head);
     sha256_hex(token, strlen(token), hash);
-    STORE(TOKEN_DELETE, "s", hash);
+    STORE(TOKEN_DELETE, hash);
     clock_sleep_us(2500 * 1000);
     buf_init(&piece, 1 << 20);
     bool refused = false;

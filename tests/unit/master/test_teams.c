@@ -132,8 +132,8 @@ static void create_kind(struct kind *k)
     j = get_json(text(V1 "/trials/%lld", (long long)k->trial), BY_ADMIN);
     snprintf(k->task, sizeof k->task, "%s", at(j, "trial.taskId"));
     json_decref(j);
-    STORE(CHECKPOINT_UPSERT, "sssiisissssi", text("uuid-%s", k->name), k->task, "a", k->trial,
-          k->of_admin, "COMPLETED", I(3), "{}", "{}", "{\"type\":\"directory\"}", NULL, AT);
+    STORE(CHECKPOINT_UPSERT, text("uuid-%s", k->name), k->task, "a", k->trial, k->of_admin,
+          "COMPLETED", I(3), "{}", "{}", "{\"type\":\"directory\"}", NULL, AT);
 }
 
 static int teams_start(void **state)
@@ -141,7 +141,7 @@ static int teams_start(void **state)
     if (fixture_start(state))
         return -1;
     for (int by = BY_OTHER; by < PEOPLE_END; by++) {
-        STORE(USER_INSERT, "ssiisi", person(by)->name, "", I(0), I(1), "", AT);
+        STORE(USER_INSERT, person(by)->name, "", I(0), I(1), "", AT);
         grant(fx.others[by - BY_OTHER], "user", user_id(by), NULL, 0);
     }
     for (int i = 0; i < KINDS; i++)
@@ -333,7 +333,7 @@ static void test_tasks_see_their_own(void **state)
     done("GET", V1 "/trials/1", BY_USER, NULL, 404); // though it is his
     done("PATCH", V1 "/workspaces/1", BY_ADMIN, "{\"defaultRole\":\"editor\"}", 200);
     done("GET", V1 "/checkpoints/uuid-closed", BY_TASK, NULL, 404);
-    STORE(EXPERIMENT_PATCH, "nnnnisi", I(-1),
+    STORE(EXPERIMENT_PATCH, NULL, NULL, NULL, NULL, I(-1),
           "{\"searcher\":{\"source_checkpoint_uuid\":\"uuid-closed\"}}", I(1));
     done("GET", V1 "/checkpoints/uuid-closed", BY_TASK, NULL, 200);
     done("GET", V1 "/tasks/1.task/context_directory", BY_AGENT, NULL, 200);
@@ -379,15 +379,15 @@ static void test_sql_and_c_agree(void **state)
     int64_t id = create_workspace("ladder", BY_ADMIN);
     for (size_t d = 0; d < 3; d++)
         for (size_t m = 0; m < 6; m++) {
-            STORE(WORKSPACE_SET_TEAM, "diisi", 1.0, I(0), I(0), defaults[d], id);
-            STORE(MEMBERS_DELETE, "i", id);
+            STORE(WORKSPACE_SET_TEAM, 1.0, I(0), I(0), defaults[d], id);
+            STORE(MEMBERS_DELETE, id);
             if (members[m])
-                STORE(MEMBER_SET, "iisdi", id, user_id(SUE), members[m], 1.0, I(0));
+                STORE(MEMBER_SET, id, user_id(SUE), members[m], 1.0, I(0));
             bool seen = role_may(role_of(false, false, members[m], defaults[d]), ACT_SEE);
             assert_int_equal(total("/workspaces?name=ladder", SUE), seen);
             done("GET", text(V1 "/workspaces/%lld", (long long)id), SUE, NULL, seen ? 200 : 404);
         }
-    STORE(MEMBERS_DELETE, "i", id);
+    STORE(MEMBERS_DELETE, id);
     done("DELETE", text(V1 "/workspaces/%lld", (long long)id), BY_ADMIN, NULL, 200);
     assert_int_equal(role_of(false, true, "none", "none"), ROLE_ADMIN);
     assert_int_equal(role_of(true, false, "none", "none"), ROLE_CLUSTER_ADMIN);

@@ -141,7 +141,7 @@ static void test_experiment(void **state)
         {"TERMINATING", "STATE_RUNNING"}, {"TERMINATED", "STATE_QUEUED"},
         {"RUNNING", "STATE_RUNNING"}};
     for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
-        STORE(ALLOCATION_SET_STATE, "ss", states[i][0], "1.task.1");
+        STORE(ALLOCATION_SET_STATE, states[i][0], "1.task.1");
         expect_and_drop(get_json("/api/v1/experiments/1", BY_USER), "experiment.state",
                         states[i][1]);
         expect_and_drop(get_json("/api/v1/trials/1", BY_USER), "trial.state", states[i][1]);
@@ -163,7 +163,7 @@ static void test_experiment_list(void **state)
     (void)state;
     for (int64_t id = 100; id < 110; id++)
         store_experiment(id, id % 2 ? "COMPLETED" : "PAUSED", id == 105 ? "50%_done" : "other");
-    STORE(EXPERIMENT_SET_ARCHIVED, "ii", I(1), I(109));
+    STORE(EXPERIMENT_SET_ARCHIVED, I(1), I(109));
 
     json_t *j = get_json("/api/v1/experiments?limit=4&offset=2&archived=false", BY_USER);
     assert_int_equal(json_array_size(jget(j, "experiments")), 4);
@@ -248,7 +248,7 @@ static void checkpoint(const char *uuid, const char *status, int64_t steps, cons
     assert_non_null(getcwd(here, sizeof here));
     snprintf(storage, sizeof storage,
              "{\"type\":\"directory\",\"container_path\":\"%s/checkpoints\"}", here);
-    STORE(CHECKPOINT_UPSERT, "sssiisissssi", uuid, "1.task", "1.task.1", I(1), I(1), status, steps,
+    STORE(CHECKPOINT_UPSERT, uuid, "1.task", "1.task.1", I(1), I(1), status, steps,
           "{\"steps_completed\":1}", "{\"weights.safetensors\":\"5000000000\",\"dir/\":0}", storage,
           validation, AT);
 }
@@ -256,13 +256,13 @@ static void checkpoint(const char *uuid, const char *status, int64_t steps, cons
 static void test_trial(void **state)
 {
     (void)state;
-    STORE(TRIAL_SET_LATEST_VALIDATION, "si", VALIDATION("0.75", "200"), I(1));
-    STORE(TRIAL_SET_BEST_VALIDATION, "si", VALIDATION("0.5", "100"), I(1));
-    STORE(TRIAL_SET_STEPS, "ii", I(230), I(1));
+    STORE(TRIAL_SET_LATEST_VALIDATION, VALIDATION("0.75", "200"), I(1));
+    STORE(TRIAL_SET_BEST_VALIDATION, VALIDATION("0.5", "100"), I(1));
+    STORE(TRIAL_SET_STEPS, I(230), I(1));
     expect_and_drop(get_json("/api/v1/trials/1", BY_TASK), "trial.logRetentionDays", "");
-    STORE(EXPERIMENT_SET_LOG_RETENTION, "ii", I(30), I(1));
+    STORE(EXPERIMENT_SET_LOG_RETENTION, I(30), I(1));
     expect_and_drop(get_json("/api/v1/trials/1", BY_TASK), "trial.logRetentionDays", "30");
-    STORE(TRIAL_SET_LOG_RETENTION, "ii", I(7), I(1));
+    STORE(TRIAL_SET_LOG_RETENTION, I(7), I(1));
     checkpoint("c1", "COMPLETED", 100, "{\"avgMetrics\":{\"validation_loss\":0.5}}");
     checkpoint("c2", "COMPLETED", 200, "{\"avgMetrics\":{\"validation_loss\":0.75}}");
     checkpoint("c3", "DELETED", 50, NULL);
@@ -281,7 +281,7 @@ static void test_trial(void **state)
     expect(t, "checkpointCount", "2"); // of three one is deleted
     expect(t, "logRetentionDays", "7");
     json_decref(j);
-    STORE(ALLOCATION_SET_CAUSE, "sis", "SHARE", I(7), "1.task.1");
+    STORE(ALLOCATION_SET_CAUSE, "SHARE", I(7), "1.task.1");
     j = get_json("/api/v1/trials/1/starts", BY_USER);
     expect(j, "starts.0.cause", "SHARE");
     expect(j, "starts.0.preemptedForTrialId", "7");
@@ -291,7 +291,7 @@ static void test_trial(void **state)
     expect_keys(json_array_get(jget(j, "starts"), 0), "agents epoch parts reason state trialId");
     expect_and_drop(j, "pagination.total", "1");
     assert_int_equal(status_of("GET", "/api/v1/experiments/99/starts", BY_USER, NULL), 404);
-    STORE(ALLOCATION_PLACE, "ssiis", "RUNNING", "[]", AT, I(1), "1.task.1");
+    STORE(ALLOCATION_PLACE, "RUNNING", "[]", AT, I(1), "1.task.1");
     j = get_json("/api/v1/experiments/1", BY_USER);
     expect(j, "experiment.liveAllocations", "1");
     assert_true(jget_double(jget(j, "experiment"), "runSeconds", -1) > 0);
@@ -426,7 +426,7 @@ static void test_metric_streams(void **state)
     (void)state;
     for (int64_t step = 1000; step < 3000; step++)
         report("training", 1, step, "{\"loss\":0.25}", NULL);
-    STORE(METRIC_CUT_INSERT, "iii", I(1), I(2), I(2899)); // 100 of them are void
+    STORE(METRIC_CUT_INSERT, I(1), I(2), I(2899)); // 100 of them are void
     json_t *lines = get_lines("/api/v1/trials/metrics/training_metrics?trialIds=1", BY_USER);
     expect_keys(value_at(lines, "0.metrics.0"),
                 "archived endTime group id metrics totalBatches trialId trialRunId");
@@ -514,7 +514,7 @@ static void test_parts_of_a_series(void **state)
         }
         report("curve", 5, step, "{\"a.b\":1}", NULL);
     }
-    STORE(METRIC_CUT_INSERT, "iii", I(1), I(6), I(4999));
+    STORE(METRIC_CUT_INSERT, I(1), I(6), I(4999));
     expect_and_drop(get_json(path, BY_USER), "series.0.total", "5000");
 }
 
@@ -706,15 +706,14 @@ static void test_files(void **state)
     assert_int_equal(archive_list_add(files, "train.py", "print(1)\n", 9, &e), 0);
     assert_int_equal(archive_pack_list(files, &archive, &len, &e), 0);
     json_decref(files);
-    STORE(MODEL_DEFINITION_INSERT, "sb", "hash-2", archive, len);
-    STORE(MODEL_DEFINITION_INSERT_PARTS, "si", "hash-3", I(1));
+    STORE(MODEL_DEFINITION_INSERT, "hash-2", DB_BLOB(archive, len));
+    STORE(MODEL_DEFINITION_INSERT_PARTS, "hash-3", I(1));
     for (size_t part = 3; part-- > 0;) // in whatever order they were written
-        STORE(MODEL_PART_INSERT, "iib", I(1), (int64_t)part, (char *)archive + 9 * part,
-              part < 2 ? (size_t)9 : len - 18);
+        STORE(MODEL_PART_INSERT, I(1), (int64_t)part,
+              DB_BLOB((char *)archive + 9 * part, part < 2 ? 9 : len - 18));
     for (int64_t id = 2; id <= 3; id++) {
-        STORE(EXPERIMENT_INSERT, "isssssiisnssissiisi", id, "PAUSED", "n", "", "", "[]", I(2), I(1),
-              "job", "", "{}", I(42), "single", "{}", I(0), I(7), id == 2 ? "hash-2" : "hash-3",
-              AT);
+        STORE(EXPERIMENT_INSERT, id, "PAUSED", "n", "", "", "[]", I(2), I(1), "job", 0, "", "{}",
+              I(42), "single", "{}", I(0), I(7), id == 2 ? "hash-2" : "hash-3", AT);
         store_trial(id, id, id == 2 ? "2.task" : "3.task");
     }
     const char *const paths[] = {

@@ -81,8 +81,7 @@ static void add_trial(struct db_batch *b, const struct row *x, int i)
         snprintf(optimizer, sizeof optimizer, ",\"optimizer\":{\"name\":\"%s\"}", x->optimizer[i]);
     snprintf(hparams, sizeof hparams, "{\"rate\":%g,\"fixed\":true%s}", x->rate[i], optimizer);
     snprintf(task, sizeof task, "t%lld", (long long)id);
-    db_batch_add(b, STMT_TRIAL_INSERT, "iissssii", id, x->id, "r", task, "COMPLETED", hparams, I(1),
-                 AT);
+    DB_ADD(b, TRIAL_INSERT, id, x->id, "r", task, "COMPLETED", hparams, I(1), AT);
 }
 
 static void add(struct db_batch *b, const struct row *x)
@@ -93,20 +92,18 @@ static void add(struct db_batch *b, const struct row *x)
                  x->labels[i]);
     snprintf(labels + strlen(labels), sizeof labels - strlen(labels), "]");
     snprintf(config, sizeof config, "{\"resources\":{\"slots_per_trial\":%d}}", x->slots);
-    db_batch_add(b, STMT_EXPERIMENT_INSERT, "isssssiisississiisi", x->id, x->state, x->name,
-                 x->description, "", labels, x->user, I(1), "job", x->parent, "", config, I(42),
-                 "single", "{}", I(0), I(1), "", x->submitted);
-    db_batch_add(b, STMT_EXPERIMENT_SET_PROGRESS, "di", x->progress, x->id);
-    db_batch_add(b, STMT_EXPERIMENT_SET_ARCHIVED, "ii", I(x->archived), x->id);
+    DB_ADD(b, EXPERIMENT_INSERT, x->id, x->state, x->name, x->description, "", labels, x->user,
+           I(1), "job", x->parent, "", config, I(42), "single", "{}", I(0), I(1), "", x->submitted);
+    DB_ADD(b, EXPERIMENT_SET_PROGRESS, x->progress, x->id);
+    DB_ADD(b, EXPERIMENT_SET_ARCHIVED, I(x->archived), x->id);
     if (x->has_best)
-        db_batch_add(b, STMT_EXPERIMENT_SET_BEST_METRIC, "di", x->best, x->id);
+        DB_ADD(b, EXPERIMENT_SET_BEST_METRIC, x->best, x->id);
     if (x->ended)
-        db_batch_add(b, STMT_EXPERIMENT_END, "sii", x->state, x->ended, x->id);
+        DB_ADD(b, EXPERIMENT_END, x->state, x->ended, x->id);
     static const char *const names[METRICS] = {"validation.loss", "training.top 5"};
     for (int i = 0; i < METRICS; i++)
         if (x->has_metric[i])
-            db_batch_add(b, STMT_EXPERIMENT_METRIC_SET, "isddd", x->id, names[i], x->last[i],
-                         x->low[i], x->high[i]);
+            DB_ADD(b, EXPERIMENT_METRIC_SET, x->id, names[i], x->last[i], x->low[i], x->high[i]);
     for (int i = 0; i < x->trials; i++)
         add_trial(b, x, i);
 }
@@ -601,7 +598,7 @@ static void test_inserts_move_nothing(void **state)
     page = get_page("id >= 1000", "-id", 10, cursor);
     assert_int_equal(jget_int(value_at(page, "experiments.0"), "id", 0), last - 1);
     json_decref(page);
-    STORE(EXPERIMENT_DELETE, "i", I(FIRST + ROWS));
+    STORE(EXPERIMENT_DELETE, I(FIRST + ROWS));
     free(cursor);
 }
 

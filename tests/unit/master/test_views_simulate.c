@@ -16,9 +16,9 @@ static void store_run(int64_t trial, int64_t slots, int64_t asked_at, int64_t se
     snprintf(task, sizeof task, "%lld.task", (long long)trial);
     snprintf(id, sizeof id, "%s.1", task);
     store_trial(trial, 2, task);
-    STORE(ALLOCATION_INSERT, "siisisi", id, trial, I(1), "QUEUED", slots, "gpu", asked_at);
-    STORE(ALLOCATION_PLACE, "ssiis", "RUNNING", "[]", asked_at, slots, id);
-    STORE(ALLOCATION_END, "sis", "", asked_at + seconds * second, id);
+    STORE(ALLOCATION_INSERT, id, trial, I(1), "QUEUED", slots, "gpu", asked_at);
+    STORE(ALLOCATION_PLACE, "RUNNING", "[]", asked_at, slots, id);
+    STORE(ALLOCATION_END, "", asked_at + seconds * second, id);
 }
 
 static int start(void **state)
@@ -29,7 +29,7 @@ static int start(void **state)
     store_run(11, 4, hour_ago, 1000);
     store_run(12, 4, hour_ago, 1000);
     store_run(13, 4, AT, 1000); // years ago
-    STORE(AGENT_UPSERT, "ssssiiss", "node", "gpu", "[{},{},{},{}]", "", AT, AT, "", "");
+    STORE(AGENT_UPSERT, "node", "gpu", "[{},{},{},{}]", "", AT, AT, "", "");
     return failed;
 }
 

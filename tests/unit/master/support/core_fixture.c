@@ -84,13 +84,10 @@ static void seed_store(void)
 {
     struct db_batch *b = db_batch_new();
     struct error e = {0};
-    db_batch_add(b, STMT_USER_INSERT, "ssiisi", "owner", "", (int64_t)0, (int64_t)1, "",
-                 (int64_t)1);
-    db_batch_add(b, STMT_USER_INSERT, "ssiisi", "other", "", (int64_t)0, (int64_t)1, "",
-                 (int64_t)1);
-    db_batch_add(b, STMT_WORKSPACE_INSERT, "isii", (int64_t)1, "w", (int64_t)1, (int64_t)1);
-    db_batch_add(b, STMT_PROJECT_INSERT, "isisii", (int64_t)1, "p", (int64_t)1, "", (int64_t)1,
-                 (int64_t)1);
+    DB_ADD(b, USER_INSERT, "owner", "", 0, 1, "", 1);
+    DB_ADD(b, USER_INSERT, "other", "", 0, 1, "", 1);
+    DB_ADD(b, WORKSPACE_INSERT, DB_NOT_NULL(1), "w", 1, 1);
+    DB_ADD(b, PROJECT_INSERT, 1, "p", 1, "", 1, 1);
     if (db_commit_wait(cl.db, b, &e))
         fail_msg("%s", e.text);
 }
@@ -303,7 +300,7 @@ const char *stored(const char *sql)
 {
     static char text[8192];
     struct db_rows *rows = db_query_sql(cl.reader, sql, NULL, 0);
-    const char *value = db_next(rows) > 0 ? db_text(rows, 0) : "(none)";
+    const char *value = db_next(rows) > 0 ? db_get_text(rows, 0) : "(none)";
     snprintf(text, sizeof text, "%s", value ? value : "(null)");
     db_rows_close(rows);
     return text;

@@ -20,12 +20,12 @@ struct core *stub_start(void)
         .preemption_timeout_us = 3600 * 1000000LL,
     };
     struct core *core = NULL;
-    STORE(EXPERIMENT_END, "sii", "COMPLETED", AT, I(1));
-    STORE(TRIAL_SET_STATE, "si", "COMPLETED", I(1));
-    STORE(ALLOCATION_SET_STATE, "ss", "TERMINATED", "1.task.1");
+    STORE(EXPERIMENT_END, "COMPLETED", AT, I(1));
+    STORE(TRIAL_SET_STATE, "COMPLETED", I(1));
+    STORE(ALLOCATION_SET_STATE, "TERMINATED", "1.task.1");
     if (core_new(fx.db, &options, &core, &e) || core_start(core, &e))
         fail_msg("%s", e.text);
-    STORE(ALLOCATION_SET_STATE, "ss", "RUNNING", "1.task.1"); // so that its token is good
+    STORE(ALLOCATION_SET_STATE, "RUNNING", "1.task.1"); // so that its token is good
     return core;
 }
 

@@ -23,15 +23,15 @@ void grant(char token[TOKEN_TEXT], const char *kind, int64_t user, const char *a
     char hash[SHA256_HEX];
     auth_token_make(token, hash);
     if (user)
-        STORE(TOKEN_INSERT, "ssisii", hash, kind, user, allocation, I(1), expires);
+        STORE(TOKEN_INSERT, hash, kind, DB_NOT_NULL(user), allocation, I(1), expires);
     else
-        STORE(TOKEN_INSERT, "ssnsii", hash, kind, allocation, I(1), expires);
+        STORE(TOKEN_INSERT, hash, kind, NULL, allocation, I(1), expires);
 }
 
 void store_experiment(int64_t id, const char *state, const char *name)
 {
-    STORE(EXPERIMENT_INSERT, "isssssiisnssissiisi", id, state, name, "about it", "",
-          "[\"a\",\"b\"]", I(2), I(1), "job", "name: first\n",
+    STORE(EXPERIMENT_INSERT, id, state, name, "about it", "", "[\"a\",\"b\"]", I(2), I(1), "job", 0,
+          "name: first\n",
           "{\"name\":\"first\",\"resources\":{\"resource_pool\":\"default\"},"
           "\"searcher\":{\"name\":\"single\",\"metric\":\"validation_loss\","
           "\"smaller_is_better\":true}}",
@@ -40,8 +40,7 @@ void store_experiment(int64_t id, const char *state, const char *name)
 
 void store_trial(int64_t id, int64_t experiment, const char *task)
 {
-    STORE(TRIAL_INSERT, "iissssii", id, experiment, "request", task, "ACTIVE", "{\"width\":64}",
-          I(5), AT);
+    STORE(TRIAL_INSERT, id, experiment, "request", task, "ACTIVE", "{\"width\":64}", I(5), AT);
 }
 
 static int64_t last_line; // of any task: numbers may have gaps
@@ -59,8 +58,8 @@ void store_log(const char *task, int64_t rank, const char *level, const char *te
     struct log_packed c;
     must(log_packer_add(&packer, &o, AT, text, strlen(text)));
     log_packer_pack(&packer, &c);
-    STORE(LOG_CHUNK_INSERT, "siiiiibb", task, ++last_line, c.lines, c.bytes, c.first_time,
-          c.last_time, c.origins, c.origins_len, c.data, c.data_len);
+    STORE(LOG_CHUNK_INSERT, task, ++last_line, c.lines, c.bytes, c.first_time, c.last_time,
+          DB_BLOB(c.origins, c.origins_len), DB_BLOB(c.data, c.data_len));
     log_packed_free(&c);
     log_packer_free(&packer);
 }
@@ -69,7 +68,7 @@ static void store_running_trial(void)
 {
     store_experiment(1, "ACTIVE", "first");
     store_trial(1, 1, "1.task");
-    STORE(ALLOCATION_INSERT, "siisisi", "1.task.1", I(1), I(1), "RUNNING", I(2), "default", AT);
+    STORE(ALLOCATION_INSERT, "1.task.1", I(1), I(1), "RUNNING", I(2), "default", AT);
 }
 
 static void find_storage(void)

@@ -38,11 +38,11 @@ struct fixture {
 extern struct fixture fx;
 
 // One statement, committed.
-#define STORE(stmt, ...)                                                                           \
+#define STORE(name, ...)                                                                           \
     do {                                                                                           \
         struct db_batch *batch_ = db_batch_new();                                                  \
         struct error error_ = {0};                                                                 \
-        db_batch_add(batch_, STMT_##stmt, __VA_ARGS__);                                            \
+        DB_ADD(batch_, name, __VA_ARGS__);                                                         \
         if (db_commit_wait(fx.db, batch_, &error_))                                                \
             fail_msg("%s", error_.text);                                                           \
     } while (0)
