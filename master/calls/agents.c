@@ -55,7 +55,7 @@ static void copy_agent(struct request *rq, const struct agent *g, struct agent_s
     struct slot_snapshot *slots = arena_alloc(arena, (size_t)g->slot_count * sizeof *slots);
     for (int i = 0; i < g->slot_count; i++) {
         slots[i].enabled = g->enabled && agent_slot_usable(g, i);
-        slots[i].draining = g->draining || g->slot_use[i] == SLOT_DRAINING;
+        slots[i].draining = g->draining || g->slot_setting[i] == SLOT_DRAINING;
         slots[i].fault_overruled = agent_fault_is_overruled(g, i);
     }
     *out = (struct agent_snapshot){
@@ -72,8 +72,9 @@ static void copy_agent(struct request *rq, const struct agent *g, struct agent_s
         .connected = g->state == AGENT_CONNECTED,
         .lost = g->state == AGENT_LOST,
         .devices = request_keep_json(rq, g->slots),
-        .use = g->state == AGENT_CONNECTED ? request_keep_json(rq, jget(g->use, "slots")) : NULL,
-        .ran = request_keep_json(rq, g->ran),
+        .use = g->state == AGENT_CONNECTED ? request_keep_json(rq, jget(g->utilization, "slots"))
+                                           : NULL,
+        .ran = request_keep_json(rq, g->lost_runs),
         .slots = slots,
         .slot_count = g->slot_count,
     };
@@ -210,7 +211,7 @@ static int set_agent_enabled(struct core *c, struct request *rq, bool enabled, s
     g->enabled = enabled;
     g->draining = drain;
     STORE(c, AGENT_SET_ENABLED, enabled, drain, g->id);
-    core_event(c, EVENT_AGENT, 0, 0, g->id);
+    change_mark(c, EVENT_AGENT, 0, 0, g->id);
     for (struct part *p = enabled || drain ? NULL : g->parts, *next; p; p = next) {
         next = p->next_on_agent; // the event may free the part
         allocation_event(c, p->allocation, ALLOCATION_EV_DRAIN);
@@ -247,7 +248,7 @@ int core_agent_forget(struct core *c, struct request *rq, struct error *e)
                          g->id);
     agent_forget(g);
     STORE(c, AGENT_DELETE, g->id);
-    core_event(c, EVENT_AGENT, 0, 0, g->id);
+    change_mark(c, EVENT_AGENT, 0, 0, g->id);
     return 0;
 }
 
@@ -262,14 +263,14 @@ static int set_slot_enabled(struct core *c, struct request *rq, bool enabled, st
         return err;
     const struct part *p = agent_part_on_slot(g, (int)slot);
     bool drain = jget_bool(rq->body, "drain", false);
-    g->slot_use[slot] = enabled ? SLOT_USED : drain ? SLOT_DRAINING : SLOT_DISABLED;
+    g->slot_setting[slot] = enabled ? SLOT_ENABLED : drain ? SLOT_DRAINING : SLOT_DISABLED;
     if (enabled && agent_slot_fault(g, (int)slot)) {
-        agent_overrule(g, (int)slot);
+        agent_overrule_fault(g, (int)slot);
         agent_store(c, g);
     }
     char *disabled = agent_disabled_slots(g);
     STORE(c, AGENT_SET_DISABLED_SLOTS, disabled, g->id);
-    core_event(c, EVENT_AGENT, 0, 0, g->id);
+    change_mark(c, EVENT_AGENT, 0, 0, g->id);
     free(disabled);
     if (p && !enabled && !drain)
         allocation_event(c, p->allocation, ALLOCATION_EV_DRAIN);

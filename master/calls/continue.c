@@ -150,13 +150,13 @@ static void trial_reopen(struct core *c, struct trial *t, json_t *hparams)
 {
     json_decref(t->hparams);
     t->hparams = json_incref(hparams);
-    t->restarts = t->retry.failures = t->retry.alike = 0;
+    t->restarts = t->retry.failures = t->retry.same_failures = 0;
     t->exited_early = t->invalid = false;
     policies_forget(c, t);
     free(t->exit_reason);
     t->exit_reason = NULL;
     gc_step_back(c, t, INT64_MAX); // to an older checkpoint if the newest has been deleted
-    by_id_put(&c->trials, t->id, t);
+    id_map_put(&c->trials, t->id, t);
     t->active->active_trials++;
     char *text = json_text(t->hparams);
     STORE(c, TRIAL_CONTINUE, text, t->checkpoint, t->id);

@@ -25,7 +25,7 @@ static int apply_event(struct core *c, struct experiment *x, enum experiment_eve
     bool detached = x->active && x->active->unmanaged && !experiment_is_terminal(x->state);
     if (ev == EXPERIMENT_EV_DELETE)
         return removal_begin(c, x, e);
-    return detached ? detached_verb(c, x, ev, e) : experiment_event(c, x, ev, e);
+    return detached ? unmanaged_verb(c, x, ev, e) : experiment_event(c, x, ev, e);
 }
 
 static int set_archived(struct core *c, struct experiment *x, bool archived, struct error *e)
@@ -36,7 +36,7 @@ static int set_archived(struct core *c, struct experiment *x, bool archived, str
                          (long long)x->id, experiment_state_word(x->state));
     x->archived = archived;
     STORE(c, EXPERIMENT_SET_ARCHIVED, archived, x->id);
-    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    change_mark(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     return 0;
 }
 
@@ -57,11 +57,11 @@ static int move_experiment(struct core *c, const struct request *rq, struct expe
     if (err || from == to)
         return err;
     if (from->workspace != to->workspace)
-        core_event_left(c, x);
+        change_mark_left(c, x);
     from->experiments--;
     to->experiments++;
     x->project_id = project;
-    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    change_mark(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     STORE(c, EXPERIMENT_SET_PROJECT, project, x->id);
     if (x->active && !experiment_is_terminal(x->state))
         active_experiment_changed(c, x->active);
@@ -316,7 +316,7 @@ static void store_settings(struct core *c, const struct experiment *x,
           is_active(x) ? x->active->config_text : NULL, x->id);
     if (changes_retention(s))
         STORE(c, EXPERIMENT_SET_KEPT, s->kept[0], s->kept[1], s->kept[2], x->id);
-    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    change_mark(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     free(labels);
 }
 
@@ -406,7 +406,7 @@ static int change_label(struct core *c, struct request *rq, bool add, struct err
         else
             STORE(c, EXPERIMENT_REMOVE_LABEL, label, x->id);
         store_labels_in_config(c, x, labels);
-        core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+        change_mark(c, EVENT_EXPERIMENT, x->id, 0, NULL);
         request_answer(rq, ANSWER_JSON("labels", labels));
     }
     json_decref(labels);

@@ -25,9 +25,9 @@ int feasibility_check(struct core *c, const json_t *config, const struct workspa
 {
     struct pool *pool;
     int64_t min_slots = min_slots_of_trial(config);
-    const struct member *m = by_id_find(&ws->members, user);
+    const struct member *m = id_map_find(&ws->members, user);
     const char *name = jget_string(jget(config, "resources"), "resource_pool", "");
-    int err = core_pool_known(c, name, &pool, e);
+    int err = core_pool_require(c, name, &pool, e);
     if (err)
         return error_prefix(e, "resources.resource_pool");
     err = check_maximum(min_slots, ws->max_slots, "workspace", ws->name, e);
@@ -51,7 +51,7 @@ char *feasibility_warning(struct core *c, const json_t *config)
 {
     struct sched_pool_view view;
     const json_t *resources = jget(config, "resources");
-    const struct pool *pool = core_pool(c, jget_string(resources, "resource_pool", ""));
+    const struct pool *pool = core_pool_get(c, jget_string(resources, "resource_pool", ""));
     int min_slots = (int)min_slots_of_trial(config), largest = largest_agent(c, pool);
     sched_pool_inspect(c->sched, pool->handle, &view);
     if (!view.agents)

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/text/json.h"
 #include "master/calls/module.h"
-#include "master/kernel/change_events.h"
+#include "master/kernel/change_marks.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/teams/teams.h"
 
@@ -91,7 +91,7 @@ static void store_trials(struct core *c, const struct experiment *x, const json_
         t->seed = jget_int(entry, "seed", t->seed);
         STORE(c, TRIAL_SET_HISTORY, times.start, times.end, t->restarts, t->progress, t->seed, id,
               x->id);
-        core_event(c, EVENT_TRIAL, x->id, id, NULL);
+        change_mark(c, EVENT_TRIAL, x->id, id, NULL);
     }
 }
 
@@ -121,6 +121,6 @@ int core_experiment_history(struct core *c, struct request *rq, struct error *e)
     x->active->progress = progress;
     STORE(c, EXPERIMENT_SET_TIMES, times.start, times.end, x->id);
     STORE(c, EXPERIMENT_SET_PROGRESS, progress, x->id);
-    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    change_mark(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     return 0;
 }

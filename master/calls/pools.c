@@ -85,7 +85,7 @@ int core_job_queue_stats(struct core *c, struct request *rq, struct error *e)
 int core_pool_bindings(struct core *c, struct request *rq, struct error *e)
 {
     struct pool *pool;
-    if (core_pool_known(c, rq->params[0], &pool, NULL))
+    if (core_pool_require(c, rq->params[0], &pool, NULL))
         return error_set(e, ERR_NOT_FOUND, "there is no resource pool %.128s", rq->params[0]);
     return 0;
 }
@@ -135,12 +135,12 @@ static void count_experiment(struct pool_shares *p, const struct active_experime
 static void count_experiments(struct pool_shares *p)
 {
     struct core *c = p->c;
-    c->listing++;
+    c->queue_listing++;
     for (size_t i = 0; i < c->trials.count; i++) {
         struct active_experiment *active = ((const struct trial *)c->trials.items[i].value)->active;
-        if (active->pool != p->pool || active->listing == c->listing)
+        if (active->pool != p->pool || active->queue_listing == c->queue_listing)
             continue;
-        active->listing = c->listing;
+        active->queue_listing = c->queue_listing;
         count_experiment(p, active);
     }
 }

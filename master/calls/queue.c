@@ -26,9 +26,9 @@ struct queue_listing {
 // Adds an experiment once, though several of its trials may run or wait.
 static void queue_add(struct core *c, struct queue_listing *q, struct active_experiment *active)
 {
-    if (active->listing == c->listing)
+    if (active->queue_listing == c->queue_listing)
         return;
-    active->listing = c->listing;
+    active->queue_listing = c->queue_listing;
     q->items[q->count] = (struct queue_entry){active, q->count - q->first_of_pool};
     q->count++;
 }
@@ -70,7 +70,7 @@ static void add_waiting(struct core *c, struct queue_listing *q, const struct po
 static struct queue_listing queue_list(struct core *c, const char *pool)
 {
     struct queue_listing q = {.items = xcalloc(c->trials.count + 1, sizeof(struct queue_entry))};
-    c->listing++;
+    c->queue_listing++;
     for (size_t i = 0; i < c->pool_count; i++) {
         if (pool && strcmp(pool, c->pools[i]->name))
             continue;

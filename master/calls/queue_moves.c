@@ -40,11 +40,11 @@ static int read_max_slots(const struct experiment *x, const char *path,
 {
     if (move->max_slots < 0)
         return error_set(e, ERR_INVALID, "%s.maxSlots: 0 (no limit) or more", path);
-    if (move->max_slots && x->active && move->max_slots < x->active->least)
+    if (move->max_slots && x->active && move->max_slots < x->active->min_slots)
         return error_set(e, ERR_INVALID,
                          "%s.maxSlots: a trial of experiment %lld needs %d slots, so that none "
                          "could ever start; pause it if that is meant",
-                         path, (long long)x->id, x->active->least);
+                         path, (long long)x->id, x->active->min_slots);
     return 0;
 }
 
@@ -62,7 +62,7 @@ int queue_move_read(struct core *c, const struct experiment *x, const json_t *fr
         err = read_max_slots(x, path, out, e);
     if (!err && jget(from, "weight") && !(out->weight >= 0 && out->weight <= 1e6))
         err = error_set(e, ERR_INVALID, "%s.weight: 0 to 1000000", path);
-    if (!err && pool && core_pool_known(c, pool, &out->pool, e))
+    if (!err && pool && core_pool_require(c, pool, &out->pool, e))
         err = error_prefix(e, "%s.resourcePool", path);
     return err;
 }
@@ -214,7 +214,7 @@ int queue_check_submission(struct core *c, const struct request *rq, const struc
                            const json_t *config, struct error *e)
 {
     const json_t *resources = jget(config, "resources");
-    const struct pool *pool = core_pool(c, jget_string(resources, "resource_pool", ""));
+    const struct pool *pool = core_pool_get(c, jget_string(resources, "resource_pool", ""));
     const struct queue_position was = {
         .pool = pool, .priority = pool_default_priority(pool), .order = INT64_MAX};
     struct queue_position now = was;
@@ -392,7 +392,7 @@ static void store_position(struct core *c, const struct active_experiment *activ
     const struct experiment *x = active->experiment;
     int64_t order = active->order == x->id * ORDER_STEP ? 0 : active->order;
     STORE(c, EXPERIMENT_SET_QUEUE, order, active->weight, active->pool->name, x->id);
-    core_event(c, EVENT_QUEUE, 0, 0, active->pool->name);
+    change_mark(c, EVENT_QUEUE, 0, 0, active->pool->name);
 }
 
 // Waiting allocations move with the job; the scheduler asks running ones to leave.

@@ -90,7 +90,7 @@ static void remove_rows(struct core *c, struct removal *r)
     STORE(c, EXPERIMENT_DELETE_ALLOCATIONS, r->id);
     STORE(c, EXPERIMENT_DELETE_TRIALS, r->id);
     STORE(c, EXPERIMENT_DELETE, r->id);
-    core_event(c, EVENT_EXPERIMENT, r->id, 0, NULL);
+    change_mark(c, EVENT_EXPERIMENT, r->id, 0, NULL);
     STORE(c, MODEL_DEFINITION_DELETE_UNUSED, r->model_definition ? r->model_definition : "");
     code_archives_check(c, r->parts);
 }
@@ -107,7 +107,7 @@ static void removal_done(struct core *c, struct work *work)
     } else {
         remove_rows(c, r);
         external_id_forget(c, x);
-        by_id_remove(&c->experiments, r->id);
+        id_map_remove(&c->experiments, r->id);
         core_project(c, x->project_id)->experiments--;
         free(x);
         log_info("experiment deleted", "exp=%lld", (long long)r->id);

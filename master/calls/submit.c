@@ -349,7 +349,7 @@ static void store_experiment(struct core *c, const struct submission *s,
         STORE(c, TASK_INSERT, EXPERIMENT_VALUES, kind_words[x->kind].word,
               active->ancestors ? active->ancestors : "", (int64_t)active->no_pause);
 #undef EXPERIMENT_VALUES
-    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    change_mark(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     if (s->external_id)
         STORE(c, EXPERIMENT_SET_EXTERNAL, s->external_id, x->id);
     if (active->weight < 1 || active->weight > 1)
@@ -370,7 +370,7 @@ static void create_experiment(struct core *c, struct submission *s)
     x->kind = s->kind;
     bool starts = s->kind != KIND_EXPERIMENT || jget_bool(rq->body, "activate", false);
     x->state = starts && !s->unmanaged ? EXPERIMENT_ACTIVE : EXPERIMENT_PAUSED;
-    by_id_put(&c->experiments, x->id, x);
+    id_map_put(&c->experiments, x->id, x);
     struct active_experiment *active = active_experiment_new(c, x, json_incref(s->config));
     char job[UUID_TEXT];
     uuid_make(job);
@@ -389,9 +389,9 @@ static void create_experiment(struct core *c, struct submission *s)
     s->search = NULL;
     active_experiment_schedule(c, active);
     store_experiment(c, s, active);
-    experiment_tell(c, active, &begin);
+    experiment_search_event(c, active, &begin);
     log_info("experiment created", "exp=%lld user=%s slots=%d", (long long)x->id, active->owner,
-             active->slots);
+             active->slots_per_trial);
     rq->id = x->id;
 }
 

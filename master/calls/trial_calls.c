@@ -25,8 +25,8 @@ static bool trial_was(struct core *c, int64_t id)
 
 void trial_kill(struct core *c, struct trial *t)
 {
-    if (t->detached)
-        detached_event(c, t, DETACHED_EV_CANCELED, "canceled");
+    if (t->unmanaged)
+        unmanaged_event(c, t, UNMANAGED_EV_CANCELED, "canceled");
     else
         trial_event(c, t, TRIAL_EV_KILL);
 }
@@ -55,16 +55,16 @@ static void exit_early(struct core *c, struct trial *t, bool invalid)
                               "valid: no restart can help; see its log";
     t->exited_early = true;
     t->invalid = invalid;
-    if (t->detached) {
-        detached_event(c, t, invalid ? DETACHED_EV_FAILED : DETACHED_EV_COMPLETED,
-                       invalid ? why : "");
+    if (t->unmanaged) {
+        unmanaged_event(c, t, invalid ? UNMANAGED_EV_FAILED : UNMANAGED_EV_COMPLETED,
+                        invalid ? why : "");
         return;
     }
     if (invalid)
         trial_set_reason(c, t, why);
     trial_event(c, t, invalid ? TRIAL_EV_INVALID : TRIAL_EV_STOP);
     if (invalid && t->allocation)
-        allocation_leaves(c, t->allocation);
+        allocation_expect_exit(c, t->allocation);
 }
 
 int core_trial_early_exit(struct core *c, struct request *rq, struct error *e)
@@ -198,7 +198,7 @@ int core_run_metadata(struct core *c, struct request *rq, struct error *e)
         return err;
     char *text = json_text(metadata);
     STORE(c, TRIAL_SET_METADATA, text, rq->id);
-    core_event(c, EVENT_TRIAL, 0, rq->id, NULL);
+    change_mark(c, EVENT_TRIAL, 0, rq->id, NULL);
     request_answer(rq, ANSWER_RAW("metadata", text));
     free(text);
     return 0;

@@ -211,7 +211,7 @@ void experiment_count_slots(const struct active_experiment *active, int64_t *wan
     for (const struct trial *t = active->trials; t; t = t->next) {
         if (!t->allocation)
             continue;
-        *wanted += active->slots;
+        *wanted += active->slots_per_trial;
         *held += trial_waits(t) ? 0 : t->allocation->slots;
     }
 }
@@ -231,8 +231,8 @@ bool wait_reason_find(struct core *c, const struct active_experiment *active,
 static const char *find_preemption_cause(const struct active_experiment *active)
 {
     for (const struct trial *t = active->trials; t; t = t->next)
-        if (t->allocation && t->allocation->leave)
-            return t->allocation->leave;
+        if (t->allocation && t->allocation->preempt_reason)
+            return t->allocation->preempt_reason;
     return NULL;
 }
 
@@ -300,14 +300,14 @@ void wait_reason_describe(struct core *c, const struct active_experiment *active
     else if (active->experiment->state == EXPERIMENT_PAUSED)
         write_paused(c, active, out);
     else if (retries)
-        retry_say(c, retries, out);
+        retry_describe(c, retries, out);
 }
 
 // --- as an answer --------------------------------------------------------------------------------
 
 int64_t wait_reason_start(const struct core *c, const struct sched_reason *r)
 {
-    return r->start ? core_wall(c, r->start) : 0;
+    return r->start ? core_to_wall(c, r->start) : 0;
 }
 
 static const char *move_text(struct request *rq, struct buf *text)

@@ -69,7 +69,7 @@ static void store(struct core *c, const struct trial *t, const struct incoming *
     char *validation = validation_of_step(t, in->steps);
     STORE(c, CHECKPOINT_UPSERT, in->uuid, t->task_id, allocation, t->id, t->active->experiment->id,
           in->state, in->steps, metadata, resources, t->active->storage, validation, in->time);
-    core_event(c, EVENT_CHECKPOINT, t->active->experiment->id, t->id, in->uuid);
+    change_mark(c, EVENT_CHECKPOINT, t->active->experiment->id, t->id, in->uuid);
     free(metadata);
     free(resources);
     free(validation);

@@ -9,7 +9,7 @@
 
 enum { AGAIN_US = 100 * 1000 };
 
-static struct trial *trial_of(struct ring *r)
+static struct trial *trial_of(struct list_node *r)
 {
     return (struct trial *)((char *)r - offsetof(struct trial, due));
 }
@@ -20,15 +20,15 @@ static void unlink_trial(struct trial *t)
         return;
     t->due.prev->next = t->due.next;
     t->due.next->prev = t->due.prev;
-    t->due = (struct ring){0};
+    t->due = (struct list_node){0};
 }
 
 static void link_trial(struct core *c, struct trial *t)
 {
-    struct ring *head = &c->metrics->listing.due;
+    struct list_node *head = &c->metrics->listing.due;
     if (!head->next)
         head->prev = head->next = head;
-    t->due = (struct ring){head->prev, head};
+    t->due = (struct list_node){head->prev, head};
     head->prev->next = &t->due;
     head->prev = &t->due;
 }

@@ -17,9 +17,9 @@
 enum { LISTING_RATE = 2000, LISTING_BURST = 500 }; // values a second, at once
 
 struct listing {
-    struct ring due; // of trials
-    double credit;   // values that may be written now
-    int64_t at;      // .. as of this time
+    struct list_node due; // of trials
+    double credit;        // values that may be written now
+    int64_t at;           // .. as of this time
     struct timer again;
 };
 

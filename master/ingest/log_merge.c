@@ -130,7 +130,7 @@ static void store_group(struct core *c, struct log_task *t, const struct group *
 static void merge_done(struct core *c, struct work *w)
 {
     struct merge *m = (struct merge *)w;
-    struct log_task *t = by_id_find(&c->logs->tasks, m->trial);
+    struct log_task *t = id_map_find(&c->logs->tasks, m->trial);
     char quoted[ERROR_TEXT_MAX];
     must(t);
     t->merging = false;

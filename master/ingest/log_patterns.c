@@ -158,7 +158,7 @@ static void watch_run(struct work *work, struct db_reader *db)
 
 static void say_unseen(struct core *c, const struct trial *t, const struct log_watched *w)
 {
-    struct log_task *task = by_id_find(&c->logs->tasks, t->id);
+    struct log_task *task = id_map_find(&c->logs->tasks, t->id);
     if (!w->unseen || !task || (task->unseen_said && c->now - task->unseen_said < SAY_AGAIN_US))
         return;
     task->unseen_said = c->now;

@@ -61,7 +61,7 @@ static struct log_task *add_task(struct core *c, int64_t trial, const char *id, 
     t->used = c->now;
     if (!c->logs->tasks.count)
         timer_set(&c->timers, &c->logs->quiet, c->now + LOOK_EVERY_US);
-    by_id_put(&c->logs->tasks, trial, t);
+    id_map_put(&c->logs->tasks, trial, t);
     return t;
 }
 
@@ -83,7 +83,7 @@ static int load_senders(struct core *c, struct log_task *t, struct error *e)
 
 static void forget_task(struct logs *l, struct log_task *t)
 {
-    by_id_remove(&l->tasks, t->trial);
+    id_map_remove(&l->tasks, t->trial);
     free_task(t);
 }
 
@@ -126,7 +126,7 @@ static int find_task(struct core *c, const char *id, struct log_task **out, stru
         return 0;
     int err = trial_of(c, x, id, &trial, e);
     if (!err)
-        *out = by_id_find(&c->logs->tasks, trial);
+        *out = id_map_find(&c->logs->tasks, trial);
     if (!err && !*out)
         err = load_task(c, id, out, e);
     if (err)
@@ -201,7 +201,7 @@ static void store_part(struct core *c, struct log_task *t, struct log_part *p)
     if (t->tail >= TAIL_MOST || t->tail_bytes >= LOG_MERGED_MOST - LOG_CHUNK_SMALL)
         logs_merge(c, t);
     if (p->chunk_count)
-        core_tell_log(c, t->id);
+        core_notify_log(c, t->id);
 }
 
 void log_post_store(struct core *c, struct log_post *post)
@@ -232,7 +232,7 @@ void logs_say(struct core *c, const struct trial *trial, const char *allocation,
     must(log_packer_add(&packer, &o, c->wall, text, strlen(text)));
     log_packer_pack(&packer, &chunk);
     store_chunk(c, t, &chunk);
-    core_tell_log(c, t->id);
+    core_notify_log(c, t->id);
     log_packed_free(&chunk);
     log_packer_free(&packer);
 }

@@ -30,8 +30,8 @@ struct log_task {        // one whose log grows, until it has been quiet for a w
 };
 
 struct logs {
-    struct by_id tasks; // struct log_task by trial
-    struct timer quiet; // of the next look at them
+    struct id_map tasks; // struct log_task by trial
+    struct timer quiet;  // of the next look at them
     struct log_watch_kit *kit;
 };
 

@@ -139,12 +139,12 @@ int core_trial_progress(struct core *c, struct request *rq, struct error *e)
         return error_set(e, ERR_INVALID, "progress: not a number from 0 to 1");
     t->progress = progress;
     latest_mark_progress(c, t);
-    core_event(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
+    change_mark(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
     if (t->allocation)
-        usage_expect(c, t->allocation);
+        usage_predict_end(c, t->allocation);
     struct search_event event = {
         .kind = SEARCH_PROGRESS, .request_id = t->request_id, .fraction = progress};
-    experiment_tell(c, t->active, &event);
+    experiment_search_event(c, t->active, &event);
     return 0;
 }
 

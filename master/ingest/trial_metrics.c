@@ -73,7 +73,7 @@ struct telling {
 static void tell_group(void *ctx, const char *group)
 {
     const struct telling *to = ctx;
-    core_event(to->c, EVENT_METRICS, to->t->active->experiment->id, to->t->id, group);
+    change_mark(to->c, EVENT_METRICS, to->t->active->experiment->id, to->t->id, group);
 }
 
 // The wire's MetricsWorkload.
@@ -175,9 +175,9 @@ void latest_mark_progress(struct core *c, struct trial *t)
 // --- taken in ------------------------------------------------------------------------------------
 
 // Whether it is newer than what is kept.
-static bool is_newer(const struct report *kept, int64_t run, int64_t steps)
+static bool is_newer(const struct latest_report *kept, int64_t run, int64_t steps)
 {
-    return !kept->there || run > kept->run || steps >= kept->steps;
+    return !kept->present || run > kept->run || steps >= kept->steps;
 }
 
 static void keep_training(struct trial *t, const struct series_block *b, size_t at)
@@ -185,7 +185,7 @@ static void keep_training(struct trial *t, const struct series_block *b, size_t 
     t->training_block.limit = SERIES_BLOB_MAX;
     buf_reset(&t->training_block);
     series_put_block(&t->training_block, b, at, 1);
-    t->training.there = true;
+    t->training.present = true;
     t->training.run = b->runs[at];
     t->training.steps = b->steps[at];
 }
@@ -216,7 +216,7 @@ static void keep_best(struct core *c, struct trial *t, double value, int64_t tim
         l->best = value;
         STORE(c, EXPERIMENT_SET_BEST_METRIC, value, l->experiment->id);
         STORE(c, VALIDATION_HISTORY_ADD, l->experiment->id, t->id, time, value);
-        core_event(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
+        change_mark(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
     }
 }
 
@@ -261,14 +261,14 @@ static void tell_searcher(struct core *c, struct trial *t, double value,
                           const struct series_block *b, size_t at)
 {
     int64_t steps = b->steps[at];
-    if (steps <= t->told_steps || trial_is_terminal(t->state))
+    if (steps <= t->searcher_steps || trial_is_terminal(t->state))
         return; // it has heard of it, in this run or in one before
-    t->told_steps = steps;
+    t->searcher_steps = steps;
     struct search_event event = {.kind = SEARCH_VALIDATED,
                                  .request_id = t->request_id,
                                  .metric = value,
                                  .time = training_time(c, t, b, at)};
-    experiment_tell(c, t->active, &event);
+    experiment_search_event(c, t->active, &event);
 }
 
 static void take_validation(struct core *c, struct trial *t, const struct series_block *b,
@@ -284,7 +284,7 @@ static void take_validation(struct core *c, struct trial *t, const struct series
         keep_best(c, t, value, b->times[at], text);
     if (is_newer(&t->validation, b->runs[at], b->steps[at])) {
         free(t->validation.text);
-        t->validation = (struct report){true, b->runs[at], b->steps[at], xstrdup(text)};
+        t->validation = (struct latest_report){true, b->runs[at], b->steps[at], xstrdup(text)};
         mark(c, t, DIRTY_VALIDATION);
     }
     free(text);
@@ -334,13 +334,13 @@ void metrics_end(struct core *c, struct trial *t)
     folds_trial_ended(c, t);
 }
 
-static void load_report(struct report *r, const char *text)
+static void load_report(struct latest_report *r, const char *text)
 {
     json_t *parsed = NULL;
     if (!text || json_parse(text, strlen(text), "latest report", &parsed, NULL))
         return;
     // Run 0: whatever the live run reports next is newer.
-    *r = (struct report){true, 0, jget_int(parsed, "totalBatches", 0), xstrdup(text)};
+    *r = (struct latest_report){true, 0, jget_int(parsed, "totalBatches", 0), xstrdup(text)};
     json_decref(parsed);
 }
 
@@ -358,8 +358,8 @@ void metrics_load(struct trial *t, const struct stored_metrics *stored)
     const char *best = stored->best;
     load_report(&t->training, stored->training);
     load_report(&t->validation, stored->validation);
-    if (t->validation.there)
-        t->told_steps = t->validation.steps;
+    if (t->validation.present)
+        t->searcher_steps = t->validation.steps;
     if (best && !json_parse(best, strlen(best), "best validation", &parsed, NULL)) {
         t->best_text = xstrdup(best);
         t->has_best = best_of(t->active, parsed, &t->best);

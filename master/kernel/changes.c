@@ -9,12 +9,12 @@
 
 enum { FIRST_TABLE = 32 };
 
-struct notes *notes_new(void)
+struct changes *changes_new(void)
 {
-    return xcalloc(1, sizeof(struct notes));
+    return xcalloc(1, sizeof(struct changes));
 }
 
-void notes_free(struct notes *n)
+void changes_free(struct changes *n)
 {
     if (!n)
         return;
@@ -27,30 +27,31 @@ void notes_free(struct notes *n)
     free(n);
 }
 
-static uint64_t hash_of(enum event_topic topic, int64_t experiment_id, int64_t trial_id,
-                        const char *name)
+static uint64_t change_hash(enum event_topic topic, int64_t experiment_id, int64_t trial_id,
+                            const char *name)
 {
     const uint64_t key[] = {(uint64_t)topic, (uint64_t)experiment_id, (uint64_t)trial_id,
                             hash64(name, strlen(name))};
     return hash64(key, sizeof key);
 }
 
-// The slot of that thing, or the free one where it belongs.
-static uint32_t *slot_of(const struct notes *n, enum event_topic topic, int64_t experiment_id,
+// The slot of that object, or the free slot where it belongs.
+static uint32_t *slot_of(const struct changes *n, enum event_topic topic, int64_t experiment_id,
                          int64_t trial_id, const char *name)
 {
     size_t mask = n->table_size - 1;
-    for (size_t at = hash_of(topic, experiment_id, trial_id, name) & mask;; at = (at + 1) & mask) {
+    for (size_t at = change_hash(topic, experiment_id, trial_id, name) & mask;;
+         at = (at + 1) & mask) {
         if (!n->table[at])
             return &n->table[at];
-        const struct note *old = &n->items[n->table[at] - 1];
+        const struct change *old = &n->items[n->table[at] - 1];
         if (old->topic == topic && old->experiment_id == experiment_id &&
             old->trial_id == trial_id && !strcmp(old->name, name))
             return &n->table[at];
     }
 }
 
-static void grow(struct notes *n)
+static void changes_grow(struct changes *n)
 {
     n->table_size = n->table_size ? 2 * n->table_size : FIRST_TABLE;
     n->cap = n->table_size / 2; // half of the slots stay free
@@ -58,41 +59,41 @@ static void grow(struct notes *n)
     n->table = xcalloc(n->table_size, sizeof *n->table);
     n->items = xrealloc(n->items, n->cap * sizeof *n->items);
     for (size_t i = 0; i < n->count; i++) {
-        const struct note *old = &n->items[i];
+        const struct change *old = &n->items[i];
         *slot_of(n, old->topic, old->experiment_id, old->trial_id, old->name) = (uint32_t)i + 1;
     }
 }
 
-struct note *notes_add(struct notes *n, enum event_topic topic, int64_t experiment_id,
-                       int64_t trial_id, const char *name)
+struct change *changes_add(struct changes *n, enum event_topic topic, int64_t experiment_id,
+                           int64_t trial_id, const char *name)
 {
     if (n->count == n->cap)
-        grow(n);
+        changes_grow(n);
     uint32_t *slot = slot_of(n, topic, experiment_id, trial_id, name);
     if (*slot)
         return &n->items[*slot - 1];
     must(n->count < UINT32_MAX);
-    n->items[n->count] = (struct note){.topic = topic,
-                                       .experiment_id = experiment_id,
-                                       .trial_id = trial_id,
-                                       .name = xstrdup(name)};
+    n->items[n->count] = (struct change){.topic = topic,
+                                         .experiment_id = experiment_id,
+                                         .trial_id = trial_id,
+                                         .name = xstrdup(name)};
     *slot = (uint32_t)++n->count;
     return &n->items[n->count - 1];
 }
 
-void note_set_data(struct note *note, char *data)
+void change_set_data(struct change *note, char *data)
 {
     free(note->data);
     note->data = data;
 }
 
-void notes_merge(struct notes *into, const struct notes *from)
+void changes_merge(struct changes *into, const struct changes *from)
 {
     for (size_t i = 0; i < from->count; i++) {
-        const struct note *n = &from->items[i];
-        struct note *mine = notes_add(into, n->topic, n->experiment_id, n->trial_id, n->name);
+        const struct change *n = &from->items[i];
+        struct change *mine = changes_add(into, n->topic, n->experiment_id, n->trial_id, n->name);
         mine->workspace_id = n->workspace_id;
         if (n->data)
-            note_set_data(mine, xstrdup(n->data));
+            change_set_data(mine, xstrdup(n->data));
     }
 }

@@ -1,5 +1,5 @@
-// A set of notes that something changed, in the order in which each thing was first noted. Pure;
-// one owner at a time.
+// A set of changes, in the order in which each object was first marked as changed. Pure; one owner
+// at a time.
 #ifndef MUSTER_MASTER_KERNEL_CHANGES_H
 #define MUSTER_MASTER_KERNEL_CHANGES_H
 
@@ -16,33 +16,32 @@ enum event_topic {
     EVENT_AGENT,
     EVENT_WORKSPACE,
     EVENT_MODEL,
-    EVENT_AUDIT, // its name: of what, audit_subject()
+    EVENT_AUDIT, // `name` holds what the row is about, audit_subject()
     EVENT_TOPICS
 };
 
-struct note {
+struct change {
     enum event_topic topic;
     int64_t experiment_id, trial_id; // 0: none
-    int64_t workspace_id;            // whose members may hear of it; 0: not known here
+    int64_t workspace_id;            // its members may hear of the change; 0: not known yet
     char *name;                      // "": none; of a workspace or model: its id
-    char *data;                      // JSON of what changed; NULL: the store has it
+    char *data;                      // JSON of the changed values; NULL: they are in the store
 };
 
-struct notes {
-    struct note *items;
+struct changes {
+    struct change *items;
     size_t count, cap;
-    uint32_t *table; // of a power of two; 0: free, else the place of an item + 1
+    uint32_t *table; // size is a power of two; 0: free, else index of an item + 1
     size_t table_size;
 };
 
-struct notes *notes_new(void);
-void notes_free(struct notes *n); // NULL is fine
+struct changes *changes_new(void);
+void changes_free(struct changes *n); // NULL is fine
 
-// The note of that thing: the one that is there, or a new one at the end. Valid until the next
-// call.
-struct note *notes_add(struct notes *n, enum event_topic topic, int64_t experiment_id,
-                       int64_t trial_id, const char *name);
-void note_set_data(struct note *note, char *data);              // takes it
-void notes_merge(struct notes *into, const struct notes *from); // the newer text wins
+// The change of that object: the existing one, or a new one at the end. Valid until the next call.
+struct change *changes_add(struct changes *n, enum event_topic topic, int64_t experiment_id,
+                           int64_t trial_id, const char *name);
+void change_set_data(struct change *note, char *data);                // takes `data`
+void changes_merge(struct changes *into, const struct changes *from); // the newer data win
 
 #endif

@@ -29,9 +29,9 @@ int core_new(struct db *db, const struct core_options *options, struct core **ou
     c->inbox = mailbox_new(LIMIT_CORE_QUEUE);
     c->sched = sched_new(options->rules);
     c->sched_last = INT64_MIN / 2;
-    core_pool(c, "");
+    core_pool_get(c, "");
     for (size_t i = 0; i < options->pool_count; i++)
-        core_pool(c, options->pools[i].name);
+        core_pool_get(c, options->pools[i].name);
     complete_options(c);
     int err = db_reader_open(db, &c->reader, e);
     if (!err)
@@ -76,7 +76,7 @@ void core_free(struct core *c)
     workers_free(c->workers);
     if (c->reader)
         db_reader_close(c->reader);
-    loop_forget(c);
+    loop_free(c);
     mailbox_free(c->inbox);
     timers_free(&c->timers);
     db_batch_free(c->batch);

@@ -1,11 +1,12 @@
 // The core: one thread that owns all live state (experiments, trials, allocations, agents, queue),
 // its state machines, the scheduler and the searchers.
 //
-// The http threads send requests with their handler; the writer thread sends commit notices; timers
-// are the core's own. A handler validates on the live state, changes it, and adds rows to the
-// current batch. No answer, and no word to an agent, leaves the core before every batch it had made
-// up to then is committed (rule 2: commit before act). A store that cannot be written ends the
-// process: trainers go on, and the next start continues from what is on disk.
+// The http threads send requests together with their handler, the writer thread sends commit
+// notices, and timers belong to the core. A handler validates a request against the live state,
+// changes that state, and adds rows to the current batch. No answer to a caller or an agent leaves
+// the core before every batch that it made up to then is committed (rule 2: commit before acting).
+// If the store cannot be written, the process ends: trainers go on, and the next start continues
+// from the store.
 #ifndef MUSTER_MASTER_KERNEL_CORE_H
 #define MUSTER_MASTER_KERNEL_CORE_H
 
@@ -17,70 +18,73 @@
 #include "master/kernel/changes.h"
 #include "master/sched/sched.h"
 
-struct core;        // opaque outside of the rooms of the core
+struct core;        // opaque outside the rooms of the core
 struct core_module; // module.h
 
 struct core_pool_option {
     const char *name;
     enum sched_policy policy;
-    bool as_default;       // the policy is that of pools that are not named
-    int max_user_priority; // 0: as of pools that are not named
+    bool as_default;       // the policy is that of pools without an option
+    int max_user_priority; // 0: as for pools without an option
 };
 
 struct core_options {
     const struct core_module *const *modules; // ends with NULL; master/modules.h
-    const char *cluster_id, *cluster_name;    // kept in the store's meta table
-    const char *master_url;        // as agents and tasks reach it; "" : as each agent does
-    const struct storage *storage; // where checkpoints may lie; lives as long as the core
-    const struct room *room;       // as long, too; NULL: there is room
+    const char *cluster_id, *cluster_name;    // kept in the store's table `meta`
+    const char *master_url; // as agents and tasks reach the master; "": as each agent reaches it
+    const struct storage *storage; // where checkpoints may be stored; outlives the core
+    const struct room *room;       // watches the free space; outlives the core; NULL: no limit
     int64_t agent_silence_us;      // 10 s
-    int64_t agent_reconnect_us;    // 30 s until a lost agent's allocations are given up
-    int64_t kill_grace_us;         // SIGTERM -> SIGKILL, 10 s
+    int64_t agent_reconnect_us;    // 30 s until the allocations of a lost agent are given up
+    int64_t kill_grace_us;         // from SIGTERM to SIGKILL, 10 s
     int64_t preemption_timeout_us; // 3600 s unless the experiment says otherwise
-    int64_t restart_backoff_us;    // from a first failure to the restart; 0: at once
-    int64_t log_days; // logs are kept so long after the end of their task, when their experiment
+    int64_t restart_backoff_us;    // from the first failure to the restart; 0: at once
+    int64_t log_days; // how long logs are kept after the end of their task, where the experiment
                       // does not say; 0: for ever
-    int64_t schedule_gap_us;              // passes of the scheduler are so far apart; 0: each turn
-    enum sched_policy scheduler;          // of pools that are not named here
-    int max_user_priority;                // of the same; 0: SCHED_PRIORITY_DEFAULT
-    const struct core_pool_option *pools; // read by core_new() alone
+    int64_t schedule_gap_us;     // least time between scheduling passes; 0: a pass each turn
+    enum sched_policy scheduler; // of pools without an option
+    int max_user_priority;       // of pools without an option; 0: SCHED_PRIORITY_DEFAULT
+    const struct core_pool_option *pools; // only core_new() reads them
     size_t pool_count;
-    const struct sched_rules *rules; // NULL: the scheduler's own; read by core_new() alone
+    const struct sched_rules *rules; // NULL: the scheduler's defaults; only core_new() reads them
     int64_t (*mono_us)(void);        // NULL: clock_mono_us; tests move time
     int64_t (*wall_us)(void);        // NULL: clock_wall_us
 
-    // Told after the commit of new log rows of a task, and after the commit that ends its trial:
-    // wakes the followers of its log. Any thread; returns at once. NULL: nobody follows.
+    // Called after the commit of new log rows of a task, and after the commit that ends its trial;
+    // wakes the followers of the log. Any thread; must return at once. NULL: there are no
+    // followers.
     void (*logs_committed)(void *ctx, const char *task_id);
     void *logs_ctx;
 
-    // Told what a turn has changed, after its commit; takes the notes. Core thread; returns at
-    // once. NULL: nobody follows.
-    void (*events_committed)(void *ctx, struct notes *notes);
+    // Called with the changes of a turn after its commit; takes them. Core thread; must return at
+    // once. NULL: there are no followers.
+    void (*events_committed)(void *ctx, struct changes *changes);
     void *events_ctx;
 };
 
-// Loads the live state from the store (non-terminal experiments go on; allocations that agents
-// still run are taken up again when the agents report).
+// Loads the live state from the store. Active experiments go on; allocations that agents still run
+// continue when the agents report.
 int core_new(struct db *db, const struct core_options *options, struct core **out, struct error *e);
 int core_start(struct core *c, struct error *e); // starts the thread
-void core_stop(struct core *c);                  // completes parked requests with 503, joins
-void core_free(struct core *c);                  // without core_stop(): as if it was killed
+void core_stop(struct core *c); // refuses parked requests with 503, joins the thread
+void core_free(struct core *c); // without core_stop(): like a kill of the process
 
-// Without threads (simulations): instead of core_start() the owner turns the core by hand, from one
-// thread, whenever it has sent something, its store has written, or core_next() has come. What
-// workers do happens in the turn that follows. The store is one of db_open_memory().
+// Without threads (simulations): instead of calling core_start() the owner runs turns itself, from
+// one thread, whenever it has sent a message, its store has committed a batch, or core_next_turn()
+// is due. Work for workers is done in the turn that follows. The store comes from db_open_memory().
 void core_turn(struct core *c);
-int64_t core_next(const struct core *c); // monotonic; 0: at once, INT64_MAX: nothing to wait for
+int64_t core_next_turn(const struct core *c); // monotonic time of the next turn; 0: at once;
+                                              // INT64_MAX: when a message comes
 
-// A handler runs on the core thread. 0: the answer is in rq (or rendered later from rq->id);
-// REQUEST_PARKED: the core completes it later; negative: *e is the answer.
+// A handler runs on the core thread. It returns 0: the answer is in rq (or is rendered later from
+// rq->id); REQUEST_PARKED: the core completes the request later; negative: *e is the answer.
 typedef int core_handler(struct core *c, struct request *rq, struct error *e);
 
 // ERR_BUSY when LIMIT_CORE_QUEUE messages wait. On success the core owns rq until rq->complete().
 int core_submit(struct core *c, core_handler *handler, struct request *rq, struct error *e);
 
-// The peer of a parked request went away (rq->client_gone is set); the core completes it soon.
+// The client of a parked request has gone (rq->client_gone is set); the core completes the request
+// soon.
 void core_client_gone(struct core *c, struct request *rq);
 
 #endif

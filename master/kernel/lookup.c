@@ -1,4 +1,4 @@
-// Finding what lives, and who may touch it.
+// Finds live objects by id or name, and the allocation that a running task calls for.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,17 +8,17 @@
 
 struct experiment *core_experiment_find(struct core *c, int64_t id)
 {
-    return by_id_find(&c->experiments, id);
+    return id_map_find(&c->experiments, id);
 }
 
 struct project *core_project(struct core *c, int64_t id)
 {
-    return by_id_find(&c->projects, id);
+    return id_map_find(&c->projects, id);
 }
 
 struct workspace *core_workspace(struct core *c, int64_t id)
 {
-    return by_id_find(&c->workspaces, id);
+    return id_map_find(&c->workspaces, id);
 }
 
 struct workspace *core_workspace_of(struct core *c, const struct experiment *x)
@@ -28,11 +28,11 @@ struct workspace *core_workspace_of(struct core *c, const struct experiment *x)
 
 struct trial *core_trial_find(struct core *c, int64_t id)
 {
-    return by_id_find(&c->trials, id);
+    return id_map_find(&c->trials, id);
 }
 
-// Task ids are EXPERIMENT.TRIAL; of what is no search, and has one trial, EXPERIMENT.JOB, which
-// Determined's tools take for one of theirs.
+// Task ids are EXPERIMENT.TRIAL. A command or generic task has one trial and the id EXPERIMENT.JOB,
+// in which Determined's tools recognise one of their own task ids.
 struct trial *core_trial_of_task(struct core *c, const char *id)
 {
     char *end;
@@ -86,14 +86,14 @@ static struct pool *pool_find(const struct core *c, const char *name)
     return NULL;
 }
 
-static int user_priority(const struct core *c, const struct core_pool_option *option)
+static int pool_max_user_priority(const struct core *c, const struct core_pool_option *option)
 {
     int most = option ? option->max_user_priority : 0;
     most = most ? most : c->options.max_user_priority;
     return most ? most : SCHED_PRIORITY_DEFAULT;
 }
 
-struct pool *core_pool(struct core *c, const char *name)
+struct pool *core_pool_get(struct core *c, const char *name)
 {
     struct pool *found = pool_find(c, name);
     if (found)
@@ -104,9 +104,9 @@ struct pool *core_pool(struct core *c, const char *name)
     c->pools = xrealloc(c->pools, (c->pool_count + 1) * sizeof(struct pool *));
     struct pool *pool = xcalloc(1, sizeof *pool);
     pool->name = xstrdup(name);
-    pool->configured = option || !c->pool_count; // the first is the default
+    pool->configured = option || !c->pool_count; // the first pool is the default
     pool->policy = option && !option->as_default ? option->policy : c->options.scheduler;
-    pool->max_user_priority = user_priority(c, option);
+    pool->max_user_priority = pool_max_user_priority(c, option);
     pool->handle = sched_pool_add(c->sched, pool->policy);
     c->pools[c->pool_count++] = pool;
     return pool;
@@ -126,7 +126,7 @@ bool core_pool_exists(const struct core *c, const struct pool *pool)
     return exists;
 }
 
-int core_pool_known(struct core *c, const char *name, struct pool **out, struct error *e)
+int core_pool_require(struct core *c, const char *name, struct pool **out, struct error *e)
 {
     struct buf known;
     struct pool *pool = pool_find(c, name);
@@ -146,7 +146,7 @@ int core_pool_known(struct core *c, const char *name, struct pool **out, struct 
     return err;
 }
 
-int core_rack(struct core *c, const char *name)
+int core_rack_number(struct core *c, const char *name)
 {
     if (!*name)
         return SCHED_NONE;
@@ -158,13 +158,13 @@ int core_rack(struct core *c, const char *name)
     return c->rack_count++;
 }
 
-int64_t core_monotonic(const struct core *c, int64_t wall)
+int64_t core_to_monotonic(const struct core *c, int64_t wall)
 {
     int64_t ago = c->wall - wall;
     return ago > 0 ? c->now - ago : c->now;
 }
 
-int64_t core_wall(const struct core *c, int64_t monotonic)
+int64_t core_to_wall(const struct core *c, int64_t monotonic)
 {
     return c->wall + (monotonic - c->now);
 }

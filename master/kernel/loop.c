@@ -1,8 +1,8 @@
-// The core thread: receives, decides, commits, and lets answers go after the commit.
+// The core thread: receives messages, decides, commits, and releases answers after the commit.
 //
-// The writer thread tells each commit by a counter; a wake message follows it unless one is under
-// way already or the inbox is full, in which case the core has a turn anyway. So the writer never
-// waits for the core, and the core may wait for the writer (a full queue) without a deadlock.
+// The writer thread counts each commit and then sends a wake message, unless one is on its way
+// already or the inbox is full; in both cases a turn follows anyway. So the writer never waits for
+// the core, and the core may wait for the writer (when its queue is full) without a deadlock.
 #include "master/kernel/loop.h"
 
 #include <stdlib.h>
@@ -19,25 +19,25 @@
 
 enum { TURN_MESSAGES = 256 };
 
-struct message {
+struct core_message {
     enum { MESSAGE_REQUEST, MESSAGE_GONE, MESSAGE_WORK, MESSAGE_WAKE } kind;
     core_handler *handler;
     struct request *rq;
     struct work *work;
 };
 
-struct outgoing { // one of them
+struct held_item { // one of these is set
     struct request *rq;
     char *log_task;
-    struct notes *notes;
-    uint64_t after; // commit it waits for
+    struct changes *changes;
+    uint64_t after; // the commit it waits for
 };
 
-static const struct message wake = {.kind = MESSAGE_WAKE};
+static const struct core_message wake = {.kind = MESSAGE_WAKE};
 
 // --- from other threads --------------------------------------------------------------------------
 
-static int send(struct core *c, const struct message *m, struct error *e)
+static int message_send(struct core *c, const struct core_message *m, struct error *e)
 {
     int err = mailbox_send(c->inbox, (void *)m);
     if (err == ERR_BUSY)
@@ -48,18 +48,18 @@ static int send(struct core *c, const struct message *m, struct error *e)
 
 int core_submit(struct core *c, core_handler *handler, struct request *rq, struct error *e)
 {
-    struct message *m = arena_alloc(&rq->arena, sizeof *m);
-    *m = (struct message){.kind = MESSAGE_REQUEST, .handler = handler, .rq = rq};
-    return send(c, m, e);
+    struct core_message *m = arena_alloc(&rq->arena, sizeof *m);
+    *m = (struct core_message){.kind = MESSAGE_REQUEST, .handler = handler, .rq = rq};
+    return message_send(c, m, e);
 }
 
-// The request may be completed and gone before the message is read; it is only compared then.
+// The request may be completed and freed before the message is read; its address is only compared.
 void core_client_gone(struct core *c, struct request *rq)
 {
-    struct message *m = xcalloc(1, sizeof *m);
-    *m = (struct message){.kind = MESSAGE_GONE, .rq = rq};
-    if (send(c, m, NULL))
-        free(m); // it ends by its deadline
+    struct core_message *m = xcalloc(1, sizeof *m);
+    *m = (struct core_message){.kind = MESSAGE_GONE, .rq = rq};
+    if (message_send(c, m, NULL))
+        free(m); // the request ends by its deadline instead
 }
 
 struct db *loop_db(const struct core *c)
@@ -69,12 +69,12 @@ struct db *loop_db(const struct core *c)
 
 void loop_work_done(struct core *c, struct work *w)
 {
-    struct message *m = xcalloc(1, sizeof *m);
-    *m = (struct message){.kind = MESSAGE_WORK, .work = w};
+    struct core_message *m = xcalloc(1, sizeof *m);
+    *m = (struct core_message){.kind = MESSAGE_WORK, .work = w};
     must(!mailbox_send_wait(c->inbox, m)); // workers stop before the inbox closes
 }
 
-static void committed(void *ctx, int err)
+static void batch_committed(void *ctx, int err)
 {
     struct core *c = ctx;
     if (err) {
@@ -89,9 +89,9 @@ static void committed(void *ctx, int err)
 
 // --- answers -------------------------------------------------------------------------------------
 
-static void outbox_add(struct core *c, struct outgoing out)
+static void barrier_hold(struct core *c, struct held_item out)
 {
-    struct outbox *o = &c->outbox;
+    struct commit_barrier *o = &c->barrier;
     if (o->count == o->cap && o->first > o->cap / 2) {
         o->count -= o->first;
         o->tagged -= o->first;
@@ -112,9 +112,9 @@ void core_complete(struct core *c, struct request *rq)
         char subject[AUDIT_SUBJECT];
         audit_subject(rq->path, subject);
         audit_add(core_batch(c), rq, status, c->wall);
-        core_event(c, EVENT_AUDIT, 0, 0, subject);
+        change_mark(c, EVENT_AUDIT, 0, 0, subject);
     }
-    outbox_add(c, (struct outgoing){.rq = rq});
+    barrier_hold(c, (struct held_item){.rq = rq});
 }
 
 void core_refuse(struct core *c, struct request *rq, const struct error *e)
@@ -123,27 +123,27 @@ void core_refuse(struct core *c, struct request *rq, const struct error *e)
     core_complete(c, rq);
 }
 
-void core_tell_log(struct core *c, const char *task_id)
+void core_notify_log(struct core *c, const char *task_id)
 {
-    core_event(c, EVENT_LOGS, 0, 0, task_id);
+    change_mark(c, EVENT_LOGS, 0, 0, task_id);
     if (!c->options.logs_committed)
         return;
-    for (size_t i = c->outbox.tagged; i < c->outbox.count; i++)
-        if (c->outbox.items[i].log_task && !strcmp(c->outbox.items[i].log_task, task_id))
+    for (size_t i = c->barrier.tagged; i < c->barrier.count; i++)
+        if (c->barrier.items[i].log_task && !strcmp(c->barrier.items[i].log_task, task_id))
             return;
-    outbox_add(c, (struct outgoing){.log_task = xstrdup(task_id)});
+    barrier_hold(c, (struct held_item){.log_task = xstrdup(task_id)});
 }
 
-static void release(struct core *c)
+static void barrier_release(struct core *c)
 {
-    struct outbox *o = &c->outbox;
+    struct commit_barrier *o = &c->barrier;
     uint64_t done = atomic_load(&c->committed);
     while (o->first < o->tagged && o->items[o->first].after <= done) {
-        struct outgoing *out = &o->items[o->first++];
+        struct held_item *out = &o->items[o->first++];
         if (out->rq) {
             out->rq->complete(out->rq);
-        } else if (out->notes) {
-            c->options.events_committed(c->options.events_ctx, out->notes);
+        } else if (out->changes) {
+            c->options.events_committed(c->options.events_ctx, out->changes);
         } else {
             c->options.logs_committed(c->options.logs_ctx, out->log_task);
             free(out->log_task);
@@ -162,7 +162,7 @@ struct db_batch *core_batch(struct core *c)
 
 // --- parked requests -----------------------------------------------------------------------------
 
-static void parked_due(struct core *c, void *arg)
+static void parked_expire(struct core *c, void *arg)
 {
     struct parked *p = arg;
     p->expire(c, p);
@@ -173,7 +173,7 @@ struct parked *core_park(struct core *c, struct request *rq, struct parked **lis
 {
     struct parked *p = arena_alloc(&rq->arena, sizeof *p);
     *p = (struct parked){.rq = rq, .expire = expire, .owner = owner, .list = list};
-    p->timer.fire = parked_due;
+    p->timer.fire = parked_expire;
     p->timer.arg = p;
     p->next = *list;
     if (p->next)
@@ -199,11 +199,12 @@ struct request *core_unpark(struct core *c, struct parked *p)
     return p->rq;
 }
 
-static void handle_gone(struct core *c, const struct request *rq)
+static void client_gone_handle(struct core *c, const struct request *rq)
 {
     for (struct parked *p = c->parked; p; p = p->all_next)
         if (p->rq == rq) {
-            if (atomic_load(&p->rq->client_gone)) // else another request at the same address
+            if (atomic_load(
+                    &p->rq->client_gone)) // else another request was allocated at that address
                 p->expire(c, p);
             return;
         }
@@ -211,7 +212,7 @@ static void handle_gone(struct core *c, const struct request *rq)
 
 // --- turns ---------------------------------------------------------------------------------------
 
-static void handle_request(struct core *c, core_handler *handler, struct request *rq)
+static void request_handle(struct core *c, core_handler *handler, struct request *rq)
 {
     struct error e = {0};
     int rc = handler(c, rq, &e);
@@ -221,14 +222,14 @@ static void handle_request(struct core *c, core_handler *handler, struct request
         core_refuse(c, rq, &e);
 }
 
-static void handle(struct core *c, struct message *m)
+static void message_handle(struct core *c, struct core_message *m)
 {
     switch (m->kind) {
     case MESSAGE_REQUEST:
-        handle_request(c, m->handler, m->rq);
+        request_handle(c, m->handler, m->rq);
         return;
     case MESSAGE_GONE:
-        handle_gone(c, m->rq);
+        client_gone_handle(c, m->rq);
         free(m);
         return;
     case MESSAGE_WORK:
@@ -247,7 +248,7 @@ void loop_read_clocks(struct core *c)
     c->wall = c->options.wall_us();
 }
 
-static void end_turn(struct core *c)
+static void turn_end(struct core *c)
 {
     struct timer *due;
     while ((due = timers_due(&c->timers, c->now)))
@@ -257,34 +258,34 @@ static void end_turn(struct core *c)
     CORE_DISPATCH(c, reap, c);
     if (c->batch && !db_batch_empty(c->batch)) {
         c->submitted++;
-        db_commit(c->db, c->batch, committed, c);
+        db_commit(c->db, c->batch, batch_committed, c);
         c->batch = NULL;
     }
-    if (c->notes) {
-        CORE_DISPATCH(c, describe, c, c->notes);
-        outbox_add(c, (struct outgoing){.notes = c->notes});
-        c->notes = NULL;
+    if (c->changes) {
+        CORE_DISPATCH(c, describe, c, c->changes);
+        barrier_hold(c, (struct held_item){.changes = c->changes});
+        c->changes = NULL;
     }
-    for (; c->outbox.tagged < c->outbox.count; c->outbox.tagged++)
-        c->outbox.items[c->outbox.tagged].after = c->submitted;
+    for (; c->barrier.tagged < c->barrier.count; c->barrier.tagged++)
+        c->barrier.items[c->barrier.tagged].after = c->submitted;
 }
 
-// Whether there was anything to do, or time passed. Messages are waited for until `deadline`, by
-// the machine's clock.
-static bool turn(struct core *c, int64_t deadline)
+// Returns false when the inbox is closed and nothing was left to do. Waits for messages until
+// `deadline`, by the machine's clock.
+static bool turn_run(struct core *c, int64_t deadline)
 {
     void *messages[TURN_MESSAGES];
     size_t count = mailbox_receive(c->inbox, messages, TURN_MESSAGES, deadline);
     loop_read_clocks(c);
     for (size_t i = 0; i < count; i++)
-        handle(c, messages[i]);
-    end_turn(c);
-    release(c);
+        message_handle(c, messages[i]);
+    turn_end(c);
+    barrier_release(c);
     CORE_DISPATCH(c, after_turn, c);
     return count || !mailbox_closed(c->inbox);
 }
 
-static void refuse_parked(struct core *c)
+static void parked_refuse_all(struct core *c)
 {
     struct error e = {0};
     error_set(&e, ERR_UNAVAILABLE, "the master is stopping; try again soon");
@@ -292,8 +293,8 @@ static void refuse_parked(struct core *c)
         core_refuse(c, core_unpark(c, c->parked), &e);
 }
 
-// Batches commit in order: when one more is on disk, all are.
-static void wait_for_commits(struct core *c)
+// Batches commit in order: when one more batch is on disk, all are.
+static void barrier_flush(struct core *c)
 {
     char when[CLOCK_RFC3339_MAX], quoted[ERROR_TEXT_MAX];
     struct error e = {0};
@@ -302,30 +303,30 @@ static void wait_for_commits(struct core *c)
         log_error("the store cannot be written", "err=%s",
                   log_quote(quoted, sizeof quoted, e.text));
     c->batch = NULL;
-    c->outbox.tagged = c->outbox.count;
-    release(c);
+    c->barrier.tagged = c->barrier.count;
+    barrier_release(c);
 }
 
-static int64_t deadline_of_turn(struct core *c)
+static int64_t turn_deadline(struct core *c)
 {
     int64_t next = timers_next(&c->timers);
     return next == INT64_MAX ? INT64_MAX : clock_mono_us() + next - c->options.mono_us();
 }
 
-static void end(struct core *c)
+static void core_end(struct core *c)
 {
-    refuse_parked(c);
-    end_turn(c);
-    wait_for_commits(c);
+    parked_refuse_all(c);
+    turn_end(c);
+    barrier_flush(c);
 }
 
-static void *run(void *arg)
+static void *core_run(void *arg)
 {
     struct core *c = arg;
-    end_turn(c); // what followed from loading
-    while (turn(c, deadline_of_turn(c)))
+    turn_end(c); // commits what the load has changed
+    while (turn_run(c, turn_deadline(c)))
         ;
-    end(c);
+    core_end(c);
     return NULL;
 }
 
@@ -335,7 +336,7 @@ int core_start(struct core *c, struct error *e)
     int err = workers_start(c->workers, e);
     if (err)
         return err;
-    err = pthread_create(&c->thread, NULL, run, c);
+    err = pthread_create(&c->thread, NULL, core_run, c);
     if (err)
         return error_set_errno(e, ERR_UNAVAILABLE, err, "cannot start the core thread");
     c->started = true;
@@ -345,50 +346,50 @@ int core_start(struct core *c, struct error *e)
 void core_stop(struct core *c)
 {
     workers_stop(c->workers);
-    if (c->by_hand)
+    if (c->manual)
         core_turn(c);
     mailbox_close(c->inbox);
     if (c->started)
         pthread_join(c->thread, NULL);
-    if (c->by_hand)
-        end(c);
-    c->started = c->by_hand = false;
+    if (c->manual)
+        core_end(c);
+    c->started = c->manual = false;
 }
 
 void core_turn(struct core *c)
 {
     must(!c->started);
-    if (!c->by_hand)
+    if (!c->manual)
         CORE_DISPATCH(c, start, c);
-    c->by_hand = true;
+    c->manual = true;
     workers_run(c->workers);
-    turn(c, 0);
+    turn_run(c, 0);
 }
 
-int64_t core_next(const struct core *c)
+int64_t core_next_turn(const struct core *c)
 {
-    bool now = !c->by_hand || mailbox_length(c->inbox) || workers_wait(c->workers);
+    bool now = !c->manual || mailbox_length(c->inbox) || workers_wait(c->workers);
     return now ? 0 : timers_next(&c->timers);
 }
 
-// What nobody waits for any more. Requests are their senders'.
-void loop_forget(struct core *c)
+// Frees messages and held items that are left. Requests belong to their senders.
+void loop_free(struct core *c)
 {
     void *messages[TURN_MESSAGES];
     size_t count;
     while (mailbox_length(c->inbox) &&
            (count = mailbox_receive(c->inbox, messages, TURN_MESSAGES, 0)))
         for (size_t i = 0; i < count; i++) {
-            struct message *m = messages[i];
+            struct core_message *m = messages[i];
             if (m->kind == MESSAGE_WORK)
                 m->work->drop(m->work);
             if (m->kind == MESSAGE_GONE || m->kind == MESSAGE_WORK)
                 free(m);
         }
-    for (size_t i = c->outbox.first; i < c->outbox.count; i++) {
-        free(c->outbox.items[i].log_task);
-        notes_free(c->outbox.items[i].notes);
+    for (size_t i = c->barrier.first; i < c->barrier.count; i++) {
+        free(c->barrier.items[i].log_task);
+        changes_free(c->barrier.items[i].changes);
     }
-    notes_free(c->notes);
-    free(c->outbox.items);
+    changes_free(c->changes);
+    free(c->barrier.items);
 }

@@ -1,4 +1,4 @@
-// The core's loop, for its own sources: what the threads beside it hand in.
+// The functions of the loop that the other sources of the kernel use.
 #ifndef MUSTER_MASTER_KERNEL_LOOP_H
 #define MUSTER_MASTER_KERNEL_LOOP_H
 
@@ -7,8 +7,9 @@
 struct work;
 
 struct db *loop_db(const struct core *c);
-void loop_read_clocks(struct core *c);               // now and wall of this turn
-void loop_forget(struct core *c);                    // messages and answers that are left
-void loop_work_done(struct core *c, struct work *w); // worker thread: back to the core thread
+void loop_read_clocks(struct core *c); // sets `now` and `wall` of this turn
+void loop_free(struct core *c);        // messages and held items that are left
+void loop_work_done(struct core *c,
+                    struct work *w); // worker thread: hands finished work back to the core thread
 
 #endif

@@ -42,8 +42,8 @@ struct core_module {
     void (*decide)(struct core *c); // lets the scheduler decide and answers the agents
     void (*flush)(struct core *c);  // adds the rows that were put off to the end of the turn
     void (*reap)(struct core *c);   // frees the objects that have ended
-    void (*describe)(struct core *c, struct notes *notes); // adds live values to change notes
-    void (*after_turn)(struct core *c);                    // begins work that waited for a commit
+    void (*describe)(struct core *c, struct changes *changes); // adds live values to change notes
+    void (*after_turn)(struct core *c); // begins work that waited for a commit
 
     // --- events of teams
     // Whether the experiments of a project may move to another workspace. ERR_INVALID,

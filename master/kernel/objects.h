@@ -1,6 +1,6 @@
-// What the core keeps of experiments and trials while they live; of what runs: objects_run.h. Core
-// thread alone. Owners: core -> experiment -> live -> trials -> allocation -> parts; core ->
-// agents.
+// The live objects: experiments and trials. objects_run.h: allocations, agents, pools. Core thread
+// alone. Owners: core -> experiment -> active_experiment -> trial -> allocation -> part; core ->
+// agent.
 #ifndef MUSTER_MASTER_KERNEL_OBJECTS_H
 #define MUSTER_MASTER_KERNEL_OBJECTS_H
 
@@ -13,60 +13,62 @@
 #include "master/kernel/objects_run.h"
 #include "master/search/search.h"
 
-enum { ORDER_STEP = 1 << 20 }; // experiments stand so far apart in the queue, one after the other
+enum { ORDER_STEP = 1 << 20 }; // distance between the queue positions of consecutive experiments
 
-struct experiment { // every one there is; kept small, there may be 100,000
+struct experiment { // every experiment of the store; kept small, there may be 100,000
     int64_t id, user_id, project_id;
     enum experiment_state state;
     enum kind kind;
     bool archived;
-    uint64_t ended_in; // batch that stores its end; 0: it ended before this start of the master
-    struct external_id *external_id;  // that its submitter gave; NULL: none
-    struct active_experiment *active; // NULL once it is terminal; unmanaged: for a while longer
+    uint64_t ended_in; // the batch that stores its end; 0: it ended before this start of the master
+    struct external_id *external_id; // NULL: none
+    struct active_experiment
+        *active; // NULL once it is terminal; an unmanaged one keeps it for a while longer
 };
 
-struct active_experiment { // what an experiment needs until it is terminal
+struct active_experiment { // the state that an experiment needs until it is terminal
     struct experiment *experiment;
     json_t *config;
     char *config_text; // as its tasks get it
-    char *storage;     // checkpoint_storage of it, JSON
+    char *storage;     // its checkpoint_storage, JSON
     char *owner, *job_id;
     int64_t seed, submitted_at;
     struct search *search;
-    struct policies *policies;          // NULL: none that does anything
+    struct policies *policies;          // its log policies; NULL: none has an action
     struct trial *trials, **trials_end; // oldest first
-    int active_trials;                  // that are not terminal
-    int ended_trials, collected;        // of those at the last collection of their checkpoints
-    bool collect_all;                   // a person has asked for one: also of those that run
+    int active_trials;                  // trials that are not terminal
+    int ended_trials, collected; // ended trials: now, and at the last collection of checkpoints
+    bool collect_all;            // a person asked for a collection, which includes running trials
     struct pool *pool;
-    int job;          // of the scheduler
-    int least, slots; // of a trial: it runs with any number between them
-    int priority;     // among those of its team
-    int64_t order;    // and its place among equals, in steps of ORDER_STEP
-    double weight;    // of what it has had
-    double service;   // slot-seconds that ended allocations of it had
+    int job;                        // of the scheduler
+    int min_slots, slots_per_trial; // a trial runs with any number of slots between them
+    int priority;                   // within its team
+    int64_t order;                  // place among jobs of equal priority, in steps of ORDER_STEP
+    double weight;                  // factor on the service it has had
+    double service;                 // slot-seconds of its ended allocations
     bool one_agent, native, per_slot;
-    bool no_files;     // comes without any; not known again after a restart
-    bool unmanaged;    // its programs run elsewhere: no job, no search; see detached.h
-    char *ancestors;   // of a generic task: the tasks above it, "/" before each; NULL: none
-    bool no_pause;     // .. that is never asked to leave
-    struct timer rest; // unmanaged: since its last trial ended
+    bool no_files;  // submitted without files; false after a restart of the master
+    bool unmanaged; // its programs run elsewhere: no job, no searcher; see unmanaged.h
+    char
+        *ancestors; // of a generic task: the ids of the tasks above it, "/" before each; NULL: none
+    bool no_pause;  // of a generic task: it is never preempted
+    struct timer unload; // unmanaged: fires some time after its last trial ended
     int64_t max_slots, max_restarts, preemption_timeout_us;
     double progress;
     bool has_best;
-    double best; // of the searcher's metric
+    double best; // best value of the searcher's metric
     struct active_experiment *ended_next;
-    int64_t listing; // the list of the queue that has it already
+    int64_t queue_listing; // the queue listing that contains it already
 };
 
-struct ring {                 // a doubly linked list and its members
-    struct ring *prev, *next; // NULL: in none
+struct list_node {                 // a doubly linked list, and a member of it
+    struct list_node *prev, *next; // NULL: in no list
 };
 
-struct report { // the last of a group
-    bool there;
+struct latest_report { // the latest report of a metric group
+    bool present;
     int64_t run, steps;
-    char *text; // JSON as in the store; of training: what was stored last
+    char *text; // JSON as in the store; of training: as stored last
 };
 
 struct trial {
@@ -76,42 +78,42 @@ struct trial {
     enum trial_state state;
     char request_id[SEARCH_REQUEST_ID], task_id[TASK_ID];
     json_t *hparams;
-    int64_t seed, restarts, run;                // run: epoch of the newest allocation
-    int64_t waited;                             // for the slots it had so far, microseconds
-    bool exited_early;                          // the program has said how it ends
-    bool invalid;                               // .. that no restart can help
-    bool no_retries;                            // by a log policy: an error of its program ends it
-    struct agent *excluded[SCHED_EXCLUDED_MAX]; // .. it is not placed there
+    int64_t seed, restarts, run; // run: the epoch of the newest allocation
+    int64_t waited;              // for its slots so far, in microseconds
+    bool exited_early;           // the program has reported how it ends
+    bool invalid;                // .. and that no restart can help
+    bool no_retries;             // a log policy: an error of the program ends the trial
+    struct agent *excluded[SCHED_EXCLUDED_MAX]; // log policies: agents where it is not placed again
     int excluded_count;
-    char *exit_reason;    // why it ended or started again last; NULL: it did not
+    char *exit_reason;    // why it ended, or was restarted last; NULL: neither happened
     struct retry {        // retries.h
         int64_t failures; // in a row, without a checkpoint or a long run between them
-        // How many of the last failures came right after a start with the same reason.
-        int64_t alike;
-        int64_t at; // wall: the trial starts again then; 0: it does not wait for a restart
+        // The number of failures in a row that came right after a start and had the same reason.
+        int64_t same_failures;
+        int64_t at; // wall: time of the restart; 0: it does not wait for a restart
         struct timer timer;
     } retry;
-    char checkpoint[UUID_TEXT]; // newest completed; "": none
+    char checkpoint[UUID_TEXT]; // newest completed one; "": none
     int64_t checkpoint_steps;
     int64_t steps;
     double progress;
-    struct report training, validation;
+    struct latest_report training, validation;
     char *best_text;
     bool has_best;
     double best;
-    int64_t told_steps; // the searcher knows validations up to here; -1: none
-    bool untimed;       // its log says that its reports lack searcher.time_metric
+    int64_t searcher_steps; // the searcher knows the validations up to this step; -1: none
+    bool untimed;           // the log already says that its reports lack searcher.time_metric
     struct summary *summary;
-    struct buf training_block; // the newest report, not yet as text; empty: there is none
-    unsigned dirty;            // DIRTY_ bits of latest.c, written at the end of the turn
+    struct buf training_block; // the newest training report, not yet rendered; empty: there is none
+    unsigned dirty;            // DIRTY_ bits of trial_metrics.c, written at the end of the turn
     struct timer metrics_timer;
     int64_t metrics_flushed;       // monotonic; 0: never
-    size_t new_reports, new_bytes; // that were not folded, about
+    size_t new_reports, new_bytes; // about how many were not compacted yet
     bool has_reports;
     struct trial *dirty_next;
-    struct ring due;               // listing.h
-    struct allocation *allocation; // the live one
-    struct detached *detached;     // of an unmanaged experiment; else NULL
+    struct list_node due;              // experiment_metrics.h
+    struct allocation *allocation;     // the current one; NULL: none
+    struct unmanaged_trial *unmanaged; // of an unmanaged experiment; else NULL
 };
 
 #endif

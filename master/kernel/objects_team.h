@@ -1,37 +1,37 @@
-// Workspaces with their members and projects. Core thread alone; the core owns them. master/teams
-// makes, changes and removes them.
+// The live objects of teams: workspaces with their members and projects. Core thread alone; the
+// core owns them, and master/teams makes, changes and removes them.
 #ifndef MUSTER_MASTER_KERNEL_OBJECTS_TEAM_H
 #define MUSTER_MASTER_KERNEL_OBJECTS_TEAM_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "master/kernel/by_id.h"
+#include "master/kernel/id_map.h"
 
-struct usage { // what a team had before this process; slot-seconds, decayed to `at` (wall)
+struct usage { // of a team before this start of the master; slot-seconds, decayed to `at` (wall)
     double slot_seconds;
     int64_t at;
 };
 
-struct member { // of a workspace: who has a role, a weight or a maximum there, or has used it
+struct member { // a user who has a role, weight or limit in a workspace, or has used slots there
     int64_t user_id;
-    const char *role; // of role_words; "": no member
+    const char *role; // one of role_words; "": no member
     double weight;
     int64_t max_slots; // 0: no limit
     struct usage usage;
-    int team; // of the scheduler; SCHED_NONE until it is first needed
+    int team; // in the scheduler; SCHED_NONE until it is first needed
 };
 
 struct workspace {
     int64_t id, creator;
     char *name;
     bool archived;
-    const char *default_role; // of role_words
+    const char *default_role; // one of role_words
     double weight;
-    int64_t guaranteed_slots, max_slots; // max 0: no limit
+    int64_t guaranteed_slots, max_slots; // max_slots 0: no limit
     struct usage usage;
-    int team; // of the scheduler; SCHED_NONE before workspace_changed()
-    struct by_id members, projects;
+    int team; // in the scheduler; SCHED_NONE before workspace_changed()
+    struct id_map members, projects;
 };
 
 struct project {
@@ -39,7 +39,7 @@ struct project {
     struct workspace *workspace;
     char *name;
     bool archived;
-    int64_t experiments; // of any state
+    int64_t experiments; // in any state
 };
 
 #endif

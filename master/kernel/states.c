@@ -33,7 +33,7 @@ const char *allocation_state_word(enum allocation_state s)
     return allocation_words[s];
 }
 
-static bool find_word(const char *const *words, int count, const char *word, int *out)
+static bool word_find(const char *const *words, int count, const char *word, int *out)
 {
     for (int i = 0; i < count; i++)
         if (!strcmp(words[i], word)) {
@@ -43,12 +43,12 @@ static bool find_word(const char *const *words, int count, const char *word, int
     return false;
 }
 
-// RUNNING: of unmanaged ones, in the place of ACTIVE.
+// RUNNING is the word of an active unmanaged experiment.
 bool experiment_state_of(const char *word, enum experiment_state *out)
 {
     int i = EXPERIMENT_ACTIVE;
     bool found =
-        !strcmp(word, "RUNNING") || find_word(experiment_words, EXPERIMENT_STATES, word, &i);
+        !strcmp(word, "RUNNING") || word_find(experiment_words, EXPERIMENT_STATES, word, &i);
     *out = (enum experiment_state)i;
     return found;
 }
@@ -56,7 +56,7 @@ bool experiment_state_of(const char *word, enum experiment_state *out)
 bool trial_state_of(const char *word, enum trial_state *out)
 {
     int i = TRIAL_ACTIVE;
-    bool found = !strcmp(word, "RUNNING") || find_word(trial_words, TRIAL_STATES, word, &i);
+    bool found = !strcmp(word, "RUNNING") || word_find(trial_words, TRIAL_STATES, word, &i);
     *out = (enum trial_state)i;
     return found;
 }
@@ -64,7 +64,7 @@ bool trial_state_of(const char *word, enum trial_state *out)
 bool allocation_state_of(const char *word, enum allocation_state *out)
 {
     int i = 0;
-    bool found = find_word(allocation_words, ALLOCATION_STATES, word, &i);
+    bool found = word_find(allocation_words, ALLOCATION_STATES, word, &i);
     *out = (enum allocation_state)i;
     return found;
 }

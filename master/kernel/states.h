@@ -5,7 +5,8 @@
 
 #include <stdbool.h>
 
-// What its owner wants. ACTIVE is shown as QUEUED, STARTING or RUNNING by its live allocations.
+// What its owner wants. People see ACTIVE as QUEUED, STARTING or RUNNING, depending on its
+// allocations.
 enum experiment_state {
     EXPERIMENT_ACTIVE,
     EXPERIMENT_PAUSED,
@@ -46,13 +47,13 @@ enum allocation_state {
 };
 
 enum agent_state {
-    AGENT_AWAY, // not heard; its tasks may still run
+    AGENT_AWAY, // not heard from; its tasks may still run
     AGENT_CONNECTED,
     AGENT_LOST, // given up
     AGENT_STATES
 };
 
-// The words of the store and, with their prefix, of the wire; and back. False: no such word.
+// The words of the store (with a prefix: of the REST API), and back. False: no such word.
 const char *experiment_state_word(enum experiment_state s);
 const char *trial_state_word(enum trial_state s);
 bool experiment_state_of(const char *word, enum experiment_state *out);

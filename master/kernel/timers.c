@@ -11,33 +11,33 @@ void timers_free(struct timers *t)
     *t = (struct timers){0};
 }
 
-static bool sooner(const struct timer *a, const struct timer *b)
+static bool timer_is_sooner(const struct timer *a, const struct timer *b)
 {
     return a->at != b->at ? a->at < b->at : a->order < b->order;
 }
 
-static void put(struct timers *t, size_t place, struct timer *timer)
+static void heap_put(struct timers *t, size_t place, struct timer *timer)
 {
     t->heap[place] = timer;
     timer->place = place;
 }
 
-// Moves the timer at `place` up or down to where it belongs.
-static void settle(struct timers *t, size_t place)
+// Moves the timer at `place` up or down to its place in the heap.
+static void heap_settle(struct timers *t, size_t place)
 {
     struct timer *timer = t->heap[place];
-    for (; place > 1 && sooner(timer, t->heap[place / 2]); place /= 2)
-        put(t, place, t->heap[place / 2]);
+    for (; place > 1 && timer_is_sooner(timer, t->heap[place / 2]); place /= 2)
+        heap_put(t, place, t->heap[place / 2]);
     for (;;) {
         size_t child = 2 * place;
-        if (child < t->count && sooner(t->heap[child + 1], t->heap[child]))
+        if (child < t->count && timer_is_sooner(t->heap[child + 1], t->heap[child]))
             child++;
-        if (child > t->count || !sooner(t->heap[child], timer))
+        if (child > t->count || !timer_is_sooner(t->heap[child], timer))
             break;
-        put(t, place, t->heap[child]);
+        heap_put(t, place, t->heap[child]);
         place = child;
     }
-    put(t, place, timer);
+    heap_put(t, place, timer);
 }
 
 void timer_set(struct timers *t, struct timer *timer, int64_t at)
@@ -49,9 +49,9 @@ void timer_set(struct timers *t, struct timer *timer, int64_t at)
             t->cap = t->cap ? 2 * t->cap : 64;
             t->heap = xrealloc(t->heap, t->cap * sizeof *t->heap);
         }
-        put(t, ++t->count, timer);
+        heap_put(t, ++t->count, timer);
     }
-    settle(t, timer->place);
+    heap_settle(t, timer->place);
 }
 
 void timer_clear(struct timers *t, struct timer *timer)
@@ -63,8 +63,8 @@ void timer_clear(struct timers *t, struct timer *timer)
     struct timer *last = t->heap[t->count--];
     if (last == timer)
         return;
-    put(t, place, last);
-    settle(t, place);
+    heap_put(t, place, last);
+    heap_settle(t, place);
 }
 
 int64_t timers_next(const struct timers *t)

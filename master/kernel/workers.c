@@ -18,15 +18,15 @@ enum {
 struct workers {
     struct core *core;
     atomic_bool stopping;
-    struct worker {
+    struct core_worker {
         struct workers *all;
         struct db_reader *db;
         pthread_t thread;
         bool started;
-        pthread_mutex_t lock; // for all below
+        pthread_mutex_t lock; // protects the fields below
         pthread_cond_t arrived;
         struct fair_queue waiting;
-        bool closed; // nothing more comes
+        bool closed; // no more work comes
     } each[WORK_KINDS];
 };
 
@@ -46,8 +46,8 @@ int workers_new(struct core *c, struct workers **out, struct error *e)
     return err;
 }
 
-// NULL: nothing waits, and where `waits` nothing will come.
-static struct work *next_work(struct worker *self, bool waits)
+// Returns NULL when nothing waits; if `waits`, only when nothing will come any more.
+static struct work *worker_next(struct core_worker *self, bool waits)
 {
     pthread_mutex_lock(&self->lock);
     while (waits && !self->waiting.count && !self->closed)
@@ -57,20 +57,20 @@ static struct work *next_work(struct worker *self, bool waits)
     return work;
 }
 
-static void *work_on(void *arg)
+static void *worker_main(void *arg)
 {
-    struct worker *self = arg;
+    struct core_worker *self = arg;
     struct work *work;
-    while ((work = next_work(self, true))) {
+    while ((work = worker_next(self, true))) {
         work->run(work, self->db);
         loop_work_done(self->all->core, work);
     }
     return NULL;
 }
 
-static bool has_work(const struct worker *self)
+static bool worker_has_work(const struct core_worker *self)
 {
-    struct worker *locked = (struct worker *)self;
+    struct core_worker *locked = (struct core_worker *)self;
     pthread_mutex_lock(&locked->lock);
     bool has = self->waiting.count;
     pthread_mutex_unlock(&locked->lock);
@@ -80,7 +80,7 @@ static bool has_work(const struct worker *self)
 bool workers_wait(const struct workers *w)
 {
     for (int i = 0; i < WORK_KINDS; i++)
-        if (!w->each[i].started && has_work(&w->each[i]))
+        if (!w->each[i].started && worker_has_work(&w->each[i]))
             return true;
     return false;
 }
@@ -89,7 +89,7 @@ void workers_run(struct workers *w)
 {
     struct work *work;
     for (int i = 0; i < WORK_KINDS; i++)
-        while ((work = next_work(&w->each[i], false))) {
+        while ((work = worker_next(&w->each[i], false))) {
             work->run(work, w->each[i].db);
             loop_work_done(w->core, work);
         }
@@ -98,7 +98,7 @@ void workers_run(struct workers *w)
 int workers_start(struct workers *w, struct error *e)
 {
     for (int i = 0; i < WORK_KINDS; i++) {
-        int err = pthread_create(&w->each[i].thread, NULL, work_on, &w->each[i]);
+        int err = pthread_create(&w->each[i].thread, NULL, worker_main, &w->each[i]);
         if (err)
             return error_set_errno(e, ERR_UNAVAILABLE, err, "cannot start a worker thread");
         w->each[i].started = true;
@@ -108,7 +108,7 @@ int workers_start(struct workers *w, struct error *e)
 
 int workers_send(struct workers *w, struct work *work, enum work_kind kind, struct error *e)
 {
-    struct worker *to = &w->each[kind];
+    struct core_worker *to = &w->each[kind];
     int64_t user = work->turn.user;
     pthread_mutex_lock(&to->lock);
     bool takes = !to->closed && to->waiting.count < WORK_LIMIT &&
@@ -131,7 +131,7 @@ void workers_stop(struct workers *w)
 {
     atomic_store(&w->stopping, true);
     for (int i = 0; i < WORK_KINDS; i++) {
-        struct worker *one = &w->each[i];
+        struct core_worker *one = &w->each[i];
         pthread_mutex_lock(&one->lock);
         one->closed = true;
         pthread_cond_signal(&one->arrived);
@@ -148,7 +148,7 @@ void workers_free(struct workers *w)
     if (!w)
         return;
     for (int i = 0; i < WORK_KINDS; i++) {
-        while ((work = next_work(&w->each[i], false)))
+        while ((work = worker_next(&w->each[i], false)))
             work->drop(work);
         if (w->each[i].db)
             db_reader_close(w->each[i].db);

@@ -1,8 +1,9 @@
-// The agents' long-poll: what runs there comes in, what should run there goes out.
+// The agents' long-poll: it brings the tasks that run on an agent, and answers with the tasks that
+// should run there.
 //
-// A report only ever moves a part of an allocation on (assigned, starting, running, exited), so one
-// that comes twice or late does no harm. Only the first report of a new process of the agent says
-// by what is missing from it that something is gone.
+// A report only moves a part of an allocation forward (assigned, starting, running, exited), so a
+// repeated or late report does no harm. A task that is missing from a report is gone only if the
+// report is the first of a new agent process.
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,32 +15,32 @@
 #include "master/lifecycle/module.h"
 
 enum {
-    POLL_US = 4 * 1000 * 1000,   // an answer comes after this time at the latest, changed or not
+    POLL_US = 4 * 1000 * 1000,   // the latest time of an answer, changed or not
     CLOSED_US = 1 * 1000 * 1000, // from a broken connection to the next call of a live agent
-    EXIT_STALE = 80,             // a rank whose allocation had ended: nobody's error
-    EXIT_PEER = 6,               // a native rank that lost a peer: err_exit_code(ERR_PEER)
+    EXIT_STALE = 80,             // of a rank whose allocation had ended: not an error
+    EXIT_PEER = 6,               // of a native rank that lost a peer: err_exit_code(ERR_PEER)
     SIGNAL_TERM = 15,
     SIGNAL_KILL = 9,
-    BY_SHELL = 128, // a shell tells a signal of its child so
+    BY_SHELL = 128, // a shell adds this to the signal of its child
 };
 
 static const char supervisor_lost[] = "supervisor lost"; // agent/supervisor/supervisor.h
 
 // --- what a report says of a task ----------------------------------------------------------------
 
-static bool is_exited(const json_t *task)
+static bool task_has_exited(const json_t *task)
 {
     return !strcmp(jget_string(task, "state", ""), "EXITED");
 }
 
-// The part of a live allocation that this report is about, or NULL.
-static struct part *part_of(struct core *c, const struct agent *g, const json_t *task)
+// The part of a live allocation that this report is about; NULL: none.
+static struct part *reported_part(struct core *c, const struct agent *g, const json_t *task)
 {
     struct allocation *a = core_allocation_find(c, jget_string(task, "allocationId", NULL));
     return a ? allocation_part(a, g) : NULL;
 }
 
-static void describe_ranks(const json_t *ranks, struct buf *out)
+static void ranks_describe(const json_t *ranks, struct buf *out)
 {
     size_t i;
     json_t *rank;
@@ -53,16 +54,17 @@ static void describe_ranks(const json_t *ranks, struct buf *out)
     }
 }
 
-// Ended by what ends all ranks after one: by itself no cause.
-static bool was_swept(int64_t code, int64_t sig)
+// The rank was ended by the signal that ends the other ranks after a failure, so it is not the
+// cause.
+static bool rank_was_ended(int64_t code, int64_t sig)
 {
     if (code > BY_SHELL)
         sig = code - BY_SHELL;
     return sig == SIGNAL_TERM || sig == SIGNAL_KILL;
 }
 
-// How a machine's ranks ended.
-static enum outcome judge_ranks(const json_t *ranks, bool native)
+// The outcome of the ranks of one machine.
+static enum outcome ranks_outcome(const json_t *ranks, bool native)
 {
     bool stale = false, swept = false, unstarted = false, lost_peer = false;
     size_t i;
@@ -75,7 +77,7 @@ static enum outcome judge_ranks(const json_t *ranks, bool native)
             unstarted = true;
         else if (code == EXIT_STALE)
             stale = true;
-        else if (was_swept(code, sig))
+        else if (rank_was_ended(code, sig))
             swept = true;
         else if (code == EXIT_PEER && native)
             lost_peer = true;
@@ -89,8 +91,8 @@ static enum outcome judge_ranks(const json_t *ranks, bool native)
     return swept || unstarted || !json_array_size(ranks) ? OUTCOME_FAILED : OUTCOME_NONE;
 }
 
-// Of those of a supervisor that was lost nobody knows.
-static bool never_started(const json_t *ranks, bool lost)
+// After the loss of a supervisor nobody knows whether its ranks had started.
+static bool ranks_never_started(const json_t *ranks, bool lost)
 {
     size_t i;
     json_t *rank;
@@ -102,8 +104,8 @@ static bool never_started(const json_t *ranks, bool lost)
     return !lost;
 }
 
-// As a shell tells it. What never ran has none.
-static void keep_exit_code(struct core *c, const struct part *p, const json_t *ranks)
+// Stores the exit code in a shell's convention. Ranks that never ran have none.
+static void exit_code_store(struct core *c, const struct part *p, const json_t *ranks)
 {
     int64_t found = -1;
     size_t i;
@@ -118,38 +120,38 @@ static void keep_exit_code(struct core *c, const struct part *p, const json_t *r
         STORE(c, ALLOCATION_SET_EXIT_CODE, found, p->allocation->id);
 }
 
-static void report_exit(struct core *c, struct part *p, const json_t *task)
+static void part_report_exit(struct core *c, struct part *p, const json_t *task)
 {
     const json_t *ranks = jget(task, "ranks");
     const char *given = jget_string(task, "reason", "");
-    enum outcome outcome = judge_ranks(ranks, p->allocation->trial->active->native);
+    enum outcome outcome = ranks_outcome(ranks, p->allocation->trial->active->native);
     struct buf reason;
     buf_init(&reason, ERROR_TEXT_MAX);
     bool lost = !strncmp(given, supervisor_lost, strlen(supervisor_lost));
     if (p->state != PART_EXITED) {
-        keep_exit_code(c, p, ranks);
-        p->idle = never_started(ranks, lost);
+        exit_code_store(c, p, ranks);
+        p->never_started = ranks_never_started(ranks, lost);
     }
     if (lost)
         outcome = OUTCOME_LOST;
     if (*given)
         buf_puts(&reason, given);
     else
-        describe_ranks(ranks, &reason);
-    const struct failure failure = {
+        ranks_describe(ranks, &reason);
+    const struct rank_failure failure = {
         .outcome = outcome,
         .reason = reason.len ? buf_str(&reason) : "",
-        .words = jget_string(task, "lastWords", ""),
+        .last_output = jget_string(task, "lastWords", ""),
         .lost_peer = jget_bool(task, "lostPeer", false),
     };
     if (p->state != PART_EXITED && jget(task, "lastWords") &&
         (outcome == OUTCOME_FAILED || outcome == OUTCOME_PEER))
-        allocation_hear(c, p->allocation, &failure);
+        allocation_report_failure(c, p->allocation, &failure);
     part_exited(c, p, outcome, reason.len ? buf_str(&reason) : "it could not be started");
     buf_free(&reason);
 }
 
-static bool runs_everywhere(const struct allocation *a)
+static bool allocation_runs(const struct allocation *a)
 {
     for (int i = 0; i < a->part_count; i++)
         if (a->parts[i].state != PART_RUNNING)
@@ -157,25 +159,25 @@ static bool runs_everywhere(const struct allocation *a)
     return true;
 }
 
-static void report_part(struct core *c, struct part *p, const json_t *task)
+static void part_report(struct core *c, struct part *p, const json_t *task)
 {
     bool running = !strcmp(jget_string(task, "state", ""), "RUNNING");
     enum part_state state = running ? PART_RUNNING : PART_STARTING;
     p->reported = true;
-    if (is_exited(task)) {
-        report_exit(c, p, task);
+    if (task_has_exited(task)) {
+        part_report_exit(c, p, task);
         return;
     }
     if (p->state >= state)
         return;
     p->state = state;
     allocation_event(c, p->allocation,
-                     runs_everywhere(p->allocation) ? ALLOCATION_EV_RUNNING
+                     allocation_runs(p->allocation) ? ALLOCATION_EV_RUNNING
                                                     : ALLOCATION_EV_STARTING);
 }
 
-// Returns how many tasks the agent still runs that must not be: their slots are not free yet.
-static int take_report(struct core *c, struct agent *g, const json_t *tasks)
+// Returns the number of tasks that the agent still runs and must not run: their slots are not free.
+static int report_apply(struct core *c, struct agent *g, const json_t *tasks)
 {
     int strangers = 0;
     size_t i;
@@ -184,25 +186,25 @@ static int take_report(struct core *c, struct agent *g, const json_t *tasks)
         p->reported = false;
     json_array_foreach(tasks, i, task)
     {
-        struct part *p = part_of(c, g, task);
-        if (!is_exited(task) && (!p || p->state == PART_EXITED))
+        struct part *p = reported_part(c, g, task);
+        if (!task_has_exited(task) && (!p || p->state == PART_EXITED))
             strangers++;
         if (p)
-            report_part(c, p, task);
+            part_report(c, p, task);
     }
     return strangers;
 }
 
 // --- the agent itself ----------------------------------------------------------------------------
 
-static void replace(char **text, const char *with)
+static void string_replace(char **text, const char *with)
 {
     char *copy = xstrdup(with);
     free(*text);
     *text = copy;
 }
 
-static bool is_registered(const struct agent *g, const json_t *body)
+static bool agent_is_registered(const struct agent *g, const json_t *body)
 {
     return g->version && json_equal(g->slots, jget(body, "slots")) && g->pool &&
            !strcmp(g->version, jget_string(body, "version", "")) &&
@@ -213,8 +215,8 @@ static bool is_registered(const struct agent *g, const json_t *body)
            !strcmp(g->master_url, jget_string(body, "masterUrl", ""));
 }
 
-// Its tasks were placed on slots that are not there any more.
-static void lose_parts(struct core *c, struct agent *g)
+// Its tasks were placed on slots that no longer exist.
+static void agent_lose_parts(struct core *c, struct agent *g)
 {
     for (struct part *p = g->parts, *next; p; p = next) {
         next = p->next_on_agent;
@@ -222,12 +224,12 @@ static void lose_parts(struct core *c, struct agent *g)
     }
 }
 
-static int enroll(struct core *c, struct agent *g, const json_t *body, struct error *e)
+static int agent_register(struct core *c, struct agent *g, const json_t *body, struct error *e)
 {
-    struct pool *pool = core_pool(c, jget_string(body, "pool", ""));
+    struct pool *pool = core_pool_get(c, jget_string(body, "pool", ""));
     const char *rack = jget_string(body, "rack", "");
     int slots_before = g->slot_count;
-    if (is_registered(g, body) && pool == g->pool)
+    if (agent_is_registered(g, body) && pool == g->pool)
         return 0;
     if (strlen(rack) > LIMIT_NAME)
         return error_set(e, ERR_TOO_LARGE, "rack: more than %d bytes", LIMIT_NAME);
@@ -236,26 +238,26 @@ static int enroll(struct core *c, struct agent *g, const json_t *body, struct er
     if (err)
         goto out;
     if (slots_before != g->slot_count || pool != g->pool)
-        lose_parts(c, g);
+        agent_lose_parts(c, g);
     g->pool = pool;
     if (!g->version)
         g->registered_at = c->wall;
-    replace(&g->version, jget_string(body, "version", ""));
-    replace(&g->address, jget_string(body, "address", ""));
-    replace(&g->hostname, jget_string(body, "hostname", ""));
-    replace(&g->master_url, jget_string(body, "masterUrl", ""));
-    replace(&g->rack, rack);
-    replace(&g->instance, jget_string(body, "instance", ""));
+    string_replace(&g->version, jget_string(body, "version", ""));
+    string_replace(&g->address, jget_string(body, "address", ""));
+    string_replace(&g->hostname, jget_string(body, "hostname", ""));
+    string_replace(&g->master_url, jget_string(body, "masterUrl", ""));
+    string_replace(&g->rack, rack);
+    string_replace(&g->instance, jget_string(body, "instance", ""));
     agent_store(c, g);
-    core_event(c, EVENT_AGENT, 0, 0, g->id);
-    agent_take_faults(c, g, before);
+    change_mark(c, EVENT_AGENT, 0, 0, g->id);
+    agent_apply_faults(c, g, before);
     agent_refresh(c, g);
 out:
     json_decref(before);
     return err;
 }
 
-static int check_id(const char *id, struct error *e)
+static int agent_check_id(const char *id, struct error *e)
 {
     size_t len = strlen(id);
     for (size_t i = 0; i < len; i++)
@@ -268,9 +270,9 @@ static int check_id(const char *id, struct error *e)
                      LIMIT_NAME);
 }
 
-static int find_or_make(struct core *c, const char *id, struct agent **out, struct error *e)
+static int agent_find_or_add(struct core *c, const char *id, struct agent **out, struct error *e)
 {
-    int err = check_id(id, e);
+    int err = agent_check_id(id, e);
     if (err)
         return err;
     *out = core_agent_find(c, id);
@@ -283,8 +285,9 @@ static int find_or_make(struct core *c, const char *id, struct agent **out, stru
     return 0;
 }
 
-// Whether this is the first call of a new process of the agent. ERR_CONFLICT: of an old one.
-static int check_session(struct agent *g, const char *session, bool *fresh, struct error *e)
+// Sets *fresh if this is the first call of a new agent process. ERR_CONFLICT: it comes from an old
+// one.
+static int agent_check_session(struct agent *g, const char *session, bool *fresh, struct error *e)
 {
     if (!*session)
         return error_set(e, ERR_INVALID, "session: missing");
@@ -295,18 +298,18 @@ static int check_session(struct agent *g, const char *session, bool *fresh, stru
     return 0;
 }
 
-// The part of an instance that stays when the machine is started anew.
+// Compares the part of an instance that survives a reboot of the machine.
 static bool is_same_folder(const char *a, const char *b)
 {
     size_t len = strcspn(a, ".");
     return len == strcspn(b, ".") && !strncmp(a, b, len);
 }
 
-// Two that were given one id would take each other's tasks for their own and lose them. The one
-// that is here, or may come back to what it runs, keeps the id until it is gone; it is the same one
-// as long as it has its work folder and its machine was not started anew, however often it starts.
-static int check_instance(const struct core *c, const struct agent *g, const char *instance,
-                          struct error *e)
+// Two agents with one id would take and lose each other's tasks. So the agent that is connected, or
+// that may come back to its tasks, keeps the id until it is given up. However often it restarts, it
+// counts as the same agent as long as it has its work folder and its machine was not rebooted.
+static int agent_check_instance(const struct core *c, const struct agent *g, const char *instance,
+                                struct error *e)
 {
     char since[CLOCK_RFC3339_MAX], left[32];
     bool same = !*instance || !*g->instance || !strcmp(g->instance, instance);
@@ -329,31 +332,31 @@ static int check_instance(const struct core *c, const struct agent *g, const cha
 
 // --- answers -------------------------------------------------------------------------------------
 
-static bool is_to_be_forgotten(struct core *c, const struct agent *g, const json_t *task)
+static bool task_is_forgettable(struct core *c, const struct agent *g, const json_t *task)
 {
-    return is_exited(task) && !part_of(c, g, task);
+    return task_has_exited(task) && !reported_part(c, g, task);
 }
 
-static bool must_forget(struct core *c, const struct agent *g, const json_t *tasks)
+static bool has_forgettable(struct core *c, const struct agent *g, const json_t *tasks)
 {
     size_t i;
     json_t *task;
     json_array_foreach(tasks, i, task)
     {
-        if (is_to_be_forgotten(c, g, task))
+        if (task_is_forgettable(c, g, task))
             return true;
     }
     return false;
 }
 
-// What has not begun there waits until all that must not be there has ended: it may have been given
-// the same slots, when the end of an earlier task was believed and was not so.
-static bool is_held_back(const struct agent *g, const struct part *p)
+// A part that has not begun waits until all stray tasks have ended: it may have been given the
+// slots of one of them, if the master wrongly believed that task's end.
+static bool part_is_held_back(const struct agent *g, const struct part *p)
 {
-    return g->strangers && p->state == PART_ASSIGNED && !p->reported;
+    return g->stray_tasks && p->state == PART_ASSIGNED && !p->reported;
 }
 
-static void answer(struct core *c, struct agent *g)
+static void poll_answer(struct core *c, struct agent *g)
 {
     size_t i;
     json_t *task;
@@ -365,14 +368,14 @@ static void answer(struct core *c, struct agent *g)
     jw_key(&w, "tasks");
     jw_array(&w);
     for (const struct part *p = g->parts; p; p = p->next_on_agent)
-        if (!is_held_back(g, p))
+        if (!part_is_held_back(g, p))
             launch_write(c, &w, p);
     jw_array_end(&w);
     jw_key(&w, "forget");
     jw_array(&w);
     json_array_foreach(jget(rq->body, "tasks"), i, task)
     {
-        if (is_to_be_forgotten(c, g, task))
+        if (task_is_forgettable(c, g, task))
             jw_string(&w, jget_string(task, "allocationId", ""));
     }
     jw_array_end(&w);
@@ -387,16 +390,16 @@ void agents_answer_due(struct core *c)
         c->due_agents = g->due_next;
         g->answer_due = false;
         if (g->poll)
-            answer(c, g);
+            poll_answer(c, g);
     }
 }
 
-// A live agent whose connection closed calls again at once; one that was killed does not.
-static void poll_over(struct core *c, struct parked *p)
+// A live agent calls again at once after its connection closed; a killed one does not.
+static void poll_expire(struct core *c, struct parked *p)
 {
     struct agent *g = p->owner;
     if (!atomic_load(&p->rq->client_gone)) {
-        answer(c, g);
+        poll_answer(c, g);
         return;
     }
     core_complete(c, core_unpark(c, p));
@@ -404,18 +407,18 @@ static void poll_over(struct core *c, struct parked *p)
         timer_set(&c->timers, &g->silence, c->now + CLOSED_US);
 }
 
-static void park_poll(struct core *c, struct agent *g, struct request *rq)
+static void poll_park(struct core *c, struct agent *g, struct request *rq)
 {
     struct error e = {0};
     error_set(&e, ERR_CONFLICT, "agent %s has called again since", g->id);
     if (g->poll)
         core_refuse(c, core_unpark(c, g->poll), &e);
-    // An agent whose call is held says nothing.
+    // An agent whose call is held cannot report.
     int64_t held = c->options.agent_silence_us / 2;
     held = held < POLL_US ? held : POLL_US;
-    core_park(c, rq, &g->poll, g, c->now + held, poll_over);
-    bool due =
-        jget_int(rq->body, "seen", -1) != g->desired || must_forget(c, g, jget(rq->body, "tasks"));
+    core_park(c, rq, &g->poll, g, c->now + held, poll_expire);
+    bool due = jget_int(rq->body, "seen", -1) != g->desired ||
+               has_forgettable(c, g, jget(rq->body, "tasks"));
     if (due && !g->answer_due) {
         g->answer_due = true;
         g->due_next = c->due_agents;
@@ -423,7 +426,7 @@ static void park_poll(struct core *c, struct agent *g, struct request *rq)
     }
 }
 
-static void begin_session(struct agent *g, const char *session)
+static void agent_begin_session(struct agent *g, const char *session)
 {
     free(g->old_session);
     g->old_session = g->session;
@@ -431,9 +434,9 @@ static void begin_session(struct agent *g, const char *session)
     g->applied = -1;
 }
 
-// Whether it was overtaken by a later report. Versions beyond ours are of an earlier life of the
-// master, and say nothing.
-static bool is_late(struct agent *g, int64_t seen)
+// Whether a later report has overtaken this one. Versions above ours come from an earlier life of
+// the master and tell nothing.
+static bool report_is_late(struct agent *g, int64_t seen)
 {
     if (seen < g->applied)
         return true;
@@ -442,36 +445,36 @@ static bool is_late(struct agent *g, int64_t seen)
     return false;
 }
 
-int core_agent_sync(struct core *c, struct request *rq, struct error *e)
+int core_agent_poll(struct core *c, struct request *rq, struct error *e)
 {
     struct agent *g;
     bool fresh;
     const char *session = jget_string(rq->body, "session", "");
     if (rq->principal.kind != PRINCIPAL_AGENT)
         return error_set(e, ERR_FORBIDDEN, "only agents sync");
-    int err = find_or_make(c, rq->params[0], &g, e);
+    int err = agent_find_or_add(c, rq->params[0], &g, e);
     if (!err)
-        err = check_session(g, session, &fresh, e);
+        err = agent_check_session(g, session, &fresh, e);
     if (!err)
-        err = check_instance(c, g, jget_string(rq->body, "instance", ""), e);
+        err = agent_check_instance(c, g, jget_string(rq->body, "instance", ""), e);
     if (!err)
-        err = enroll(c, g, rq->body, e);
+        err = agent_register(c, g, rq->body, e);
     if (err)
         return err;
     g->heard_at = c->wall;
     if (fresh)
-        begin_session(g, session);
-    if (!is_late(g, jget_int(rq->body, "seen", -1))) {
-        int before = g->strangers;
-        g->strangers = take_report(c, g, jget(rq->body, "tasks"));
-        if (g->strangers != before)
+        agent_begin_session(g, session);
+    if (!report_is_late(g, jget_int(rq->body, "seen", -1))) {
+        int before = g->stray_tasks;
+        g->stray_tasks = report_apply(c, g, jget(rq->body, "tasks"));
+        if (g->stray_tasks != before)
             agent_refresh(c, g);
-        if (before && !g->strangers)
+        if (before && !g->stray_tasks)
             agent_changed(c, g);
     }
-    agent_take_use(c, g, jget(rq->body, "use"), &rq->arena);
-    agent_event(c, g, fresh ? AGENT_EV_NEW_SESSION : AGENT_EV_SYNC);
+    agent_record_utilization(c, g, jget(rq->body, "use"), &rq->arena);
+    agent_event(c, g, fresh ? AGENT_EV_NEW_SESSION : AGENT_EV_POLL);
     timer_set(&c->timers, &g->silence, c->now + c->options.agent_silence_us);
-    park_poll(c, g, rq);
+    poll_park(c, g, rq);
     return REQUEST_PARKED;
 }

@@ -1,4 +1,4 @@
-// What an agent does on its events, and what the scheduler may use of it.
+// The actions of the agent's state machine, and the slots that the scheduler may use.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,18 +8,18 @@
 #include "base/text/json.h"
 #include "master/lifecycle/lifecycle.h"
 
-static void silent(struct core *c, void *arg)
+static void agent_fell_silent(struct core *c, void *arg)
 {
     agent_event(c, arg, AGENT_EV_SILENT);
 }
 
-static void grace_over(struct core *c, void *arg)
+static void agent_grace_over(struct core *c, void *arg)
 {
     agent_event(c, arg, AGENT_EV_GRACE_OVER);
 }
 
-// Known, not heard yet. Versions start at the clock, so that they never repeat those of an earlier
-// life of the master.
+// An agent that has not been heard from yet. Versions start at the wall clock, so that they never
+// repeat those of an earlier life of the master.
 struct agent *agent_new(struct core *c, const char *id)
 {
     struct agent *g = xcalloc(1, sizeof *g);
@@ -33,7 +33,7 @@ struct agent *agent_new(struct core *c, const char *id)
     g->state = AGENT_LOST;
     g->enabled = true;
     g->handle = SCHED_NONE;
-    g->pool = core_pool(c, "");
+    g->pool = core_pool_get(c, "");
     g->slots = json_array();
     g->overruled = json_array();
     g->address = xstrdup("");
@@ -43,8 +43,8 @@ struct agent *agent_new(struct core *c, const char *id)
     g->instance = xstrdup("");
     g->desired = c->wall;
     g->registered_at = g->heard_at = c->wall;
-    g->silence = (struct timer){.fire = silent, .arg = g};
-    g->grace = (struct timer){.fire = grace_over, .arg = g};
+    g->silence = (struct timer){.fire = agent_fell_silent, .arg = g};
+    g->grace = (struct timer){.fire = agent_grace_over, .arg = g};
     return g;
 }
 
@@ -56,38 +56,37 @@ void agent_free(struct agent *g)
         free(texts[i]);
     json_decref(g->slots);
     json_decref(g->handle_near);
-    json_decref(g->ran);
+    json_decref(g->lost_runs);
     json_decref(g->overruled);
-    json_decref(g->use);
-    free(g->slot_use);
+    json_decref(g->utilization);
+    free(g->slot_setting);
     free(g);
 }
 
-// Its place stays, which trials may remember as one to keep away from; without a version it is none
-// that anybody sees.
+// The object stays, since trials may have excluded the agent. Without a version nobody sees it.
 void agent_forget(struct agent *g)
 {
     free(g->version);
     g->version = NULL;
     g->enabled = true;
     g->draining = false;
-    for (int i = 0; i < g->use_count; i++)
-        g->slot_use[i] = SLOT_USED;
-    json_decref(g->ran);
-    g->ran = NULL;
+    for (int i = 0; i < g->slot_setting_count; i++)
+        g->slot_setting[i] = SLOT_ENABLED;
+    json_decref(g->lost_runs);
+    g->lost_runs = NULL;
     g->lost_at = 0;
 }
 
-// What an operator has said of a slot stays when the machine comes back without it: it may have it
-// again the time after.
-static void reserve_use(struct agent *g, int count)
+// An operator's setting of a slot is kept when the machine comes back without that slot: it may
+// have it again later.
+static void slot_settings_grow(struct agent *g, int count)
 {
-    if (count <= g->use_count && g->slot_use)
+    if (count <= g->slot_setting_count && g->slot_setting)
         return;
-    g->slot_use = xrealloc(g->slot_use, ((size_t)count + 1) * sizeof *g->slot_use);
-    for (int i = g->use_count; i < count; i++)
-        g->slot_use[i] = SLOT_USED;
-    g->use_count = count;
+    g->slot_setting = xrealloc(g->slot_setting, ((size_t)count + 1) * sizeof *g->slot_setting);
+    for (int i = g->slot_setting_count; i < count; i++)
+        g->slot_setting[i] = SLOT_ENABLED;
+    g->slot_setting_count = count;
 }
 
 int agent_set_slots(struct agent *g, json_t *slots, struct error *e)
@@ -103,16 +102,16 @@ int agent_set_slots(struct agent *g, json_t *slots, struct error *e)
         if (jget_int(slot, "id", -1) != (int64_t)i)
             return error_set(e, ERR_INVALID, "slots.%zu.id: slots are numbered from 0", i);
     }
-    reserve_use(g, (int)count);
+    slot_settings_grow(g, (int)count);
     json_decref(g->slots);
     g->slot_count = (int)count;
     g->slots = json_incref(slots);
-    agent_renew_overruled(g);
+    agent_prune_overruled(g);
     return 0;
 }
 
-// Of the store: a list of their numbers, and for those that are left to what runs there
-// {"draining": number}.
+// As the store has it: a list of slot numbers, and {"draining": number} for slots whose tasks may
+// end.
 void agent_disable_slots(struct agent *g, const json_t *list)
 {
     size_t i;
@@ -124,8 +123,8 @@ void agent_disable_slots(struct agent *g, const json_t *list)
             draining ? jget_int(entry, "draining", -1) : (int64_t)json_integer_value(entry);
         if (slot < 0 || slot >= LIMIT_SLOTS_PER_AGENT)
             continue;
-        reserve_use(g, (int)slot + 1);
-        g->slot_use[slot] = draining ? SLOT_DRAINING : SLOT_DISABLED;
+        slot_settings_grow(g, (int)slot + 1);
+        g->slot_setting[slot] = draining ? SLOT_DRAINING : SLOT_DISABLED;
     }
 }
 
@@ -136,10 +135,10 @@ char *agent_disabled_slots(const struct agent *g)
     buf_init(&text, LIMIT_BODY_SMALL);
     jw_init(&w, &text);
     jw_array(&w);
-    for (int i = 0; i < g->use_count; i++) {
-        if (g->slot_use[i] == SLOT_DISABLED)
+    for (int i = 0; i < g->slot_setting_count; i++) {
+        if (g->slot_setting[i] == SLOT_DISABLED)
             jw_int(&w, i);
-        if (g->slot_use[i] != SLOT_DRAINING)
+        if (g->slot_setting[i] != SLOT_DRAINING)
             continue;
         jw_object(&w);
         jw_kv_int(&w, "draining", i);
@@ -149,24 +148,24 @@ char *agent_disabled_slots(const struct agent *g)
     return buf_take(&text);
 }
 
-bool agent_keeps(const struct agent *g, const struct part *p)
+bool agent_allows(const struct agent *g, const struct part *p)
 {
     if (!g->enabled && !g->draining)
         return false;
     for (int i = 0; i < p->slot_count; i++)
-        if (g->slot_use[p->slots[i]] == SLOT_DISABLED || agent_slot_fault(g, p->slots[i]))
+        if (g->slot_setting[p->slots[i]] == SLOT_DISABLED || agent_slot_fault(g, p->slots[i]))
             return false;
     return true;
 }
 
-// Which of its slots it says are near each other, by number; -1: no other is near this one.
+// The number of the group of slots that this slot is near to, as the agent reports it; -1: none.
 static int agent_slot_group(const struct agent *g, int slot, const char *kind)
 {
     int64_t group = jget_int(json_array_get(g->slots, (size_t)slot), kind, -1);
     return group >= 0 && group < LIMIT_SLOTS_PER_AGENT ? (int)group : -1;
 }
 
-static bool in_one_group(const struct part *p, const char *kind)
+static bool part_in_one_group(const struct part *p, const char *kind)
 {
     int group = agent_slot_group(p->agent, p->slots[0], kind);
     for (int i = 1; i < p->slot_count; i++)
@@ -175,7 +174,7 @@ static bool in_one_group(const struct part *p, const char *kind)
     return group >= 0;
 }
 
-static bool has_groups(const struct agent *g)
+static bool agent_has_groups(const struct agent *g)
 {
     for (int i = 0; i < g->slot_count; i++)
         if (agent_slot_group(g, i, "nvlinkGroup") >= 0 || agent_slot_group(g, i, "numaGroup") >= 0)
@@ -185,20 +184,20 @@ static bool has_groups(const struct agent *g)
 
 const char *part_nearness(const struct part *p)
 {
-    if (p->slot_count < 2 || !has_groups(p->agent))
+    if (p->slot_count < 2 || !agent_has_groups(p->agent))
         return NULL;
-    if (in_one_group(p, "nvlinkGroup"))
+    if (part_in_one_group(p, "nvlinkGroup"))
         return "nvlink";
-    return in_one_group(p, "numaGroup") ? "numa" : "apart";
+    return part_in_one_group(p, "numaGroup") ? "numa" : "apart";
 }
 
 // --- the scheduler's view ------------------------------------------------------------------------
 
-static void renew_handle(struct core *c, struct agent *g)
+static void handle_renew(struct core *c, struct agent *g)
 {
     if (g->handle != SCHED_NONE)
         sched_agent_remove(c->sched, g->handle);
-    g->handle_rack = core_rack(c, g->rack);
+    g->handle_rack = core_rack_number(c, g->rack);
     g->handle = sched_agent_add(c->sched, g->pool->handle, g->slot_count, g->handle_rack);
     g->handle_pool = g->pool;
     g->handle_slots = g->slot_count;
@@ -211,8 +210,8 @@ static void renew_handle(struct core *c, struct agent *g)
     c->agent_of_handle[g->handle] = g;
 }
 
-// The first slot of the same name.
-static int model_of(const struct agent *g, int slot)
+// The first slot with the same name.
+static int slot_model(const struct agent *g, int slot)
 {
     const char *name = jget_string(json_array_get(g->slots, (size_t)slot), "name", "");
     int first = 0;
@@ -221,7 +220,7 @@ static int model_of(const struct agent *g, int slot)
     return first;
 }
 
-static void tell_groups(struct core *c, struct agent *g)
+static void handle_set_groups(struct core *c, struct agent *g)
 {
     int nvlink[LIMIT_SLOTS_PER_AGENT], numa[LIMIT_SLOTS_PER_AGENT], model[LIMIT_SLOTS_PER_AGENT];
     if (g->handle_near == g->slots)
@@ -229,39 +228,39 @@ static void tell_groups(struct core *c, struct agent *g)
     for (int i = 0; i < g->slot_count; i++) {
         nvlink[i] = agent_slot_group(g, i, "nvlinkGroup");
         numa[i] = agent_slot_group(g, i, "numaGroup");
-        model[i] = model_of(g, i);
+        model[i] = slot_model(g, i);
     }
     sched_agent_set_nearness(c->sched, g->handle, nvlink, numa, model);
     json_decref(g->handle_near);
     g->handle_near = json_incref(g->slots);
 }
 
-// Slots are free for others when the agent is there, may be used, and runs nothing that should have
-// ended. A change of slots or pool waits until what runs there under the old ones has ended; one of
-// the rack does so too, but others may come meanwhile.
+// The scheduler may use the slots of an agent that is connected and enabled and runs no stray
+// tasks. A change of slots or pool takes effect when the tasks on the old slots have ended; so does
+// a change of rack, but new tasks may start meanwhile.
 void agent_refresh(struct core *c, struct agent *g)
 {
     bool same =
         g->handle != SCHED_NONE && g->handle_slots == g->slot_count && g->handle_pool == g->pool;
-    bool moved = same && core_rack(c, g->rack) != g->handle_rack;
+    bool moved = same && core_rack_number(c, g->rack) != g->handle_rack;
     if ((!same || moved) && !g->parts) {
-        renew_handle(c, g);
+        handle_renew(c, g);
         same = true;
     }
     if (g->handle == SCHED_NONE)
         return;
     if (same)
-        tell_groups(c, g);
+        handle_set_groups(c, g);
     for (int i = 0; same && i < g->slot_count; i++)
         sched_slot_set(c->sched, g->handle, i, agent_slot_usable(g, i));
     sched_agent_set(c->sched, g->handle,
-                    same && g->state == AGENT_CONNECTED && g->enabled && !g->strangers);
+                    same && g->state == AGENT_CONNECTED && g->enabled && !g->stray_tasks);
     c->sched_due = true;
 }
 
 void agent_changed(struct core *c, struct agent *g)
 {
-    core_event(c, EVENT_AGENT, 0, 0, g->id);
+    change_mark(c, EVENT_AGENT, 0, 0, g->id);
     g->desired++;
     if (g->answer_due)
         return;
@@ -272,7 +271,7 @@ void agent_changed(struct core *c, struct agent *g)
 
 // --- events --------------------------------------------------------------------------------------
 
-static json_t *runs_of(const struct agent *g)
+static json_t *agent_runs(const struct agent *g)
 {
     json_t *runs = json_array();
     for (const struct part *p = g->parts; p; p = p->next_on_agent) {
@@ -285,20 +284,20 @@ static json_t *runs_of(const struct agent *g)
     return runs;
 }
 
-// It is shown as lost, with what ran there, until it comes back or is forgotten.
-static void set_lost(struct agent *g, int64_t at, json_t *runs)
+// The agent is listed as lost, with the tasks it ran, until it comes back or is forgotten.
+static void agent_set_lost(struct agent *g, int64_t at, json_t *runs)
 {
-    json_decref(g->ran);
+    json_decref(g->lost_runs);
     g->lost_at = at;
-    g->ran = runs;
+    g->lost_runs = runs;
 }
 
-static void give_up(struct core *c, struct agent *g)
+static void agent_give_up(struct core *c, struct agent *g)
 {
     char span[32];
-    set_lost(g, c->wall, runs_of(g));
-    char *ran = json_text(g->ran);
-    STORE(c, AGENT_LOST, g->lost_at, ran, g->id);
+    agent_set_lost(g, c->wall, agent_runs(g));
+    char *ran = json_text(g->lost_runs);
+    STORE(c, AGENT_LOST, "iss", g->lost_at, ran, g->id);
     free(ran);
     duration_format(c->options.agent_silence_us + c->options.agent_reconnect_us, span, sizeof span);
     char *reason = xasprintf("agent %s was lost: not heard for %s", g->id, span);
@@ -309,9 +308,9 @@ static void give_up(struct core *c, struct agent *g)
     free(reason);
 }
 
-// What it ran before and does not report is gone. What it was not seen to have begun it may still
-// begin.
-static void reconcile(struct core *c, struct agent *g)
+// Tasks that ran before and are not reported are gone. A task that was never seen to begin may
+// still begin.
+static void agent_reconcile(struct core *c, struct agent *g)
 {
     char *reason = xasprintf("agent %s came back without it", g->id);
     for (struct part *p = g->parts, *next; p; p = next) {
@@ -322,7 +321,7 @@ static void reconcile(struct core *c, struct agent *g)
     free(reason);
 }
 
-static void leave(struct core *c, struct agent *g)
+static void agent_disconnect(struct core *c, struct agent *g)
 {
     struct error e = {0};
     error_set(&e, ERR_TIMEOUT, "agent %s was not heard any more", g->id);
@@ -344,26 +343,26 @@ void agent_event(struct core *c, struct agent *g, enum agent_event ev)
     if (to.next == AGENT_CONNECTED && g->state != AGENT_CONNECTED)
         g->connected_at = c->wall;
     g->state = (enum agent_state)to.next;
-    core_event(c, EVENT_AGENT, 0, 0, g->id);
+    change_mark(c, EVENT_AGENT, 0, 0, g->id);
     if (g->state != AGENT_LOST) {
-        STORE(c, AGENT_SEEN, g->heard_at, g->id);
-        set_lost(g, 0, NULL);
+        STORE(c, AGENT_SEEN, "is", g->heard_at, g->id);
+        agent_set_lost(g, 0, NULL);
     }
     switch ((enum agent_action)to.action) {
     case AGENT_DO_NOTHING:
         break;
     case AGENT_DO_RECONCILE:
-        reconcile(c, g);
+        agent_reconcile(c, g);
         timer_clear(&c->timers, &g->grace);
         break;
     case AGENT_DO_RETURN:
         timer_clear(&c->timers, &g->grace);
         break;
     case AGENT_DO_LEAVE:
-        leave(c, g);
+        agent_disconnect(c, g);
         break;
     case AGENT_DO_GIVE_UP:
-        give_up(c, g);
+        agent_give_up(c, g);
         break;
     }
     agent_refresh(c, g);

@@ -1,9 +1,10 @@
-// What an allocation does on its events: from asking for slots to the end of its last process.
+// The actions of the allocation's state machine, from the request for slots to the end of the last
+// process.
 //
-// It ends when its part on every machine has: exited there, or been given up with its machine. The
-// first cause of an end counts: a rank that failed, a machine that was lost, a kill. (Ranks that
-// say their peers were lost are heard first, and are no cause where there is another.) Without one
-// it has completed, or, when the program had acknowledged a drain, was preempted.
+// An allocation ends when its part on every machine has exited or was given up with its machine.
+// The first cause decides its outcome: a failed rank, a lost machine, a kill. (A rank that lost its
+// peers is reported first, but is no cause where there is another.) Without a cause the allocation
+// has completed, or was preempted if the program had acknowledged a drain.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "master/lifecycle/module.h"
 #include "master/lifecycle/retries.h"
 
-enum { ROOM_LOOK_US = 1000 * 1000 }; // between two checks whether trials may start again
+enum { ROOM_LOOK_US = 1000 * 1000 }; // between two checks of the free space for checkpoints
 
 static const char *const outcome_words[OUTCOMES] = {"",     "COMPLETED", "PREEMPTED", "FAILED",
                                                     "PEER", "LOST",      "KILLED"};
@@ -32,7 +33,7 @@ static void drain_overdue(struct core *c, void *arg)
     struct allocation *a = arg;
     char span[32], reason[160];
     if (!a->trial->active->preemption_timeout_us) {
-        allocation_kill(c, a, OUTCOME_KILLED, a->leave ? a->leave : "paused");
+        allocation_kill(c, a, OUTCOME_KILLED, a->preempt_reason ? a->preempt_reason : "paused");
         return;
     }
     snprintf(reason, sizeof reason,
@@ -60,14 +61,14 @@ void allocation_free(struct allocation *a)
     for (int i = 0; i < a->part_count; i++)
         free(a->parts[i].slots);
     free(a->parts);
-    free(a->leave);
+    free(a->preempt_reason);
     free(a->reason);
-    free(a->words);
-    signals_free(a);
+    free(a->last_output);
+    allocation_free_gathers(a);
     free(a);
 }
 
-static int64_t waited(const struct core *c, const struct allocation *a)
+static int64_t allocation_waited(const struct core *c, const struct allocation *a)
 {
     return c->wall > a->queued_at ? c->wall - a->queued_at : 0;
 }
@@ -76,11 +77,11 @@ void allocation_enqueue(struct core *c, struct allocation *a)
 {
     const struct active_experiment *l = a->trial->active;
     struct sched_gang_spec gang = {.job = l->job,
-                                   .min_slots = l->least,
-                                   .max_slots = l->slots,
+                                   .min_slots = l->min_slots,
+                                   .max_slots = l->slots_per_trial,
                                    .one_agent = l->one_agent,
                                    .non_preemptible = active_experiment_runs_once(l),
-                                   .waited = a->trial->waited + waited(c, a),
+                                   .waited = a->trial->waited + allocation_waited(c, a),
                                    .tag = a->trial->id};
     for (int i = 0; i < a->trial->excluded_count; i++)
         if (a->trial->excluded[i]->handle != SCHED_NONE)
@@ -95,18 +96,18 @@ void allocation_request(struct core *c, struct trial *t)
     struct allocation *a = allocation_new(t, ++t->run);
     a->queued_at = c->wall;
     a->pool = l->pool;
-    a->slots = l->slots;
+    a->slots = l->slots_per_trial;
     allocation_enqueue(c, a);
-    STORE(c, TRIAL_SET_RUN, t->run, t->id);
-    STORE(c, ALLOCATION_INSERT, a->id, t->id, a->epoch, allocation_state_word(a->state), a->slots,
-          a->pool->name, a->queued_at);
-    if (l->least < l->slots)
-        STORE(c, ALLOCATION_SET_MIN_SLOTS, l->least, a->id);
+    STORE(c, TRIAL_SET_RUN, "ii", t->run, t->id);
+    STORE(c, ALLOCATION_INSERT, "siisisi", a->id, t->id, a->epoch, allocation_state_word(a->state),
+          (int64_t)a->slots, a->pool->name, a->queued_at);
+    if (l->min_slots < l->slots_per_trial)
+        STORE(c, ALLOCATION_SET_LEAST, "is", (int64_t)l->min_slots, a->id);
 }
 
 // --- start ---------------------------------------------------------------------------------------
 
-static int count_agents(const struct sched_place *places, size_t count)
+static int places_count_agents(const struct sched_place *places, size_t count)
 {
     int agents = 0;
     for (size_t i = 0; i < count; i++)
@@ -115,12 +116,12 @@ static int count_agents(const struct sched_place *places, size_t count)
 }
 
 // Ranks follow the places: agent by agent, slot by slot.
-static void make_parts(struct core *c, struct allocation *a, const struct sched_place *places,
+static void parts_make(struct core *c, struct allocation *a, const struct sched_place *places,
                        size_t count)
 {
     bool per_slot = a->trial->active->per_slot;
     int held = 0;
-    a->parts = xcalloc((size_t)count_agents(places, count), sizeof *a->parts);
+    a->parts = xcalloc((size_t)places_count_agents(places, count), sizeof *a->parts);
     for (size_t i = 0; i < count; i++) {
         struct part *p = &a->parts[a->part_count];
         p->allocation = a;
@@ -138,12 +139,12 @@ static void make_parts(struct core *c, struct allocation *a, const struct sched_
     a->slots = held;
 }
 
-static void launch(struct core *c, struct allocation *a)
+static void allocation_launch(struct core *c, struct allocation *a)
 {
     struct trial *t = a->trial;
     a->launched_here = true;
     a->started_at = c->wall;
-    t->waited += waited(c, a);
+    t->waited += allocation_waited(c, a);
     memcpy(a->resume, t->checkpoint, sizeof a->resume);
     a->resume_steps = t->checkpoint_steps;
     a->measured_at = c->now;
@@ -168,55 +169,56 @@ static void launch(struct core *c, struct allocation *a)
 
 // --- the scheduler's will ------------------------------------------------------------------------
 
-static void decide(struct core *c)
+static void schedule_now(struct core *c)
 {
     const struct sched_command *commands;
     c->sched_due = false;
     c->sched_last = c->now;
     size_t count = sched_pass(c->sched, c->now, &commands);
-    for (size_t i = 0; i < count; i++) { // nothing in here may change the scheduler's state
+    for (size_t i = 0; i < count; i++) { // the scheduler's state must not change in here
         const struct sched_command *command = &commands[i];
         struct allocation *a = core_trial_find(c, command->tag)->allocation;
         if (command->kind == SCHED_START) {
-            make_parts(c, a, command->places, command->count);
+            parts_make(c, a, command->places, command->count);
             allocation_event(c, a, ALLOCATION_EV_PLACED);
         } else {
-            leave_order(c, a, command);
+            preemption_order(c, a, command);
             allocation_event(c, a, ALLOCATION_EV_DRAIN);
         }
     }
 }
 
-static void pass_due(struct core *c, void *arg)
+static void pass_timer_fired(struct core *c, void *arg)
 {
     (void)arg;
     c->sched_due = true;
 }
 
-static void tell_queues(struct core *c)
+static void queues_mark_changed(struct core *c)
 {
     for (size_t i = 0; i < c->pool_count; i++) {
         struct pool *pool = c->pools[i];
         struct sched_pool_view now;
         sched_pool_inspect(c->sched, pool->handle, &now);
-        if (!memcmp(&now, &pool->told, sizeof now))
+        if (!memcmp(&now, &pool->last_view, sizeof now))
             continue;
-        pool->told = now;
-        core_event(c, EVENT_QUEUE, 0, 0, pool->name);
+        pool->last_view = now;
+        change_mark(c, EVENT_QUEUE, 0, 0, pool->name);
     }
 }
 
-// At once, unless a pass was just made: what happens shortly after one is decided together.
+// A pass is made at once, unless there was one just now: events that follow soon are decided
+// together.
 void allocations_schedule(struct core *c)
 {
     int64_t gap = c->options.schedule_gap_us > 0 ? c->options.schedule_gap_us : 0;
     int64_t next = c->sched_last + gap;
-    c->sched_timer.fire = pass_due;
+    c->sched_timer.fire = pass_timer_fired;
     if (room_is_low(c->options.room, ROOM_CHECKPOINTS)) {
-        next = c->now + ROOM_LOOK_US; // no trial starts, as it could not save its work
+        next = c->now + ROOM_LOOK_US; // no trial starts, since it could not save its work
     } else if (c->now >= next) {
-        decide(c);
-        tell_queues(c);
+        schedule_now(c);
+        queues_mark_changed(c);
         next = c->sched_due ? c->now : sched_next_pass(c->sched);
         next = next > c->now + gap ? next : c->now + (gap ? gap : 1);
     }
@@ -228,15 +230,15 @@ void allocations_schedule(struct core *c)
 
 // --- end -----------------------------------------------------------------------------------------
 
-static void set_outcome(struct core *c, struct allocation *a, enum outcome outcome,
+static void outcome_set(struct core *c, struct allocation *a, enum outcome outcome,
                         const char *reason)
 {
     bool is_open = a->outcome == OUTCOME_NONE || a->outcome == OUTCOME_PREEMPTED;
     bool is_cause = outcome == OUTCOME_FAILED || outcome == OUTCOME_LOST;
     if (!is_open && !(a->outcome == OUTCOME_PEER && is_cause))
         return;
-    free(a->words);
-    a->words = NULL;
+    free(a->last_output);
+    a->last_output = NULL;
     a->outcome = outcome;
     free(a->reason);
     a->reason = xstrdup(reason);
@@ -246,11 +248,11 @@ static void set_outcome(struct core *c, struct allocation *a, enum outcome outco
 void allocation_kill(struct core *c, struct allocation *a, enum outcome outcome, const char *reason)
 {
     if (a->state != ALLOCATION_QUEUED)
-        set_outcome(c, a, outcome, reason);
+        outcome_set(c, a, outcome, reason);
     allocation_event(c, a, ALLOCATION_EV_KILL);
 }
 
-static void leave_agent(struct core *c, struct part *p)
+static void part_leave_agent(struct core *c, struct part *p)
 {
     struct part **link = &p->agent->parts;
     while (*link != p)
@@ -260,16 +262,16 @@ static void leave_agent(struct core *c, struct part *p)
     agent_refresh(c, p->agent);
 }
 
-static bool did_nothing(const struct allocation *a)
+static bool never_began(const struct allocation *a)
 {
     for (int i = 0; i < a->part_count; i++)
-        if (!a->parts[i].idle)
+        if (!a->parts[i].never_started)
             return false;
     return true;
 }
 
-// What runs once does not start again once it has begun, whyever it ended.
-static enum trial_event event_of(const struct allocation *a)
+// A task that runs once and has begun does not start again, whatever ended it.
+static enum trial_event outcome_event(const struct allocation *a)
 {
     static const enum trial_event events[OUTCOMES] = {
         [OUTCOME_NONE] = TRIAL_EV_IDLE,           [OUTCOME_COMPLETED] = TRIAL_EV_COMPLETED,
@@ -278,15 +280,15 @@ static enum trial_event event_of(const struct allocation *a)
         [OUTCOME_KILLED] = TRIAL_EV_LOST,
     };
     enum trial_event event = events[a->outcome];
-    if (!active_experiment_runs_once(a->trial->active) || did_nothing(a))
+    if (!active_experiment_runs_once(a->trial->active) || never_began(a))
         return event;
     if (event == TRIAL_EV_LOST)
         return TRIAL_EV_FAILED;
     return event == TRIAL_EV_PREEMPTED ? TRIAL_EV_COMPLETED : event;
 }
 
-// Of what runs once, when not a person but the cluster has ended it.
-static void tell_what_follows(struct core *c, struct allocation *a)
+// Explains the end of a task that runs once when the cluster, not a person, has ended it.
+static void explain_end(struct core *c, struct allocation *a)
 {
     struct trial *t = a->trial;
     static const char once[] =
@@ -294,7 +296,7 @@ static void tell_what_follows(struct core *c, struct allocation *a)
     if (a->outcome < OUTCOME_LOST || !active_experiment_runs_once(t->active) ||
         t->state != TRIAL_ACTIVE)
         return;
-    if (did_nothing(a)) {
+    if (never_began(a)) {
         CORE_DISPATCH(c, trial_message, c, t, a->id, "INFO",
                       "it had not begun, and waits for slots again");
         return;
@@ -305,8 +307,8 @@ static void tell_what_follows(struct core *c, struct allocation *a)
     free(reason);
 }
 
-// The end of its life: rows, slots, token, waiters; then the trial goes on from there.
-static void finish(struct core *c, struct allocation *a)
+// Ends the allocation: its rows, slots, token and waiters; then the trial continues.
+static void allocation_end(struct core *c, struct allocation *a)
 {
     struct trial *t = a->trial;
     enum outcome outcome = a->outcome;
@@ -314,115 +316,117 @@ static void finish(struct core *c, struct allocation *a)
     STORE(c, TOKENS_DELETE_ALLOCATION, a->id);
     usage_add(c, a);
     if (outcome == OUTCOME_FAILED || outcome == OUTCOME_PEER)
-        retry_judge(c, a);
-    if (outcome >= OUTCOME_FAILED && !t->invalid) { // else it has said why itself
+        retry_count_failure(c, a);
+    if (outcome >= OUTCOME_FAILED && !t->invalid) { // else the program has said why itself
         trial_set_reason(c, t, a->reason);
-        STORE(c, TRIAL_SET_LAST_WORDS, a->words ? a->words : "", t->id);
+        STORE(c, TRIAL_SET_LAST_WORDS, "si", a->last_output ? a->last_output : "", t->id);
     }
-    tell_what_follows(c, a);
+    explain_end(c, a);
     log_info("allocation ended", "exp=%lld trial=%lld alloc=%s outcome=%s",
              (long long)t->active->experiment->id, (long long)t->id, a->id, outcome_word(outcome));
-    signals_end(c, a);
+    allocation_refuse_waiters(c, a);
     timer_clear(&c->timers, &a->drain_timer);
     sched_gang_remove(c->sched, a->gang, c->now);
     c->sched_due = true;
-    enum trial_event event = event_of(a);
+    enum trial_event event = outcome_event(a);
     for (int i = 0; i < a->part_count; i++)
-        leave_agent(c, &a->parts[i]);
+        part_leave_agent(c, &a->parts[i]);
     t->allocation = NULL;
     allocation_free(a);
     trial_event(c, t, event);
 }
 
-static void show(struct core *c, const struct allocation *a)
+static void state_store(struct core *c, const struct allocation *a)
 {
     STORE(c, ALLOCATION_SET_STATE, allocation_state_word(a->state), a->id);
 }
 
-// Of what the scheduler asked for itself it knows.
-static void tell_leaving(struct core *c, const struct allocation *a)
+// The scheduler already knows about the drains it ordered.
+static void scheduler_note_drain(struct core *c, const struct allocation *a)
 {
-    if (a->leave)
+    if (a->preempt_reason)
         return;
     sched_gang_set_leaving(c->sched, a->gang);
     c->sched_due = true;
 }
 
-static void signal_drain(struct core *c, struct allocation *a)
+static void drain_signal(struct core *c, struct allocation *a)
 {
     if (a->draining)
         return;
     a->draining = true;
-    tell_leaving(c, a);
-    if (!active_experiment_runs_once(a->trial->active)) // it leaves by its own will alone
+    scheduler_note_drain(c, a);
+    if (!active_experiment_runs_once(a->trial->active)) // else it only leaves by itself
         timer_set(&c->timers, &a->drain_timer, c->now + a->trial->active->preemption_timeout_us);
-    signals_wake(c, a);
+    allocation_wake_waiters(c, a);
 }
 
-static void tell_agents(struct core *c, struct allocation *a)
+static void agents_update(struct core *c, struct allocation *a)
 {
     for (int i = 0; i < a->part_count; i++)
         if (a->parts[i].state != PART_EXITED)
             agent_changed(c, a->parts[i].agent);
 }
 
-static void do_action(struct core *c, struct allocation *a, enum allocation_action action)
+static void action_run(struct core *c, struct allocation *a, enum allocation_action action)
 {
     switch (action) {
     case ALLOCATION_DO_NOTHING:
         break;
     case ALLOCATION_DO_SHOW:
         a->runs_since = a->state == ALLOCATION_RUNNING ? c->wall : 0;
-        show(c, a);
-        signals_wake(c, a);
+        state_store(c, a);
+        allocation_wake_waiters(c, a);
         break;
     case ALLOCATION_DO_LAUNCH:
-        launch(c, a);
+        allocation_launch(c, a);
         break;
     case ALLOCATION_DO_SIGNAL:
-        signal_drain(c, a);
+        drain_signal(c, a);
         break;
     case ALLOCATION_DO_ACK:
-        set_outcome(c, a, OUTCOME_PREEMPTED, a->leave ? a->leave : "left when it was asked to");
+        outcome_set(c, a, OUTCOME_PREEMPTED,
+                    a->preempt_reason ? a->preempt_reason : "left when it was asked to");
         break;
     case ALLOCATION_DO_KILL:
-        set_outcome(c, a, OUTCOME_KILLED, a->leave ? a->leave : "ended before it had started");
-        tell_leaving(c, a);
-        show(c, a);
-        tell_agents(c, a);
+        outcome_set(c, a, OUTCOME_KILLED,
+                    a->preempt_reason ? a->preempt_reason : "ended before it had started");
+        scheduler_note_drain(c, a);
+        state_store(c, a);
+        agents_update(c, a);
         break;
     case ALLOCATION_DO_WITHDRAW:
         free(a->reason);
         a->reason = xstrdup("withdrawn while it waited for slots");
-        finish(c, a);
+        allocation_end(c, a);
         break;
     case ALLOCATION_DO_END:
         if (a->outcome == OUTCOME_NONE)
-            set_outcome(c, a, OUTCOME_COMPLETED, "");
-        finish(c, a);
+            outcome_set(c, a, OUTCOME_COMPLETED, "");
+        allocation_end(c, a);
         break;
     }
 }
 
-void allocation_leaves(struct core *c, struct allocation *a)
+void allocation_expect_exit(struct core *c, struct allocation *a)
 {
     timer_set(&c->timers, &a->drain_timer, c->now + c->options.kill_grace_us);
 }
 
-// What runs makes the state that people see of a trial, and so of its experiment.
-static void tell_followers(struct core *c, const struct trial *t)
+// The state of a trial, and so of its experiment, depends on its allocation.
+static void mark_changed(struct core *c, const struct trial *t)
 {
-    core_event(c, EVENT_EXPERIMENT, t->active->experiment->id, 0, NULL);
-    core_event(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
+    change_mark(c, EVENT_EXPERIMENT, t->active->experiment->id, 0, NULL);
+    change_mark(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
 }
 
 void allocation_event(struct core *c, struct allocation *a, enum allocation_event ev)
 {
     struct transition to = allocation_transition(a->state, ev);
     if (to.next != (int)a->state)
-        tell_followers(c, a->trial);
+        mark_changed(c, a->trial);
     a->state = (enum allocation_state)to.next;
-    do_action(c, a, (enum allocation_action)to.action);
+    action_run(c, a, (enum allocation_action)to.action);
 }
 
 // --- parts ---------------------------------------------------------------------------------------
@@ -435,7 +439,7 @@ struct part *allocation_part(struct allocation *a, const struct agent *g)
     return NULL;
 }
 
-static bool gone_everywhere(const struct allocation *a)
+static bool parts_all_exited(const struct allocation *a)
 {
     for (int i = 0; i < a->part_count; i++)
         if (a->parts[i].state != PART_EXITED)
@@ -443,8 +447,9 @@ static bool gone_everywhere(const struct allocation *a)
     return true;
 }
 
-// What is left only serves those who have gone: it is ended, and takes nothing from how they ended.
-static void dismiss_daemons(struct core *c, struct allocation *a)
+// Only daemon parts are left, which serve parts that have ended: ends them, without an effect on
+// the outcome.
+static void daemons_dismiss(struct core *c, struct allocation *a)
 {
     bool served = false;
     for (int i = 0; i < a->part_count; i++) {
@@ -455,22 +460,22 @@ static void dismiss_daemons(struct core *c, struct allocation *a)
     if (!served)
         return;
     if (a->outcome == OUTCOME_NONE)
-        set_outcome(c, a, OUTCOME_COMPLETED, "");
+        outcome_set(c, a, OUTCOME_COMPLETED, "");
     allocation_event(c, a, ALLOCATION_EV_KILL);
 }
 
-// The first failure that arrives is the cause, unless that rank only lost a peer. After a start of
-// the master the same machine sends the same failure again.
-void allocation_hear(struct core *c, struct allocation *a, const struct failure *f)
+// The first failure that is reported is the cause, unless that rank only lost a peer. After a
+// restart of the master the same machine reports the same failure again.
+void allocation_report_failure(struct core *c, struct allocation *a, const struct rank_failure *f)
 {
     bool better = a->outcome == OUTCOME_FAILED && a->lost_peer && !f->lost_peer &&
                   f->outcome == OUTCOME_FAILED;
     if (better)
         a->outcome = OUTCOME_NONE;
-    set_outcome(c, a, f->outcome, f->reason);
-    if (a->outcome != f->outcome || a->words || strcmp(a->reason, f->reason) != 0)
+    outcome_set(c, a, f->outcome, f->reason);
+    if (a->outcome != f->outcome || a->last_output || strcmp(a->reason, f->reason) != 0)
         return;
-    a->words = xstrdup(f->words);
+    a->last_output = xstrdup(f->last_output);
     a->lost_peer = f->lost_peer;
 }
 
@@ -481,11 +486,11 @@ void part_exited(struct core *c, struct part *p, enum outcome outcome, const cha
         return;
     p->state = PART_EXITED;
     if (outcome != OUTCOME_NONE) {
-        set_outcome(c, a, outcome, reason);
+        outcome_set(c, a, outcome, reason);
         allocation_event(c, a, ALLOCATION_EV_PART_FAILED);
     }
-    if (gone_everywhere(a))
+    if (parts_all_exited(a))
         allocation_event(c, a, ALLOCATION_EV_GONE);
     else
-        dismiss_daemons(c, a);
+        daemons_dismiss(c, a);
 }

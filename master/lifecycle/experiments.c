@@ -1,4 +1,4 @@
-// What an experiment does on its events, and the searcher behind it.
+// The actions of the experiment's state machine, and the searcher behind it.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 // --- made and freed ------------------------------------------------------------------------------
 
-// Takes over what the configuration says; the rest is the caller's to fill.
+// Sets the fields that follow from the configuration; the caller sets the others.
 struct active_experiment *active_experiment_new(struct core *c, struct experiment *x,
                                                 json_t *config)
 {
@@ -27,10 +27,10 @@ struct active_experiment *active_experiment_new(struct core *c, struct experimen
     l->storage = storage ? json_text(storage) : xstrdup("{}");
     l->trials_end = &l->trials;
     l->job = SCHED_NONE;
-    l->pool = core_pool(c, jget_string(resources, "resource_pool", ""));
+    l->pool = core_pool_get(c, jget_string(resources, "resource_pool", ""));
     l->priority = (int)jget_int(resources, "priority", pool_default_priority(l->pool));
-    l->slots = (int)jget_int(resources, "slots_per_trial", 1);
-    l->least = (int)jget_int(resources, "min_slots", l->slots);
+    l->slots_per_trial = (int)jget_int(resources, "slots_per_trial", 1);
+    l->min_slots = (int)jget_int(resources, "min_slots", l->slots_per_trial);
     l->weight = jget_double(resources, "weight", 1);
     l->order = x->id * ORDER_STEP;
     l->max_slots = jget_int(resources, "max_slots", 0);
@@ -76,11 +76,11 @@ void active_experiment_write_name(const struct active_experiment *l, struct buf 
     buf_printf(out, "%s %lld", kind_words[x->kind].noun, (long long)x->id);
 }
 
-static struct sched_job_spec job_of(struct core *c, const struct active_experiment *l)
+static struct sched_job_spec experiment_job(struct core *c, const struct active_experiment *l)
 {
     const struct experiment *x = l->experiment;
     int64_t weight = llround(l->weight * SCHED_WEIGHT_ONE);
-    double service = (l->service + usage_of_live(c, l)) * 1e6;
+    double service = (l->service + usage_of_active(c, l)) * 1e6;
     return (struct sched_job_spec){.pool = l->pool->handle,
                                    .team = core_team(c, core_workspace_of(c, x)->id, x->user_id),
                                    .priority = l->priority,
@@ -94,7 +94,7 @@ void active_experiment_schedule(struct core *c, struct active_experiment *l)
 {
     if (l->unmanaged)
         return;
-    const struct sched_job_spec job = job_of(c, l);
+    const struct sched_job_spec job = experiment_job(c, l);
     l->job = sched_job_add(c->sched, &job);
 }
 
@@ -102,7 +102,7 @@ void active_experiment_changed(struct core *c, struct active_experiment *l)
 {
     if (l->unmanaged)
         return;
-    const struct sched_job_spec job = job_of(c, l);
+    const struct sched_job_spec job = experiment_job(c, l);
     sched_job_set(c->sched, l->job, &job);
     c->sched_due = true;
 }
@@ -120,18 +120,18 @@ void experiments_free_ended(struct core *c)
 
 // --- events --------------------------------------------------------------------------------------
 
-static void tell_trials(struct core *c, struct active_experiment *l, enum trial_event ev)
+static void trials_event(struct core *c, struct active_experiment *l, enum trial_event ev)
 {
     for (struct trial *t = l->trials; t; t = t->next)
         trial_event(c, t, ev);
     experiment_settle(c, l);
 }
 
-static void end(struct core *c, struct experiment *x)
+static void experiment_end(struct core *c, struct experiment *x)
 {
     STORE(c, EXPERIMENT_END, experiment_state_word(x->state), c->wall, x->id);
     CORE_DISPATCH(c, experiment_state_changed, c, x);
-    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    change_mark(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     CORE_DISPATCH(c, experiment_ended, c, x);
     sched_job_remove(c->sched, x->active->job);
     x->active->ended_next = c->ended;
@@ -141,7 +141,7 @@ static void end(struct core *c, struct experiment *x)
              experiment_state_word(x->state));
 }
 
-static int refuse(const struct experiment *x, enum experiment_event ev, struct error *e)
+static int event_refuse(const struct experiment *x, enum experiment_event ev, struct error *e)
 {
     static const char *const verbs[EXPERIMENT_EVENTS] = {
         [EXPERIMENT_EV_ACTIVATE] = "activated",
@@ -158,10 +158,10 @@ int experiment_event(struct core *c, struct experiment *x, enum experiment_event
 {
     struct transition to = experiment_transition(x->state, ev);
     if (to.action == EXPERIMENT_DO_REFUSE)
-        return refuse(x, ev, e);
+        return event_refuse(x, ev, e);
     if ((int)x->state != to.next) {
         x->state = (enum experiment_state)to.next;
-        core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+        change_mark(c, EVENT_EXPERIMENT, x->id, 0, NULL);
         if (to.action != EXPERIMENT_DO_END) {
             STORE(c, EXPERIMENT_SET_STATE, experiment_state_word(x->state), x->id);
             CORE_DISPATCH(c, experiment_state_changed, c, x);
@@ -172,26 +172,26 @@ int experiment_event(struct core *c, struct experiment *x, enum experiment_event
     case EXPERIMENT_DO_REFUSE:
         break;
     case EXPERIMENT_DO_ACTIVATE:
-        tell_trials(c, x->active, TRIAL_EV_ACTIVATE);
+        trials_event(c, x->active, TRIAL_EV_ACTIVATE);
         break;
     case EXPERIMENT_DO_PAUSE:
-        tell_trials(c, x->active, TRIAL_EV_PAUSE);
+        trials_event(c, x->active, TRIAL_EV_PAUSE);
         break;
     case EXPERIMENT_DO_STOP:
-        tell_trials(c, x->active, TRIAL_EV_STOP);
+        trials_event(c, x->active, TRIAL_EV_STOP);
         break;
     case EXPERIMENT_DO_CANCEL:
-        tell_trials(c, x->active, TRIAL_EV_CANCEL);
+        trials_event(c, x->active, TRIAL_EV_CANCEL);
         break;
     case EXPERIMENT_DO_KILL:
-        tell_trials(c, x->active, TRIAL_EV_KILL);
+        trials_event(c, x->active, TRIAL_EV_KILL);
         break;
     case EXPERIMENT_DO_END:
-        end(c, x);
+        experiment_end(c, x);
         break;
     case EXPERIMENT_DO_DELETE:
         if (x->active && x->active->unmanaged)
-            detached_forget(c, x->active);
+            unmanaged_forget(c, x->active);
         break;
     }
     return 0;
@@ -205,7 +205,7 @@ void experiment_settle(struct core *c, struct active_experiment *l)
 
 // --- the searcher --------------------------------------------------------------------------------
 
-static enum experiment_event event_of_outcome(enum search_end outcome)
+static enum experiment_event search_end_event(enum search_end outcome)
 {
     if (outcome == SEARCH_END_COMPLETED)
         return EXPERIMENT_EV_SEARCH_COMPLETED;
@@ -213,7 +213,8 @@ static enum experiment_event event_of_outcome(enum search_end outcome)
                                           : EXPERIMENT_EV_SEARCH_FAILED;
 }
 
-static void obey(struct core *c, struct active_experiment *l, const struct search_command *command)
+static void search_command_run(struct core *c, struct active_experiment *l,
+                               const struct search_command *command)
 {
     struct experiment *x = l->experiment;
     switch (command->kind) {
@@ -228,23 +229,25 @@ static void obey(struct core *c, struct active_experiment *l, const struct searc
         break;
     }
     case SEARCH_SHUTDOWN:
-        experiment_event(c, x, event_of_outcome(command->outcome), NULL);
+        experiment_event(c, x, search_end_event(command->outcome), NULL);
         break;
     }
 }
 
-static void set_progress(struct core *c, struct active_experiment *l, double progress)
+static void progress_set(struct core *c, struct active_experiment *l, double progress)
 {
     if (progress == l->progress)
         return;
     l->progress = progress;
-    STORE(c, EXPERIMENT_SET_PROGRESS, progress, l->experiment->id);
-    core_event(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
+    STORE(c, EXPERIMENT_SET_PROGRESS, "di", progress, l->experiment->id);
+    change_mark(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
 }
 
-// Work that a cancelled or failed search leaves undone is not done. Trials that end because the
-// experiment is stopped, and an end without a trial that completed, tell nothing of progress.
-static bool is_progress(const struct active_experiment *l, const struct search_commands *commands)
+// A canceled or failed search leaves work undone, so its progress does not change. Nor does it
+// change when trials end because the experiment is stopped, or when the search ends without a
+// completed trial.
+static bool progress_counts(const struct active_experiment *l,
+                            const struct search_commands *commands)
 {
     enum experiment_state state = l->experiment->state;
     for (size_t i = 0; i < commands->count; i++)
@@ -254,12 +257,13 @@ static bool is_progress(const struct active_experiment *l, const struct search_c
     return state == EXPERIMENT_ACTIVE || state == EXPERIMENT_PAUSED;
 }
 
-void experiment_tell(struct core *c, struct active_experiment *l, const struct search_event *event)
+void experiment_search_event(struct core *c, struct active_experiment *l,
+                             const struct search_event *event)
 {
     struct search_commands commands;
-    if (l->unmanaged) { // its trials come from elsewhere
+    if (l->unmanaged) { // its trials are created by callers
         if (event->kind == SEARCH_PROGRESS && !l->trials->next)
-            set_progress(c, l, event->fraction);
+            progress_set(c, l, event->fraction);
         return;
     }
     search_handle_event(l->search, event, &commands);
@@ -268,9 +272,9 @@ void experiment_tell(struct core *c, struct active_experiment *l, const struct s
         STORE(c, EXPERIMENT_SET_SEARCHER, snapshot, l->experiment->id);
         free(snapshot);
     }
-    if (is_progress(l, &commands))
-        set_progress(c, l, search_progress(l->search));
+    if (progress_counts(l, &commands))
+        progress_set(c, l, search_progress(l->search));
     for (size_t i = 0; i < commands.count; i++)
-        obey(c, l, &commands.items[i]);
+        search_command_run(c, l, &commands.items[i]);
     search_commands_free(&commands);
 }

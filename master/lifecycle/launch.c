@@ -1,6 +1,6 @@
-// What an agent is told of a task: program, environment, ranks. The environment is Determined's
-// contract (ClusterInfo of its Core API) beside the names of torchrun; what the machine itself
-// knows (RANK, LOCAL_RANK, its slots) the agent adds.
+// The description of a task for its agent: program, environment, ranks. The environment is
+// Determined's contract (ClusterInfo of its Core API) and the names of torchrun; the agent adds
+// what depends on its machine (RANK, LOCAL_RANK, its slots).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 #include "base/text/json.h"
 #include "master/lifecycle/lifecycle.h"
 
-// Ports are not fenced between tasks of one machine, so each has a lane of its own: the smallest
-// slot it holds on the machine of rank 0, or for a task of no slots a number from its trial. All
-// below 32768, where the kernel's own choice of ports begins.
+// Ports of tasks on one machine are not separated, so each task has a port lane: its smallest slot
+// on the machine of rank 0, or a number derived from the trial if it has no slots. All ports are
+// below 32768, where the kernel begins to assign ports.
 enum {
     LANES = 2000,
     PORT_MASTER = 22000,
@@ -57,8 +57,8 @@ char *launch_placement(const struct allocation *a)
     return buf_take(&text);
 }
 
-// Only the hash is stored, so a master that was started again does not know the tokens of before.
-// Where it must tell one, it makes another beside it; all end with the allocation.
+// Only the hash is stored, so a restarted master does not know the old tokens. Where it needs one,
+// it makes a second token; all tokens end with the allocation.
 const char *launch_token(struct core *c, struct allocation *a)
 {
     uint8_t secret[SHA256_BYTES];
@@ -84,38 +84,38 @@ const char *launch_container(const struct part *p, char out[UUID_TEXT])
 
 // --- environment ---------------------------------------------------------------------------------
 
-static void set(json_t *env, const char *name, const char *value)
+static void env_set(json_t *env, const char *name, const char *value)
 {
     must(!json_object_set_new(env, name, json_string(value)));
 }
 
-static void set_int(json_t *env, const char *name, int64_t value)
+static void env_set_int(json_t *env, const char *name, int64_t value)
 {
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)value);
-    set(env, name, text);
+    env_set(env, name, text);
 }
 
-static void set_json(json_t *env, const char *name, const json_t *value)
+static void env_set_json(json_t *env, const char *name, const json_t *value)
 {
     char *text = json_text(value);
-    set(env, name, text);
+    env_set(env, name, text);
     free(text);
 }
 
-static bool has_cuda(const struct agent *g)
+static bool agent_has_cuda(const struct agent *g)
 {
     return !strcmp(jget_string(json_array_get(g->slots, 0), "type", ""), "CUDA");
 }
 
-// "NAME=VALUE" entries, or a list of them for each kind of device.
-static void set_users(json_t *env, const json_t *variables, const struct agent *g)
+// Entries "NAME=VALUE", or a list of them for each kind of device.
+static void env_add_user_variables(json_t *env, const json_t *variables, const struct agent *g)
 {
     size_t i;
     json_t *entry;
     const json_t *list = variables;
     if (json_is_object(variables))
-        list = jget(variables, has_cuda(g) ? "cuda" : "cpu");
+        list = jget(variables, agent_has_cuda(g) ? "cuda" : "cpu");
     json_array_foreach(list, i, entry)
     {
         const char *text = json_string_value(entry), *equals = text ? strchr(text, '=') : NULL;
@@ -123,55 +123,56 @@ static void set_users(json_t *env, const json_t *variables, const struct agent *
             continue;
         char *name = xstrdup(text);
         name[strcspn(name, "=")] = '\0';
-        set(env, name, equals ? equals + 1 : "");
+        env_set(env, name, equals ? equals + 1 : "");
         free(name);
     }
 }
 
-static void set_identity(json_t *env, struct core *c, const struct part *p)
+static void env_add_identity(json_t *env, struct core *c, const struct part *p)
 {
     struct allocation *a = p->allocation;
     const struct trial *t = a->trial;
     char container[UUID_TEXT];
     const char *url = *c->options.master_url ? c->options.master_url : p->agent->master_url;
     if (url && *url)
-        set(env, "DET_MASTER", url);
-    set(env, "DET_CLUSTER_ID", c->options.cluster_id);
-    set(env, "DET_AGENT_ID", p->agent->id);
-    set(env, "DET_TASK_ID", t->task_id);
-    set(env, "DET_TASK_TYPE", kind_words[t->active->experiment->kind].task);
-    set(env, "DET_ALLOCATION_ID", a->id);
-    set(env, "DET_SESSION_TOKEN", launch_token(c, a));
-    set(env, "DET_USER", t->active->owner);
-    set(env, "DET_RESOURCES_ID", launch_container(p, container));
-    set(env, "DET_CONTAINER_ID", container);
-    set(env, "DET_RESOURCES_TYPE", "docker-container"); // the kind that asks us for its rendezvous
-    set(env, "DET_RUN_DIR", "/run/determined");
-    set(env, "DET_SKIP_PIP_INSTALL", "1");
-    set(env, "DET_SEGMENT_ENABLED", "false");
+        env_set(env, "DET_MASTER", url);
+    env_set(env, "DET_CLUSTER_ID", c->options.cluster_id);
+    env_set(env, "DET_AGENT_ID", p->agent->id);
+    env_set(env, "DET_TASK_ID", t->task_id);
+    env_set(env, "DET_TASK_TYPE", kind_words[t->active->experiment->kind].task);
+    env_set(env, "DET_ALLOCATION_ID", a->id);
+    env_set(env, "DET_SESSION_TOKEN", launch_token(c, a));
+    env_set(env, "DET_USER", t->active->owner);
+    env_set(env, "DET_RESOURCES_ID", launch_container(p, container));
+    env_set(env, "DET_CONTAINER_ID", container);
+    env_set(env, "DET_RESOURCES_TYPE",
+            "docker-container"); // the kind that calls the master for its rendezvous
+    env_set(env, "DET_RUN_DIR", "/run/determined");
+    env_set(env, "DET_SKIP_PIP_INSTALL", "1");
+    env_set(env, "DET_SEGMENT_ENABLED", "false");
     json_t *logging = json_pack("{s:s, s:s, s:s, s:s}", "task_id", t->task_id, "allocation_id",
                                 a->id, "container_id", container, "agent_id", p->agent->id);
-    set_json(env, "DET_TASK_LOGGING_METADATA", logging);
+    env_set_json(env, "DET_TASK_LOGGING_METADATA", logging);
     json_decref(logging);
 }
 
-static void set_trial(json_t *env, const struct allocation *a)
+static void env_add_trial(json_t *env, const struct allocation *a)
 {
     const struct trial *t = a->trial;
     const char *source =
         jget_string(jget(t->active->config, "searcher"), "source_checkpoint_uuid", NULL);
-    set_int(env, "DET_EXPERIMENT_ID", t->active->experiment->id);
-    set_int(env, "DET_TRIAL_ID", t->id);
-    set_int(env, "DET_TRIAL_RUN_ID", a->epoch);
-    set_int(env, "DET_TRIAL_SEED", t->seed);
-    set_json(env, "DET_HPARAMS", t->hparams);
-    set(env, "DET_EXPERIMENT_CONFIG", t->active->config_text);
-    set_int(env, "DET_STEPS_COMPLETED", a->resume[0] ? a->resume_steps : 0);
+    env_set_int(env, "DET_EXPERIMENT_ID", t->active->experiment->id);
+    env_set_int(env, "DET_TRIAL_ID", t->id);
+    env_set_int(env, "DET_TRIAL_RUN_ID", a->epoch);
+    env_set_int(env, "DET_TRIAL_SEED", t->seed);
+    env_set_json(env, "DET_HPARAMS", t->hparams);
+    env_set(env, "DET_EXPERIMENT_CONFIG", t->active->config_text);
+    env_set_int(env, "DET_STEPS_COMPLETED", a->resume[0] ? a->resume_steps : 0);
     if (a->resume[0] || source)
-        set(env, "DET_LATEST_CHECKPOINT", a->resume[0] ? a->resume : source);
+        env_set(env, "DET_LATEST_CHECKPOINT", a->resume[0] ? a->resume : source);
 }
 
-static void set_meeting(json_t *env, const struct part *p)
+static void env_add_rendezvous(json_t *env, const struct part *p)
 {
     const struct allocation *a = p->allocation;
     const struct part *first = &a->parts[0];
@@ -183,28 +184,28 @@ static void set_meeting(json_t *env, const struct part *p)
     if (!first->slot_count)
         lane = LIMIT_SLOTS_PER_AGENT + (int)(a->trial->id % (LANES - LIMIT_SLOTS_PER_AGENT));
     bool elsewhere = a->part_count > 1 && address && *address;
-    set(env, "MASTER_ADDR", elsewhere ? address : "127.0.0.1");
+    env_set(env, "MASTER_ADDR", elsewhere ? address : "127.0.0.1");
     if (a->part_count > 1 && p->agent->address)
-        set(env, "MUSTER_ADDRESS", p->agent->address);
-    set_int(env, "MASTER_PORT", PORT_MASTER + lane);
-    set_int(env, "WORLD_SIZE", a->world_size);
-    set_int(env, "C10D_PORT", PORT_C10D + lane);
-    set_int(env, "INTER_TRAIN_PROCESS_COMM_PORT_1", PORT_COMM_1 + lane);
-    set_int(env, "INTER_TRAIN_PROCESS_COMM_PORT_2", PORT_COMM_2 + lane);
-    set_int(env, "DTRAIN_SSH_PORT", PORT_SSH + lane);
+        env_set(env, "MUSTER_ADDRESS", p->agent->address);
+    env_set_int(env, "MASTER_PORT", PORT_MASTER + lane);
+    env_set_int(env, "WORLD_SIZE", a->world_size);
+    env_set_int(env, "C10D_PORT", PORT_C10D + lane);
+    env_set_int(env, "INTER_TRAIN_PROCESS_COMM_PORT_1", PORT_COMM_1 + lane);
+    env_set_int(env, "INTER_TRAIN_PROCESS_COMM_PORT_2", PORT_COMM_2 + lane);
+    env_set_int(env, "DTRAIN_SSH_PORT", PORT_SSH + lane);
 }
 
-static json_t *environment(struct core *c, const struct part *p)
+static json_t *env_make(struct core *c, const struct part *p)
 {
     const struct allocation *a = p->allocation;
     json_t *env = json_object();
     must(env);
-    set_users(env, jget_path(a->trial->active->config, "environment.environment_variables"),
-              p->agent);
-    set_identity(env, c, p);
+    env_add_user_variables(
+        env, jget_path(a->trial->active->config, "environment.environment_variables"), p->agent);
+    env_add_identity(env, c, p);
     if (a->trial->active->experiment->kind == KIND_EXPERIMENT)
-        set_trial(env, a);
-    set_meeting(env, p);
+        env_add_trial(env, a);
+    env_add_rendezvous(env, p);
     return env;
 }
 
@@ -236,7 +237,8 @@ static void write_argv(struct json_writer *w, const struct active_experiment *l)
 
 static void write_ranks(struct json_writer *w, const struct part *p)
 {
-    bool each = p->rank_count == p->slot_count; // a slot a rank; else all to the one
+    bool each =
+        p->rank_count == p->slot_count; // one slot for each rank; else all slots for the only rank
     jw_key(w, "ranks");
     jw_array(w);
     for (int i = 0; i < p->rank_count; i++) {
@@ -264,8 +266,8 @@ static void write_run(struct core *c, struct json_writer *w, const struct part *
     }
     write_argv(w, t->active);
     jw_kv_bool(w, "native", t->active->native);
-    if (p->state == PART_ASSIGNED) { // later it runs, and only has to know that it still should
-        json_t *env = environment(c, p);
+    if (p->state == PART_ASSIGNED) { // a task that runs only needs to know that it should go on
+        json_t *env = env_make(c, p);
         jw_key(w, "env");
         jw_json(w, env);
         json_decref(env);

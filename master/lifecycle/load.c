@@ -1,8 +1,8 @@
 // Reads agents, experiments, trials and allocations from the store when the master starts, and
 // continues what was under way.
 //
-// A task that ran when the master ended runs on; its allocation is taken up as it was, and its
-// agent's first report says how it is by now.
+// A task that ran when the master ended has gone on. Its allocation continues as it was, and the
+// first report of its agent tells its present state.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,20 +15,96 @@
 #include "master/lifecycle/retries.h"
 #include "master/lifecycle/unmanaged.h"
 
-static const char *text_of(const char *text)
+// Columns as listed in db/statements/reads.inc.
+enum {
+    X_ID,
+    X_STATE,
+    X_JOB_ID = 8,
+    X_CONFIG = 11,
+    X_PRIORITY,
+    X_SEARCHER_STATE = 14,
+    X_PROGRESS,
+    X_BEST,
+    X_UNMANAGED = 18,
+    X_SEED,
+    X_SUBMITTED_AT = 21,
+    X_OWNER = 23,
+    X_ORDER,
+    X_SERVICE = 26,
+    X_ANCESTORS = 30,
+    X_NO_PAUSE
+};
+enum {
+    T_ID,
+    T_EXPERIMENT,
+    T_REQUEST,
+    T_STATE = 4,
+    T_HPARAMS,
+    T_SEED,
+    T_RESTARTS,
+    T_RUN,
+    T_PROGRESS,
+    T_STEPS,
+    T_EXIT_REASON = 12,
+    T_CHECKPOINT,
+    T_TRAINING,
+    T_VALIDATION,
+    T_BEST,
+    T_SUMMARY,
+    T_CHECKPOINT_STEPS = 20,
+    T_WAITED,
+    T_EXTERNAL,
+    T_KNOWN,
+    T_RESTART_AT,
+    T_FAILURES,
+    T_FAILED_ALIKE
+};
+enum {
+    A_ID,
+    A_TRIAL,
+    A_EPOCH,
+    A_STATE,
+    A_SLOTS,
+    A_POOL,
+    A_PLACEMENT,
+    A_EXIT_REASON,
+    A_QUEUED_AT,
+    A_STARTED_AT,
+    A_OUTCOME = 11,
+    A_CAUSE,
+    A_FAVOURED
+};
+enum {
+    G_ID,
+    G_POOL,
+    G_ENABLED,
+    G_DRAINING,
+    G_SLOTS,
+    G_DISABLED,
+    G_VERSION,
+    G_REGISTERED_AT,
+    G_SEEN_AT,
+    G_RACK,
+    G_LOST_AT,
+    G_LOST_RUNS,
+    G_INSTANCE
+};
+
+static const char *row_text(struct db_rows *rows, int column)
 {
     return text ? text : "";
 }
 
-static int parse(const char *text, const char *what, json_t **out, struct error *e)
+static int json_of(const char *text, const char *what, json_t **out, struct error *e)
 {
     int err = json_parse(text, strlen(text), what, out, e);
     return err ? error_prefix(e, "the store is damaged") : 0;
 }
 
 // Calls row() on every row of a query.
-static int each(struct core *c, enum stmt query,
-                int (*row)(struct core *c, struct db_rows *rows, struct error *e), struct error *e)
+static int for_each_row(struct core *c, enum stmt query,
+                        int (*row)(struct core *c, struct db_rows *rows, struct error *e),
+                        struct error *e)
 {
     struct db_rows *rows = db_query_all(c->reader, query);
     int err = 0, more = 0;
@@ -40,7 +116,7 @@ static int each(struct core *c, enum stmt query,
 
 // --- ids and agents ------------------------------------------------------------------------------
 
-static int load_ids(struct core *c, struct db_rows *rows, struct error *e)
+static int ids_load(struct core *c, struct db_rows *rows, struct error *e)
 {
     (void)e;
     c->next_experiment = DB_GET(rows, LAST_IDS, experiment_id) + 1;
@@ -48,8 +124,8 @@ static int load_ids(struct core *c, struct db_rows *rows, struct error *e)
     return 0;
 }
 
-// One that was not given up may be there; when it was last heard nobody knows.
-static void await(struct core *c, struct agent *g, int64_t seen_at)
+// An agent that was not given up may still be there; nobody knows when it was last heard from.
+static void agent_await(struct core *c, struct agent *g, int64_t seen_at)
 {
     g->state = g->lost_at ? AGENT_LOST : AGENT_AWAY;
     g->heard_at = g->lost_at ? seen_at : c->wall;
@@ -57,33 +133,32 @@ static void await(struct core *c, struct agent *g, int64_t seen_at)
         timer_set(&c->timers, &g->grace, c->now + c->options.agent_reconnect_us);
 }
 
-static int load_agent(struct core *c, struct db_rows *rows, struct error *e)
+static int agent_load(struct core *c, struct db_rows *rows, struct error *e)
 {
     json_t *slots = NULL, *disabled = NULL, *ran = NULL;
-    struct agent *g = agent_new(c, text_of(DB_GET(rows, AGENTS, id)));
-    int err = parse(text_of(DB_GET(rows, AGENTS, slots)), "agents.slots", &slots, e);
+    struct agent *g = agent_new(c, row_text(rows, G_ID));
+    int err = json_of(row_text(rows, G_SLOTS), "agents.slots", &slots, e);
     if (!err)
-        err = parse(text_of(DB_GET(rows, AGENTS, disabled_slots)), "agents.disabled_slots",
-                    &disabled, e);
+        err = json_of(row_text(rows, G_DISABLED), "agents.disabled_slots", &disabled, e);
     if (!err)
-        err = parse(text_of(DB_GET(rows, AGENTS, lost_runs)), "agents.lost_runs", &ran, e);
+        err = json_of(row_text(rows, G_LOST_RUNS), "agents.lost_runs", &ran, e);
     if (!err)
         err = agent_set_slots(g, slots, e);
     if (!err) {
         agent_disable_slots(g, disabled);
         agent_load_overruled(g);
-        g->pool = core_pool(c, text_of(DB_GET(rows, AGENTS, pool)));
-        g->enabled = DB_GET(rows, AGENTS, enabled);
-        g->draining = DB_GET(rows, AGENTS, draining);
+        g->pool = core_pool_get(c, row_text(rows, G_POOL));
+        g->enabled = db_int(rows, G_ENABLED);
+        g->draining = db_int(rows, G_DRAINING);
         free(g->rack);
-        g->rack = xstrdup(text_of(DB_GET(rows, AGENTS, rack)));
+        g->rack = xstrdup(row_text(rows, G_RACK));
         free(g->instance);
-        g->instance = xstrdup(text_of(DB_GET(rows, AGENTS, instance)));
-        g->version = xstrdup(text_of(DB_GET(rows, AGENTS, version)));
-        g->registered_at = DB_GET(rows, AGENTS, registered_at);
-        g->lost_at = DB_GET(rows, AGENTS, lost_at);
-        g->ran = json_incref(ran);
-        await(c, g, DB_GET(rows, AGENTS, last_seen_at));
+        g->instance = xstrdup(row_text(rows, G_INSTANCE));
+        g->version = xstrdup(row_text(rows, G_VERSION));
+        g->registered_at = db_int(rows, G_REGISTERED_AT);
+        g->lost_at = db_int(rows, G_LOST_AT);
+        g->lost_runs = json_incref(ran);
+        agent_await(c, g, db_int(rows, G_SEEN_AT));
         agent_refresh(c, g);
     }
     json_decref(ran);
@@ -94,126 +169,115 @@ static int load_agent(struct core *c, struct db_rows *rows, struct error *e)
 
 // --- experiments and trials ----------------------------------------------------------------------
 
-static int load_experiment(struct core *c, struct db_rows *rows, struct error *e)
+static int experiment_load(struct core *c, struct db_rows *rows, struct error *e)
 {
     struct experiment *x = xcalloc(1, sizeof *x);
-    x->id = DB_GET(rows, EXPERIMENTS_ALL, id);
-    x->user_id = DB_GET(rows, EXPERIMENTS_ALL, user_id);
-    x->archived = DB_GET(rows, EXPERIMENTS_ALL, archived);
-    x->project_id = DB_GET(rows, EXPERIMENTS_ALL, project_id);
-    x->kind = kind_of_word(text_of(DB_GET(rows, EXPERIMENTS_ALL, kind)));
+    x->id = db_int(rows, 0);
+    x->user_id = db_int(rows, 2);
+    x->archived = db_int(rows, 3);
+    x->project_id = db_int(rows, 4);
+    x->kind = kind_of_word(row_text(rows, 5));
     core_project(c, x->project_id)->experiments++;
-    by_id_put(&c->experiments, x->id, x);
-    if (experiment_state_of(text_of(DB_GET(rows, EXPERIMENTS_ALL, state)), &x->state))
+    id_map_put(&c->experiments, x->id, x);
+    if (experiment_state_of(row_text(rows, 1), &x->state))
         return 0;
     return error_set(e, ERR_CORRUPT, "experiment %lld has the unknown state \"%.32s\"",
-                     (long long)x->id, text_of(DB_GET(rows, EXPERIMENTS_ALL, state)));
+                     (long long)x->id, row_text(rows, 1));
 }
 
 // Takes config.
-static int read_live(struct core *c, struct experiment *x, struct db_rows *rows, json_t *config,
-                     struct error *e)
+static int active_experiment_read(struct core *c, struct experiment *x, struct db_rows *rows,
+                                  json_t *config, struct error *e)
 {
     struct active_experiment *l = active_experiment_new(c, x, config);
-    l->job_id = xstrdup(text_of(DB_GET(rows, ACTIVE_EXPERIMENT, job_id)));
-    l->owner = xstrdup(text_of(DB_GET(rows, ACTIVE_EXPERIMENT, owner)));
-    l->ancestors = *text_of(DB_GET(rows, ACTIVE_EXPERIMENT, ancestors))
-                       ? xstrdup(text_of(DB_GET(rows, ACTIVE_EXPERIMENT, ancestors)))
-                       : NULL;
-    l->no_pause = DB_GET(rows, ACTIVE_EXPERIMENT, no_pause);
-    l->unmanaged = DB_GET(rows, ACTIVE_EXPERIMENT, unmanaged);
-    l->priority = (int)DB_GET(rows, ACTIVE_EXPERIMENT, priority);
-    l->progress = DB_GET(rows, ACTIVE_EXPERIMENT, progress);
-    l->has_best = !DB_IS_NULL(rows, ACTIVE_EXPERIMENT, best_metric);
-    l->best = DB_GET(rows, ACTIVE_EXPERIMENT, best_metric);
-    l->seed = DB_GET(rows, ACTIVE_EXPERIMENT, seed);
-    l->submitted_at = DB_GET(rows, ACTIVE_EXPERIMENT, submitted_at);
-    l->order = DB_GET(rows, ACTIVE_EXPERIMENT, queue_order)
-                   ? DB_GET(rows, ACTIVE_EXPERIMENT, queue_order)
-                   : l->order;
-    l->service = DB_GET(rows, ACTIVE_EXPERIMENT, service);
+    l->job_id = xstrdup(row_text(rows, X_JOB_ID));
+    l->owner = xstrdup(row_text(rows, X_OWNER));
+    l->ancestors = *row_text(rows, X_ANCESTORS) ? xstrdup(row_text(rows, X_ANCESTORS)) : NULL;
+    l->no_pause = db_int(rows, X_NO_PAUSE);
+    l->unmanaged = db_int(rows, X_UNMANAGED);
+    l->priority = (int)db_int(rows, X_PRIORITY);
+    l->progress = db_double(rows, X_PROGRESS);
+    l->has_best = !db_is_null(rows, X_BEST);
+    l->best = db_double(rows, X_BEST);
+    l->seed = db_int(rows, X_SEED);
+    l->submitted_at = db_int(rows, X_SUBMITTED_AT);
+    l->order = db_int(rows, X_ORDER) ? db_int(rows, X_ORDER) : l->order;
+    l->service = db_double(rows, X_SERVICE);
     if (l->unmanaged)
         return 0;
-    int err = search_restore(
-        config, l->seed, text_of(DB_GET(rows, ACTIVE_EXPERIMENT, searcher_state)), &l->search, e);
+    int err = search_restore(config, l->seed, row_text(rows, X_SEARCHER_STATE), &l->search, e);
     return err ? error_prefix(e, "experiment %lld", (long long)x->id) : 0;
 }
 
-static int load_live(struct core *c, struct db_rows *rows, struct error *e)
+static int active_experiment_load(struct core *c, struct db_rows *rows, struct error *e)
 {
     struct experiment *x = core_experiment_find(c, DB_GET(rows, ACTIVE_EXPERIMENT, id));
     json_t *config = NULL;
     if (experiment_is_terminal(x->state))
         return 0;
-    int err =
-        parse(text_of(DB_GET(rows, ACTIVE_EXPERIMENT, config)), "experiments.config", &config, e);
-    return err ? err : read_live(c, x, rows, config, e);
+    int err = json_of(row_text(rows, X_CONFIG), "experiments.config", &config, e);
+    return err ? err : active_experiment_read(c, x, rows, config, e);
 }
 
-static int load_trial(struct core *c, struct db_rows *rows, struct error *e)
+static int trial_load(struct core *c, struct db_rows *rows, struct error *e)
 {
     struct experiment *x = core_experiment_find(c, DB_GET(rows, ACTIVE_TRIAL, experiment_id));
     if (!x->active)
         return 0; // being deleted
-    struct trial *t = trial_new(x->active, DB_GET(rows, ACTIVE_TRIAL, id),
-                                text_of(DB_GET(rows, ACTIVE_TRIAL, request_id)));
-    if (!trial_state_of(text_of(DB_GET(rows, ACTIVE_TRIAL, state)), &t->state))
+    struct trial *t = trial_new(x->active, db_int(rows, T_ID), row_text(rows, T_REQUEST));
+    if (!trial_state_of(row_text(rows, T_STATE), &t->state))
         return error_set(e, ERR_CORRUPT, "trial %lld has the unknown state \"%.32s\"",
-                         (long long)t->id, text_of(DB_GET(rows, ACTIVE_TRIAL, state)));
-    t->seed = DB_GET(rows, ACTIVE_TRIAL, seed);
-    t->restarts = DB_GET(rows, ACTIVE_TRIAL, restarts);
-    t->run = DB_GET(rows, ACTIVE_TRIAL, run_id);
-    t->progress = DB_GET(rows, ACTIVE_TRIAL, progress);
-    t->steps = DB_GET(rows, ACTIVE_TRIAL, steps_completed);
-    t->exit_reason = xstrdup(text_of(DB_GET(rows, ACTIVE_TRIAL, exit_reason)));
+                         (long long)t->id, row_text(rows, T_STATE));
+    t->seed = db_int(rows, T_SEED);
+    t->restarts = db_int(rows, T_RESTARTS);
+    t->run = db_int(rows, T_RUN);
+    t->progress = db_double(rows, T_PROGRESS);
+    t->steps = db_int(rows, T_STEPS);
+    t->exit_reason = xstrdup(row_text(rows, T_EXIT_REASON));
     t->invalid = t->exited_early = t->state == TRIAL_STOPPING_ERROR;
-    snprintf(t->checkpoint, sizeof t->checkpoint, "%s",
-             text_of(DB_GET(rows, ACTIVE_TRIAL, latest_checkpoint)));
-    t->checkpoint_steps = DB_GET(rows, ACTIVE_TRIAL, checkpoint_steps);
-    t->waited = DB_GET(rows, ACTIVE_TRIAL, waited_us);
-    t->retry.at = DB_GET(rows, ACTIVE_TRIAL, restart_at);
-    t->retry.failures = DB_GET(rows, ACTIVE_TRIAL, failures);
-    t->retry.alike = DB_GET(rows, ACTIVE_TRIAL, failed_alike);
+    snprintf(t->checkpoint, sizeof t->checkpoint, "%s", row_text(rows, T_CHECKPOINT));
+    t->checkpoint_steps = db_int(rows, T_CHECKPOINT_STEPS);
+    t->waited = db_int(rows, T_WAITED);
+    t->retry.at = db_int(rows, T_RESTART_AT);
+    t->retry.failures = db_int(rows, T_FAILURES);
+    t->retry.same_failures = db_int(rows, T_FAILED_ALIKE);
     if (x->active->unmanaged) {
-        detached_new(c, t, DB_GET(rows, ACTIVE_TRIAL, external_id));
-        t->detached->resume_steps = t->run > 1 && t->checkpoint[0] ? t->checkpoint_steps : -1;
-        by_id_put(&c->trials, t->id, t);
+        unmanaged_new(c, t, db_text(rows, T_EXTERNAL));
+        t->unmanaged->resume_steps = t->run > 1 && t->checkpoint[0] ? t->checkpoint_steps : -1;
+        id_map_put(&c->trials, t->id, t);
     } else if (!trial_is_terminal(t->state)) {
-        by_id_put(&c->trials, t->id, t);
+        id_map_put(&c->trials, t->id, t);
         x->active->active_trials++;
     }
-    const struct stored_metrics stored = {.training = DB_GET(rows, ACTIVE_TRIAL, latest_training),
-                                          .validation =
-                                              DB_GET(rows, ACTIVE_TRIAL, latest_validation),
-                                          .best = DB_GET(rows, ACTIVE_TRIAL, best_validation),
-                                          .summary = DB_GET(rows, ACTIVE_TRIAL, summary_metrics),
-                                          .known = DB_GET(rows, ACTIVE_TRIAL, metrics_known)};
-    int err = parse(text_of(DB_GET(rows, ACTIVE_TRIAL, hparams)), "trials.hparams", &t->hparams, e);
+    const struct stored_metrics stored = {.training = db_text(rows, T_TRAINING),
+                                          .validation = db_text(rows, T_VALIDATION),
+                                          .best = db_text(rows, T_BEST),
+                                          .summary = db_text(rows, T_SUMMARY),
+                                          .known = db_int(rows, T_KNOWN)};
+    int err = json_of(row_text(rows, T_HPARAMS), "trials.hparams", &t->hparams, e);
     CORE_DISPATCH_CHECKED(err, c, trial_loaded, c, t, &stored, e);
     return err;
 }
 
 // --- one that had ended --------------------------------------------------------------------------
 
-static int read_again(struct core *c, struct experiment *x, struct db_rows *rows, json_t *config,
-                      struct error *e)
+static int ended_experiment_read(struct core *c, struct experiment *x, struct db_rows *rows,
+                                 json_t *config, struct error *e)
 {
     json_t *stored = NULL;
-    if (!config && !DB_GET(rows, ACTIVE_EXPERIMENT, unmanaged))
-        return detached_refuse(x, e);
-    int err = config ? 0
-                     : parse(text_of(DB_GET(rows, ACTIVE_EXPERIMENT, config)), "experiments.config",
-                             &stored, e);
-    return err ? err : read_live(c, x, rows, config ? json_incref(config) : stored, e);
+    if (!config && !db_int(rows, X_UNMANAGED))
+        return unmanaged_refuse(x, e);
+    int err = config ? 0 : json_of(row_text(rows, X_CONFIG), "experiments.config", &stored, e);
+    return err ? err : active_experiment_read(c, x, rows, config ? json_incref(config) : stored, e);
 }
 
-static void forget_again(struct core *c, struct experiment *x)
+static void ended_experiment_forget(struct core *c, struct experiment *x)
 {
     if (!x->active)
         return;
     for (struct trial *t = x->active->trials; t; t = t->next)
         if (core_trial_find(c, t->id))
-            by_id_remove(&c->trials, t->id);
+            id_map_remove(&c->trials, t->id);
     active_experiment_free(c, x->active);
     x->active = NULL;
 }
@@ -227,25 +291,25 @@ int active_experiment_restore(struct core *c, struct experiment *x, json_t *conf
     if (more <= 0)
         err = error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)x->id);
     else
-        err = read_again(c, x, rows, config, e);
+        err = ended_experiment_read(c, x, rows, config, e);
     db_rows_close(rows);
     rows = DB_QUERY(c->reader, TRIALS_AGAIN, x->id);
     while (!err && (more = db_next(rows)) > 0)
-        err = load_trial(c, rows, e);
+        err = trial_load(c, rows, e);
     db_rows_close(rows);
     for (struct trial *t = err ? NULL : x->active->trials; t; t = t->next)
         CORE_DISPATCH(c, trial_reopened, c, t);
     json_decref(config);
     if (err)
-        forget_again(c, x);
+        ended_experiment_forget(c, x);
     else if (x->active->unmanaged)
-        detached_load(c, x->active);
+        unmanaged_load(c, x->active);
     return err;
 }
 
 // --- allocations ---------------------------------------------------------------------------------
 
-static enum outcome outcome_of(const char *word)
+static enum outcome outcome_from_word(const char *word)
 {
     for (int i = 0; i < OUTCOMES; i++)
         if (!strcmp(outcome_word((enum outcome)i), word))
@@ -253,8 +317,8 @@ static enum outcome outcome_of(const char *word)
     return OUTCOME_NONE;
 }
 
-// The slots of one part, which its agent must still have. False: it has not.
-static bool load_slots(struct part *p, const json_t *slots)
+// The slots of one part. False: the agent does not have them any more.
+static bool part_load_slots(struct part *p, const json_t *slots)
 {
     size_t i;
     json_t *slot;
@@ -269,7 +333,7 @@ static bool load_slots(struct part *p, const json_t *slots)
     return true;
 }
 
-static bool load_parts(struct core *c, struct allocation *a, const json_t *placement)
+static bool parts_load(struct core *c, struct allocation *a, const json_t *placement)
 {
     size_t i;
     json_t *place;
@@ -285,29 +349,29 @@ static bool load_parts(struct core *c, struct allocation *a, const json_t *place
         p->first_rank = a->world_size;
         p->rank_count = (int)json_array_size(jget(place, "ranks"));
         a->world_size += p->rank_count;
-        if (!p->agent || !load_slots(p, jget(place, "slots")))
+        if (!p->agent || !part_load_slots(p, jget(place, "slots")))
             return false;
         a->slots += p->slot_count;
     }
     return a->part_count > 0;
 }
 
-static bool is_free(const struct core *c, const struct agent *g, int slot)
+static bool slot_is_free(const struct core *c, const struct agent *g, int slot)
 {
     return g->handle != SCHED_NONE && sched_slot_gang(c->sched, g->handle, slot) == SCHED_NONE;
 }
 
-// Gives the gang the places it has; false when they are not there.
-static bool adopt(struct core *c, struct allocation *a)
+// Gives the gang the places of the allocation. False: they are not available.
+static bool gang_adopt(struct core *c, struct allocation *a)
 {
     const struct active_experiment *l = a->trial->active;
     struct sched_place *places = xcalloc((size_t)a->slots + 1, sizeof *places);
     size_t count = 0;
-    bool fits = a->part_count && a->slots >= l->least && a->slots <= l->slots;
+    bool fits = a->part_count && a->slots >= l->min_slots && a->slots <= l->slots_per_trial;
     for (int i = 0; i < a->part_count && fits; i++)
         for (int k = 0; k < a->parts[i].slot_count && fits; k++) {
             const struct part *p = &a->parts[i];
-            fits = is_free(c, p->agent, p->slots[k]);
+            fits = slot_is_free(c, p->agent, p->slots[k]);
             places[count++] = (struct sched_place){p->agent->handle, p->slots[k]};
         }
     if (fits && !a->slots) {
@@ -315,12 +379,12 @@ static bool adopt(struct core *c, struct allocation *a)
         places[count++] = (struct sched_place){a->parts[0].agent->handle, SCHED_NONE};
     }
     if (fits)
-        sched_gang_adopt(c->sched, a->gang, places, count, core_monotonic(c, a->started_at));
+        sched_gang_adopt(c->sched, a->gang, places, count, core_to_monotonic(c, a->started_at));
     free(places);
     return fits;
 }
 
-static void link_parts(struct allocation *a)
+static void parts_link(struct allocation *a)
 {
     for (int i = 0; i < a->part_count; i++) {
         struct part *p = &a->parts[i];
@@ -329,15 +393,15 @@ static void link_parts(struct allocation *a)
     }
 }
 
-// Its machines are not what they were.
-static void drop_parts(struct allocation *a)
+// The agents do not have these slots any more.
+static void parts_drop(struct allocation *a)
 {
     for (int i = 0; i < a->part_count; i++)
         free(a->parts[i].slots);
     a->part_count = 0;
 }
 
-static int load_allocation(struct core *c, struct db_rows *rows, struct error *e)
+static int allocation_load(struct core *c, struct db_rows *rows, struct error *e)
 {
     struct trial *t = core_trial_find(c, DB_GET(rows, ALLOCATIONS_ACTIVE, trial_id));
     json_t *placement = NULL;
@@ -345,38 +409,37 @@ static int load_allocation(struct core *c, struct db_rows *rows, struct error *e
         return error_set(e, ERR_CORRUPT,
                          "allocation %.64s is live and its trial is not, or has "
                          "another",
-                         text_of(DB_GET(rows, ALLOCATIONS_ACTIVE, id)));
-    int err = parse(text_of(DB_GET(rows, ALLOCATIONS_ACTIVE, placement)), "allocations.placement",
-                    &placement, e);
+                         row_text(rows, A_ID));
+    int err = json_of(row_text(rows, A_PLACEMENT), "allocations.placement", &placement, e);
     if (err)
         return err;
-    struct allocation *a = allocation_new(t, DB_GET(rows, ALLOCATIONS_ACTIVE, epoch));
-    a->queued_at = DB_GET(rows, ALLOCATIONS_ACTIVE, queued_at);
-    a->started_at = DB_GET(rows, ALLOCATIONS_ACTIVE, started_at);
-    a->outcome = outcome_of(text_of(DB_GET(rows, ALLOCATIONS_ACTIVE, outcome)));
-    a->reason = xstrdup(text_of(DB_GET(rows, ALLOCATIONS_ACTIVE, exit_reason)));
+    struct allocation *a = allocation_new(t, db_int(rows, A_EPOCH));
+    a->queued_at = db_int(rows, A_QUEUED_AT);
+    a->started_at = db_int(rows, A_STARTED_AT);
+    a->outcome = outcome_from_word(row_text(rows, A_OUTCOME));
+    a->reason = xstrdup(row_text(rows, A_EXIT_REASON));
     memcpy(a->resume, t->checkpoint, sizeof a->resume);
     a->resume_steps = t->checkpoint_steps;
     a->measured_at = c->now;
     a->measured = t->progress;
-    a->pool = core_pool(c, text_of(DB_GET(rows, ALLOCATIONS_ACTIVE, pool)));
-    leave_load(c, a, text_of(DB_GET(rows, ALLOCATIONS_ACTIVE, cause)),
-               DB_GET(rows, ALLOCATIONS_ACTIVE, preempted_for));
-    if (!allocation_state_of(text_of(DB_GET(rows, ALLOCATIONS_ACTIVE, state)), &a->state))
+    a->pool = core_pool_get(c, row_text(rows, A_POOL));
+    preemption_load(c, a, row_text(rows, A_CAUSE), db_int(rows, A_FAVOURED));
+    if (!allocation_state_of(row_text(rows, A_STATE), &a->state))
         err = error_set(e, ERR_CORRUPT, "allocation %s has an unknown state", a->id);
     a->runs_since = a->state == ALLOCATION_RUNNING ? a->started_at : 0;
     if (err)
         ;
     else if (a->state == ALLOCATION_QUEUED)
-        a->slots = (int)DB_GET(rows, ALLOCATIONS_ACTIVE, slots);
-    else if (!load_parts(c, a, placement))
-        drop_parts(a);
+        a->slots = (int)db_int(rows, A_SLOTS);
+    else if (!parts_load(c, a, placement))
+        parts_drop(a);
     json_decref(placement);
     return err;
 }
 
-// In the pool it is in, which is not its job's when that was moved meanwhile.
-static void take_up(struct core *c, struct allocation *a)
+// Re-enters the scheduler in the allocation's own pool, which differs from its job's pool if the
+// job was moved meanwhile.
+static void allocation_reschedule(struct core *c, struct allocation *a)
 {
     struct active_experiment *l = a->trial->active;
     struct pool *pool = l->pool;
@@ -386,11 +449,11 @@ static void take_up(struct core *c, struct allocation *a)
         active_experiment_changed(c, l);
     }
     allocation_enqueue(c, a);
-    if (a->part_count && adopt(c, a)) {
-        link_parts(a);
+    if (a->part_count && gang_adopt(c, a)) {
+        parts_link(a);
         usage_load(c, a);
     } else {
-        drop_parts(a);
+        parts_drop(a);
     }
     if (elsewhere) {
         l->pool = pool;
@@ -398,8 +461,9 @@ static void take_up(struct core *c, struct allocation *a)
     }
 }
 
-// What the store has, told to the scheduler: what jobs have had is known when all is read.
-static void schedule(struct core *c)
+// Tells the scheduler about jobs and gangs. This needs all rows, since the service of a job depends
+// on its allocations.
+static void schedule_all(struct core *c)
 {
     for (size_t i = 0; i < c->experiments.count; i++) {
         const struct experiment *x = c->experiments.items[i].value;
@@ -409,26 +473,26 @@ static void schedule(struct core *c)
     for (size_t i = 0; i < c->trials.count; i++) {
         const struct trial *t = c->trials.items[i].value;
         if (t->allocation)
-            take_up(c, t->allocation);
+            allocation_reschedule(c, t->allocation);
     }
 }
 
 // --- what follows --------------------------------------------------------------------------------
 
-// It was on its way out, or an operator has taken away what it runs on.
-static bool is_leaving(const struct allocation *a)
+// Whether it was to leave, or an operator has disabled its slots.
+static bool allocation_is_leaving(const struct allocation *a)
 {
-    bool leaving = a->leave || a->state == ALLOCATION_TERMINATING;
+    bool leaving = a->preempt_reason || a->state == ALLOCATION_TERMINATING;
     for (int i = 0; i < a->part_count && !leaving; i++)
-        leaving = !agent_keeps(a->parts[i].agent, &a->parts[i]);
+        leaving = !agent_allows(a->parts[i].agent, &a->parts[i]);
     return leaving;
 }
 
-// A drain or a kill that was on its way goes on.
-static void resume_allocation(struct core *c, struct trial *t)
+// A drain or a kill that was under way goes on.
+static void allocation_resume(struct core *c, struct trial *t)
 {
     struct allocation *a = t->allocation;
-    bool leaving = is_leaving(a);
+    bool leaving = allocation_is_leaving(a);
     if (leaving)
         sched_gang_set_leaving(c->sched, a->gang);
     if (a->state != ALLOCATION_QUEUED && !a->part_count) {
@@ -439,21 +503,21 @@ static void resume_allocation(struct core *c, struct trial *t)
     } else if (t->state != TRIAL_ACTIVE || leaving) {
         allocation_event(c, a, ALLOCATION_EV_DRAIN);
         if (t->invalid && t->allocation)
-            allocation_leaves(c, t->allocation);
+            allocation_expect_exit(c, t->allocation);
     }
 }
 
-static void resume(struct core *c)
+static void resume_all(struct core *c)
 {
     for (size_t i = 0; i < c->experiments.count; i++) {
         struct experiment *x = c->experiments.items[i].value;
         if (x->active && x->active->unmanaged) {
-            detached_load(c, x->active);
+            unmanaged_load(c, x->active);
             continue;
         }
         for (struct trial *t = x->active ? x->active->trials : NULL; t; t = t->next)
             if (t->allocation)
-                resume_allocation(c, t);
+                allocation_resume(c, t);
             else if (!retry_resume(c, t))
                 trial_event(c, t, TRIAL_EV_IDLE);
         if (x->active)
@@ -464,24 +528,24 @@ static void resume(struct core *c)
 
 int lifecycle_load(struct core *c, struct error *e)
 {
-    int err = each(c, STMT_LAST_IDS, load_ids, e);
+    int err = for_each_row(c, STMT_LAST_IDS, ids_load, e);
     if (!err)
-        err = each(c, STMT_AGENTS, load_agent, e);
+        err = for_each_row(c, STMT_AGENTS, agent_load, e);
     if (!err)
-        err = each(c, STMT_EXPERIMENTS_ALL, load_experiment, e);
+        err = for_each_row(c, STMT_EXPERIMENTS_ALL, experiment_load, e);
     if (!err)
-        err = each(c, STMT_EXPERIMENTS_ACTIVE, load_live, e);
+        err = for_each_row(c, STMT_EXPERIMENTS_LIVE, active_experiment_load, e);
     if (!err)
-        err = each(c, STMT_TRIALS_ACTIVE, load_trial, e);
+        err = for_each_row(c, STMT_TRIALS_LIVE, trial_load, e);
     if (!err)
-        err = each(c, STMT_ALLOCATIONS_ACTIVE, load_allocation, e);
+        err = for_each_row(c, STMT_ALLOCATIONS_LIVE, allocation_load, e);
     return err;
 }
 
 void lifecycle_resume(struct core *c)
 {
-    schedule(c);
-    resume(c);
+    schedule_all(c);
+    resume_all(c);
 }
 
 void lifecycle_free(struct core *c)

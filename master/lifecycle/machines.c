@@ -1,5 +1,6 @@
-// A machine is a list of rules: in any of these states, on this event, go there and do that. A pair
-// without a rule keeps the state and does nothing. No pair has two rules (test_core_machines.c).
+// A machine is a list of rules: in one of these states, on this event, go to that state and do that
+// action. A pair without a rule keeps the state and does nothing. No pair has two rules
+// (test_core_machines.c).
 #include "master/lifecycle/machines_run.h"
 
 #include <stddef.h>
@@ -7,7 +8,7 @@
 
 enum { SAME = -1 }; // the next state is the old one
 
-struct rule {
+struct machine_rule {
     unsigned states; // bits
     int event;
     int next;
@@ -33,7 +34,7 @@ enum {
     X_ENDED = S(COMPLETED) | S(CANCELED) | S(ERROR),
 };
 
-static const struct rule experiment_rules[] = {
+static const struct machine_rule experiment_rules[] = {
     ON(S(PAUSED),             ACTIVATE,         TO(ACTIVE),             ACTIVATE),
     ON(S(ACTIVE),             PAUSE,            TO(PAUSED),             PAUSE),
     ON(X_LIVE,                CANCEL,           TO(STOPPING_CANCELED),  CANCEL),
@@ -55,7 +56,7 @@ static const struct rule experiment_rules[] = {
 
     ON(X_ENDED,               CONTINUE,         TO(ACTIVE),             ACTIVATE),
 
-    // What a person asks for and cannot have. Cancel and kill of what has ended are done already.
+    // Requests of people that are refused. Cancel and kill of an ended experiment are done already.
     ON(X_LIVE | X_STOPPING,   DELETE,           SAME,                   REFUSE),
     ON(X_STOPPING | X_ENDED | S(DELETING) | S(DELETE_FAILED),
                               ACTIVATE,         SAME,                   REFUSE),
@@ -73,7 +74,7 @@ enum {
     T_ENDED = S(COMPLETED) | S(CANCELED) | S(ERROR),
 };
 
-static const struct rule trial_rules[] = {
+static const struct machine_rule trial_rules[] = {
     ON(T_LIVE,                ACTIVATE,         TO(ACTIVE),             REQUEST),
     ON(S(ACTIVE),             PAUSE,            TO(PAUSED),             DRAIN),
     ON(T_LIVE,                STOP,             TO(STOPPING_COMPLETED), DRAIN),
@@ -90,7 +91,7 @@ static const struct rule trial_rules[] = {
     ON(S(ACTIVE),             LOST,             SAME,                   REQUEST),
     ON(S(ACTIVE),             IDLE,             SAME,                   REQUEST),
 
-    // What is being stopped ends as it was meant to, however its last allocation ended.
+    // A trial that is stopping ends as its owner meant it to, however its last allocation ended.
     ON(S(STOPPING_COMPLETED), COMPLETED,        TO(COMPLETED),          END),
     ON(S(STOPPING_COMPLETED), PREEMPTED,        TO(COMPLETED),          END),
     ON(S(STOPPING_COMPLETED), FAILED,           TO(COMPLETED),          END),
@@ -110,13 +111,13 @@ static const struct rule trial_rules[] = {
     ON(T_ENDED,               CONTINUE,         TO(ACTIVE),             REQUEST),
 };
 
-// Its last word counts, but what a person canceled or what completed stays so until it is started
-// again; one that fell silent may be heard again.
+// The program's last report counts, but a canceled or completed trial stays so until it is started
+// again; one that fell silent may be heard from again.
 #define SAYS(states, event, next, action)                                                          \
     {                                                                                              \
-        (states), DETACHED_EV_##event, TO(next), DETACHED_DO_##action                              \
+        (states), UNMANAGED_EV_##event, TO(next), UNMANAGED_DO_##action                              \
     }
-static const struct rule detached_rules[] = {
+static const struct machine_rule unmanaged_rules[] = {
     SAYS(T_LIVE | T_ENDED,    START,            ACTIVE,                 RUN),
     SAYS(S(PAUSED) | S(ERROR),
                               RUNS,             ACTIVE,                 RUN),
@@ -131,7 +132,7 @@ static const struct rule detached_rules[] = {
 #define MACHINE(name) ALLOCATION_##name
 enum { A_LIVE = S(ASSIGNED) | S(STARTING) | S(RUNNING) };
 
-static const struct rule allocation_rules[] = {
+static const struct machine_rule allocation_rules[] = {
     ON(S(QUEUED),                  PLACED,      TO(ASSIGNED),           LAUNCH),
     ON(S(QUEUED),                  DRAIN,       TO(TERMINATED),         WITHDRAW),
     ON(S(QUEUED),                  KILL,        TO(TERMINATED),         WITHDRAW),
@@ -147,8 +148,8 @@ static const struct rule allocation_rules[] = {
 #undef MACHINE
 
 #define MACHINE(name) AGENT_##name
-static const struct rule agent_rules[] = {
-    ON(S(AWAY) | S(LOST),          SYNC,        TO(CONNECTED),          RETURN),
+static const struct machine_rule agent_rules[] = {
+    ON(S(AWAY) | S(LOST),          POLL,        TO(CONNECTED),          RETURN),
     ON(S(AWAY) | S(CONNECTED) | S(LOST),
                                    NEW_SESSION, TO(CONNECTED),          RECONCILE),
     ON(S(CONNECTED),               SILENT,      TO(AWAY),               LEAVE),
@@ -157,7 +158,8 @@ static const struct rule agent_rules[] = {
 #undef MACHINE
 // clang-format on
 
-static struct transition find(const struct rule *rules, size_t count, int state, int event)
+static struct transition rule_find(const struct machine_rule *rules, size_t count, int state,
+                                   int event)
 {
     for (size_t i = 0; i < count; i++)
         if (rules[i].states & IN(state) && rules[i].event == event)
@@ -166,7 +168,7 @@ static struct transition find(const struct rule *rules, size_t count, int state,
     return (struct transition){state, 0};
 }
 
-#define FIND(rules) find(rules, sizeof(rules) / sizeof *(rules), (int)s, (int)ev)
+#define FIND(rules) rule_find(rules, sizeof(rules) / sizeof *(rules), (int)s, (int)ev)
 
 struct transition experiment_transition(enum experiment_state s, enum experiment_event ev)
 {
@@ -178,9 +180,9 @@ struct transition trial_transition(enum trial_state s, enum trial_event ev)
     return FIND(trial_rules);
 }
 
-struct transition detached_transition(enum trial_state s, enum detached_event ev)
+struct transition unmanaged_transition(enum trial_state s, enum unmanaged_event ev)
 {
-    return FIND(detached_rules);
+    return FIND(unmanaged_rules);
 }
 
 struct transition allocation_transition(enum allocation_state s, enum allocation_event ev)

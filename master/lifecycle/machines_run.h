@@ -1,5 +1,5 @@
-// The state machines of allocation and agent, in the manner of machines.h. What their actions do
-// stands in allocations.c and agents.c.
+// The state machines of allocations and agents, in the manner of machines.h. allocations.c and
+// agents.c carry out the actions.
 #ifndef MUSTER_MASTER_LIFECYCLE_MACHINES_RUN_H
 #define MUSTER_MASTER_LIFECYCLE_MACHINES_RUN_H
 
@@ -8,9 +8,9 @@
 enum allocation_event {
     ALLOCATION_EV_PLACED,
     ALLOCATION_EV_STARTING, // an agent has begun
-    ALLOCATION_EV_RUNNING,  // every machine runs its part
+    ALLOCATION_EV_RUNNING,  // every part runs
     ALLOCATION_EV_DRAIN,
-    ALLOCATION_EV_ACK, // the program has seen the drain
+    ALLOCATION_EV_ACK, // the program has acknowledged the drain
     ALLOCATION_EV_KILL,
     ALLOCATION_EV_PART_FAILED, // on one machine, by exit or loss
     ALLOCATION_EV_GONE,        // on every machine
@@ -19,9 +19,9 @@ enum allocation_event {
 
 enum allocation_action {
     ALLOCATION_DO_NOTHING,
-    ALLOCATION_DO_SHOW, // the state alone changed
+    ALLOCATION_DO_SHOW, // store the new state
     ALLOCATION_DO_LAUNCH,
-    ALLOCATION_DO_SIGNAL, // tell the program to leave, and see that it does
+    ALLOCATION_DO_SIGNAL, // ask the program to leave, and enforce it
     ALLOCATION_DO_ACK,
     ALLOCATION_DO_KILL,
     ALLOCATION_DO_WITHDRAW, // it never ran
@@ -29,7 +29,7 @@ enum allocation_action {
 };
 
 enum agent_event {
-    AGENT_EV_SYNC,
+    AGENT_EV_POLL,
     AGENT_EV_NEW_SESSION, // another process of it than before
     AGENT_EV_SILENT,
     AGENT_EV_GRACE_OVER,

@@ -1,5 +1,5 @@
-// Why the scheduler wants an allocation to leave its slots: a word for the store, a sentence for
-// the trial's log and for the list of its starts.
+// Why the scheduler preempts an allocation: a word for the store, a sentence for the trial's log
+// and for the list of its starts.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +13,8 @@ static const char *const cause_words[SCHED_CAUSES] = {
     [SCHED_TO_SHRINK] = "SHRINK",      [SCHED_TO_GROW] = "GROW",    [SCHED_TO_MOVE] = "MOVE",
 };
 
-// "experiment 12", or what can be said when its trial has ended meanwhile.
-static void write_favoured(const struct active_experiment *l, struct buf *out)
+// Writes "experiment 12", or a general phrase when the favoured trial has ended meanwhile.
+static void favoured_write(const struct active_experiment *l, struct buf *out)
 {
     if (l)
         active_experiment_write_name(l, out);
@@ -22,7 +22,7 @@ static void write_favoured(const struct active_experiment *l, struct buf *out)
         buf_puts(out, "another experiment");
 }
 
-static void write_share(struct core *c, const struct active_experiment *l,
+static void share_write(struct core *c, const struct active_experiment *l,
                         const struct active_experiment *other, struct buf *out)
 {
     const struct workspace *own = core_workspace_of(c, l->experiment);
@@ -38,7 +38,7 @@ static void write_share(struct core *c, const struct active_experiment *l,
     buf_puts(out, ", which is below its share");
 }
 
-static void write_cause(struct core *c, const struct active_experiment *l, enum sched_cause cause,
+static void cause_write(struct core *c, const struct active_experiment *l, enum sched_cause cause,
                         const struct active_experiment *other, struct buf *out)
 {
     static const char *const openings[SCHED_CAUSES] = {
@@ -57,45 +57,45 @@ static void write_cause(struct core *c, const struct active_experiment *l, enum 
     buf_puts(out, openings[cause]);
     if (cause == SCHED_TO_GROW)
         return;
-    write_favoured(other, out);
+    favoured_write(other, out);
     if (cause == SCHED_FOR_PRIORITY && other && other->priority < l->priority)
         buf_printf(out, ", which has priority %d before its %d", other->priority, l->priority);
     else if (cause == SCHED_FOR_PRIORITY)
         buf_puts(out, ", which comes before it");
     if (cause == SCHED_FOR_SHARE)
-        write_share(c, l, other, out);
+        share_write(c, l, other, out);
     if (cause == SCHED_FOR_SERVICE)
         buf_puts(out, ", which has had less so far, or has waited for too long");
     if (cause == SCHED_TO_MOVE)
         buf_puts(out, ", which needs slots that lie together");
 }
 
-static void keep_sentence(struct core *c, struct allocation *a, enum sched_cause cause,
-                          int64_t favoured)
+static void reason_set(struct core *c, struct allocation *a, enum sched_cause cause,
+                       int64_t favoured)
 {
     const struct trial *other = favoured > 0 ? core_trial_find(c, favoured) : NULL;
     struct buf text;
     buf_init(&text, ERROR_TEXT_MAX);
-    write_cause(c, a->trial->active, cause, other ? other->active : NULL, &text);
-    free(a->leave);
-    a->leave = buf_take(&text);
+    cause_write(c, a->trial->active, cause, other ? other->active : NULL, &text);
+    free(a->preempt_reason);
+    a->preempt_reason = buf_take(&text);
 }
 
-void leave_order(struct core *c, struct allocation *a, const struct sched_command *command)
+void preemption_order(struct core *c, struct allocation *a, const struct sched_command *command)
 {
     const struct trial *t = a->trial;
     int64_t favoured = command->beneficiary == SCHED_NONE ? 0 : command->beneficiary;
-    keep_sentence(c, a, command->cause, favoured);
-    STORE(c, ALLOCATION_SET_CAUSE, cause_words[command->cause], favoured, a->id);
-    CORE_DISPATCH(c, trial_message, c, t, a->id, "INFO", a->leave);
+    reason_set(c, a, command->cause, favoured);
+    STORE(c, ALLOCATION_SET_CAUSE, "sis", cause_words[command->cause], favoured, a->id);
+    CORE_DISPATCH(c, trial_message, c, t, a->id, "INFO", a->preempt_reason);
     log_info("allocation is to leave", "exp=%lld trial=%lld alloc=%s cause=%s for=%lld",
              (long long)t->active->experiment->id, (long long)t->id, a->id,
              cause_words[command->cause], (long long)favoured);
 }
 
-void leave_load(struct core *c, struct allocation *a, const char *cause, int64_t favoured)
+void preemption_load(struct core *c, struct allocation *a, const char *cause, int64_t favoured)
 {
     for (int i = 0; i < SCHED_CAUSES; i++)
         if (!strcmp(cause, cause_words[i]))
-            keep_sentence(c, a, (enum sched_cause)i, favoured);
+            reason_set(c, a, (enum sched_cause)i, favoured);
 }

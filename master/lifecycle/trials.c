@@ -1,4 +1,4 @@
-// What a trial does on its events.
+// The actions of the trial's state machine.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ struct trial *trial_new(struct active_experiment *l, int64_t id, const char *req
     struct trial *t = xcalloc(1, sizeof *t);
     t->id = id;
     t->active = l;
-    t->told_steps = -1;
+    t->searcher_steps = -1;
     snprintf(t->request_id, sizeof t->request_id, "%s", request_id);
     if (l->experiment->kind == KIND_EXPERIMENT)
         snprintf(t->task_id, sizeof t->task_id, "%lld.%lld", (long long)l->experiment->id,
@@ -32,7 +32,7 @@ void trial_free(struct core *c, struct trial *t)
     if (t->allocation)
         allocation_free(t->allocation);
     CORE_DISPATCH(c, trial_closed, c, t);
-    detached_free(t);
+    unmanaged_free(t);
     json_decref(t->hparams);
     free(t->exit_reason);
     free(t);
@@ -54,12 +54,12 @@ void trial_create(struct core *c, struct active_experiment *l, const struct sear
     t->hparams = json_incref(command->hparams);
     t->seed = command->seed;
     t->state = x->state == EXPERIMENT_PAUSED ? TRIAL_PAUSED : TRIAL_ACTIVE;
-    by_id_put(&c->trials, t->id, t);
+    id_map_put(&c->trials, t->id, t);
     l->active_trials++;
-    STORE(c, TRIAL_INSERT, t->id, x->id, t->request_id, t->task_id, trial_state_word(t->state),
-          hparams, t->seed, c->wall);
-    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
-    core_event(c, EVENT_TRIAL, x->id, t->id, NULL);
+    STORE(c, TRIAL_INSERT, "iissssii", t->id, x->id, t->request_id, t->task_id,
+          trial_state_word(t->state), hparams, t->seed, c->wall);
+    change_mark(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    change_mark(c, EVENT_TRIAL, x->id, t->id, NULL);
     free(hparams);
     if (t->state == TRIAL_ACTIVE)
         trial_event(c, t, TRIAL_EV_ACTIVATE);
@@ -71,33 +71,33 @@ void trial_set_reason(struct core *c, struct trial *t, const char *reason)
         return;
     free(t->exit_reason);
     t->exit_reason = xstrdup(reason);
-    STORE(c, TRIAL_SET_EXIT_REASON, reason, t->id);
-    core_event(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
+    STORE(c, TRIAL_SET_EXIT_REASON, "si", reason, t->id);
+    change_mark(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
 }
 
-static void request(struct core *c, struct trial *t)
+static void slots_request(struct core *c, struct trial *t)
 {
     retry_clear(c, t);
     if (t->state == TRIAL_ACTIVE && !t->allocation)
         allocation_request(c, t);
 }
 
-static void retry(struct core *c, struct trial *t)
+static void failure_retry(struct core *c, struct trial *t)
 {
     t->restarts++;
-    STORE(c, TRIAL_SET_RESTARTS, t->restarts, t->id);
-    core_event(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
+    STORE(c, TRIAL_SET_RESTARTS, "ii", t->restarts, t->id);
+    change_mark(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
     if (t->restarts > t->active->max_restarts || t->no_retries) {
         retry_give_up(c, t);
         trial_event(c, t, TRIAL_EV_OUT_OF_RESTARTS);
     } else {
         CORE_DISPATCH(c, trial_failed, c, t);
         if (!retry_wait(c, t))
-            request(c, t);
+            slots_request(c, t);
     }
 }
 
-static enum search_end end_for_search(const struct trial *t)
+static enum search_end trial_search_end(const struct trial *t)
 {
     if (t->state == TRIAL_COMPLETED)
         return SEARCH_END_COMPLETED;
@@ -106,28 +106,28 @@ static enum search_end end_for_search(const struct trial *t)
     return t->invalid ? SEARCH_END_INVALID_HP : SEARCH_END_ERROR;
 }
 
-static void end(struct core *c, struct trial *t)
+static void trial_end(struct core *c, struct trial *t)
 {
     struct active_experiment *l = t->active;
     must(!t->allocation);
-    by_id_remove(&c->trials, t->id);
+    id_map_remove(&c->trials, t->id);
     l->active_trials--;
     STORE(c, TRIAL_END, trial_state_word(t->state), t->exit_reason ? t->exit_reason : "", c->wall,
           t->id);
     CORE_DISPATCH(c, trial_ended, c, t);
-    core_tell_log(c, t->task_id);
+    core_notify_log(c, t->task_id);
     log_info("trial ended", "exp=%lld trial=%lld state=%s", (long long)l->experiment->id,
              (long long)t->id, trial_state_word(t->state));
     struct search_event ended = {
-        .kind = SEARCH_TRIAL_ENDED, .request_id = t->request_id, .end = end_for_search(t)};
-    experiment_tell(c, l, &ended);
+        .kind = SEARCH_TRIAL_ENDED, .request_id = t->request_id, .end = trial_search_end(t)};
+    experiment_search_event(c, l, &ended);
     l->ended_trials++;
     CORE_DISPATCH(c, search_continued, c, l);
     experiment_settle(c, l);
 }
 
-// To the allocation, or back at once when there is none.
-static void pass_on(struct core *c, struct trial *t, enum allocation_event ev)
+// Delivers an event to the allocation; without one the trial is idle at once.
+static void allocation_pass_on(struct core *c, struct trial *t, enum allocation_event ev)
 {
     if (!t->allocation)
         trial_event(c, t, TRIAL_EV_IDLE);
@@ -142,7 +142,7 @@ void trial_event(struct core *c, struct trial *t, enum trial_event ev)
     struct transition to = trial_transition(t->state, ev);
     if ((int)t->state != to.next) {
         t->state = (enum trial_state)to.next;
-        core_event(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
+        change_mark(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
         if (t->state != TRIAL_ACTIVE)
             retry_clear(c, t);
         if (to.action != TRIAL_DO_END)
@@ -152,19 +152,19 @@ void trial_event(struct core *c, struct trial *t, enum trial_event ev)
     case TRIAL_DO_NOTHING:
         break;
     case TRIAL_DO_REQUEST:
-        request(c, t);
+        slots_request(c, t);
         break;
     case TRIAL_DO_RETRY:
-        retry(c, t);
+        failure_retry(c, t);
         break;
     case TRIAL_DO_DRAIN:
-        pass_on(c, t, ALLOCATION_EV_DRAIN);
+        allocation_pass_on(c, t, ALLOCATION_EV_DRAIN);
         break;
     case TRIAL_DO_KILL:
-        pass_on(c, t, ALLOCATION_EV_KILL);
+        allocation_pass_on(c, t, ALLOCATION_EV_KILL);
         break;
     case TRIAL_DO_END:
-        end(c, t);
+        trial_end(c, t);
         break;
     }
 }

@@ -15,76 +15,77 @@ enum { SILENCE_US = LIMIT_UNMANAGED_SILENCE_S * 1000000 };
 
 // --- made and freed ------------------------------------------------------------------------------
 
-static void fell_silent(struct core *c, void *arg)
+static void silence_over(struct core *c, void *arg)
 {
     char reason[80];
     snprintf(reason, sizeof reason, "nothing was heard of its program for %d s",
              LIMIT_UNMANAGED_SILENCE_S);
-    detached_event(c, arg, DETACHED_EV_SILENT, reason);
+    unmanaged_event(c, arg, UNMANAGED_EV_SILENT, reason);
 }
 
-void detached_new(struct core *c, struct trial *t, const char *external_id)
+void unmanaged_new(struct core *c, struct trial *t, const char *external_id)
 {
-    struct detached *d = xcalloc(1, sizeof *d);
+    struct unmanaged_trial *d = xcalloc(1, sizeof *d);
     d->core = c;
     d->external_id = external_id && *external_id ? xstrdup(external_id) : NULL;
     d->resume_steps = -1;
     d->heard_at = c->wall;
-    d->silence.fire = fell_silent;
+    d->silence.fire = silence_over;
     d->silence.arg = t;
-    t->detached = d;
+    t->unmanaged = d;
 }
 
-void detached_free(struct trial *t)
+void unmanaged_free(struct trial *t)
 {
-    if (!t->detached)
+    if (!t->unmanaged)
         return;
-    timer_clear(&t->detached->core->timers, &t->detached->silence);
-    free(t->detached->external_id);
-    free(t->detached);
-    t->detached = NULL;
+    timer_clear(&t->unmanaged->core->timers, &t->unmanaged->silence);
+    free(t->unmanaged->external_id);
+    free(t->unmanaged);
+    t->unmanaged = NULL;
 }
 
-static void expect(struct core *c, struct trial *t)
+static void silence_timer_set(struct core *c, struct trial *t)
 {
-    timer_set(&c->timers, &t->detached->silence, c->now + SILENCE_US);
+    timer_set(&c->timers, &t->unmanaged->silence, c->now + SILENCE_US);
 }
 
-static void rested(struct core *c, void *arg)
+static void unload_due(struct core *c, void *arg)
 {
-    detached_forget(c, arg);
+    unmanaged_forget(c, arg);
 }
 
-static void rest(struct core *c, struct active_experiment *l)
+static void unload_timer_set(struct core *c, struct active_experiment *l)
 {
-    l->rest.fire = rested;
-    l->rest.arg = l;
-    timer_set(&c->timers, &l->rest, c->now + SILENCE_US);
+    l->unload.fire = unload_due;
+    l->unload.arg = l;
+    timer_set(&c->timers, &l->unload, c->now + SILENCE_US);
 }
 
-void detached_load(struct core *c, struct active_experiment *l)
+void unmanaged_load(struct core *c, struct active_experiment *l)
 {
     for (struct trial *t = l->trials; t; t = t->next)
         if (t->state == TRIAL_ACTIVE)
-            expect(c, t);
+            silence_timer_set(c, t);
     if (experiment_is_terminal(l->experiment->state))
-        rest(c, l);
+        unload_timer_set(c, l);
 }
 
-void detached_forget(struct core *c, struct active_experiment *l)
+void unmanaged_forget(struct core *c, struct active_experiment *l)
 {
-    timer_clear(&c->timers, &l->rest);
+    timer_clear(&c->timers, &l->unload);
     for (struct trial *t = l->trials; t; t = t->next)
-        by_id_remove(&c->trials, t->id);
+        id_map_remove(&c->trials, t->id);
     l->experiment->active = NULL;
-    l->ended_next = c->ended; // metrics of this turn may still be with its trials
+    l->ended_next = c->ended; // its trials may have metrics to write in this turn
     c->ended = l;
 }
 
 // --- states --------------------------------------------------------------------------------------
 
-// One that runs makes it run; else the best end counts; else it waits for a program to start.
-static enum experiment_state state_of(const struct active_experiment *l)
+// A running trial makes the experiment run; else its best end counts; else it waits for a program
+// to start.
+static enum experiment_state state_of_trials(const struct active_experiment *l)
 {
     static const int ranks[TRIAL_STATES] = {[TRIAL_PAUSED] = 1,
                                             [TRIAL_CANCELED] = 2,
@@ -101,7 +102,8 @@ static enum experiment_state state_of(const struct active_experiment *l)
     return states[best];
 }
 
-static void set_state(struct core *c, struct active_experiment *l, enum experiment_state state)
+static void experiment_set_state(struct core *c, struct active_experiment *l,
+                                 enum experiment_state state)
 {
     struct experiment *x = l->experiment;
     bool was = experiment_is_terminal(x->state), is = experiment_is_terminal(state);
@@ -117,66 +119,66 @@ static void set_state(struct core *c, struct active_experiment *l, enum experime
         STORE(c, EXPERIMENT_SET_STATE, word, x->id);
     CORE_DISPATCH(c, experiment_state_changed, c, x);
     if (is)
-        rest(c, l);
+        unload_timer_set(c, l);
     else
-        timer_clear(&c->timers, &l->rest);
-    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+        timer_clear(&c->timers, &l->unload);
+    change_mark(c, EVENT_EXPERIMENT, x->id, 0, NULL);
 }
 
-static void hear(struct core *c, struct trial *t)
+static void heartbeat_store(struct core *c, struct trial *t)
 {
-    t->detached->heard_at = c->wall;
-    STORE(c, TRIAL_SET_HEARTBEAT, c->wall, t->id);
-    expect(c, t);
+    t->unmanaged->heard_at = c->wall;
+    STORE(c, TRIAL_SET_HEARTBEAT, "ii", c->wall, t->id);
+    silence_timer_set(c, t);
 }
 
-static void run(struct core *c, struct trial *t, bool ended)
+static void trial_run(struct core *c, struct trial *t, bool ended)
 {
     free(t->exit_reason);
     t->exit_reason = NULL;
     if (ended)
         STORE(c, TRIAL_REOPEN, "RUNNING", t->id);
     else
-        STORE(c, TRIAL_SET_STATE, "RUNNING", t->id);
-    hear(c, t);
+        STORE(c, TRIAL_SET_STATE, "si", "RUNNING", t->id);
+    heartbeat_store(c, t);
 }
 
-static void end(struct core *c, struct trial *t, enum detached_event ev, const char *reason)
+static void trial_end(struct core *c, struct trial *t, enum unmanaged_event ev, const char *reason)
 {
-    int64_t at = ev == DETACHED_EV_SILENT ? t->detached->heard_at : c->wall;
-    timer_clear(&c->timers, &t->detached->silence);
+    int64_t at = ev == UNMANAGED_EV_SILENT ? t->unmanaged->heard_at : c->wall;
+    timer_clear(&c->timers, &t->unmanaged->silence);
     trial_set_reason(c, t, reason);
     STORE(c, TRIAL_END, trial_state_word(t->state), reason, at, t->id);
     CORE_DISPATCH(c, trial_ended, c, t);
-    core_tell_log(c, t->task_id);
+    core_notify_log(c, t->task_id);
     log_info("trial ended", "exp=%lld trial=%lld state=%s", (long long)t->active->experiment->id,
              (long long)t->id, trial_state_word(t->state));
 }
 
-void detached_event(struct core *c, struct trial *t, enum detached_event ev, const char *reason)
+void unmanaged_event(struct core *c, struct trial *t, enum unmanaged_event ev, const char *reason)
 {
-    struct transition to = detached_transition(t->state, ev);
+    struct transition to = unmanaged_transition(t->state, ev);
     bool ended = trial_is_terminal(t->state);
     t->state = (enum trial_state)to.next;
-    switch ((enum detached_action)to.action) {
-    case DETACHED_DO_NOTHING:
+    switch ((enum unmanaged_action)to.action) {
+    case UNMANAGED_DO_NOTHING:
         return;
-    case DETACHED_DO_RUN:
-        run(c, t, ended);
+    case UNMANAGED_DO_RUN:
+        trial_run(c, t, ended);
         break;
-    case DETACHED_DO_REST:
-        timer_clear(&c->timers, &t->detached->silence);
-        STORE(c, TRIAL_SET_STATE, trial_state_word(t->state), t->id);
+    case UNMANAGED_DO_REST:
+        timer_clear(&c->timers, &t->unmanaged->silence);
+        STORE(c, TRIAL_SET_STATE, "si", trial_state_word(t->state), t->id);
         break;
-    case DETACHED_DO_END:
-        end(c, t, ev, reason);
+    case UNMANAGED_DO_END:
+        trial_end(c, t, ev, reason);
         break;
     }
-    core_event(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
-    set_state(c, t->active, state_of(t->active));
+    change_mark(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
+    experiment_set_state(c, t->active, state_of_trials(t->active));
 }
 
-int detached_verb(struct core *c, struct experiment *x, enum experiment_event ev, struct error *e)
+int unmanaged_verb(struct core *c, struct experiment *x, enum experiment_event ev, struct error *e)
 {
     struct active_experiment *l = x->active;
     if (ev != EXPERIMENT_EV_CANCEL && ev != EXPERIMENT_EV_KILL)
@@ -185,9 +187,9 @@ int detached_verb(struct core *c, struct experiment *x, enum experiment_event ev
                          "master cannot start or pause them; do that where they run",
                          (long long)x->id);
     for (struct trial *t = l->trials; t; t = t->next)
-        detached_event(c, t, DETACHED_EV_CANCELED, "canceled");
+        unmanaged_event(c, t, UNMANAGED_EV_CANCELED, "canceled");
     if (!l->trials)
-        set_state(c, l, EXPERIMENT_CANCELED);
+        experiment_set_state(c, l, EXPERIMENT_CANCELED);
     return 0;
 }
 
@@ -203,9 +205,10 @@ int64_t trial_of_task(const char *task_id)
     return strcmp(exact, task_id) ? 0 : trial;
 }
 
-// The trial of an unmanaged experiment, which the caller may change. What had ended is read again.
-static int find_detached(struct core *c, struct request *rq, int64_t id, struct trial **out,
-                         struct error *e)
+// Finds a trial of an unmanaged experiment that the caller may change. An ended experiment is
+// loaded again.
+static int unmanaged_find(struct core *c, struct request *rq, int64_t id, struct trial **out,
+                          struct error *e)
 {
     struct trial *t = core_trial_find(c, id);
     struct db_rows *rows = t ? NULL : DB_QUERY(c->reader, TRIAL_HOME, id);
@@ -235,9 +238,9 @@ int core_reporter(struct core *c, struct request *rq, int64_t id, struct trial *
 {
     struct allocation *a;
     if (rq->principal.kind == PRINCIPAL_USER) {
-        int err = find_detached(c, rq, id, t, e);
+        int err = unmanaged_find(c, rq, id, t, e);
         if (!err && (*t)->state == TRIAL_ACTIVE)
-            expect(c, *t); // what it reports is a sign of life
+            silence_timer_set(c, *t); // a report is a sign of life
         return err;
     }
     int err = core_caller(c, rq, &a, e);
@@ -258,16 +261,17 @@ int core_reporter_of_trial(struct core *c, struct request *rq, struct trial **t,
 
 // --- POST and PUT trials -------------------------------------------------------------------------
 
-static struct trial *find_external(const struct active_experiment *l, const char *external_id)
+static struct trial *trial_of_external_id(const struct active_experiment *l,
+                                          const char *external_id)
 {
     for (struct trial *t = l->trials; t; t = t->next)
-        if (t->detached->external_id && !strcmp(t->detached->external_id, external_id))
+        if (t->unmanaged->external_id && !strcmp(t->unmanaged->external_id, external_id))
             return t;
     return NULL;
 }
 
-static struct trial *create(struct core *c, struct active_experiment *l, const json_t *body,
-                            const char *external_id)
+static struct trial *trial_add(struct core *c, struct active_experiment *l, const json_t *body,
+                               const char *external_id)
 {
     char request_id[SEARCH_REQUEST_ID];
     const json_t *hparams = jget(body, "hparams");
@@ -275,20 +279,20 @@ static struct trial *create(struct core *c, struct active_experiment *l, const j
     struct trial *t = trial_new(l, c->next_trial++, request_id);
     t->hparams = hparams ? json_deep_copy(hparams) : json_object();
     t->state = TRIAL_PAUSED;
-    detached_new(c, t, external_id);
-    by_id_put(&c->trials, t->id, t);
+    unmanaged_new(c, t, external_id);
+    id_map_put(&c->trials, t->id, t);
     char *text = json_text(t->hparams);
     STORE(c, TRIAL_INSERT, t->id, l->experiment->id, t->request_id, t->task_id,
           trial_state_word(t->state), text, t->seed, c->wall);
     free(text);
-    if (t->detached->external_id)
-        STORE(c, TRIAL_SET_EXTERNAL, t->detached->external_id, t->id);
-    core_event(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
-    core_event(c, EVENT_TRIAL, l->experiment->id, t->id, NULL);
+    if (t->unmanaged->external_id)
+        STORE(c, TRIAL_SET_EXTERNAL, "si", t->unmanaged->external_id, t->id);
+    change_mark(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
+    change_mark(c, EVENT_TRIAL, l->experiment->id, t->id, NULL);
     return t;
 }
 
-int detached_refuse(const struct experiment *x, struct error *e)
+int unmanaged_refuse(const struct experiment *x, struct error *e)
 {
     return error_set(e, ERR_INVALID,
                      "experiment %lld is run by this master, which makes its trials itself; "
@@ -296,9 +300,9 @@ int detached_refuse(const struct experiment *x, struct error *e)
                      (long long)x->id);
 }
 
-// The unmanaged experiment that the body names, live.
-static int find_home(struct core *c, struct request *rq, const json_t *body,
-                     struct active_experiment **out, struct error *e)
+// Finds the unmanaged experiment that the body names, and loads it if it has ended.
+static int experiment_find_for(struct core *c, struct request *rq, const json_t *body,
+                               struct active_experiment **out, struct error *e)
 {
     int64_t id = jget_int(body, "experimentId", 0);
     struct experiment *x = core_experiment_find(c, id);
@@ -311,13 +315,13 @@ static int find_home(struct core *c, struct request *rq, const json_t *body,
     if (!err && !x->active)
         err = active_experiment_restore(c, x, NULL, e);
     if (!err && !x->active->unmanaged)
-        err = detached_refuse(x, e);
+        err = unmanaged_refuse(x, e);
     if (!err)
         *out = x->active;
     return err;
 }
 
-static size_t count_trials(const struct active_experiment *l)
+static size_t trials_count(const struct active_experiment *l)
 {
     size_t count = 0;
     for (const struct trial *t = l->trials; t; t = t->next)
@@ -325,31 +329,31 @@ static size_t count_trials(const struct active_experiment *l)
     return count;
 }
 
-static int make_trial(struct core *c, struct request *rq, const json_t *body,
-                      const char *external_id, struct error *e)
+static int trial_find_or_add(struct core *c, struct request *rq, const json_t *body,
+                             const char *external_id, struct error *e)
 {
     struct active_experiment *l = NULL;
     const json_t *hparams = jget(body, "hparams");
-    int err = find_home(c, rq, body, &l, e);
+    int err = experiment_find_for(c, rq, body, &l, e);
     if (err)
         return err;
     if (hparams && !json_is_object(hparams))
         return error_set(e, ERR_INVALID, "hparams: not an object");
     if (external_id && strlen(external_id) > LIMIT_NAME)
         return error_set(e, ERR_TOO_LARGE, "externalTrialId: more than %d bytes", LIMIT_NAME);
-    struct trial *t = external_id ? find_external(l, external_id) : NULL;
-    if (!t && count_trials(l) >= LIMIT_UNMANAGED_TRIALS)
+    struct trial *t = external_id ? trial_of_external_id(l, external_id) : NULL;
+    if (!t && trials_count(l) >= LIMIT_UNMANAGED_TRIALS)
         return error_set(e, ERR_TOO_LARGE, "an unmanaged experiment has at most %d trials",
                          LIMIT_UNMANAGED_TRIALS);
     if (!t)
-        t = create(c, l, body, external_id);
+        t = trial_add(c, l, body, external_id);
     rq->id = t->id;
     return 0;
 }
 
 int core_trial_create(struct core *c, struct request *rq, struct error *e)
 {
-    return make_trial(c, rq, rq->body, jget_string(rq->body, "externalTrialId", NULL), e);
+    return trial_find_or_add(c, rq, rq->body, jget_string(rq->body, "externalTrialId", NULL), e);
 }
 
 int core_trial_put(struct core *c, struct request *rq, struct error *e)
@@ -357,37 +361,37 @@ int core_trial_put(struct core *c, struct request *rq, struct error *e)
     const char *external_id = jget_string(rq->body, "externalTrialId", "");
     if (!*external_id)
         return error_set(e, ERR_INVALID, "externalTrialId: missing");
-    return make_trial(c, rq, jget(rq->body, "createTrialRequest"), external_id, e);
+    return trial_find_or_add(c, rq, jget(rq->body, "createTrialRequest"), external_id, e);
 }
 
 // --- POST trials/{t}/start, PATCH trials/{t} -----------------------------------------------------
 
-// Whether this is the call of before, whose answer was lost: the run it began has said nothing.
-static bool is_repeated(const struct trial *t)
+// Whether this repeats a call whose answer was lost: the run that it began has reported nothing.
+static bool start_is_repeated(const struct trial *t)
 {
     return t->run == 1 && t->state == TRIAL_ACTIVE && !t->steps && !t->checkpoint[0] &&
            !t->training.text && !t->validation.text;
 }
 
-static void begin_run(struct core *c, struct trial *t)
+static void run_begin(struct core *c, struct trial *t)
 {
     t->run++;
     t->exited_early = t->invalid = false;
-    t->detached->resume_steps = t->run > 1 && t->checkpoint[0] ? t->checkpoint_steps : -1;
-    STORE(c, TRIAL_SET_RUN, t->run, t->id);
+    t->unmanaged->resume_steps = t->run > 1 && t->checkpoint[0] ? t->checkpoint_steps : -1;
+    STORE(c, TRIAL_SET_RUN, "ii", t->run, t->id);
     if (t->run > 1)
-        CORE_DISPATCH(c, run_restarted, c, t, t->detached->resume_steps);
+        CORE_DISPATCH(c, run_restarted, c, t, t->unmanaged->resume_steps);
 }
 
-static void answer_start(struct request *rq, const struct trial *t)
+static void start_answer(struct request *rq, const struct trial *t)
 {
     struct json_writer w;
-    bool resumed = t->detached->resume_steps >= 0;
+    bool resumed = t->unmanaged->resume_steps >= 0;
     jw_init(&w, &rq->answer);
     jw_object(&w);
     jw_kv_int(&w, "trialRunId", t->run);
     jw_kv_string(&w, "latestCheckpoint", resumed ? t->checkpoint : NULL);
-    jw_kv_int(&w, "stepsCompleted", resumed ? t->detached->resume_steps : 0);
+    jw_kv_int(&w, "stepsCompleted", resumed ? t->unmanaged->resume_steps : 0);
     jw_object_end(&w);
 }
 
@@ -396,9 +400,9 @@ int core_trial_start(struct core *c, struct request *rq, struct error *e)
     struct trial *t;
     bool resume = jget_bool(rq->body, "resume", false);
     int err = core_reporter_of_trial(c, rq, &t, e);
-    if (!err && !t->detached)
+    if (!err && !t->unmanaged)
         err = error_set(e, ERR_FORBIDDEN, "a task is started by the master alone");
-    if (!err && !resume && t->run && !is_repeated(t))
+    if (!err && !resume && t->run && !start_is_repeated(t))
         err = error_set(e, ERR_CONFLICT,
                         "trial %lld has been started already; start it with resume to go on from "
                         "its newest checkpoint",
@@ -406,21 +410,21 @@ int core_trial_start(struct core *c, struct request *rq, struct error *e)
     if (err)
         return err;
     if (resume || !t->run)
-        begin_run(c, t);
-    detached_event(c, t, DETACHED_EV_START, "");
-    answer_start(rq, t);
+        run_begin(c, t);
+    unmanaged_event(c, t, UNMANAGED_EV_START, "");
+    start_answer(rq, t);
     return 0;
 }
 
-static int read_event(const json_t *body, enum detached_event *out, struct error *e)
+static int event_read(const json_t *body, enum unmanaged_event *out, struct error *e)
 {
     static const struct {
         const char *state;
-        enum detached_event event;
+        enum unmanaged_event event;
     } events[] = {
-        {"STATE_RUNNING", DETACHED_EV_RUNS},        {"STATE_PAUSED", DETACHED_EV_PAUSED},
-        {"STATE_ACTIVE", DETACHED_EV_RUNS},         {"STATE_ERROR", DETACHED_EV_FAILED},
-        {"STATE_COMPLETED", DETACHED_EV_COMPLETED}, {"STATE_CANCELED", DETACHED_EV_CANCELED}};
+        {"STATE_RUNNING", UNMANAGED_EV_RUNS},        {"STATE_PAUSED", UNMANAGED_EV_PAUSED},
+        {"STATE_ACTIVE", UNMANAGED_EV_RUNS},         {"STATE_ERROR", UNMANAGED_EV_FAILED},
+        {"STATE_COMPLETED", UNMANAGED_EV_COMPLETED}, {"STATE_CANCELED", UNMANAGED_EV_CANCELED}};
     const char *state = jget_string(body, "state", "");
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (!strcmp(events[i].state, state)) {
@@ -437,18 +441,18 @@ static int read_event(const json_t *body, enum detached_event *out, struct error
 int core_trial_patch(struct core *c, struct request *rq, struct error *e)
 {
     struct trial *t;
-    enum detached_event ev = DETACHED_EVENTS;
+    enum unmanaged_event ev = UNMANAGED_EVENTS;
     bool says = jget(rq->body, "state");
-    int err = says ? read_event(rq->body, &ev, e) : 0;
+    int err = says ? event_read(rq->body, &ev, e) : 0;
     if (!err)
         err = core_reporter_of_trial(c, rq, &t, e);
-    if (!err && !t->detached)
+    if (!err && !t->unmanaged)
         err = error_set(e, ERR_FORBIDDEN, "the state of a task is the master's to say");
     if (err)
         return err;
     if (says)
-        detached_event(c, t, ev, ev == DETACHED_EV_FAILED ? "its program reports an error" : "");
+        unmanaged_event(c, t, ev, ev == UNMANAGED_EV_FAILED ? "its program reports an error" : "");
     if (t->state == TRIAL_ACTIVE)
-        hear(c, t);
+        heartbeat_store(c, t);
     return 0;
 }

@@ -1,47 +1,48 @@
 // Unmanaged experiments: their programs run elsewhere and report with a user's token. Their trials
-// have no allocation, no slots and no searcher; each says itself that it starts, runs and ends, and
-// one that is not heard for LIMIT_UNMANAGED_SILENCE_S ends in error. The experiment's state follows
-// from theirs. Core thread alone; owned by their trial or live experiment.
+// have no allocation, no slots and no searcher; each program reports that its trial starts, runs
+// and ends, and a trial that is silent for LIMIT_UNMANAGED_SILENCE_S ends in error. The state of
+// the experiment follows from its trials. Core thread alone; owned by the trial or the active
+// experiment.
 //
-// The live part of an ended one stays for LIMIT_UNMANAGED_SILENCE_S, so that all of it is on disk
-// when it is dropped; whoever starts a trial of it later has it read from the store again.
+// The active part of an ended one stays in memory for LIMIT_UNMANAGED_SILENCE_S, so that all of
+// it is on disk when it is freed; a later start of one of its trials loads it from the store again.
 #ifndef MUSTER_MASTER_LIFECYCLE_UNMANAGED_H
 #define MUSTER_MASTER_LIFECYCLE_UNMANAGED_H
 
 #include "master/kernel/state.h"
 #include "master/lifecycle/machines.h"
 
-struct detached { // of a trial
+struct unmanaged_trial {
     struct core *core;
     char *external_id;    // its submitter's name for it; NULL: none
-    int64_t resume_steps; // of the checkpoint that its run began with; -1: with none
+    int64_t resume_steps; // steps of the checkpoint that its run began with; -1: none
     int64_t heard_at;     // wall
     struct timer silence;
 };
 
-void detached_new(struct core *c, struct trial *t, const char *external_id);
-void detached_free(struct trial *t);
+void unmanaged_new(struct core *c, struct trial *t, const char *external_id);
+void unmanaged_free(struct trial *t);
 
-// After the load of a live experiment with its trials: they are waited for from now on.
-void detached_load(struct core *c, struct active_experiment *l);
-void detached_forget(struct core *c,
-                     struct active_experiment *l); // drops the live part of an ended one
+// After the load of an active experiment with its trials: their programs must report from now on.
+void unmanaged_load(struct core *c, struct active_experiment *l);
+void unmanaged_forget(struct core *c,
+                      struct active_experiment *l); // frees the active part of an ended one
 
-void detached_event(struct core *c, struct trial *t, enum detached_event ev, const char *reason);
+void unmanaged_event(struct core *c, struct trial *t, enum unmanaged_event ev, const char *reason);
 
-// A person's verb. ERR_CONFLICT: what only its programs can do.
-int detached_verb(struct core *c, struct experiment *x, enum experiment_event ev, struct error *e);
+// A person's request. ERR_CONFLICT: only its programs can do that.
+int unmanaged_verb(struct core *c, struct experiment *x, enum experiment_event ev, struct error *e);
 
-// ERR_INVALID: of an experiment that the master runs itself.
-int detached_refuse(const struct experiment *x, struct error *e);
+// ERR_INVALID: the master runs this experiment itself.
+int unmanaged_refuse(const struct experiment *x, struct error *e);
 
-// Who may report for trial `id`: its own task, and, of an unmanaged experiment, a user who may
-// change it; *t has an allocation, or is detached. ERR_FORBIDDEN "allocation has ended",
-// ERR_NOT_FOUND. `id` 0: the caller's own.
+// Finds the trial `id` if the caller may report for it: its own task or, if the experiment is
+// unmanaged, a user who may change it. *t has an allocation or is unmanaged. ERR_FORBIDDEN: the
+// allocation has ended; ERR_NOT_FOUND. `id` 0: the caller's own trial.
 int core_reporter(struct core *c, struct request *rq, int64_t id, struct trial **t,
                   struct error *e);
 int core_reporter_of_trial(struct core *c, struct request *rq, struct trial **t,
                            struct error *e); // of params[0]
-int64_t trial_of_task(const char *task_id);  // "7.12": 12; 0: of none
+int64_t trial_of_task(const char *task_id);  // "7.12": 12; 0: none
 
 #endif

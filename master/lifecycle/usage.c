@@ -1,9 +1,9 @@
-// What jobs and teams have used, and when a trial is likely to end: told to the scheduler, and kept
-// in the store over a restart. Slot-seconds: slots times the seconds they were held.
+// The usage of jobs and teams, and the expected end of a trial: the scheduler is told, and the
+// store keeps it over a restart. Slot-seconds: slots times the seconds they were held.
 //
-// Rows are written when an allocation ends (of an experiment: what its ended allocations had; of
-// teams: all up to now, also what still runs). So at load what live allocations have used since
-// comes on top.
+// Rows are written at the end of an allocation (of an experiment: the usage of its ended
+// allocations; of teams: all usage so far, including running allocations). So after a load the
+// usage of running allocations since the last row is added.
 #include "base/arena.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/teams/teams.h"
@@ -14,7 +14,7 @@ static double slot_seconds(const struct allocation *a, int64_t from, int64_t to)
     return a->started_at && to > start ? (double)a->slots * (double)(to - start) / 1e6 : 0;
 }
 
-static int64_t used(struct core *c, int team)
+static int64_t team_usage(struct core *c, int team)
 {
     struct sched_share share;
     sched_team_share(c->sched, team, c->pools[0]->handle, c->now, &share);
@@ -30,13 +30,13 @@ void usage_add(struct core *c, const struct allocation *a)
     if (seconds <= 0)
         return;
     l->service += seconds;
-    STORE(c, EXPERIMENT_ADD_SERVICE, seconds, x->id);
-    STORE(c, WORKSPACE_SET_USAGE, (double)used(c, ws->team), c->wall, ws->id);
-    STORE(c, MEMBER_SET_USAGE, ws->id, x->user_id,
-          (double)used(c, core_team(c, ws->id, x->user_id)), c->wall);
+    STORE(c, EXPERIMENT_ADD_SERVICE, "di", seconds, x->id);
+    STORE(c, WORKSPACE_SET_USAGE, "dii", (double)team_usage(c, ws->team), c->wall, ws->id);
+    STORE(c, MEMBER_SET_USAGE, "iidi", ws->id, x->user_id,
+          (double)team_usage(c, core_team(c, ws->id, x->user_id)), c->wall);
 }
 
-double usage_of_live(const struct core *c, const struct active_experiment *l)
+double usage_of_active(const struct core *c, const struct active_experiment *l)
 {
     double seconds = 0;
     for (const struct trial *t = l->trials; t; t = t->next)
@@ -45,7 +45,7 @@ double usage_of_live(const struct core *c, const struct active_experiment *l)
     return seconds;
 }
 
-static void restore(struct core *c, int team, double seconds)
+static void team_restore(struct core *c, int team, double seconds)
 {
     if (seconds >= 1)
         sched_team_restore(c->sched, team, (int64_t)seconds, c->now);
@@ -56,18 +56,18 @@ void usage_load(struct core *c, const struct allocation *a)
     const struct experiment *x = a->trial->active->experiment;
     struct workspace *ws = core_workspace_of(c, x);
     int team = core_team(c, ws->id, x->user_id);
-    restore(c, ws->team, slot_seconds(a, ws->usage.at, c->wall));
-    restore(c, team, slot_seconds(a, member_of(ws, x->user_id)->usage.at, c->wall));
+    team_restore(c, ws->team, slot_seconds(a, ws->usage.at, c->wall));
+    team_restore(c, team, slot_seconds(a, member_of(ws, x->user_id)->usage.at, c->wall));
 }
 
-// As it has gone on since it started, or since this process knows it.
-void usage_expect(struct core *c, const struct allocation *a)
+// Extrapolates the progress since the start, or since this process has known the allocation.
+void usage_predict_end(struct core *c, const struct allocation *a)
 {
     double done = a->trial->progress - a->measured;
     double elapsed = (double)(c->now - a->measured_at);
     if (done <= 0 || elapsed <= 0)
         return;
     double left = elapsed * (1 - a->trial->progress) / done;
-    if (left < 1e15) // microseconds, thirty years
+    if (left < 1e15) // microseconds; thirty years
         sched_gang_set_expected_end(c->sched, a->gang, c->now + (int64_t)left);
 }

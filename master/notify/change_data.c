@@ -29,7 +29,7 @@ static void write_agent(struct core *c, struct json_writer *w, const char *id)
 static void write_queue(struct core *c, struct json_writer *w, const char *name)
 {
     struct sched_pool_view view;
-    sched_pool_inspect(c->sched, core_pool(c, name)->handle, &view);
+    sched_pool_inspect(c->sched, core_pool_get(c, name)->handle, &view);
     jw_kv_string(w, "resourcePool", name);
     jw_kv_int(w, "queued", view.waiting);
     jw_kv_int(w, "scheduled", view.running);
@@ -38,7 +38,7 @@ static void write_queue(struct core *c, struct json_writer *w, const char *name)
     jw_kv_int(w, "slotsUsed", view.slots - view.free);
 }
 
-static void write_data(struct core *c, struct note *n)
+static void write_data(struct core *c, struct change *n)
 {
     struct buf out;
     struct json_writer w;
@@ -52,11 +52,11 @@ static void write_data(struct core *c, struct note *n)
     else
         write_queue(c, &w, n->name);
     jw_object_end(&w);
-    note_set_data(n, buf_take(&out));
+    change_set_data(n, buf_take(&out));
 }
 
-void changes_describe(struct core *c, struct notes *notes)
+void changes_describe(struct core *c, struct changes *changes)
 {
-    for (size_t i = 0; i < notes->count; i++)
-        write_data(c, &notes->items[i]);
+    for (size_t i = 0; i < changes->count; i++)
+        write_data(c, &changes->items[i]);
 }

@@ -26,7 +26,7 @@ static void write_deleted(struct json_writer *w, const char *key, int64_t id)
     jw_kv_bool(w, "deleted", true);
 }
 
-static void write_experiment(struct json_writer *w, struct db_rows *rows, struct note *n)
+static void write_experiment(struct json_writer *w, struct db_rows *rows, struct change *n)
 {
     n->workspace_id = DB_GET(rows, CHANGED_EXPERIMENT, workspace_id);
     jw_kv_int(w, "id", n->experiment_id);
@@ -46,7 +46,7 @@ static void write_experiment(struct json_writer *w, struct db_rows *rows, struct
     write_time(w, "endTime", DB_GET(rows, CHANGED_EXPERIMENT, ended_at));
 }
 
-static void write_trial(struct json_writer *w, struct db_rows *rows, struct note *n)
+static void write_trial(struct json_writer *w, struct db_rows *rows, struct change *n)
 {
     n->workspace_id = DB_GET(rows, CHANGED_TRIAL, workspace_id);
     n->experiment_id = DB_GET(rows, CHANGED_TRIAL, experiment_id);
@@ -64,7 +64,7 @@ static void write_trial(struct json_writer *w, struct db_rows *rows, struct note
     jw_kv_double(w, "wallClockTime", (double)DB_GET(rows, CHANGED_TRIAL, ran_us) / 1e6);
 }
 
-static void write_metrics(struct json_writer *w, struct db_rows *rows, struct note *n)
+static void write_metrics(struct json_writer *w, struct db_rows *rows, struct change *n)
 {
     const char *values = DB_GET(rows, CHANGED_METRICS, metrics);
     n->workspace_id = DB_GET(rows, CHANGED_METRICS, workspace_id);
@@ -86,7 +86,7 @@ static int64_t newest_line(struct db_reader *db, const char *task_id)
     return id;
 }
 
-static void write_logs(struct json_writer *w, struct db_rows *rows, struct note *n)
+static void write_logs(struct json_writer *w, struct db_rows *rows, struct change *n)
 {
     n->workspace_id = DB_GET(rows, CHANGED_LOGS, workspace_id);
     n->experiment_id = DB_GET(rows, CHANGED_LOGS, experiment_id);
@@ -96,7 +96,7 @@ static void write_logs(struct json_writer *w, struct db_rows *rows, struct note 
     jw_kv_int(w, "experimentId", n->experiment_id);
 }
 
-static void write_checkpoint(struct json_writer *w, struct db_rows *rows, struct note *n)
+static void write_checkpoint(struct json_writer *w, struct db_rows *rows, struct change *n)
 {
     n->workspace_id = DB_GET(rows, CHANGED_CHECKPOINT, workspace_id);
     n->experiment_id = DB_GET(rows, CHANGED_CHECKPOINT, experiment_id);
@@ -109,7 +109,7 @@ static void write_checkpoint(struct json_writer *w, struct db_rows *rows, struct
     jw_kv_int(w, "steps", DB_GET(rows, CHANGED_CHECKPOINT, steps));
 }
 
-static void write_workspace(struct json_writer *w, struct db_rows *rows, struct note *n)
+static void write_workspace(struct json_writer *w, struct db_rows *rows, struct change *n)
 {
     n->workspace_id = DB_GET(rows, CHANGED_WORKSPACE, id);
     jw_kv_int(w, "id", n->workspace_id);
@@ -117,7 +117,7 @@ static void write_workspace(struct json_writer *w, struct db_rows *rows, struct 
     jw_kv_bool(w, "archived", DB_GET(rows, CHANGED_WORKSPACE, archived));
 }
 
-static void write_model(struct json_writer *w, struct db_rows *rows, struct note *n)
+static void write_model(struct json_writer *w, struct db_rows *rows, struct change *n)
 {
     n->workspace_id = DB_GET(rows, CHANGED_MODEL, workspace_id);
     jw_kv_int(w, "id", DB_GET(rows, CHANGED_MODEL, id));
@@ -127,12 +127,12 @@ static void write_model(struct json_writer *w, struct db_rows *rows, struct note
     jw_kv_bool(w, "archived", DB_GET(rows, CHANGED_MODEL, archived));
 }
 
-static int64_t id_of_name(const struct note *n)
+static int64_t id_of_name(const struct change *n)
 {
     return strtoll(n->name, NULL, 10);
 }
 
-static struct db_rows *ask(struct db_reader *db, const struct note *n)
+static struct db_rows *ask(struct db_reader *db, const struct change *n)
 {
     switch (n->topic) {
     case EVENT_EXPERIMENT:
@@ -153,7 +153,7 @@ static struct db_rows *ask(struct db_reader *db, const struct note *n)
 }
 
 // What is gone, for those who could see it, as far as the note says whose it was.
-static bool write_gone(struct json_writer *w, struct note *n)
+static bool write_gone(struct json_writer *w, struct change *n)
 {
     switch (n->topic) {
     case EVENT_EXPERIMENT:
@@ -179,7 +179,7 @@ static bool write_gone(struct json_writer *w, struct note *n)
 }
 
 // That there are new rows, and of what: the rows themselves are for administrators.
-static bool write_audit(struct json_writer *w, const struct note *n)
+static bool write_audit(struct json_writer *w, const struct change *n)
 {
     jw_object(w);
     jw_kv_string(w, "of", n->name);
@@ -187,10 +187,10 @@ static bool write_audit(struct json_writer *w, const struct note *n)
     return true;
 }
 
-bool event_text(struct db_reader *db, struct note *n, struct buf *out)
+bool event_text(struct db_reader *db, struct change *n, struct buf *out)
 {
     static void (*const writers[EVENT_TOPICS])(struct json_writer *, struct db_rows *,
-                                               struct note *) = {
+                                               struct change *) = {
         [EVENT_EXPERIMENT] = write_experiment,
         [EVENT_TRIAL] = write_trial,
         [EVENT_METRICS] = write_metrics,

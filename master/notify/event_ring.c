@@ -29,7 +29,7 @@ struct ring {
     uint64_t last;
 };
 
-struct event *event_new(uint64_t number, const struct note *what, const char *data)
+struct event *event_new(uint64_t number, const struct change *what, const char *data)
 {
     static const char form[] = "id: %" PRIu64 "\nevent: %s\ndata: %s\n\n";
     const char *name = event_names[what->topic];

@@ -24,7 +24,7 @@ struct event {
 extern const char *const event_names[EVENT_TOPICS];
 extern const char *const event_topics[EVENT_TOPICS];
 
-struct event *event_new(uint64_t number, const struct note *what, const char *data);
+struct event *event_new(uint64_t number, const struct change *what, const char *data);
 void event_release(struct event *ev);
 
 // An event passes when its topic is asked for and, where it belongs to an experiment and there are

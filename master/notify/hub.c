@@ -27,9 +27,9 @@ struct hub {
     pthread_mutex_t lock; // of all that follows
     pthread_cond_t come;
     bool stopping;
-    struct notes *pending; // NULL: none
-    bool eager;            // some of them are not of the lazy topics
-    int64_t rested;        // monotonic: the next pass is not before
+    struct changes *pending; // NULL: none
+    bool eager;              // some of them are not of the lazy topics
+    int64_t rested;          // monotonic: the next pass is not before
     struct ring *ring;
     struct hub_follower *followers;
     int count;
@@ -47,7 +47,7 @@ static bool is_lazy(enum event_topic topic)
 
 static void lose_all(struct hub *h)
 {
-    notes_free(h->pending);
+    changes_free(h->pending);
     h->pending = NULL;
     h->eager = false;
     ring_lose(h->ring);
@@ -64,13 +64,13 @@ static bool is_deaf(struct hub *h)
     return true;
 }
 
-static void take(struct hub *h, struct notes *notes)
+static void take(struct hub *h, struct changes *notes)
 {
     for (size_t i = 0; i < notes->count; i++)
         h->eager |= !is_lazy(notes->items[i].topic);
     if (h->pending) {
-        notes_merge(h->pending, notes);
-        notes_free(notes);
+        changes_merge(h->pending, notes);
+        changes_free(notes);
     } else {
         h->pending = notes;
     }
@@ -79,12 +79,12 @@ static void take(struct hub *h, struct notes *notes)
     pthread_cond_signal(&h->come);
 }
 
-void hub_notify(void *ctx, struct notes *notes)
+void hub_notify(void *ctx, struct changes *notes)
 {
     struct hub *h = ctx;
     pthread_mutex_lock(&h->lock);
     if (is_deaf(h))
-        notes_free(notes);
+        changes_free(notes);
     else
         take(h, notes);
     pthread_mutex_unlock(&h->lock);
@@ -95,9 +95,9 @@ void hub_note(struct hub *h, enum event_topic topic, int64_t workspace_id, int64
     if (!h)
         return;
     char name[32];
-    struct notes *notes = notes_new();
+    struct changes *notes = changes_new();
     snprintf(name, sizeof name, "%lld", (long long)id);
-    notes_add(notes, topic, 0, 0, name)->workspace_id = workspace_id;
+    changes_add(notes, topic, 0, 0, name)->workspace_id = workspace_id;
     hub_notify(h, notes);
 }
 
@@ -106,9 +106,9 @@ void hub_note_audit(struct hub *h, const char *path)
     if (!h)
         return;
     char subject[AUDIT_SUBJECT];
-    struct notes *notes = notes_new();
+    struct changes *notes = changes_new();
     audit_subject(path, subject);
-    notes_add(notes, EVENT_AUDIT, 0, 0, subject);
+    changes_add(notes, EVENT_AUDIT, 0, 0, subject);
     hub_notify(h, notes);
 }
 
@@ -128,7 +128,7 @@ static void wake(struct hub *h, uint64_t after)
 }
 
 // One number is one event: the thread alone gives them, but those that are lost.
-static void publish(struct hub *h, struct note *n)
+static void publish(struct hub *h, struct change *n)
 {
     buf_reset(&h->text);
     if (!event_text(h->db, n, &h->text) || h->text.err)
@@ -141,7 +141,7 @@ static void publish(struct hub *h, struct note *n)
 // With the lock held, which it gives up meanwhile.
 static void pass(struct hub *h)
 {
-    struct notes *notes = h->pending;
+    struct changes *notes = h->pending;
     uint64_t last = ring_last(h->ring);
     h->pending = NULL;
     h->eager = false;
@@ -149,7 +149,7 @@ static void pass(struct hub *h)
     int64_t began = clock_mono_us();
     for (size_t i = 0; i < notes->count; i++)
         publish(h, &notes->items[i]);
-    notes_free(notes);
+    changes_free(notes);
     int64_t now = clock_mono_us();
     pthread_mutex_lock(&h->lock);
     wake(h, last);
@@ -286,7 +286,7 @@ static int count_start(struct db *db, struct db_reader *reader, uint64_t *out, s
 
 static void release(struct hub *h)
 {
-    notes_free(h->pending);
+    changes_free(h->pending);
     ring_free(h->ring);
     buf_free(&h->text);
     if (h->db)

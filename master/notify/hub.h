@@ -40,7 +40,7 @@ int hub_start(struct db *db, struct hub **out, struct error *e);
 void hub_free(struct hub *h); // nobody follows any more; ends the thread. NULL is fine
 
 // core_options.events_committed: ctx is the struct hub.
-void hub_notify(void *ctx, struct notes *notes);
+void hub_notify(void *ctx, struct changes *notes);
 // Of what is changed without the core (a model), after its commit; any thread. NULL: nobody
 // follows.
 void hub_note(struct hub *h, enum event_topic topic, int64_t workspace_id, int64_t id);
@@ -57,6 +57,6 @@ int hub_read(struct hub *h, uint64_t *place, const struct event_filter *f, struc
 void hub_end_all(struct hub *h); // every stream ends; for the stop of the server
 
 // event_text.c: what became of the thing, as JSON; fills in whose it is. False: nothing to tell.
-bool event_text(struct db_reader *db, struct note *n, struct buf *out);
+bool event_text(struct db_reader *db, struct change *n, struct buf *out);
 
 #endif

@@ -13,6 +13,6 @@ core_handler core_webhooks, core_webhook, core_webhook_create, core_webhook_patc
 // In webhooks.c and change_data.c, for the record of the module.
 int webhooks_load(struct core *c, struct error *e);
 void webhooks_free(struct core *c);
-void changes_describe(struct core *c, struct notes *notes);
+void changes_describe(struct core *c, struct changes *changes);
 
 #endif

@@ -58,11 +58,11 @@ static void put(struct core *c, const struct trigger *t, const struct subject *s
 static void put_once(struct core *c, struct trigger *t, const struct subject *s)
 {
     char event[UUID_TEXT];
-    if (by_id_find(&t->fired, s->trial))
+    if (id_map_find(&t->fired, s->trial))
         return;
     if (t->fired.count >= FIRED_KNOWN)
         t->fired.count = 0;
-    by_id_put(&t->fired, s->trial, t);
+    id_map_put(&t->fired, s->trial, t);
     char *text = webhook_text(c, t, s, event);
     STORE(c, OUTBOX_INSERT_ONCE, t->hook->id, event, text, c->wall, s->task, t->id);
     STORE(c, WEBHOOK_FIRED, s->task, t->id);
@@ -105,7 +105,7 @@ void webhooks_wish(struct core *c, const struct trial *trial, struct log_watched
 {
     struct trigger *t = NULL;
     while ((t = next_trigger(c, TRIGGER_LINE, trial->active->experiment, t)))
-        if (!by_id_find(&t->fired, trial->id) && !t->unusable)
+        if (!id_map_find(&t->fired, trial->id) && !t->unusable)
             log_watched_add(w, t->pattern, -1, t->id);
 }
 

@@ -15,7 +15,7 @@ struct trigger {
     const char *metric;  // of TRIGGER_METRIC; in the condition
     double limit;        // ..
     bool above;          // .. else below
-    struct by_id fired;  // trials, for those that fire once; the store knows too
+    struct id_map fired; // trials, for those that fire once; the store knows too
     struct webhook *hook;
 };
 

@@ -28,7 +28,7 @@ static void write_experiment(struct core *c, struct json_writer *w, const struct
     jw_kv_string(w, "name", jget_string(l->config, "name", ""));
     jw_kv_int(w, "duration", seconds_of(c, s->x));
     jw_kv_string(w, "resource_pool", l->pool ? l->pool->name : "");
-    jw_kv_int(w, "slots_per_trial", l->slots);
+    jw_kv_int(w, "slots_per_trial", l->slots_per_trial);
     jw_kv_string(w, "workspace", p->workspace->name);
     jw_kv_string(w, "project", p->name);
     if (s->trial)

@@ -10,7 +10,7 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/kernel/change_events.h"
+#include "master/kernel/change_marks.h"
 #include "master/kernel/workers.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/retention/gc.h"
@@ -27,7 +27,7 @@ struct item { // one checkpoint of a call
     bool by_trial;     // .. by the trial it is of, to go on from
 };
 
-struct change {
+struct checkpoint_change {
     struct work work; // first
     const struct storage *storage;
     struct request *rq;
@@ -41,7 +41,7 @@ struct change {
 
 static void change_free(struct work *work)
 {
-    struct change *ch = (struct change *)work;
+    struct checkpoint_change *ch = (struct checkpoint_change *)work;
     for (size_t i = 0; i < ch->count; i++) {
         free(ch->items[i].resources);
         free(ch->items[i].needed);
@@ -167,7 +167,8 @@ static int out_of_reach(const struct storage *storage, const char *text, const c
     return err;
 }
 
-static int read_item(struct change *ch, struct db_rows *rows, struct item *it, const json_t *told)
+static int read_item(struct checkpoint_change *ch, struct db_rows *rows, struct item *it,
+                     const json_t *told)
 {
     json_t *reported = NULL, *patterns = NULL;
     const char *resources = DB_GET(rows, CHECKPOINT_TO_CHANGE, resources),
@@ -202,7 +203,7 @@ static int no_such(const char *uuid, struct error *e)
 
 static void read_items(struct work *work, struct db_reader *db)
 {
-    struct change *ch = (struct change *)work;
+    struct checkpoint_change *ch = (struct checkpoint_change *)work;
     const json_t *list = jget(ch->rq->body, "checkpoints");
     for (size_t i = 0; !ch->err && i < ch->count; i++) {
         struct item *it = &ch->items[i];
@@ -221,7 +222,8 @@ static void read_items(struct work *work, struct db_reader *db)
 // --- on the core thread --------------------------------------------------------------------------
 
 // A task speaks of its own experiment, and may take from its own trial what it would go on from.
-static int may_change(struct core *c, struct change *ch, const struct item *it, bool *own)
+static int may_change(struct core *c, struct checkpoint_change *ch, const struct item *it,
+                      bool *own)
 {
     struct allocation *a = NULL;
     struct experiment *x = core_experiment_find(c, it->experiment);
@@ -239,7 +241,7 @@ static int may_change(struct core *c, struct change *ch, const struct item *it, 
     return err == ERR_NOT_FOUND ? no_such(it->uuid, &ch->e) : err;
 }
 
-static int check_item(struct core *c, struct change *ch, const struct gc_forks *forks,
+static int check_item(struct core *c, struct checkpoint_change *ch, const struct gc_forks *forks,
                       const struct item *it)
 {
     char who[64];
@@ -263,7 +265,7 @@ static void step_back(struct core *c, struct trial *t)
     STORE(c, TRIAL_SET_LATEST_CHECKPOINT, t->checkpoint[0] ? t->checkpoint : NULL, t->id);
 }
 
-static void apply_item(struct core *c, const struct change *ch, const struct item *it)
+static void apply_item(struct core *c, const struct checkpoint_change *ch, const struct item *it)
 {
     struct trial *t = core_trial_find(c, it->trial);
     const struct gc_taken *taken = gc_taken(c, it->uuid);
@@ -277,12 +279,12 @@ static void apply_item(struct core *c, const struct change *ch, const struct ite
     STORE(c, TRIAL_FORGET_CHECKPOINT, it->uuid);
     if (t && !strcmp(t->checkpoint, it->uuid))
         step_back(c, t);
-    core_event(c, EVENT_CHECKPOINT, it->experiment, it->trial, it->uuid);
+    change_mark(c, EVENT_CHECKPOINT, it->experiment, it->trial, it->uuid);
 }
 
 static void changed(struct core *c, struct work *work)
 {
-    struct change *ch = (struct change *)work;
+    struct checkpoint_change *ch = (struct checkpoint_change *)work;
     struct gc_forks forks = gc_forks_of(c);
     for (size_t i = 0; !ch->err && i < ch->count; i++)
         ch->err = check_item(c, ch, &forks, &ch->items[i]);
@@ -301,8 +303,8 @@ static void changed(struct core *c, struct work *work)
 
 // --- the calls -----------------------------------------------------------------------------------
 
-static int read_uuids(struct change *ch, const json_t *list, const char *key, const char *field,
-                      struct error *e)
+static int read_uuids(struct checkpoint_change *ch, const json_t *list, const char *key,
+                      const char *field, struct error *e)
 {
     size_t i;
     json_t *entry;
@@ -322,7 +324,7 @@ static int read_uuids(struct change *ch, const json_t *list, const char *key, co
     return 0;
 }
 
-static int read_patterns(struct change *ch, const json_t *list, struct error *e)
+static int read_patterns(struct checkpoint_change *ch, const json_t *list, struct error *e)
 {
     size_t i;
     json_t *pattern;
@@ -342,7 +344,7 @@ static int read_patterns(struct change *ch, const json_t *list, struct error *e)
     return 0;
 }
 
-static int send(struct core *c, struct change *ch, int err, struct error *e)
+static int send(struct core *c, struct checkpoint_change *ch, int err, struct error *e)
 {
     ch->work = (struct work){.run = read_items, .done = changed, .drop = change_free};
     ch->storage = c->options.storage;
@@ -355,7 +357,7 @@ static int send(struct core *c, struct change *ch, int err, struct error *e)
 
 int core_checkpoints_delete(struct core *c, struct request *rq, struct error *e)
 {
-    struct change *ch = xcalloc(1, sizeof *ch);
+    struct checkpoint_change *ch = xcalloc(1, sizeof *ch);
     ch->rq = rq;
     ch->kind = CHANGE_DELETE;
     ch->patterns = xstrdup("[\"**\"]");
@@ -365,7 +367,7 @@ int core_checkpoints_delete(struct core *c, struct request *rq, struct error *e)
 
 int core_checkpoints_remove_files(struct core *c, struct request *rq, struct error *e)
 {
-    struct change *ch = xcalloc(1, sizeof *ch);
+    struct checkpoint_change *ch = xcalloc(1, sizeof *ch);
     ch->rq = rq;
     ch->kind = CHANGE_REMOVE;
     int err = read_uuids(ch, jget(rq->body, "checkpointUuids"), "checkpointUuids", NULL, e);
@@ -376,7 +378,7 @@ int core_checkpoints_remove_files(struct core *c, struct request *rq, struct err
 
 int core_checkpoints_patch(struct core *c, struct request *rq, struct error *e)
 {
-    struct change *ch = xcalloc(1, sizeof *ch);
+    struct checkpoint_change *ch = xcalloc(1, sizeof *ch);
     size_t i;
     json_t *entry;
     ch->rq = rq;

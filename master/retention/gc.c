@@ -8,7 +8,7 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
-#include "master/kernel/change_events.h"
+#include "master/kernel/change_marks.h"
 #include "master/kernel/workers.h"
 #include "master/retention/module.h"
 
@@ -241,7 +241,7 @@ static size_t delete_chosen(struct core *c, const struct gc_forks *forks, const 
         gc_take(c, row->uuid, true);
         STORE(c, CHECKPOINT_REMOVE, "DELETED", NULL, "[\"**\"]", row->uuid, "COMPLETED");
         STORE(c, TRIAL_FORGET_CHECKPOINT, row->uuid);
-        core_event(c, EVENT_CHECKPOINT, d->experiment, row->trial_id, row->uuid);
+        change_mark(c, EVENT_CHECKPOINT, d->experiment, row->trial_id, row->uuid);
         deleted++;
     }
     if (deleted)

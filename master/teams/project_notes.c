@@ -52,7 +52,7 @@ int core_project_note_add(struct core *c, struct request *rq, struct error *e)
         return err;
     STORE(c, PROJECT_ADD_NOTE, jget_string(rq->body, "name", ""),
           jget_string(rq->body, "contents", ""), p->id);
-    core_event_workspace(c, p->workspace->id);
+    change_mark_workspace(c, p->workspace->id);
     return 0;
 }
 
@@ -77,7 +77,7 @@ int core_project_notes_set(struct core *c, struct request *rq, struct error *e)
         char *text = json_text(notes);
         STORE(c, PROJECT_SET_NOTES, text, p->id);
         free(text);
-        core_event_workspace(c, p->workspace->id);
+        change_mark_workspace(c, p->workspace->id);
     }
     json_decref(notes);
     return err;

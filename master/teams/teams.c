@@ -64,7 +64,7 @@ enum role core_role(const struct request *rq, const struct workspace *ws)
     const struct principal *p = &rq->principal;
     if (p->kind != PRINCIPAL_USER)
         return ROLE_NONE;
-    const struct member *m = by_id_find(&ws->members, p->user_id);
+    const struct member *m = id_map_find(&ws->members, p->user_id);
     return role_of(p->admin, p->user_id == ws->creator, m ? m->role : NULL, ws->default_role);
 }
 
@@ -121,7 +121,7 @@ struct workspace *workspace_new(struct core *c, int64_t id, int64_t creator, con
                              .default_role = role_words[ROLE_EDITOR],
                              .weight = 1,
                              .team = SCHED_NONE};
-    by_id_put(&c->workspaces, id, ws);
+    id_map_put(&c->workspaces, id, ws);
     if (c->next_workspace <= id)
         c->next_workspace = id + 1;
     return ws;
@@ -131,8 +131,8 @@ struct project *project_new(struct core *c, int64_t id, struct workspace *ws, co
 {
     struct project *p = xcalloc(1, sizeof *p);
     *p = (struct project){.id = id, .workspace = ws, .name = xstrdup(name)};
-    by_id_put(&c->projects, id, p);
-    by_id_put(&ws->projects, id, p);
+    id_map_put(&c->projects, id, p);
+    id_map_put(&ws->projects, id, p);
     if (c->next_project <= id)
         c->next_project = id + 1;
     return p;
@@ -140,12 +140,12 @@ struct project *project_new(struct core *c, int64_t id, struct workspace *ws, co
 
 struct member *member_of(struct workspace *ws, int64_t user)
 {
-    struct member *m = by_id_find(&ws->members, user);
+    struct member *m = id_map_find(&ws->members, user);
     if (m)
         return m;
     m = xcalloc(1, sizeof *m);
     *m = (struct member){.user_id = user, .role = "", .weight = 1, .team = SCHED_NONE};
-    by_id_put(&ws->members, user, m);
+    id_map_put(&ws->members, user, m);
     return m;
 }
 
@@ -168,8 +168,8 @@ static void workspace_free(struct workspace *ws)
 void project_remove(struct core *c, struct project *p)
 {
     must(!p->experiments);
-    by_id_remove(&p->workspace->projects, p->id);
-    by_id_remove(&c->projects, p->id);
+    id_map_remove(&p->workspace->projects, p->id);
+    id_map_remove(&c->projects, p->id);
     STORE(c, PROJECT_DELETE, p->id);
     project_free(p);
 }
@@ -185,7 +185,7 @@ void workspace_remove(struct core *c, struct workspace *ws)
     }
     sched_team_remove(c->sched, ws->team);
     CORE_DISPATCH(c, workspace_removed, c, ws);
-    by_id_remove(&c->workspaces, ws->id);
+    id_map_remove(&c->workspaces, ws->id);
     STORE(c, MEMBERS_DELETE, ws->id);
     STORE(c, WORKSPACE_DELETE, ws->id);
     workspace_free(ws);

@@ -194,7 +194,7 @@ static void set_team(struct core *c, struct workspace *ws, const struct workspac
     ws->default_role = wanted->default_role;
     STORE(c, WORKSPACE_SET_TEAM, ws->weight, ws->guaranteed_slots, ws->max_slots, ws->default_role,
           ws->id);
-    core_event_workspace(c, ws->id);
+    change_mark_workspace(c, ws->id);
     workspace_changed(c, ws);
 }
 
@@ -259,7 +259,7 @@ static int archive_workspace(struct core *c, struct request *rq, bool archived, 
         return err;
     ws->archived = archived;
     STORE(c, WORKSPACE_SET_ARCHIVED, archived, ws->id);
-    core_event_workspace(c, ws->id);
+    change_mark_workspace(c, ws->id);
     return 0;
 }
 
@@ -324,7 +324,7 @@ int core_workspace_delete(struct core *c, struct request *rq, struct error *e)
         return err;
     log_info("workspace deleted", "workspace=%lld user=%s", (long long)ws->id,
              rq->principal.username);
-    core_event_workspace(c, ws->id);
+    change_mark_workspace(c, ws->id);
     workspace_remove(c, ws);
     return answer_deleted(rq);
 }
@@ -359,7 +359,7 @@ int core_project_create(struct core *c, struct request *rq, struct error *e)
     const struct project *p = project_new(c, c->next_project, ws, name);
     STORE(c, PROJECT_INSERT, p->id, name, ws->id, description ? description : "",
           rq->principal.user_id, c->wall);
-    core_event_workspace(c, ws->id);
+    change_mark_workspace(c, ws->id);
     rq->id = p->id;
     return 0;
 }
@@ -383,7 +383,7 @@ int core_project_patch(struct core *c, struct request *rq, struct error *e)
     }
     if (description)
         STORE(c, PROJECT_SET_DESCRIPTION, description, p->id);
-    core_event_workspace(c, p->workspace->id);
+    change_mark_workspace(c, p->workspace->id);
     return 0;
 }
 
@@ -397,7 +397,7 @@ static int archive_project(struct core *c, struct request *rq, bool archived, st
         return err;
     p->archived = archived;
     STORE(c, PROJECT_SET_ARCHIVED, archived, p->id);
-    core_event_workspace(c, p->workspace->id);
+    change_mark_workspace(c, p->workspace->id);
     return 0;
 }
 
@@ -439,9 +439,9 @@ static void leave_workspace(struct core *c, const struct project *p)
     for (size_t i = 0; i < c->experiments.count; i++) {
         const struct experiment *x = c->experiments.items[i].value;
         if (x->project_id == p->id)
-            core_event_left(c, x);
+            change_mark_left(c, x);
     }
-    core_event_workspace(c, p->workspace->id);
+    change_mark_workspace(c, p->workspace->id);
 }
 
 static void enter_workspace(struct core *c, const struct project *p)
@@ -450,18 +450,18 @@ static void enter_workspace(struct core *c, const struct project *p)
         const struct experiment *x = c->experiments.items[i].value;
         if (x->project_id != p->id)
             continue;
-        core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+        change_mark(c, EVENT_EXPERIMENT, x->id, 0, NULL);
         if (still_runs(x))
             CORE_DISPATCH(c, experiment_moved, c, x->active);
     }
-    core_event_workspace(c, p->workspace->id);
+    change_mark_workspace(c, p->workspace->id);
 }
 
 static void move_project(struct core *c, struct project *p, struct workspace *to)
 {
     leave_workspace(c, p);
-    by_id_remove(&p->workspace->projects, p->id);
-    by_id_put(&to->projects, p->id, p);
+    id_map_remove(&p->workspace->projects, p->id);
+    id_map_put(&to->projects, p->id, p);
     p->workspace = to;
     STORE(c, PROJECT_SET_WORKSPACE, to->id, p->id);
     enter_workspace(c, p);
@@ -494,7 +494,7 @@ int core_project_delete(struct core *c, struct request *rq, struct error *e)
         err = refuse_full("project", p->id, p->experiments, e);
     if (err)
         return err;
-    core_event_workspace(c, p->workspace->id);
+    change_mark_workspace(c, p->workspace->id);
     project_remove(c, p);
     return answer_deleted(rq);
 }
@@ -521,7 +521,7 @@ static void set_member(struct core *c, struct workspace *ws, const struct member
     m->weight = wanted->weight;
     m->max_slots = wanted->max_slots;
     STORE(c, MEMBER_SET, ws->id, m->user_id, m->role, m->weight, m->max_slots);
-    core_event_workspace(c, ws->id);
+    change_mark_workspace(c, ws->id);
     member_changed(c, m);
 }
 
@@ -536,7 +536,7 @@ int core_member_set(struct core *c, struct request *rq, struct error *e)
         err = param_user(c, rq, &user, e);
     if (err)
         return err;
-    const struct member *m = by_id_find(&ws->members, user);
+    const struct member *m = id_map_find(&ws->members, user);
     if (m)
         wanted = *m;
     wanted.user_id = user;
@@ -564,7 +564,7 @@ int core_member_remove(struct core *c, struct request *rq, struct error *e)
         err = param_user(c, rq, &user, e);
     if (err)
         return err;
-    const struct member *m = by_id_find(&ws->members, user);
+    const struct member *m = id_map_find(&ws->members, user);
     if (!m)
         return error_set(e, ERR_NOT_FOUND, "user %lld is no member of workspace \"%.64s\"",
                          (long long)user, ws->name);

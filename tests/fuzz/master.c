@@ -236,7 +236,7 @@ static void turn(struct master *m)
 {
     for (int i = 0; i < TURNS_MAX; i++) {
         core_turn(m->core);
-        if (!db_write(m->db, LIMIT_WRITER_QUEUE) && core_next(m->core) > now)
+        if (!db_write(m->db, LIMIT_WRITER_QUEUE) && core_next_turn(m->core) > now)
             return;
     }
 }

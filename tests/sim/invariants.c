@@ -232,7 +232,7 @@ static void check_limit(struct world *w, const struct active_experiment *l)
 static void check_teams(struct world *w, const struct active_experiment *l)
 {
     const struct workspace *ws = core_workspace_of(w->core, l->experiment);
-    const struct member *m = by_id_find(&ws->members, l->experiment->user_id);
+    const struct member *m = id_map_find(&ws->members, l->experiment->user_id);
     int64_t all = 0, own = 0;
     for (size_t i = 0; i < w->core->trials.count; i++) {
         const struct trial *t = w->core->trials.items[i].value;
@@ -254,14 +254,14 @@ static void check_teams(struct world *w, const struct active_experiment *l)
 static void count_drains(struct world *w, const struct allocation *a)
 {
     struct known_trial *k = known_trial(w, a->trial->id);
-    if (!a->leave || a->epoch <= k->drained)
+    if (!a->preempt_reason || a->epoch <= k->drained)
         return;
     k->drained = a->epoch;
-    note(w, "%s is asked to leave: %s", a->id, a->leave);
+    note(w, "%s is asked to leave: %s", a->id, a->preempt_reason);
     k->drains += w->calm;
     if (k->drains > DRAINS_MOST)
         broken(w, "no_preemption_loop", "%s is asked to leave for the %dth time in calm: %s", a->id,
-               k->drains, a->leave);
+               k->drains, a->preempt_reason);
 }
 
 static void check_places(struct world *w, const struct allocation *a)
@@ -270,7 +270,7 @@ static void check_places(struct world *w, const struct allocation *a)
         const struct part *p = &a->parts[i];
         bool usable = p->agent->state == AGENT_CONNECTED && p->agent->enabled;
         for (int k = 0; k < p->slot_count; k++)
-            usable = usable && p->agent->slot_use[p->slots[k]] == SLOT_USED;
+            usable = usable && p->agent->slot_setting[p->slots[k]] == SLOT_ENABLED;
         if (!usable)
             broken(w, "starts_are_on_usable_slots", "%s starts on %s", a->id, p->agent->id);
     }
@@ -280,9 +280,9 @@ static void check_placed(struct world *w, const struct allocation *a)
 {
     const struct active_experiment *l = a->trial->active;
     int slots = slots_of(a);
-    if (slots > l->slots || slots < l->least || !a->part_count)
+    if (slots > l->slots_per_trial || slots < l->min_slots || !a->part_count)
         broken(w, "gangs_are_whole", "%s starts on %d slots, and wants %d to %d", a->id, slots,
-               l->least, l->slots);
+               l->min_slots, l->slots_per_trial);
     if (l->one_agent && a->part_count > 1)
         broken(w, "single_node_is_one_node", "%s starts on %d", a->id, a->part_count);
     check_places(w, a);

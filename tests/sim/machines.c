@@ -64,7 +64,7 @@ static void post(struct world *w, struct machine *m)
     snprintf(session, sizeof session, "%s-%d", m->id, m->life);
     if (m->poll)
         call_drop(w, m->poll);
-    struct call call = {.handler = core_agent_sync,
+    struct call call = {.handler = core_agent_poll,
                         .name = "sync",
                         .kind = PRINCIPAL_AGENT,
                         .machine = m,

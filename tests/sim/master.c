@@ -157,7 +157,7 @@ int64_t master_due(struct world *w)
         return INT64_MAX;
     if (w->turn_at)
         return w->turn_at;
-    int64_t next = core_next(w->core);
+    int64_t next = core_next_turn(w->core);
     if (next > w->now)
         return next;
     w->turn_at = w->now + between(&w->choice, 1, 500);

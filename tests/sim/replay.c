@@ -25,7 +25,8 @@ static void dump_allocation(struct buf *out, const struct allocation *a)
     buf_printf(out, "\n  allocation %s %s outcome %d \"%s\" queued %lld started %lld", a->id,
                allocation_state_word(a->state), (int)a->outcome, a->reason ? a->reason : "",
                (long long)a->queued_at, (long long)a->started_at);
-    buf_printf(out, " slots %d of %s%s", a->slots, a->pool->name, a->leave ? " is to leave" : "");
+    buf_printf(out, " slots %d of %s%s", a->slots, a->pool->name,
+               a->preempt_reason ? " is to leave" : "");
     dump_parts(out, a);
 }
 
@@ -47,8 +48,8 @@ static void dump_live(struct buf *out, const struct active_experiment *l)
 {
     char *search = search_snapshot(l->search);
     buf_printf(out, " priority %d slots %d to %d limit %lld progress %.6f best %d %.9g search %s",
-               l->priority, l->least, l->slots, (long long)l->max_slots, l->progress, l->has_best,
-               l->best, search);
+               l->priority, l->min_slots, l->slots_per_trial, (long long)l->max_slots, l->progress,
+               l->has_best, l->best, search);
     buf_printf(out, " order %lld weight %.6g pool %s", (long long)l->order, l->weight,
                l->pool->name);
     free(search);

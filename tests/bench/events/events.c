@@ -107,8 +107,8 @@ static double cpu_s(void)
 static void change(struct hub *hub, int64_t number)
 {
     int64_t x = 1 + number % EXPERIMENTS, t = x * 100 + number / EXPERIMENTS % TRIALS;
-    struct notes *n = notes_new();
-    notes_add(n, EVENT_METRICS, x, t, "training")->workspace_id = 1;
+    struct changes *n = changes_new();
+    changes_add(n, EVENT_METRICS, x, t, "training")->workspace_id = 1;
     hub_notify(hub, n);
 }
 

@@ -357,11 +357,11 @@ static void test_other_slots(void **state)
 static void test_bad_syncs(void **state)
 {
     (void)state;
-    assert_int_equal(tell(core_agent_sync, as_agent(), "a b", "{\"session\":\"x\"}"), 400);
-    assert_int_equal(tell(core_agent_sync, as_agent(), "a", "{}"), 400);
-    assert_int_equal(tell(core_agent_sync, as_agent(), "a", "{\"session\":\"x\"}"), 400);
+    assert_int_equal(tell(core_agent_poll, as_agent(), "a b", "{\"session\":\"x\"}"), 400);
+    assert_int_equal(tell(core_agent_poll, as_agent(), "a", "{}"), 400);
+    assert_int_equal(tell(core_agent_poll, as_agent(), "a", "{\"session\":\"x\"}"), 400);
     assert_int_equal(
-        tell(core_agent_sync, as_agent(), "a", "{\"session\":\"x\",\"slots\":[{\"id\":1}]}"), 400);
+        tell(core_agent_poll, as_agent(), "a", "{\"session\":\"x\",\"slots\":[{\"id\":1}]}"), 400);
     report("agent-1", 1, "{\"allocationId\":\"9.9.9\",\"state\":\"DREAMING\"},{}");
 }
 

@@ -457,7 +457,7 @@ static void test_only_owner_and_administrators(void **state)
     assert_int_equal(tell(core_experiment_kill, as_task("1.1.1"), "1", NULL), 404);
     assert_int_equal(tell(core_trial_kill, as_user(OTHER, false), "1", NULL), 403);
     assert_int_equal(tell(core_experiment_create, as_agent(), NULL, "{}"), 403);
-    assert_int_equal(tell(core_agent_sync, as_user(OWNER, true), "a", "{}"), 403);
+    assert_int_equal(tell(core_agent_poll, as_user(OWNER, true), "a", "{}"), 403);
     must_tell(core_experiment_pause, as_user(OTHER, true), "1", NULL);
     assert_stored("SELECT state FROM experiments", "PAUSED");
     assert_int_equal(tell(core_experiment_pause, as_user(OWNER, false), "9", NULL), 404);

@@ -97,14 +97,15 @@ static void test_detached(void **state)
         "AA.c...", // ERROR
     };
     for (int s = 0; s < TRIAL_STATES; s++)
-        for (int ev = 0; ev < DETACHED_EVENTS; ev++) {
-            struct transition t = detached_transition((enum trial_state)s, (enum detached_event)ev);
+        for (int ev = 0; ev < UNMANAGED_EVENTS; ev++) {
+            struct transition t =
+                unmanaged_transition((enum trial_state)s, (enum unmanaged_event)ev);
             char got = pair_letter(t, s, letters[t.next]);
             if (got != expected[s][ev])
                 fail_msg("trial state %d event %d: %c, not %c", s, ev, got, expected[s][ev]);
             bool ends = t.next != s && t.next >= TRIAL_COMPLETED;
-            assert_true(ends == (t.action == DETACHED_DO_END));
-            assert_true((t.next == TRIAL_ACTIVE && t.action) == (t.action == DETACHED_DO_RUN));
+            assert_true(ends == (t.action == UNMANAGED_DO_END));
+            assert_true((t.next == TRIAL_ACTIVE && t.action) == (t.action == UNMANAGED_DO_RUN));
         }
 }
 

@@ -279,19 +279,19 @@ static void test_continue_refused(void **state)
 static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
 static char told[1024];
 
-static void keep_told(void *ctx, struct notes *notes)
+static void keep_told(void *ctx, struct changes *notes)
 {
     (void)ctx;
     pthread_mutex_lock(&told_lock);
     for (size_t i = 0; i < notes->count; i++) {
-        const struct note *n = &notes->items[i];
+        const struct change *n = &notes->items[i];
         size_t len = strlen(told);
         if (n->topic == EVENT_EXPERIMENT)
             snprintf(told + len, sizeof told - len, "%lld:%s ", (long long)n->workspace_id,
                      n->data ? n->data : "stored");
     }
     pthread_mutex_unlock(&told_lock);
-    notes_free(notes);
+    changes_free(notes);
 }
 
 static void test_a_move_is_told_to_those_it_leaves(void **state)

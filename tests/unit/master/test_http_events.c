@@ -75,8 +75,8 @@ static void expect(struct reader *r, const char *name)
 
 static void tell(enum event_topic topic, int64_t experiment, int64_t trial, const char *name)
 {
-    struct notes *n = notes_new();
-    notes_add(n, topic, experiment, trial, name);
+    struct changes *n = changes_new();
+    changes_add(n, topic, experiment, trial, name);
     hub_notify(fx.hub, n);
 }
 
@@ -85,8 +85,8 @@ static void expect_silence(struct reader *r, int64_t marker)
 {
     char name[32];
     snprintf(name, sizeof name, "marker-%lld", (long long)marker);
-    struct notes *n = notes_new();
-    note_set_data(notes_add(n, EVENT_AGENT, 0, 0, name), xstrdup("{\"marker\":1}"));
+    struct changes *n = changes_new();
+    change_set_data(changes_add(n, EVENT_AGENT, 0, 0, name), xstrdup("{\"marker\":1}"));
     hub_notify(fx.hub, n);
     expect(r, "agent");
     assert_int_equal(json_integer_value(value_at(r->data, "marker")), 1);
@@ -157,9 +157,9 @@ static void test_what_is_gone(void **state)
     (void)state;
     struct reader r = open_stream("", BY_USER);
     expect(&r, "start");
-    struct notes *n = notes_new();
-    notes_add(n, EVENT_EXPERIMENT, 9999, 0, "")->workspace_id = 1;
-    notes_add(n, EVENT_EXPERIMENT, 9998, 0, ""); // nobody knows whose it was
+    struct changes *n = changes_new();
+    changes_add(n, EVENT_EXPERIMENT, 9999, 0, "")->workspace_id = 1;
+    changes_add(n, EVENT_EXPERIMENT, 9998, 0, ""); // nobody knows whose it was
     hub_notify(fx.hub, n);
     expect(&r, "experiment");
     assert_string_equal(at(r.data, "id"), "9999");
@@ -249,9 +249,9 @@ static void test_a_slow_reader_is_reset(void **state)
     uint64_t before = hub_last(fx.hub);
     for (int i = 0; i < 600; i++) {
         char name[32];
-        struct notes *n = notes_new();
+        struct changes *n = changes_new();
         snprintf(name, sizeof name, "agent-%d", i);
-        note_set_data(notes_add(n, EVENT_AGENT, 0, 0, name), xstrdup(data));
+        change_set_data(changes_add(n, EVENT_AGENT, 0, 0, name), xstrdup(data));
         hub_notify(fx.hub, n);
         if (i % 50 == 49) // a pass of the hub for each fifty
             for (int t = 0; t < 500 && hub_last(fx.hub) < before + (uint64_t)i + 1; t++)

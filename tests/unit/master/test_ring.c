@@ -19,51 +19,51 @@ enum { FIRST = 1000, ALL = (1 << EVENT_TOPICS) - 1 };
 static void a_thing_is_noted_once(void **state)
 {
     (void)state;
-    struct notes *n = notes_new();
-    notes_add(n, EVENT_TRIAL, 1, 2, "");
-    notes_add(n, EVENT_METRICS, 1, 2, "training");
-    notes_add(n, EVENT_TRIAL, 1, 2, "");
-    notes_add(n, EVENT_METRICS, 1, 2, "validation");
-    notes_add(n, EVENT_EXPERIMENT, 1, 2, "");
-    notes_add(n, EVENT_METRICS, 1, 2, "training");
+    struct changes *n = changes_new();
+    changes_add(n, EVENT_TRIAL, 1, 2, "");
+    changes_add(n, EVENT_METRICS, 1, 2, "training");
+    changes_add(n, EVENT_TRIAL, 1, 2, "");
+    changes_add(n, EVENT_METRICS, 1, 2, "validation");
+    changes_add(n, EVENT_EXPERIMENT, 1, 2, "");
+    changes_add(n, EVENT_METRICS, 1, 2, "training");
     assert_int_equal(n->count, 4);
     assert_int_equal(n->items[0].topic, EVENT_TRIAL);
     assert_string_equal(n->items[1].name, "training");
     assert_string_equal(n->items[2].name, "validation");
-    notes_free(n);
-    notes_free(NULL);
+    changes_free(n);
+    changes_free(NULL);
 }
 
 static void many_things_keep_their_order(void **state)
 {
     (void)state;
     enum { MANY = 5000 };
-    struct notes *n = notes_new();
+    struct changes *n = changes_new();
     for (int round = 0; round < 3; round++)
         for (int i = 0; i < MANY; i++)
-            notes_add(n, EVENT_TRIAL, i / 10, i, i % 2 ? "odd" : "");
+            changes_add(n, EVENT_TRIAL, i / 10, i, i % 2 ? "odd" : "");
     assert_int_equal(n->count, MANY);
     for (int i = 0; i < MANY; i++)
         assert_int_equal(n->items[i].trial_id, i);
-    notes_free(n);
+    changes_free(n);
 }
 
 static void merging_keeps_what_is_newer(void **state)
 {
     (void)state;
-    struct notes *into = notes_new(), *from = notes_new();
-    note_set_data(notes_add(into, EVENT_AGENT, 0, 0, "a"), xstrdup("{\"slotsUsed\":1}"));
-    note_set_data(notes_add(into, EVENT_AGENT, 0, 0, "b"), xstrdup("{\"slotsUsed\":2}"));
-    note_set_data(notes_add(from, EVENT_AGENT, 0, 0, "a"), xstrdup("{\"slotsUsed\":3}"));
-    notes_add(from, EVENT_TRIAL, 4, 5, "")->workspace_id = 6;
-    notes_merge(into, from);
+    struct changes *into = changes_new(), *from = changes_new();
+    change_set_data(changes_add(into, EVENT_AGENT, 0, 0, "a"), xstrdup("{\"slotsUsed\":1}"));
+    change_set_data(changes_add(into, EVENT_AGENT, 0, 0, "b"), xstrdup("{\"slotsUsed\":2}"));
+    change_set_data(changes_add(from, EVENT_AGENT, 0, 0, "a"), xstrdup("{\"slotsUsed\":3}"));
+    changes_add(from, EVENT_TRIAL, 4, 5, "")->workspace_id = 6;
+    changes_merge(into, from);
     assert_int_equal(into->count, 3);
     assert_string_equal(into->items[0].data, "{\"slotsUsed\":3}");
     assert_string_equal(into->items[1].data, "{\"slotsUsed\":2}");
     assert_int_equal(into->items[2].workspace_id, 6);
     assert_int_equal(from->count, 2); // as it was
-    notes_free(into);
-    notes_free(from);
+    changes_free(into);
+    changes_free(from);
 }
 
 // --- the ring ------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ static void merging_keeps_what_is_newer(void **state)
 static void add(struct ring *r, enum event_topic topic, int64_t experiment, int64_t trial,
                 const char *data)
 {
-    const struct note n = {.topic = topic, .experiment_id = experiment, .trial_id = trial};
+    const struct change n = {.topic = topic, .experiment_id = experiment, .trial_id = trial};
     ring_add(r, event_new(ring_last(r) + 1, &n, data));
 }
 
@@ -97,7 +97,7 @@ static int numbers(struct ring *r, uint64_t *place, const struct event_filter *f
 static void an_event_is_written_as_it_is_sent(void **state)
 {
     (void)state;
-    const struct note n = {.topic = EVENT_CHECKPOINT, .experiment_id = 3, .workspace_id = 9};
+    const struct change n = {.topic = EVENT_CHECKPOINT, .experiment_id = 3, .workspace_id = 9};
     struct event *ev = event_new(77, &n, "{\"uuid\":\"x\"}");
     assert_string_equal(ev->text, "id: 77\nevent: checkpoint\ndata: {\"uuid\":\"x\"}\n\n");
     assert_int_equal(ev->len, strlen(ev->text));

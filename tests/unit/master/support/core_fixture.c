@@ -400,7 +400,7 @@ struct call *sync_start(const char *agent, const char *session, int slots, int64
         "\"seen\":%lld,\"tasks\":[%s],\"use\":%s}",
         session, next_agent_pool, next_agent_rack, agent, next_instance,
         agent[strlen(agent) - 1] - '0', list, (long long)seen, tasks, next_use);
-    struct call *call = call_start(core_agent_sync, as_agent(), agent, NULL, body);
+    struct call *call = call_start(core_agent_poll, as_agent(), agent, NULL, body);
     free(list);
     free(body);
     return call;

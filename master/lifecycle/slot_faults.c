@@ -1,9 +1,10 @@
-// What agents say of the health of their slots: {grade, reason, time} with each slot that has met
-// with something. Grades: "noted" is said in the log of what runs there; "drains" takes the slot
-// out of use; "ends" does so and ends what runs there, without blame: as when a machine is lost.
+// Faults that agents report about their slots: {grade, reason, time} with each slot that has one.
+// Grades: "noted" only adds a line to the log of the task there; "drains" takes the slot out of
+// use; "ends" also ends the task there, without blaming its program, as after the loss of a
+// machine.
 //
-// An operator who enables a slot overrules its fault, that one alone. This is kept with the slot in
-// the store, and goes when the agent does not report the fault any more.
+// An operator who enables a slot overrules its present fault, and no other. The overruled fault
+// is stored with the slot until the agent stops reporting it.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,51 +14,51 @@
 #include "master/kernel/module.h"
 #include "master/lifecycle/lifecycle.h"
 
-static const json_t *slot_of(const struct agent *g, int slot)
+static const json_t *slot_json(const struct agent *g, int slot)
 {
     return json_array_get(g->slots, (size_t)slot);
 }
 
-static const json_t *fault_of(const struct agent *g, int slot)
+static const json_t *slot_fault(const struct agent *g, int slot)
 {
-    return jget(slot_of(g, slot), "fault");
+    return jget(slot_json(g, slot), "fault");
 }
 
 bool agent_fault_is_overruled(const struct agent *g, int slot)
 {
     const json_t *overruled = json_array_get(g->overruled, (size_t)slot);
-    return json_is_object(overruled) && json_equal(overruled, fault_of(g, slot));
+    return json_is_object(overruled) && json_equal(overruled, slot_fault(g, slot));
 }
 
-static bool is_noted(const json_t *fault)
+static bool fault_is_noted(const json_t *fault)
 {
     return !strcmp(jget_string(fault, "grade", ""), "noted");
 }
 
 const char *agent_slot_fault(const struct agent *g, int slot)
 {
-    const json_t *fault = fault_of(g, slot);
-    if (!fault || is_noted(fault) || agent_fault_is_overruled(g, slot))
+    const json_t *fault = slot_fault(g, slot);
+    if (!fault || fault_is_noted(fault) || agent_fault_is_overruled(g, slot))
         return NULL;
     return jget_string(fault, "reason", "");
 }
 
 bool agent_slot_usable(const struct agent *g, int slot)
 {
-    return g->slot_use[slot] == SLOT_USED && !agent_slot_fault(g, slot);
+    return g->slot_setting[slot] == SLOT_ENABLED && !agent_slot_fault(g, slot);
 }
 
-void agent_overrule(struct agent *g, int slot)
+void agent_overrule_fault(struct agent *g, int slot)
 {
-    const json_t *fault = fault_of(g, slot);
+    const json_t *fault = slot_fault(g, slot);
     if (fault)
         json_array_set(g->overruled, (size_t)slot, (json_t *)fault);
 }
 
 // --- with the slots ------------------------------------------------------------------------------
 
-// One for each slot; those that are not reported any more go.
-void agent_renew_overruled(struct agent *g)
+// Keeps one entry for each slot; overruled faults that are not reported any more are dropped.
+void agent_prune_overruled(struct agent *g)
 {
     json_t *renewed = json_array();
     for (int i = 0; i < g->slot_count; i++) {
@@ -69,12 +70,12 @@ void agent_renew_overruled(struct agent *g)
     g->overruled = renewed;
 }
 
-// Of the store: `overruled` beside the slot's fault.
+// For the store: the slots, with `overruled` beside the slot's fault.
 static char *agent_slots_text(const struct agent *g)
 {
     json_t *list = json_array();
     for (int i = 0; i < g->slot_count; i++) {
-        json_t *slot = json_copy((json_t *)slot_of(g, i));
+        json_t *slot = json_copy((json_t *)slot_json(g, i));
         if (agent_fault_is_overruled(g, i))
             json_object_set(slot, "overruled", json_array_get(g->overruled, (size_t)i));
         json_array_append_new(list, slot);
@@ -114,18 +115,19 @@ struct part *agent_part_on_slot(const struct agent *g, int slot)
     return NULL;
 }
 
-static void drain(struct core *c, struct allocation *a, const char *why)
+static void fault_drain(struct core *c, struct allocation *a, const char *why)
 {
     allocation_event(c, a, ALLOCATION_EV_DRAIN);
-    if (!a->leave)
-        a->leave = xstrdup(why);
+    if (!a->preempt_reason)
+        a->preempt_reason = xstrdup(why);
 }
 
-// What comes of a fault, for people; what runs once and is ended by it hears it at its end.
-static const char *consequence(const struct allocation *a, const json_t *fault)
+// The consequence of a fault, for people. A task that runs once and is ended by a fault is told at
+// its end.
+static const char *fault_consequence(const struct allocation *a, const json_t *fault)
 {
     bool ends = !strcmp(jget_string(fault, "grade", ""), "ends");
-    if (is_noted(fault) || a->trial->state != TRIAL_ACTIVE)
+    if (fault_is_noted(fault) || a->trial->state != TRIAL_ACTIVE)
         return NULL;
     if (!active_experiment_runs_once(a->trial->active))
         return !ends                   ? "it is asked to save its work, and goes on elsewhere"
@@ -136,9 +138,9 @@ static const char *consequence(const struct allocation *a, const json_t *fault)
                : "it goes on here, since it cannot be started a second time";
 }
 
-static void strike(struct core *c, struct agent *g, int slot)
+static void fault_apply(struct core *c, struct agent *g, int slot)
 {
-    const json_t *fault = fault_of(g, slot), *device = slot_of(g, slot);
+    const json_t *fault = slot_fault(g, slot), *device = slot_json(g, slot);
     const struct part *p = agent_part_on_slot(g, slot);
     bool ends = !strcmp(jget_string(fault, "grade", ""), "ends");
     if (!p)
@@ -146,31 +148,32 @@ static void strike(struct core *c, struct agent *g, int slot)
     struct allocation *a = p->allocation;
     char *text = xasprintf("slot %d of agent %s (%s): %s", slot, g->id,
                            jget_string(device, "uuid", ""), jget_string(fault, "reason", ""));
-    CORE_DISPATCH(c, trial_message, c, a->trial, a->id, is_noted(fault) ? "WARNING" : "ERROR",
+    CORE_DISPATCH(c, trial_message, c, a->trial, a->id, fault_is_noted(fault) ? "WARNING" : "ERROR",
                   text);
-    if (consequence(a, fault))
-        CORE_DISPATCH(c, trial_message, c, a->trial, a->id, "INFO", consequence(a, fault));
+    if (fault_consequence(a, fault))
+        CORE_DISPATCH(c, trial_message, c, a->trial, a->id, "INFO", fault_consequence(a, fault));
     if (ends)
         allocation_kill(c, a, OUTCOME_LOST, text);
-    else if (!is_noted(fault))
-        drain(c, a, text);
+    else if (!fault_is_noted(fault))
+        fault_drain(c, a, text);
     free(text);
 }
 
-void agent_take_faults(struct core *c, struct agent *g, const json_t *before)
+void agent_apply_faults(struct core *c, struct agent *g, const json_t *before)
 {
     for (int i = 0; i < g->slot_count; i++) {
-        const json_t *fault = fault_of(g, i),
+        const json_t *fault = slot_fault(g, i),
                      *old = jget(json_array_get(before, (size_t)i), "fault");
         if (fault && !json_equal(fault, old) && !agent_fault_is_overruled(g, i))
-            strike(c, g, i);
+            fault_apply(c, g, i);
     }
 }
 
 // --- how much the slots are used -----------------------------------------------------------------
 
-// Over the devices, for charts: {name: mean}; of a trial on several machines {"name agent": mean}.
-static void put_means(json_t *values, const struct part *p, json_t *devices)
+// Adds the means over the devices, for charts: {name: mean}; for a trial on several machines {"name
+// agent": mean}.
+static void means_add(json_t *values, const struct part *p, json_t *devices)
 {
     static const struct {
         const char *of, *name;
@@ -198,33 +201,34 @@ static void put_means(json_t *values, const struct part *p, json_t *devices)
     }
 }
 
-// As Determined's profiler reports it, {agent: {device: {name: value}}}, and beside it the means.
-static json_t *use_of_part(const struct agent *g, const struct part *p)
+// In the form of Determined's profiler, {agent: {device: {name: value}}}, with the means beside it.
+static json_t *part_utilization(const struct agent *g, const struct part *p)
 {
     json_t *devices = json_object();
     for (int i = 0; i < p->slot_count; i++) {
-        json_t *use = json_array_get(jget(g->use, "slots"), (size_t)p->slots[i]);
+        json_t *use = json_array_get(jget(g->utilization, "slots"), (size_t)p->slots[i]);
         if (json_is_object(use))
-            json_object_set(devices, jget_string(slot_of(g, p->slots[i]), "uuid", ""), use);
+            json_object_set(devices, jget_string(slot_json(g, p->slots[i]), "uuid", ""), use);
     }
     json_t *values = json_pack("{s:o}", g->id, devices);
-    put_means(values, p, devices);
+    means_add(values, p, devices);
     return values;
 }
 
-// Each is taken once: a call that is made again brings it again.
-void agent_take_use(struct core *c, struct agent *g, const json_t *use, struct arena *arena)
+// A repeated call brings the same values again; they are recorded once.
+void agent_record_utilization(struct core *c, struct agent *g, const json_t *use,
+                              struct arena *arena)
 {
     int64_t time;
-    if (!use || clock_parse(jget_string(use, "time", ""), &time) || time == g->used_at)
+    if (!use || clock_parse(jget_string(use, "time", ""), &time) || time == g->utilization_at)
         return;
-    g->used_at = time;
-    json_decref(g->use);
-    g->use = json_incref((json_t *)use);
+    g->utilization_at = time;
+    json_decref(g->utilization);
+    g->utilization = json_incref((json_t *)use);
     for (const struct part *p = g->parts; p; p = p->next_on_agent) {
         if (p->state != PART_RUNNING || !p->slot_count)
             continue;
-        json_t *values = use_of_part(g, p);
+        json_t *values = part_utilization(g, p);
         CORE_DISPATCH(c, machine_measured, c, p->allocation->trial, jget_string(use, "group", ""),
                       values, time, arena);
         json_decref(values);

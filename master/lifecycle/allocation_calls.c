@@ -1,5 +1,5 @@
-// What running tasks ask of the master while they run: shall I leave, who are my peers. Each call
-// may be made again at any time: a repeated post changes nothing and gets the same answer.
+// The calls of running tasks: must I leave, and who are my peers. Each call may be repeated at any
+// time: a repeated post changes nothing and gets the same answer.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,35 +11,35 @@
 #include "master/lifecycle/module.h"
 
 enum {
-    WAIT_PREEMPTION_S = 60, // unless the caller says otherwise; LIMIT_LONG_POLL_S at most
+    WAIT_PREEMPTION_S = 60, // unless the caller says otherwise; at most LIMIT_LONG_POLL_S
     WAIT_PEERS_US = 20 * 1000 * 1000,
-    GATHERS_KEPT = 4, // answered ones, for peers whose answer was lost
+    GATHERS_KEPT = 4, // complete rounds, kept for peers whose answer was lost
 };
 
-struct peer {
+struct gather_peer {
     char *name; // requestUuid
     char *data; // JSON
 };
 
-struct gather {          // one round of all_gather
-    struct gather *next; // older
+struct gather_round {          // one round of all_gather
+    struct gather_round *next; // the round before
     char *round;
-    struct peer *peers;
+    struct gather_peer *peers;
     int count, wanted;
     struct parked *waiters;
 };
 
 // --- drain ---------------------------------------------------------------------------------------
 
-static void answer_preemption(struct core *c, struct request *rq, const struct allocation *a)
+static void preemption_answer(struct core *c, struct request *rq, const struct allocation *a)
 {
     buf_printf(&rq->answer, "{\"preempt\":%s}", a->draining ? "true" : "false");
     core_complete(c, rq);
 }
 
-static void preemption_due(struct core *c, struct parked *p)
+static void preemption_expire(struct core *c, struct parked *p)
 {
-    answer_preemption(c, core_unpark(c, p), p->owner);
+    preemption_answer(c, core_unpark(c, p), p->owner);
 }
 
 int core_allocation_preemption(struct core *c, struct request *rq, struct error *e)
@@ -54,9 +54,9 @@ int core_allocation_preemption(struct core *c, struct request *rq, struct error 
     if (seconds > LIMIT_LONG_POLL_S)
         seconds = LIMIT_LONG_POLL_S;
     if (a->draining || seconds <= 0)
-        answer_preemption(c, rq, a);
+        preemption_answer(c, rq, a);
     else
-        core_park(c, rq, &a->drain_waiters, a, c->now + seconds * 1000000, preemption_due);
+        core_park(c, rq, &a->drain_waiters, a, c->now + seconds * 1000000, preemption_expire);
     return REQUEST_PARKED;
 }
 
@@ -72,11 +72,11 @@ int core_allocation_ack_preemption(struct core *c, struct request *rq, struct er
 int core_allocation_accelerator_data(struct core *c, struct request *rq, struct error *e)
 {
     struct allocation *a;
-    return core_caller_of_allocation(c, rq, &a, e); // the agent has told the devices already
+    return core_caller_of_allocation(c, rq, &a, e); // the agent has reported the devices already
 }
 
-// The machine of a call's second parameter; -1: *e says that there is none.
-static int find_part(const struct allocation *a, const struct request *rq, struct error *e)
+// The index of the part that the second parameter names; -1: *e says that there is none.
+static int part_find(const struct allocation *a, const struct request *rq, struct error *e)
 {
     char container[UUID_TEXT];
     for (int i = 0; i < a->part_count; i++)
@@ -86,14 +86,14 @@ static int find_part(const struct allocation *a, const struct request *rq, struc
     return -1;
 }
 
-// A machine that only serves the others: when the last of those has ended, it is ended too.
+// Marks a machine that only serves the others: it is ended after the last of them has exited.
 int core_allocation_daemon(struct core *c, struct request *rq, struct error *e)
 {
     struct allocation *a;
     int err = core_caller_of_allocation(c, rq, &a, e);
     if (err)
         return err;
-    int part = find_part(a, rq, e);
+    int part = part_find(a, rq, e);
     if (part < 0)
         return e->code;
     a->parts[part].daemon = true;
@@ -104,7 +104,7 @@ int core_allocation_daemon(struct core *c, struct request *rq, struct error *e)
     return 0;
 }
 
-// A program that was told by somebody else that it must leave tells its peers through us.
+// A program that learned by itself that it must leave tells its peers through the master.
 int core_allocation_pending_preemption(struct core *c, struct request *rq, struct error *e)
 {
     struct allocation *a;
@@ -122,7 +122,7 @@ int core_allocation_proxy_address(struct core *c, struct request *rq, struct err
 
 // --- rendezvous ----------------------------------------------------------------------------------
 
-static bool all_running(const struct allocation *a)
+static bool parts_all_run(const struct allocation *a)
 {
     for (int i = 0; i < a->part_count; i++)
         if (a->parts[i].state != PART_RUNNING)
@@ -130,7 +130,7 @@ static bool all_running(const struct allocation *a)
     return true;
 }
 
-static void answer_rendezvous(struct core *c, struct request *rq, const struct allocation *a)
+static void rendezvous_answer(struct core *c, struct request *rq, const struct allocation *a)
 {
     struct json_writer w;
     jw_init(&w, &rq->answer);
@@ -153,46 +153,46 @@ static void answer_rendezvous(struct core *c, struct request *rq, const struct a
     core_complete(c, rq);
 }
 
-static void peers_late(struct core *c, struct parked *p, const char *what)
+static void peers_time_out(struct core *c, struct parked *p, const char *what)
 {
     struct error e = {0};
     error_set(&e, ERR_TIMEOUT, "%s; ask again", what);
     core_refuse(c, core_unpark(c, p), &e);
 }
 
-static void rendezvous_late(struct core *c, struct parked *p)
+static void rendezvous_expire(struct core *c, struct parked *p)
 {
-    peers_late(c, p, "not all machines of the allocation run yet");
+    peers_time_out(c, p, "not all machines of the allocation run yet");
 }
 
-// params: allocation, resources id. rq->id keeps the machine's number for the answer.
+// params: allocation, resources id. rq->id keeps the index of the part for the answer.
 int core_allocation_rendezvous(struct core *c, struct request *rq, struct error *e)
 {
     struct allocation *a;
     int err = core_caller_of_allocation(c, rq, &a, e);
     if (err)
         return err;
-    rq->id = find_part(a, rq, e);
+    rq->id = part_find(a, rq, e);
     if (rq->id < 0)
         return e->code;
-    if (all_running(a))
-        answer_rendezvous(c, rq, a);
+    if (parts_all_run(a))
+        rendezvous_answer(c, rq, a);
     else
-        core_park(c, rq, &a->rendezvous_waiters, a, c->now + WAIT_PEERS_US, rendezvous_late);
+        core_park(c, rq, &a->rendezvous_waiters, a, c->now + WAIT_PEERS_US, rendezvous_expire);
     return REQUEST_PARKED;
 }
 
-void signals_wake(struct core *c, struct allocation *a)
+void allocation_wake_waiters(struct core *c, struct allocation *a)
 {
     while (a->draining && a->drain_waiters)
-        preemption_due(c, a->drain_waiters);
-    while (all_running(a) && a->rendezvous_waiters)
-        answer_rendezvous(c, core_unpark(c, a->rendezvous_waiters), a);
+        preemption_expire(c, a->drain_waiters);
+    while (parts_all_run(a) && a->rendezvous_waiters)
+        rendezvous_answer(c, core_unpark(c, a->rendezvous_waiters), a);
 }
 
 // --- all_gather ----------------------------------------------------------------------------------
 
-static void gather_free(struct gather *g)
+static void round_free(struct gather_round *g)
 {
     for (int i = 0; i < g->count; i++) {
         free(g->peers[i].name);
@@ -203,7 +203,7 @@ static void gather_free(struct gather *g)
     free(g);
 }
 
-static struct peer *find_peer(const struct gather *g, const char *name)
+static struct gather_peer *round_find_peer(const struct gather_round *g, const char *name)
 {
     for (int i = 0; i < g->count; i++)
         if (!strcmp(g->peers[i].name, name))
@@ -211,8 +211,8 @@ static struct peer *find_peer(const struct gather *g, const char *name)
     return NULL;
 }
 
-// Names are "ROUND:RANK"; those without a colon (Determined's are random) are of the round "".
-static char *round_of(const char *name)
+// Names are "ROUND:RANK"; names without a colon (Determined's are random) belong to the round "".
+static char *round_name(const char *name)
 {
     const char *colon = strrchr(name, ':');
     char *round = xstrdup(name);
@@ -220,32 +220,32 @@ static char *round_of(const char *name)
     return round;
 }
 
-// The gather that this peer belongs to. A round that is complete takes nobody new: a stranger to it
-// begins the next one of that name.
-static struct gather *gather_for(struct allocation *a, const char *name, int wanted)
+// The round that this peer belongs to. A complete round takes no new peer: a peer that it does not
+// know begins the next round of that name.
+static struct gather_round *round_find_or_add(struct allocation *a, const char *name, int wanted)
 {
-    char *round = round_of(name);
-    for (struct gather *g = a->gathers; g; g = g->next)
-        if (!strcmp(g->round, round) && (g->count < g->wanted || find_peer(g, name))) {
+    char *round = round_name(name);
+    for (struct gather_round *g = a->gathers; g; g = g->next)
+        if (!strcmp(g->round, round) && (g->count < g->wanted || round_find_peer(g, name))) {
             free(round);
             return g;
         }
-    struct gather *g = xcalloc(1, sizeof *g);
-    *g = (struct gather){.next = a->gathers, .round = round, .wanted = wanted};
+    struct gather_round *g = xcalloc(1, sizeof *g);
+    *g = (struct gather_round){.next = a->gathers, .round = round, .wanted = wanted};
     a->gathers = g;
     return g;
 }
 
-// By number after the colon, else by name.
-static int by_rank(const void *left, const void *right)
+// By the number after the colon, else by name.
+static int peers_by_rank(const void *left, const void *right)
 {
-    const struct peer *a = left, *b = right;
+    const struct gather_peer *a = left, *b = right;
     const char *x = strrchr(a->name, ':'), *y = strrchr(b->name, ':');
     long long i = x ? strtoll(x + 1, NULL, 10) : 0, j = y ? strtoll(y + 1, NULL, 10) : 0;
     return i != j ? (i > j) - (i < j) : strcmp(a->name, b->name);
 }
 
-static void answer_gather(struct core *c, const struct gather *g, struct request *rq)
+static void round_answer(struct core *c, const struct gather_round *g, struct request *rq)
 {
     struct json_writer w;
     jw_init(&w, &rq->answer);
@@ -259,35 +259,36 @@ static void answer_gather(struct core *c, const struct gather *g, struct request
     core_complete(c, rq);
 }
 
-static void drop_old_gathers(struct allocation *a)
+static void rounds_drop_old(struct allocation *a)
 {
     int kept = 0;
-    for (struct gather **link = &a->gathers; *link;) {
-        struct gather *g = *link;
+    for (struct gather_round **link = &a->gathers; *link;) {
+        struct gather_round *g = *link;
         if (g->waiters || g->count < g->wanted || ++kept <= GATHERS_KEPT) {
             link = &g->next;
             continue;
         }
         *link = g->next;
-        gather_free(g);
+        round_free(g);
     }
 }
 
-// Gathers are not stored: of one that was complete when the master before this one ended, a peer
-// may have its answer, and will not come again, while another's was lost. They start anew then.
-static void peers_missing(struct core *c, struct parked *p)
+// Rounds are not stored. If a round was complete when the previous master ended, one peer may have
+// its answer and never call again while another's answer was lost. Then the ranks are started
+// again.
+static void round_expire(struct core *c, struct parked *p)
 {
-    const struct gather *g = p->owner;
+    const struct gather_round *g = p->owner;
     struct allocation *a = core_allocation_find(c, p->rq->principal.allocation_id);
     bool gone = atomic_load(&p->rq->client_gone);
     char what[80];
     snprintf(what, sizeof what, "%d of %d peers have come", g->count, g->wanted);
-    peers_late(c, p, what);
+    peers_time_out(c, p, what);
     if (a && !a->launched_here && !gone)
         allocation_kill(c, a, OUTCOME_LOST, "its ranks did not meet over a restart of the master");
 }
 
-static int check_gather(const struct request *rq, const char **name, int64_t *peers,
+static int gather_check(const struct request *rq, const char **name, int64_t *peers,
                         struct error *e)
 {
     *name = jget_string(rq->body, "requestUuid", "");
@@ -299,28 +300,28 @@ static int check_gather(const struct request *rq, const char **name, int64_t *pe
     return 0;
 }
 
-static void join(struct gather *g, const char *name, char *data)
+static void round_add_peer(struct gather_round *g, const char *name, char *data)
 {
-    struct peer *known = find_peer(g, name);
+    struct gather_peer *known = round_find_peer(g, name);
     if (known) {
-        free(data); // it said so before
+        free(data); // a repetition
         return;
     }
     g->peers = xrealloc(g->peers, ((size_t)g->count + 1) * sizeof *g->peers);
-    g->peers[g->count++] = (struct peer){xstrdup(name), data};
+    g->peers[g->count++] = (struct gather_peer){xstrdup(name), data};
     if (g->count == g->wanted)
-        qsort(g->peers, (size_t)g->count, sizeof *g->peers, by_rank);
+        qsort(g->peers, (size_t)g->count, sizeof *g->peers, peers_by_rank);
 }
 
-// `kind` keeps the rounds of one call apart from those of another.
-static int gather_data(struct core *c, struct request *rq, const char *kind, struct error *e)
+// `kind` separates the rounds of one call from those of another.
+static int gather_call(struct core *c, struct request *rq, const char *kind, struct error *e)
 {
     struct allocation *a;
     const char *name;
     int64_t peers;
     int err = core_caller_of_allocation(c, rq, &a, e);
     if (!err)
-        err = check_gather(rq, &name, &peers, e);
+        err = gather_check(rq, &name, &peers, e);
     if (err)
         return err;
     name = arena_printf(&rq->arena, "%s%s", kind, name);
@@ -330,29 +331,29 @@ static int gather_data(struct core *c, struct request *rq, const char *kind, str
         free(data);
         return error_set(e, ERR_TOO_LARGE, "data: more than %d bytes", LIMIT_RENDEZVOUS_VALUE);
     }
-    struct gather *g = gather_for(a, name, (int)peers);
-    join(g, name, data);
-    core_park(c, rq, &g->waiters, g, c->now + WAIT_PEERS_US, peers_missing);
+    struct gather_round *g = round_find_or_add(a, name, (int)peers);
+    round_add_peer(g, name, data);
+    core_park(c, rq, &g->waiters, g, c->now + WAIT_PEERS_US, round_expire);
     if (g->count < g->wanted)
         return REQUEST_PARKED;
     while (g->waiters)
-        answer_gather(c, g, core_unpark(c, g->waiters));
-    drop_old_gathers(a);
+        round_answer(c, g, core_unpark(c, g->waiters));
+    rounds_drop_old(a);
     return REQUEST_PARKED;
 }
 
 int core_allocation_all_gather(struct core *c, struct request *rq, struct error *e)
 {
-    return gather_data(c, rq, "", e);
+    return gather_call(c, rq, "", e);
 }
 
-// The same by machines: each says that it runs, and hears of all.
+// The same between machines: each reports that it runs, and learns about all.
 int core_allocation_container_running(struct core *c, struct request *rq, struct error *e)
 {
-    return gather_data(c, rq, "container:", e);
+    return gather_call(c, rq, "container:", e);
 }
 
-void signals_end(struct core *c, struct allocation *a)
+void allocation_refuse_waiters(struct core *c, struct allocation *a)
 {
     struct error e = {0};
     error_set(&e, ERR_FORBIDDEN, "allocation has ended");
@@ -360,16 +361,16 @@ void signals_end(struct core *c, struct allocation *a)
         core_refuse(c, core_unpark(c, a->drain_waiters), &e);
     while (a->rendezvous_waiters)
         core_refuse(c, core_unpark(c, a->rendezvous_waiters), &e);
-    for (struct gather *g = a->gathers; g; g = g->next)
+    for (struct gather_round *g = a->gathers; g; g = g->next)
         while (g->waiters)
             core_refuse(c, core_unpark(c, g->waiters), &e);
 }
 
-void signals_free(struct allocation *a)
+void allocation_free_gathers(struct allocation *a)
 {
     while (a->gathers) {
-        struct gather *g = a->gathers;
+        struct gather_round *g = a->gathers;
         a->gathers = g->next;
-        gather_free(g);
+        round_free(g);
     }
 }
