@@ -15,7 +15,7 @@
 
 enum {
     CONNECT_TIMEOUT_MS = 5000,
-    // The master holds a call for 4 p. An agent that is silent for 10 p counts as lost, so there is
+    // The master holds a call for 4 s. An agent that is silent for 10 s counts as lost, so there is
     // no use in waiting longer.
     CALL_TIMEOUT_MS = 9000,
 };

@@ -13,7 +13,7 @@ enum {
     LIMIT_BODY = 144 << 20,            // bytes of any request body
     LIMIT_BODY_SMALL = 8 << 20,        // .. with reports, lists of files or configurations
     LIMIT_BODY_CALL = 256 * 1024,      // .. of any other call
-    LIMIT_BODY_LOGIN = 4096,           // .. of a call without a token
+    LIMIT_BODY_LOGIN = 4096,           // .. of a call that needs no token
     LIMIT_BODIES = 128 << 20,          // bytes of all large bodies together, raw and parsed
     LIMIT_JSON_STRINGS = 32 << 20, // bytes of strings in one body, without the contents of files
     LIMIT_JSON_TREE = 48 << 20,    // bytes of memory that the values of one body may take

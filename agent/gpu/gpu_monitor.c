@@ -131,11 +131,12 @@ static void register_events(struct gpu_monitor *m)
     }
     for (size_t i = 0; i < m->slots->count; i++) {
         void *board = m->slots->items[i].gpu.board;
-        bool registered = i > 0 && board == m->slots->items[i - 1].gpu.board; // another instance
+        // The slots of a GPU in MIG mode follow each other.
+        bool registered = i > 0 && board == m->slots->items[i - 1].gpu.board;
         if (!board || registered)
             continue;
-        if (n->events_register(board, both, m->events) !=
-                NVML_SUCCESS && // fails without ECC memory
+        // The first call fails without ECC memory.
+        if (n->events_register(board, both, m->events) != NVML_SUCCESS &&
             n->events_register(board, NVML_EVENT_XID_CRITICAL, m->events) != NVML_SUCCESS)
             log_warn("the NVIDIA driver does not report faults", "slot=%zu", i);
     }

@@ -13,7 +13,7 @@ struct gpu_monitor; // opaque
 // The slots are GPUs and outlive the monitor.
 int gpu_monitor_start(const struct slots *slots, struct inbox *inbox, struct gpu_monitor **out,
                       struct error *e);
-void gpu_monitor_stop(
-    struct gpu_monitor *m); // waits for the thread, up to half a second; NULL is fine
+// Waits up to half a second for the thread to end. NULL is fine.
+void gpu_monitor_stop(struct gpu_monitor *m);
 
 #endif

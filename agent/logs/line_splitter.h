@@ -24,8 +24,8 @@ void line_splitter_init(struct line_splitter *s);
 void line_splitter_free(struct line_splitter *s);
 void line_splitter_feed(struct line_splitter *s, const char *data, size_t len, line_fn *fn,
                         void *ctx);
-void line_splitter_end(struct line_splitter *s, line_fn *fn,
-                       void *ctx); // flushes a last line without end
+// Flushes a last line without an end.
+void line_splitter_end(struct line_splitter *s, line_fn *fn, void *ctx);
 
 struct parsed_line {
     int rank;          // from "[rank=3] "; -1: not given

@@ -47,7 +47,7 @@ struct log_feed { // one task's log
 };
 
 enum ship_result {
-    SHIPPED_ALL, // nothing was left to shipper_thread
+    SHIPPED_ALL, // nothing was left to ship
     SHIPPED_SOME,
     SHIPPED_NOT, // the master did not accept the lines; try again later
 };

@@ -48,8 +48,8 @@ struct spool {
 int spool_open(struct spool *s, const char *path, int64_t shipped, int64_t disk_max,
                struct error *e);
 void spool_append(struct spool *s, const struct spool_line *line);
-void spool_append_message(struct spool *s, const char *level,
-                          const char *text); // a line of the agent
+// Appends a line of the agent or supervisor itself.
+void spool_append_message(struct spool *s, const char *level, const char *text);
 void spool_close(struct spool *s);
 
 struct spool_cursor {

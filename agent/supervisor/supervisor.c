@@ -56,7 +56,7 @@ struct supervisor {
     struct buf commands;
     bool started, children_left, finished;
     bool ending;
-    bool failed;      // a rank has failed, and the task is ending for it
+    bool failed;      // the task is ending because a rank has failed
     int64_t kill_at;  // monotonic, while ending
     bool deleted;     // the task's folder was deleted
     bool warned_lost; // the log mentions that output lines are lost

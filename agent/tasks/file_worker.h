@@ -11,8 +11,8 @@ struct file_worker; // opaque
 
 int file_worker_start(const struct master_endpoint *master, struct inbox *inbox,
                       struct file_worker **out, struct error *e);
-void file_worker_stop(
-    struct file_worker *w); // ends the present job within a second and waits for the thread
+// Ends the present job within a second and waits for the thread.
+void file_worker_stop(struct file_worker *w);
 
 // Downloads the archive at the master's `url` and unpacks it to DIR/work. Tries once and sends
 // INBOX_FETCHED.

@@ -8,8 +8,9 @@
 //                for its whole life: the agent takes the lock and hands it over at the start, so a
 //                task with processes is never without it.
 //   sock         The socket between the supervisor and the agent.
-//   log.spool    Output for the master (spool.h). log.cursor is the position up to which it is
-//   sent. work/        The working folder of the task, with the experiment's files.
+//   log.spool    Output for the master (spool.h).
+//   log.cursor   The position in the spool up to which the master has the output.
+//   work/        The working folder of the task, with the experiment's files.
 //
 // No status and a free lock: no process was ever started. A status that is not EXITED or cannot be
 // read, and a free lock: the supervisor or the machine died. The first status is on disk before

@@ -31,16 +31,14 @@ struct tasks_options {
 int tasks_open(const struct tasks_options *options, struct tasks **out, struct error *e);
 void tasks_close(struct tasks *t); // the tasks keep running
 
-void tasks_apply(struct tasks *t,
-                 const struct desired_state *desired); // starts, ends and forgets tasks
+// Starts, ends and forgets tasks to reach the desired state.
+void tasks_apply(struct tasks *t, const struct desired_state *desired);
 void tasks_handle_message(struct tasks *t, const struct inbox_message *message);
-void tasks_tick(struct tasks *t, int64_t now); // retries that are due
-int64_t
-tasks_next_tick(const struct tasks *t); // when the next retry is due, monotonic; INT64_MAX: never
+void tasks_tick(struct tasks *t, int64_t now);  // makes the retries that are due
+int64_t tasks_next_tick(const struct tasks *t); // monotonic; INT64_MAX: no retry is due
 size_t tasks_poll_count(const struct tasks *t); // maximum of descriptors to wait for
-unsigned tasks_poll(const struct tasks *t,
-                    struct curl_waitfd *fds); // fills `fds`; returns their number
-void tasks_read(struct tasks *t);             // reads from the supervisors
+unsigned tasks_poll(const struct tasks *t, struct curl_waitfd *fds); // returns their number
+void tasks_read(struct tasks *t);                                    // reads from the supervisors
 
 // The observed state for the master, and whether it has changed since the last tasks_report().
 json_t *tasks_report(struct tasks *t);

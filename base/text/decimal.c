@@ -9,7 +9,7 @@
 // A long double with a 64-bit mantissa holds integers up to 2^64 and powers of ten up to 10^27
 // exactly, so their product or quotient has an error of at most half a unit in the last place.
 // Rounding it to 53 bits gives the nearest double, unless the 11 bits that are dropped are exactly
-// one half. In that case, and for all other numbers, strtod() decides.
+// one half. strtod() converts these numbers and all numbers beyond the limits above.
 #if LDBL_MANT_DIG == 64
 
 enum { POWERS = 27, DIGITS_MAX = 19, DROPPED_BITS = 11 };

@@ -32,8 +32,7 @@ void jw_int(struct json_writer *w, int64_t v);
 void jw_double(struct json_writer *w, double v); // shortest form that reads back equal
 void jw_bool(struct json_writer *w, bool v);
 void jw_null(struct json_writer *w);
-void jw_raw(struct json_writer *w,
-            const char *json); // a value that is JSON text already; NULL -> null
+void jw_raw(struct json_writer *w, const char *json); // JSON text; NULL -> null
 void jw_json(struct json_writer *w, const json_t *v);
 // A key and its value.
 void jw_kv_string(struct json_writer *w, const char *key, const char *s);
