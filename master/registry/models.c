@@ -156,10 +156,10 @@ static int find_models(struct view *v, const char *key, int64_t except, struct m
     struct db_rows *rows = query_model(v, key);
     int count = 0, more;
     while ((more = db_next(rows)) == 1) {
-        struct model m = {.id = db_int(rows, 0),
-                          .workspace = db_int(rows, 1),
-                          .user = db_int(rows, 2),
-                          .archived = db_int(rows, 3)};
+        struct model m = {.id = DB_GET(rows, MODEL_BY_ID, id),
+                          .workspace = DB_GET(rows, MODEL_BY_ID, workspace_id),
+                          .user = DB_GET(rows, MODEL_BY_ID, user_id),
+                          .archived = DB_GET(rows, MODEL_BY_ID, archived)};
         if (m.id == except || workspace_access_find(v, m.workspace, &m.standing, NULL))
             continue;
         if (!count++)

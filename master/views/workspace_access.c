@@ -8,14 +8,15 @@ int workspace_access_find(struct view *v, int64_t workspace, struct workspace_ac
                           struct error *e)
 {
     const struct principal *me = &v->rq->principal;
-    struct db_rows *rows = db_query(v->db, STMT_WORKSPACE_STANDING, "ii", workspace, me->user_id);
+    struct db_rows *rows = DB_QUERY(v->db, WORKSPACE_AUTHZ, workspace, me->user_id);
     int found = db_next(rows);
     out->role = ROLE_NONE;
     if (found == 1 && me->kind == PRINCIPAL_USER) {
-        out->role =
-            role_of(me->admin, db_int(rows, 0) == me->user_id, db_text(rows, 2), db_text(rows, 1));
-        out->archived = db_int(rows, 4);
-        snprintf(out->workspace, sizeof out->workspace, "%s", db_text(rows, 3));
+        out->role = role_of(me->admin, DB_GET(rows, WORKSPACE_AUTHZ, creator_id) == me->user_id,
+                            DB_GET(rows, WORKSPACE_AUTHZ, role),
+                            DB_GET(rows, WORKSPACE_AUTHZ, default_role));
+        out->archived = DB_GET(rows, WORKSPACE_AUTHZ, archived);
+        snprintf(out->workspace, sizeof out->workspace, "%s", DB_GET(rows, WORKSPACE_AUTHZ, name));
     }
     db_rows_close(rows);
     if (found < 0)
