@@ -1,4 +1,4 @@
-"""Programs that `run` starts: their JSON, their failures, and the time they may take."""
+"""The programs that `run` starts: their JSON output, their failures and their time limits."""
 
 import contextlib
 import json
@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-CHILD_S = 420  # no measurement takes longer, compilation by PyTorch included
+CHILD_S = 420  # limit of a measurement, including compilation by PyTorch
 
 
 class Failed(Exception):
@@ -33,8 +33,8 @@ def say(text):
 
 
 def output_of(argv, clock, limit=CHILD_S):
-    """Standard output of a program in a process group of its own, which is killed when time is up. Through
-    files, for what a program leaves running (compilers of PyTorch's) would keep a pipe open."""
+    """Standard output of a program in its own process group, which is killed when time is up. The output goes to
+    files, because processes that the program leaves behind (PyTorch's compilers) would keep a pipe open."""
     limit = min(limit, clock.left())
     if limit < 1:
         raise OutOfTime

@@ -1,9 +1,9 @@
-"""Loss curves of ours and of PyTorch's on a corpus: one model, one recipe, several seeds each.
+"""Loss curves of the trainer and of PyTorch on a corpus: one model, one recipe, several seeds each.
 
 A curve is the training loss of each step, smoothed to the means of windows of WINDOW steps. PyTorch's seeds
-make a middle and a spread: the spread is the largest deviation, over windows and seeds, of one seed's curve
-from the mean of the others'. Ours lie on PyTorch's if the mean of our seeds' curves deviates from the mean
-of PyTorch's in no window by more than the spread.
+give a mean and a spread: the spread is the largest deviation, over windows and seeds, of one seed's curve from
+the mean of the others'. The criterion is met if the mean of our seeds' curves deviates from the mean of
+PyTorch's in no window by more than the spread.
 """
 
 import json
@@ -63,7 +63,7 @@ def ours(bench, spec, seed):
         out = output_of(argv, bench.clock)
     losses = {int(step): float(loss) for step, loss in LINE.findall(out)}
     if sorted(losses) != list(range(1, options.loss_steps + 1)):
-        raise Failed(f"losses of {len(losses)} steps were told, not of {options.loss_steps}: {out[-300:]}")
+        raise Failed(f"the output has the losses of {len(losses)} steps, not of {options.loss_steps}: {out[-300:]}")
     return [losses[s] for s in sorted(losses)]
 
 
@@ -94,7 +94,7 @@ def spread(curves):
 
 
 def train_all(bench, spec, got):
-    """All seeds, in turn, so that when time is up there are some of both."""
+    """Trains all seeds, alternating, so that both have results when the time is up."""
     mine, his = (int(n) for n in bench.options.loss_seeds.split(","))
     for i in range(max(mine, his)):
         for name, count, train in (("PyTorch", his, theirs), ("ours", mine, ours)):
@@ -112,7 +112,7 @@ def compare(bench, emit):
         if got["ours"] and len(got["PyTorch"]) > 1:
             report(bench, emit, got)
         else:
-            say("a spread takes two curves of PyTorch's, and one of ours to compare")
+            say("the comparison needs two curves of PyTorch and one of the trainer")
 
 
 def report(bench, emit, got):

@@ -1,9 +1,9 @@
-// How fast the kernels are that cuBLASLt and cuDNN offer for GPT-2's products and ResNet-50's
-// convolutions: not only the one that they name first. Prints a line for each.
+// Measures all kernels that cuBLASLt and cuDNN offer for GPT-2's products and ResNet-50's
+// convolutions, not only the first one. Prints a line for each product or convolution.
 //
 //   bench_gpu_kernels products|convolutions [SECONDS]
 //
-// `first` is what the trainer takes; `best` the fastest that gives the same bits each time.
+// `first` is the kernel that the trainer uses; `best` the fastest deterministic one.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,8 @@ extern "C" {
 enum { CHOICES = 24, RUNS = 6, THREADS = 256, ROWS = 64 * 1024 };
 
 struct kernel_timing {
-    double ms; // the fastest run; 0: it failed
-    bool same; // gave the same bits twice
+    double ms; // time of the fastest run; 0: it failed
+    bool same; // two runs gave the same bits
 };
 
 static cudaEvent_t events[2];
@@ -35,7 +35,7 @@ template <typename F> static double time_of(F run)
         cudaEventRecord(events[1], device.stream);
         if (cudaEventSynchronize(events[1]) || cudaEventElapsedTime(&ms, events[0], events[1]))
             return 0;
-        if (i > 0 && (best == 0 || ms < best)) // the first only warms up
+        if (i > 0 && (best == 0 || ms < best)) // the first run is a warm-up
             best = ms;
     }
     return best;
@@ -51,7 +51,7 @@ static __global__ void fill_kernel(size_t n, __nv_bfloat16 *x)
         put(x + i, (float)(int32_t)(bits ^ bits >> 16) * 0x1p-31f);
 }
 
-// Room for n numbers of two bytes, which are filled.
+// Allocates and fills n numbers of two bytes.
 static void *numbers(size_t n)
 {
     void *p = NULL;
@@ -229,7 +229,7 @@ static const cudnnBackendDescriptorType_t passes[] = {
     CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
 };
 
-// The time of kernel `number` of those that will do; false: there are not so many.
+// Measures the number-th acceptable kernel; false: there are fewer.
 static bool time_convolution(const struct bench_convolution *s, int64_t images, int pass,
                              int number, const struct bench_buffers *r, struct kernel_timing *out)
 {

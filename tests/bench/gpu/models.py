@@ -1,4 +1,4 @@
-"""What is trained: the example as it is, but for data out of nothing, and the same for PyTorch."""
+"""The models: each example with synthetic data, and the same model for PyTorch."""
 
 from dataclasses import dataclass
 
@@ -10,24 +10,24 @@ MOMENTUM = {"rate": 0.4, "momentum": 0.9, "weight_decay": 1e-4}
 class Model:
     name: str
     example: str
-    sets: dict  # over the example
-    spec: dict  # the peer's
-    flops: float  # of a model's token or image, forward and backward
+    sets: dict  # overrides of the example
+    spec: dict  # of the peer
+    flops: float  # per token or image, forward and backward
     unit: str
-    goal: float  # of ours over the peer's
+    goal: float  # ratio of our speed to the peer's
     mfu_goal: float
     steps: int
-    axes: dict  # settings of the peer, the likely best first
+    axes: dict  # settings of the peer, the most promising first
 
 
 def gpt_flops(s):
-    """Of a token; `muster-trainer describe` counts the same for a sample: products, and attention as if it saw all."""
+    """Per token, counted like `muster-trainer describe` does per sample: products, and attention without a mask."""
     weights = 12 * s["layers"] * s["width"] ** 2 + s["vocabulary"] * s["width"]
     return 6 * weights + 12 * s["layers"] * s["context"] * s["width"]
 
 
 def resnet_flops(s):
-    """Of an image, as `muster-trainer describe` counts it: nothing is done for the gradient of the pixels."""
+    """Per image, counted like `muster-trainer describe`: without the gradient of the pixels."""
     side, before = s["side"] // 2, 64
     products = 2 * side**2 * 49 * 3 * 64 * 2
     side //= 2
@@ -92,7 +92,7 @@ def full(micro):
 
 
 def tiny():
-    """For a try-out on a CPU: nothing is compared that means anything."""
+    """Models for a trial run on a CPU; the comparison is meaningless."""
     text = {"family": "gpt", "layers": 2, "heads": 2, "width": 64, "context": 32, "vocabulary": 512, "drawn": 500,
             "bias": True, "global": 8, "micro": 1, "clip": 1.0, "optimizer": ADAMW}
     image = {"family": "resnet", "blocks": [3, 4, 6, 3], "side": 32, "classes": 10, "global": 4, "micro": 2,

@@ -1,5 +1,5 @@
-"""The peer's models: GPT-2 and ResNet-50 as one who knows PyTorch writes them, with the layers, initial
-values and losses of muster-trainer's (trainer/model/families.c). They run on CPUs and old PyTorch too."""
+"""The peer's models: GPT-2 and ResNet-50 as a PyTorch expert would write them, with the layers, initial values and
+losses of muster-trainer (trainer/model/families.c). They also run on CPUs and old versions of PyTorch."""
 
 import math
 
@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 
 def attend(q, k, v):
-    """Causal attention; which of the kernels is a matter of torch.backends.cuda."""
+    """Causal attention; torch.backends.cuda chooses the kernel."""
     if hasattr(F, "scaled_dot_product_attention"):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
     context = q.shape[2]
@@ -47,7 +47,7 @@ def layer_norm(width, bias):
 
 
 class Gpt(nn.Module):
-    """Pre-norm, learnt positions, tied head; matrices begin as GPT-2's do, scaled to the width."""
+    """Pre-norm, learnt positions, tied head; matrices are initialised like GPT-2's, scaled to the width."""
 
     def __init__(self, layers, heads, width, context, vocabulary, bias):
         super().__init__()

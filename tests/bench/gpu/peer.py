@@ -1,12 +1,12 @@
-"""The best setting of PyTorch, found by trying: from the likely best on, one thing after the other is changed, and
-what is faster is kept. What was tried is printed, and need not be tried again."""
+"""Searches for the best settings of PyTorch: starts from the most promising ones, changes one setting after the other
+and keeps what is faster. Prints all trials, so that a later run need not repeat them."""
 
 import json
 
 from children import Clock, Failed, say
 
 STEPS, WARMUP = 3, 2
-TRIAL_S = 240  # of which most goes into compilation
+TRIAL_S = 240  # mostly compilation
 
 
 def key_of(setting):
@@ -14,7 +14,7 @@ def key_of(setting):
 
 
 def read_found(paths):
-    """{model: what was found} of the outputs of earlier runs; the last counts."""
+    """{model: settings found} from the outputs of earlier runs; the last one counts."""
     found = {}
     for path in paths:
         for line in path.read_text().splitlines():
@@ -50,7 +50,7 @@ class Hunt:
             self.best, self.speed = t["setting"], t["per_second"]
 
     def attempt(self, setting):
-        """False: no time is left for it."""
+        """Returns False if there is no time left."""
         if any(key_of(t["setting"]) == key_of(setting) for t in self.tried):
             return True
         if self.clock.left() < 1:
@@ -67,7 +67,7 @@ class Hunt:
         return True
 
     def go(self, first):
-        """Whether all was tried that is to be."""
+        """Returns whether all settings have been tried."""
         if not self.attempt(first):
             return False
         for axis, values in self.model.axes.items():

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""The peer: the same training step in PyTorch, with the settings it is told.
+"""The peer: the same training step in PyTorch, with given settings.
 
     peer_torch.py speed SPEC [--setting JSON] [--steps N] [--warmup N] [--device cuda|cpu]
     peer_torch.py curve SPEC --corpus FILE --seed N --steps N [--setting JSON] [--device cuda|cpu]
     peer_torch.py peak [--device cuda|cpu]
 
-SPEC is JSON: the model, its batch and its optimizer, as `run` writes it. Prints one JSON line. A step is
-the whole of it: the micro-batches of the global batch forward and backward, their gradients summed in
-float32, clipping, the optimizer. Samples come from the host's memory, ahead of need.
+SPEC is JSON: the model, its batch and its optimizer, as `run` writes it. Prints one JSON line. A step includes
+everything: forward and backward passes of all micro-batches of the global batch, the sum of their gradients in
+float32, clipping and the optimizer. Samples are copied from host memory ahead of time.
 
-Settings, tried by `run`:
+Settings that `run` tries:
   weights    master: bf16 weights and activations beside float32 masters; amp: autocast over float32
   attention  flash, cudnn, efficient, math: the one kernel of scaled_dot_product_attention
   compile    none, or a mode of torch.compile
@@ -28,7 +28,7 @@ import torch
 
 import models_torch
 
-POOL = 8  # micro-batches in memory
+POOL = 8  # number of micro-batches in memory
 DEFAULTS = {"weights": "master", "attention": "flash", "compile": "default", "micro": 0,
             "layout": "channels_last"}
 
@@ -43,7 +43,7 @@ def make_model(spec):
 
 
 def draw_tokens(n, vocabulary):
-    """Of every doubling of a token's number as many (Zipf's law), as the format `synthetic` draws them."""
+    """Every doubling of the token number is equally likely (Zipf's law), as in the format `synthetic`."""
     begins, begin = [], 0
     while begin < vocabulary:
         begins.append(begin)
@@ -66,7 +66,7 @@ def draw_batch(spec, micro, layout):
 
 
 class Corpus:
-    """Windows of a file at random places: bytes, or uint16 tokens as nanoGPT and llm.c write them."""
+    """Windows of a file at random positions: bytes, or uint16 tokens in the format of nanoGPT and llm.c."""
 
     def __init__(self, path, spec, seed):
         with open(path, "rb") as f:
@@ -87,7 +87,7 @@ class Corpus:
 
 
 class Feed:
-    """Batches on the device, the next one on its way while one is used."""
+    """Batches on the device; the next one is copied while one is used."""
 
     def __init__(self, draw, device):
         self.draw, self.device = draw, device
@@ -141,7 +141,7 @@ def choose_kernels(setting, device):
 
 
 class Trainer:
-    """A model with float32 masters of its bf16 weights, or autocast over float32 ones."""
+    """A model with float32 masters of its bf16 weights, or autocast with float32 weights."""
 
     def __init__(self, spec, setting, device):
         self.spec, self.setting, self.device = spec, setting, device
@@ -177,7 +177,7 @@ class Trainer:
         return torch.optim.SGD(groups, lr=o["rate"], momentum=o["momentum"], **fused)
 
     def loss_of(self, x, y):
-        if self.spec["family"] == "resnet":  # bytes to mean 0 and deviation 1
+        if self.spec["family"] == "resnet":  # normalises bytes to mean 0 and deviation 1
             x = (x.bfloat16() if self.bf16 else x.float()).sub(127.5).mul(1 / 73.9)
         amp = self.device == "cuda" and not self.bf16
         with torch.autocast("cuda", dtype=torch.bfloat16) if amp else contextlib.nullcontext():
@@ -223,7 +223,7 @@ def wait(device):
         torch.cuda.synchronize()
 
 
-# --- the three things to do
+# --- the commands
 
 
 def speed(spec, setting, args):
@@ -240,7 +240,7 @@ def speed(spec, setting, args):
     seconds = time.perf_counter() - begin
     loss = sum(float(x) for x in losses)
     if not math.isfinite(loss):
-        sys.exit(f"peer_torch: the loss is {loss}: what is fast here trains nothing")
+        sys.exit(f"peer_torch: the loss is {loss}; this setting does not train")
     per_sample = spec["context"] if spec["family"] == "gpt" else 1
     memory = torch.cuda.max_memory_allocated() / 2**20 if args.device == "cuda" else 0
     return {"per_second": spec["global"] * per_sample * args.steps / seconds,
@@ -248,7 +248,7 @@ def speed(spec, setting, args):
 
 
 def rate_at(spec, step, steps):
-    """Of warmup_cosine (trainer/optim/schedule.c); `step` counts from 0."""
+    """The learning rate of warmup_cosine (trainer/optim/schedule.c); `step` counts from 0."""
     o = spec["optimizer"]
     if step < o["warmup"]:
         return o["rate"] * (step + 1) / (o["warmup"] + 1)
@@ -271,7 +271,7 @@ def curve(spec, setting, args):
 
 
 def peak(args):
-    """Matrix FLOP/s on random numbers: the best of five runs of ten products of 8192."""
+    """FLOP/s of matrix products of random numbers: the best of five runs of ten products of 8192."""
     cuda = args.device == "cuda"
     side, kind = (8192, torch.bfloat16) if cuda else (1024, torch.float32)
     a, b = (torch.randn(side, side, device=args.device).to(kind) for _ in range(2))

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""What a micro-batch should take on a GPU, kernel by kernel: the tables of NOTES.md.
+"""Predicts the time of a micro-batch on a GPU by kernel: the tables of NOTES.md.
 
     tests/bench/gpu/roofline.py gpt2|resnet50 [--peak 790] [--bandwidth 4.3] [--micro N] [--unfused]
 
-Of each kernel of trainer/ops/cuda: its FLOP, the bytes that it reads and writes in GPU memory (what is read
-again from a cache is not counted), and the longer of the times that those take at the shares of the peaks
-which such kernels are known to reach. The shares are guesses made before anything was measured.
+For each kernel of trainer/ops/cuda it prints the FLOP, the bytes read from and written to GPU memory (without
+reads from a cache), and the longer of the times for both, at the shares of the peaks that such kernels are known to
+reach. The shares are guesses made before anything was measured.
 """
 
 import argparse
 
-ELEMENTWISE, SUMS = 0.85, 0.75  # of the bandwidth
-LAUNCH_US = 1.5  # between two kernels, of the GPU's time
+ELEMENTWISE, SUMS = 0.85, 0.75  # shares of the bandwidth
+LAUNCH_US = 1.5  # the GPU's time between two kernels
 
 
 class Table:
@@ -20,7 +20,7 @@ class Table:
         self.rows = []
 
     def add(self, name, count, flop, size, share_of_peak=1.0, share_of_bandwidth=ELEMENTWISE):
-        """One op that is there `count` times; flop and bytes of one."""
+        """Adds an op that runs `count` times; flop and bytes are per run."""
         compute = flop / (self.peak * share_of_peak)
         memory = size / (self.bandwidth * share_of_bandwidth)
         self.rows.append((name, count, flop, size, count * (max(compute, memory) + LAUNCH_US * 1e-6)))
@@ -34,7 +34,7 @@ class Table:
                   f"{100 * seconds / total:.1f} % | |")
         step = micro_batches * total + per_step
         speed = micro_batches * units / step
-        print(f"\nA micro-batch: {1e3 * total:.1f} ms. What a step takes beside: {1e3 * per_step:.1f} ms. A step of "
+        print(f"\nA micro-batch: {1e3 * total:.1f} ms. The rest of a step: {1e3 * per_step:.1f} ms. A step of "
               f"{micro_batches} micro-batches: {1e3 * step:.0f} ms, {speed:,.0f} {unit}, "
               f"MFU {100 * speed * model_flop / self.peak:.1f} % of the matrix peak.")
 
@@ -45,7 +45,7 @@ def gpt2(t, micro, fused):
     a = 2 * n * width  # bytes of the residual stream
     product = lambda i, o: 2.0 * n * i * o
 
-    # What fusion has a product read or write beside, and the share of its speed that is left.
+    # The extra bytes of a fused product, and the share of its speed that remains.
     def linear(name, i, o, share, forward=(0, 1), of_x=(0, 1), count=layers):
         weights, gelu = 2 * i * o, ("", " and gelu")
         t.add(f"{name}{gelu[forward[0] > 0]}, forward", count, product(i, o),
@@ -63,10 +63,10 @@ def gpt2(t, micro, fused):
         t.add("layer_norm forward", 2 * layers + 1, 0, 2 * a)
         t.add("residual add", 2 * layers, 0, 3 * a)
     linear("query_key_value", width, 3 * width, 0.80)
-    # Half of the scores is never done; a forward kernel is bound by exponentials, too.
+    # Half of the scores is never computed; a forward kernel is also bound by exponentials.
     half = 4.0 * n * context * width / 2
     t.add("attention forward (cuDNN)", layers, half, 4 * a, 0.45)
-    # Deterministic: five products for two, and the gradient of scores (two bytes each) written and read.
+    # Deterministic: five products instead of two, and the gradient of the scores (two bytes each) is written and read.
     t.add("attention backward (cuDNN)", layers, 2.5 * half, 8 * a + 2 * 2 * micro * heads * context**2, 0.33)
     linear("projection", width, width, 0.72)
     if fused:
@@ -88,7 +88,7 @@ def gpt2(t, micro, fused):
     t.add("position, embedding backward", 1, 0, 3 * a + 2 * 4 * 20000 * width, 1, 0.4)
     t.add("exact sum of gradients (148 tensors)", 1, 0, 12 * parameters)
     t.rows[-1] = (*t.rows[-1][:4], t.rows[-1][4] + 147 * LAUNCH_US * 1e-6)
-    # to float, norm, AdamW, bf16 weights; host's waits
+    # to float, norm, AdamW, bf16 weights; waits of the host
     per_step = parameters * (8 + 8 + 28 + 6) / (t.bandwidth * ELEMENTWISE) + 1.5e-3
     flop = 6 * (12 * layers * width**2 + vocabulary * width) + 12 * layers * context * width
     t.show("tokens/s", n, flop, per_step, 512 // micro)
@@ -141,7 +141,7 @@ def resnet50(t, micro):
     note("exact sum of gradients", 0, 12 * weights, 1)
     note("small kernels (statistics, filters turned, 161 tensors' sums)", 0, 0, 1)
     total["small kernels (statistics, filters turned, 161 tensors' sums)"][3] = (norms * 11 + 161) * 2.5e-6
-    # The host copies floats to where the GPU fetches them, one micro-batch ahead of it but for a step's first.
+    # The host copies floats to page-locked memory one micro-batch ahead, except for the first of a step.
     pixels = "pixels to the GPU, 10 GB/s: of a step's first micro-batch, shared out"
     note(pixels, 0, 0, 1)
     total[pixels][3] = micro * 224 * 224 * 3 * 4 / 10e9 / (1024 // micro)
@@ -157,7 +157,7 @@ def main():
     parser.add_argument("--peak", type=float, default=790, help="TFLOP/s of products of bf16")
     parser.add_argument("--bandwidth", type=float, default=4.3, help="TB/s of a copy, both directions counted")
     parser.add_argument("--micro", type=int, default=0)
-    parser.add_argument("--unfused", action="store_true", help="gelu and sums of the residual stream by themselves")
+    parser.add_argument("--unfused", action="store_true", help="gelu and residual sums as separate kernels")
     args = parser.parse_args()
     table = Table(args.peak, args.bandwidth)
     if args.model == "gpt2":

@@ -1,4 +1,4 @@
-// gloo over TCP, with a patience of 15 s.
+// gloo over TCP, with a timeout of 15 s.
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
@@ -33,7 +33,7 @@ int main(int argc, char **argv)
     context->connectFullMesh(store, device);
     int32_t *data = (int32_t *)calloc(1, BYTES_MAX);
     if (strcmp(argv[3], "time") == 0) {
-        measure(rank, data, all_reduce);
+        measure_all_reduce(rank, data, all_reduce);
         return 0;
     }
     try {

@@ -1,7 +1,8 @@
-// For the programs of this folder: two ranks that meet in a folder, and what they measure.
+// Shared by the programs of this folder: a rendezvous of two ranks in a folder, and the
+// measurement.
 //   PROGRAM RANK FOLDER time|loop
-// `time` prints the time of an all-reduce of int32; `loop` goes on until a peer is lost, and prints
-// what was said and when (CLOCK_MONOTONIC, seconds).
+// `time` prints the time of an all-reduce of int32; `loop` runs until the peer is lost, and prints
+// the error and its time (CLOCK_MONOTONIC, seconds).
 #ifndef MUSTER_TESTS_BENCH_NETWORK_MEET_H
 #define MUSTER_TESTS_BENCH_NETWORK_MEET_H
 
@@ -14,7 +15,7 @@
 
 enum { BYTES_MAX = 16 << 20, ROUNDS = 5, ADDRESS_MAX = 4096 };
 
-typedef int all_reduce_fn(int32_t *data, size_t count); // 0, or what a name can be given to
+typedef int all_reduce_fn(int32_t *data, size_t count); // 0, or an error code
 
 static inline double now(void)
 {
@@ -23,7 +24,8 @@ static inline double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static inline void put(const char *folder, const char *name, int rank, const void *data, size_t len)
+static inline void meet_publish(const char *folder, const char *name, int rank, const void *data,
+                                size_t len)
 {
     char draft[256], path[256];
     snprintf(draft, sizeof draft, "%s/%s-%d.draft", folder, name, rank);
@@ -34,7 +36,7 @@ static inline void put(const char *folder, const char *name, int rank, const voi
     rename(draft, path);
 }
 
-static inline size_t get(const char *folder, const char *name, int rank, void *data)
+static inline size_t meet_read(const char *folder, const char *name, int rank, void *data)
 {
     char path[256];
     snprintf(path, sizeof path, "%s/%s-%d", folder, name, rank);
@@ -46,7 +48,7 @@ static inline size_t get(const char *folder, const char *name, int rank, void *d
     return len;
 }
 
-static inline void measure(int rank, int32_t *data, all_reduce_fn *all_reduce)
+static inline void measure_all_reduce(int rank, int32_t *data, all_reduce_fn *all_reduce)
 {
     const size_t sizes[] = {1 << 10, 1 << 20, BYTES_MAX};
     const int times[] = {600, 60, 6};

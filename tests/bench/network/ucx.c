@@ -1,4 +1,4 @@
-// UCX over TCP: an all-reduce of two ranks by tagged messages, each rank adding up one half.
+// UCX over TCP: an all-reduce of two ranks by tagged messages; each rank reduces one half.
 #include <ucp/api/ucp.h>
 
 #include "tests/bench/network/meet.h"
@@ -70,8 +70,8 @@ static int connect_peer(const char *folder)
     size_t len = 0;
     if (ucp_worker_get_address(worker, &mine, &len))
         return -1;
-    put(folder, "address", rank, mine, len);
-    get(folder, "address", !rank, its);
+    meet_publish(folder, "address", rank, mine, len);
+    meet_read(folder, "address", !rank, its);
     const ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER,
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
     if (open_worker() || connect_peer(argv[2]))
         return 1;
     if (strcmp(argv[3], "time") == 0) {
-        measure(rank, data, all_reduce);
+        measure_all_reduce(rank, data, all_reduce);
         return 0;
     }
     int status = 0;
