@@ -73,8 +73,8 @@ struct core {
     atomic_bool wake_sent;
 };
 
-// Adds a row to this turn's batch: STORE(c, TRIAL_SET_STATE, "si", "PAUSED", id).
-#define STORE(c, stmt, ...) db_batch_add(core_batch(c), STMT_##stmt, __VA_ARGS__)
+// Adds a row to this turn's batch: STORE(c, TRIAL_SET_STATE, "PAUSED", id).
+#define STORE(c, name, ...) DB_ADD(core_batch(c), name, __VA_ARGS__)
 struct db_batch *core_batch(struct core *c);
 
 void core_complete(struct core *c, struct request *rq); // after the commit of this turn

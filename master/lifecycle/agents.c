@@ -297,7 +297,7 @@ static void agent_give_up(struct core *c, struct agent *g)
     char span[32];
     agent_set_lost(g, c->wall, agent_runs(g));
     char *ran = json_text(g->lost_runs);
-    STORE(c, AGENT_LOST, "iss", g->lost_at, ran, g->id);
+    STORE(c, AGENT_LOST, g->lost_at, ran, g->id);
     free(ran);
     duration_format(c->options.agent_silence_us + c->options.agent_reconnect_us, span, sizeof span);
     char *reason = xasprintf("agent %s was lost: not heard for %s", g->id, span);
@@ -345,7 +345,7 @@ void agent_event(struct core *c, struct agent *g, enum agent_event ev)
     g->state = (enum agent_state)to.next;
     change_mark(c, EVENT_AGENT, 0, 0, g->id);
     if (g->state != AGENT_LOST) {
-        STORE(c, AGENT_SEEN, "is", g->heard_at, g->id);
+        STORE(c, AGENT_SEEN, g->heard_at, g->id);
         agent_set_lost(g, 0, NULL);
     }
     switch ((enum agent_action)to.action) {

@@ -98,11 +98,11 @@ void allocation_request(struct core *c, struct trial *t)
     a->pool = l->pool;
     a->slots = l->slots_per_trial;
     allocation_enqueue(c, a);
-    STORE(c, TRIAL_SET_RUN, "ii", t->run, t->id);
-    STORE(c, ALLOCATION_INSERT, "siisisi", a->id, t->id, a->epoch, allocation_state_word(a->state),
-          (int64_t)a->slots, a->pool->name, a->queued_at);
+    STORE(c, TRIAL_SET_RUN, t->run, t->id);
+    STORE(c, ALLOCATION_INSERT, a->id, t->id, a->epoch, allocation_state_word(a->state), a->slots,
+          a->pool->name, a->queued_at);
     if (l->min_slots < l->slots_per_trial)
-        STORE(c, ALLOCATION_SET_LEAST, "is", (int64_t)l->min_slots, a->id);
+        STORE(c, ALLOCATION_SET_MIN_SLOTS, l->min_slots, a->id);
 }
 
 // --- start ---------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ static void allocation_end(struct core *c, struct allocation *a)
         retry_count_failure(c, a);
     if (outcome >= OUTCOME_FAILED && !t->invalid) { // else the program has said why itself
         trial_set_reason(c, t, a->reason);
-        STORE(c, TRIAL_SET_LAST_WORDS, "si", a->last_output ? a->last_output : "", t->id);
+        STORE(c, TRIAL_SET_LAST_WORDS, a->last_output ? a->last_output : "", t->id);
     }
     explain_end(c, a);
     log_info("allocation ended", "exp=%lld trial=%lld alloc=%s outcome=%s",

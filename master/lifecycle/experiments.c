@@ -239,7 +239,7 @@ static void progress_set(struct core *c, struct active_experiment *l, double pro
     if (progress == l->progress)
         return;
     l->progress = progress;
-    STORE(c, EXPERIMENT_SET_PROGRESS, "di", progress, l->experiment->id);
+    STORE(c, EXPERIMENT_SET_PROGRESS, progress, l->experiment->id);
     change_mark(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
 }
 

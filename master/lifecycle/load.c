@@ -15,82 +15,7 @@
 #include "master/lifecycle/retries.h"
 #include "master/lifecycle/unmanaged.h"
 
-// Columns as listed in db/statements/reads.inc.
-enum {
-    X_ID,
-    X_STATE,
-    X_JOB_ID = 8,
-    X_CONFIG = 11,
-    X_PRIORITY,
-    X_SEARCHER_STATE = 14,
-    X_PROGRESS,
-    X_BEST,
-    X_UNMANAGED = 18,
-    X_SEED,
-    X_SUBMITTED_AT = 21,
-    X_OWNER = 23,
-    X_ORDER,
-    X_SERVICE = 26,
-    X_ANCESTORS = 30,
-    X_NO_PAUSE
-};
-enum {
-    T_ID,
-    T_EXPERIMENT,
-    T_REQUEST,
-    T_STATE = 4,
-    T_HPARAMS,
-    T_SEED,
-    T_RESTARTS,
-    T_RUN,
-    T_PROGRESS,
-    T_STEPS,
-    T_EXIT_REASON = 12,
-    T_CHECKPOINT,
-    T_TRAINING,
-    T_VALIDATION,
-    T_BEST,
-    T_SUMMARY,
-    T_CHECKPOINT_STEPS = 20,
-    T_WAITED,
-    T_EXTERNAL,
-    T_KNOWN,
-    T_RESTART_AT,
-    T_FAILURES,
-    T_FAILED_ALIKE
-};
-enum {
-    A_ID,
-    A_TRIAL,
-    A_EPOCH,
-    A_STATE,
-    A_SLOTS,
-    A_POOL,
-    A_PLACEMENT,
-    A_EXIT_REASON,
-    A_QUEUED_AT,
-    A_STARTED_AT,
-    A_OUTCOME = 11,
-    A_CAUSE,
-    A_FAVOURED
-};
-enum {
-    G_ID,
-    G_POOL,
-    G_ENABLED,
-    G_DRAINING,
-    G_SLOTS,
-    G_DISABLED,
-    G_VERSION,
-    G_REGISTERED_AT,
-    G_SEEN_AT,
-    G_RACK,
-    G_LOST_AT,
-    G_LOST_RUNS,
-    G_INSTANCE
-};
-
-static const char *row_text(struct db_rows *rows, int column)
+static const char *row_text(const char *text)
 {
     return text ? text : "";
 }
@@ -136,29 +61,30 @@ static void agent_await(struct core *c, struct agent *g, int64_t seen_at)
 static int agent_load(struct core *c, struct db_rows *rows, struct error *e)
 {
     json_t *slots = NULL, *disabled = NULL, *ran = NULL;
-    struct agent *g = agent_new(c, row_text(rows, G_ID));
-    int err = json_of(row_text(rows, G_SLOTS), "agents.slots", &slots, e);
+    struct agent *g = agent_new(c, row_text(DB_GET(rows, AGENTS, id)));
+    int err = json_of(row_text(DB_GET(rows, AGENTS, slots)), "agents.slots", &slots, e);
     if (!err)
-        err = json_of(row_text(rows, G_DISABLED), "agents.disabled_slots", &disabled, e);
+        err = json_of(row_text(DB_GET(rows, AGENTS, disabled_slots)), "agents.disabled_slots",
+                      &disabled, e);
     if (!err)
-        err = json_of(row_text(rows, G_LOST_RUNS), "agents.lost_runs", &ran, e);
+        err = json_of(row_text(DB_GET(rows, AGENTS, lost_runs)), "agents.lost_runs", &ran, e);
     if (!err)
         err = agent_set_slots(g, slots, e);
     if (!err) {
         agent_disable_slots(g, disabled);
         agent_load_overruled(g);
-        g->pool = core_pool_get(c, row_text(rows, G_POOL));
-        g->enabled = db_int(rows, G_ENABLED);
-        g->draining = db_int(rows, G_DRAINING);
+        g->pool = core_pool_get(c, row_text(DB_GET(rows, AGENTS, pool)));
+        g->enabled = DB_GET(rows, AGENTS, enabled);
+        g->draining = DB_GET(rows, AGENTS, draining);
         free(g->rack);
-        g->rack = xstrdup(row_text(rows, G_RACK));
+        g->rack = xstrdup(row_text(DB_GET(rows, AGENTS, rack)));
         free(g->instance);
-        g->instance = xstrdup(row_text(rows, G_INSTANCE));
-        g->version = xstrdup(row_text(rows, G_VERSION));
-        g->registered_at = db_int(rows, G_REGISTERED_AT);
-        g->lost_at = db_int(rows, G_LOST_AT);
+        g->instance = xstrdup(row_text(DB_GET(rows, AGENTS, instance)));
+        g->version = xstrdup(row_text(DB_GET(rows, AGENTS, version)));
+        g->registered_at = DB_GET(rows, AGENTS, registered_at);
+        g->lost_at = DB_GET(rows, AGENTS, lost_at);
         g->lost_runs = json_incref(ran);
-        agent_await(c, g, db_int(rows, G_SEEN_AT));
+        agent_await(c, g, DB_GET(rows, AGENTS, last_seen_at));
         agent_refresh(c, g);
     }
     json_decref(ran);
@@ -172,17 +98,17 @@ static int agent_load(struct core *c, struct db_rows *rows, struct error *e)
 static int experiment_load(struct core *c, struct db_rows *rows, struct error *e)
 {
     struct experiment *x = xcalloc(1, sizeof *x);
-    x->id = db_int(rows, 0);
-    x->user_id = db_int(rows, 2);
-    x->archived = db_int(rows, 3);
-    x->project_id = db_int(rows, 4);
-    x->kind = kind_of_word(row_text(rows, 5));
+    x->id = DB_GET(rows, EXPERIMENTS_ALL, id);
+    x->user_id = DB_GET(rows, EXPERIMENTS_ALL, user_id);
+    x->archived = DB_GET(rows, EXPERIMENTS_ALL, archived);
+    x->project_id = DB_GET(rows, EXPERIMENTS_ALL, project_id);
+    x->kind = kind_of_word(row_text(DB_GET(rows, EXPERIMENTS_ALL, kind)));
     core_project(c, x->project_id)->experiments++;
     id_map_put(&c->experiments, x->id, x);
-    if (experiment_state_of(row_text(rows, 1), &x->state))
+    if (experiment_state_of(row_text(DB_GET(rows, EXPERIMENTS_ALL, state)), &x->state))
         return 0;
     return error_set(e, ERR_CORRUPT, "experiment %lld has the unknown state \"%.32s\"",
-                     (long long)x->id, row_text(rows, 1));
+                     (long long)x->id, row_text(DB_GET(rows, EXPERIMENTS_ALL, state)));
 }
 
 // Takes config.
@@ -190,22 +116,27 @@ static int active_experiment_read(struct core *c, struct experiment *x, struct d
                                   json_t *config, struct error *e)
 {
     struct active_experiment *l = active_experiment_new(c, x, config);
-    l->job_id = xstrdup(row_text(rows, X_JOB_ID));
-    l->owner = xstrdup(row_text(rows, X_OWNER));
-    l->ancestors = *row_text(rows, X_ANCESTORS) ? xstrdup(row_text(rows, X_ANCESTORS)) : NULL;
-    l->no_pause = db_int(rows, X_NO_PAUSE);
-    l->unmanaged = db_int(rows, X_UNMANAGED);
-    l->priority = (int)db_int(rows, X_PRIORITY);
-    l->progress = db_double(rows, X_PROGRESS);
-    l->has_best = !db_is_null(rows, X_BEST);
-    l->best = db_double(rows, X_BEST);
-    l->seed = db_int(rows, X_SEED);
-    l->submitted_at = db_int(rows, X_SUBMITTED_AT);
-    l->order = db_int(rows, X_ORDER) ? db_int(rows, X_ORDER) : l->order;
-    l->service = db_double(rows, X_SERVICE);
+    l->job_id = xstrdup(row_text(DB_GET(rows, ACTIVE_EXPERIMENT, job_id)));
+    l->owner = xstrdup(row_text(DB_GET(rows, ACTIVE_EXPERIMENT, owner)));
+    l->ancestors = *row_text(DB_GET(rows, ACTIVE_EXPERIMENT, ancestors))
+                       ? xstrdup(row_text(DB_GET(rows, ACTIVE_EXPERIMENT, ancestors)))
+                       : NULL;
+    l->no_pause = DB_GET(rows, ACTIVE_EXPERIMENT, no_pause);
+    l->unmanaged = DB_GET(rows, ACTIVE_EXPERIMENT, unmanaged);
+    l->priority = (int)DB_GET(rows, ACTIVE_EXPERIMENT, priority);
+    l->progress = DB_GET(rows, ACTIVE_EXPERIMENT, progress);
+    l->has_best = !DB_IS_NULL(rows, ACTIVE_EXPERIMENT, best_metric);
+    l->best = DB_GET(rows, ACTIVE_EXPERIMENT, best_metric);
+    l->seed = DB_GET(rows, ACTIVE_EXPERIMENT, seed);
+    l->submitted_at = DB_GET(rows, ACTIVE_EXPERIMENT, submitted_at);
+    l->order = DB_GET(rows, ACTIVE_EXPERIMENT, queue_order)
+                   ? DB_GET(rows, ACTIVE_EXPERIMENT, queue_order)
+                   : l->order;
+    l->service = DB_GET(rows, ACTIVE_EXPERIMENT, service);
     if (l->unmanaged)
         return 0;
-    int err = search_restore(config, l->seed, row_text(rows, X_SEARCHER_STATE), &l->search, e);
+    int err = search_restore(
+        config, l->seed, row_text(DB_GET(rows, ACTIVE_EXPERIMENT, searcher_state)), &l->search, e);
     return err ? error_prefix(e, "experiment %lld", (long long)x->id) : 0;
 }
 
@@ -215,7 +146,8 @@ static int active_experiment_load(struct core *c, struct db_rows *rows, struct e
     json_t *config = NULL;
     if (experiment_is_terminal(x->state))
         return 0;
-    int err = json_of(row_text(rows, X_CONFIG), "experiments.config", &config, e);
+    int err = json_of(row_text(DB_GET(rows, ACTIVE_EXPERIMENT, config)), "experiments.config",
+                      &config, e);
     return err ? err : active_experiment_read(c, x, rows, config, e);
 }
 
@@ -224,37 +156,41 @@ static int trial_load(struct core *c, struct db_rows *rows, struct error *e)
     struct experiment *x = core_experiment_find(c, DB_GET(rows, ACTIVE_TRIAL, experiment_id));
     if (!x->active)
         return 0; // being deleted
-    struct trial *t = trial_new(x->active, db_int(rows, T_ID), row_text(rows, T_REQUEST));
-    if (!trial_state_of(row_text(rows, T_STATE), &t->state))
+    struct trial *t = trial_new(x->active, DB_GET(rows, ACTIVE_TRIAL, id),
+                                row_text(DB_GET(rows, ACTIVE_TRIAL, request_id)));
+    if (!trial_state_of(row_text(DB_GET(rows, ACTIVE_TRIAL, state)), &t->state))
         return error_set(e, ERR_CORRUPT, "trial %lld has the unknown state \"%.32s\"",
-                         (long long)t->id, row_text(rows, T_STATE));
-    t->seed = db_int(rows, T_SEED);
-    t->restarts = db_int(rows, T_RESTARTS);
-    t->run = db_int(rows, T_RUN);
-    t->progress = db_double(rows, T_PROGRESS);
-    t->steps = db_int(rows, T_STEPS);
-    t->exit_reason = xstrdup(row_text(rows, T_EXIT_REASON));
+                         (long long)t->id, row_text(DB_GET(rows, ACTIVE_TRIAL, state)));
+    t->seed = DB_GET(rows, ACTIVE_TRIAL, seed);
+    t->restarts = DB_GET(rows, ACTIVE_TRIAL, restarts);
+    t->run = DB_GET(rows, ACTIVE_TRIAL, run_id);
+    t->progress = DB_GET(rows, ACTIVE_TRIAL, progress);
+    t->steps = DB_GET(rows, ACTIVE_TRIAL, steps_completed);
+    t->exit_reason = xstrdup(row_text(DB_GET(rows, ACTIVE_TRIAL, exit_reason)));
     t->invalid = t->exited_early = t->state == TRIAL_STOPPING_ERROR;
-    snprintf(t->checkpoint, sizeof t->checkpoint, "%s", row_text(rows, T_CHECKPOINT));
-    t->checkpoint_steps = db_int(rows, T_CHECKPOINT_STEPS);
-    t->waited = db_int(rows, T_WAITED);
-    t->retry.at = db_int(rows, T_RESTART_AT);
-    t->retry.failures = db_int(rows, T_FAILURES);
-    t->retry.same_failures = db_int(rows, T_FAILED_ALIKE);
+    snprintf(t->checkpoint, sizeof t->checkpoint, "%s",
+             row_text(DB_GET(rows, ACTIVE_TRIAL, latest_checkpoint)));
+    t->checkpoint_steps = DB_GET(rows, ACTIVE_TRIAL, checkpoint_steps);
+    t->waited = DB_GET(rows, ACTIVE_TRIAL, waited_us);
+    t->retry.at = DB_GET(rows, ACTIVE_TRIAL, restart_at);
+    t->retry.failures = DB_GET(rows, ACTIVE_TRIAL, failures);
+    t->retry.same_failures = DB_GET(rows, ACTIVE_TRIAL, failed_alike);
     if (x->active->unmanaged) {
-        unmanaged_new(c, t, db_text(rows, T_EXTERNAL));
+        unmanaged_new(c, t, DB_GET(rows, ACTIVE_TRIAL, external_id));
         t->unmanaged->resume_steps = t->run > 1 && t->checkpoint[0] ? t->checkpoint_steps : -1;
         id_map_put(&c->trials, t->id, t);
     } else if (!trial_is_terminal(t->state)) {
         id_map_put(&c->trials, t->id, t);
         x->active->active_trials++;
     }
-    const struct stored_metrics stored = {.training = db_text(rows, T_TRAINING),
-                                          .validation = db_text(rows, T_VALIDATION),
-                                          .best = db_text(rows, T_BEST),
-                                          .summary = db_text(rows, T_SUMMARY),
-                                          .known = db_int(rows, T_KNOWN)};
-    int err = json_of(row_text(rows, T_HPARAMS), "trials.hparams", &t->hparams, e);
+    const struct stored_metrics stored = {.training = DB_GET(rows, ACTIVE_TRIAL, latest_training),
+                                          .validation =
+                                              DB_GET(rows, ACTIVE_TRIAL, latest_validation),
+                                          .best = DB_GET(rows, ACTIVE_TRIAL, best_validation),
+                                          .summary = DB_GET(rows, ACTIVE_TRIAL, summary_metrics),
+                                          .known = DB_GET(rows, ACTIVE_TRIAL, metrics_known)};
+    int err =
+        json_of(row_text(DB_GET(rows, ACTIVE_TRIAL, hparams)), "trials.hparams", &t->hparams, e);
     CORE_DISPATCH_CHECKED(err, c, trial_loaded, c, t, &stored, e);
     return err;
 }
@@ -265,9 +201,11 @@ static int ended_experiment_read(struct core *c, struct experiment *x, struct db
                                  json_t *config, struct error *e)
 {
     json_t *stored = NULL;
-    if (!config && !db_int(rows, X_UNMANAGED))
+    if (!config && !DB_GET(rows, ACTIVE_EXPERIMENT, unmanaged))
         return unmanaged_refuse(x, e);
-    int err = config ? 0 : json_of(row_text(rows, X_CONFIG), "experiments.config", &stored, e);
+    int err = config ? 0
+                     : json_of(row_text(DB_GET(rows, ACTIVE_EXPERIMENT, config)),
+                               "experiments.config", &stored, e);
     return err ? err : active_experiment_read(c, x, rows, config ? json_incref(config) : stored, e);
 }
 
@@ -409,28 +347,30 @@ static int allocation_load(struct core *c, struct db_rows *rows, struct error *e
         return error_set(e, ERR_CORRUPT,
                          "allocation %.64s is live and its trial is not, or has "
                          "another",
-                         row_text(rows, A_ID));
-    int err = json_of(row_text(rows, A_PLACEMENT), "allocations.placement", &placement, e);
+                         row_text(DB_GET(rows, ALLOCATIONS_ACTIVE, id)));
+    int err = json_of(row_text(DB_GET(rows, ALLOCATIONS_ACTIVE, placement)),
+                      "allocations.placement", &placement, e);
     if (err)
         return err;
-    struct allocation *a = allocation_new(t, db_int(rows, A_EPOCH));
-    a->queued_at = db_int(rows, A_QUEUED_AT);
-    a->started_at = db_int(rows, A_STARTED_AT);
-    a->outcome = outcome_from_word(row_text(rows, A_OUTCOME));
-    a->reason = xstrdup(row_text(rows, A_EXIT_REASON));
+    struct allocation *a = allocation_new(t, DB_GET(rows, ALLOCATIONS_ACTIVE, epoch));
+    a->queued_at = DB_GET(rows, ALLOCATIONS_ACTIVE, queued_at);
+    a->started_at = DB_GET(rows, ALLOCATIONS_ACTIVE, started_at);
+    a->outcome = outcome_from_word(row_text(DB_GET(rows, ALLOCATIONS_ACTIVE, outcome)));
+    a->reason = xstrdup(row_text(DB_GET(rows, ALLOCATIONS_ACTIVE, exit_reason)));
     memcpy(a->resume, t->checkpoint, sizeof a->resume);
     a->resume_steps = t->checkpoint_steps;
     a->measured_at = c->now;
     a->measured = t->progress;
-    a->pool = core_pool_get(c, row_text(rows, A_POOL));
-    preemption_load(c, a, row_text(rows, A_CAUSE), db_int(rows, A_FAVOURED));
-    if (!allocation_state_of(row_text(rows, A_STATE), &a->state))
+    a->pool = core_pool_get(c, row_text(DB_GET(rows, ALLOCATIONS_ACTIVE, pool)));
+    preemption_load(c, a, row_text(DB_GET(rows, ALLOCATIONS_ACTIVE, cause)),
+                    DB_GET(rows, ALLOCATIONS_ACTIVE, preempted_for));
+    if (!allocation_state_of(row_text(DB_GET(rows, ALLOCATIONS_ACTIVE, state)), &a->state))
         err = error_set(e, ERR_CORRUPT, "allocation %s has an unknown state", a->id);
     a->runs_since = a->state == ALLOCATION_RUNNING ? a->started_at : 0;
     if (err)
         ;
     else if (a->state == ALLOCATION_QUEUED)
-        a->slots = (int)db_int(rows, A_SLOTS);
+        a->slots = (int)DB_GET(rows, ALLOCATIONS_ACTIVE, slots);
     else if (!parts_load(c, a, placement))
         parts_drop(a);
     json_decref(placement);
@@ -534,11 +474,11 @@ int lifecycle_load(struct core *c, struct error *e)
     if (!err)
         err = for_each_row(c, STMT_EXPERIMENTS_ALL, experiment_load, e);
     if (!err)
-        err = for_each_row(c, STMT_EXPERIMENTS_LIVE, active_experiment_load, e);
+        err = for_each_row(c, STMT_EXPERIMENTS_ACTIVE, active_experiment_load, e);
     if (!err)
-        err = for_each_row(c, STMT_TRIALS_LIVE, trial_load, e);
+        err = for_each_row(c, STMT_TRIALS_ACTIVE, trial_load, e);
     if (!err)
-        err = for_each_row(c, STMT_ALLOCATIONS_LIVE, allocation_load, e);
+        err = for_each_row(c, STMT_ALLOCATIONS_ACTIVE, allocation_load, e);
     return err;
 }
 

@@ -86,7 +86,7 @@ void preemption_order(struct core *c, struct allocation *a, const struct sched_c
     const struct trial *t = a->trial;
     int64_t favoured = command->beneficiary == SCHED_NONE ? 0 : command->beneficiary;
     reason_set(c, a, command->cause, favoured);
-    STORE(c, ALLOCATION_SET_CAUSE, "sis", cause_words[command->cause], favoured, a->id);
+    STORE(c, ALLOCATION_SET_CAUSE, cause_words[command->cause], favoured, a->id);
     CORE_DISPATCH(c, trial_message, c, t, a->id, "INFO", a->preempt_reason);
     log_info("allocation is to leave", "exp=%lld trial=%lld alloc=%s cause=%s for=%lld",
              (long long)t->active->experiment->id, (long long)t->id, a->id,

@@ -16,8 +16,7 @@ enum {
 
 static void retry_store(struct core *c, const struct trial *t)
 {
-    STORE(c, TRIAL_SET_RETRY, "iiii", t->retry.at, t->retry.failures, t->retry.same_failures,
-          t->id);
+    STORE(c, TRIAL_SET_RETRY, t->retry.at, t->retry.failures, t->retry.same_failures, t->id);
 }
 
 static bool was_reported_in(const struct latest_report *r, int64_t run)

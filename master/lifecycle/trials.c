@@ -56,8 +56,8 @@ void trial_create(struct core *c, struct active_experiment *l, const struct sear
     t->state = x->state == EXPERIMENT_PAUSED ? TRIAL_PAUSED : TRIAL_ACTIVE;
     id_map_put(&c->trials, t->id, t);
     l->active_trials++;
-    STORE(c, TRIAL_INSERT, "iissssii", t->id, x->id, t->request_id, t->task_id,
-          trial_state_word(t->state), hparams, t->seed, c->wall);
+    STORE(c, TRIAL_INSERT, t->id, x->id, t->request_id, t->task_id, trial_state_word(t->state),
+          hparams, t->seed, c->wall);
     change_mark(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     change_mark(c, EVENT_TRIAL, x->id, t->id, NULL);
     free(hparams);
@@ -71,7 +71,7 @@ void trial_set_reason(struct core *c, struct trial *t, const char *reason)
         return;
     free(t->exit_reason);
     t->exit_reason = xstrdup(reason);
-    STORE(c, TRIAL_SET_EXIT_REASON, "si", reason, t->id);
+    STORE(c, TRIAL_SET_EXIT_REASON, reason, t->id);
     change_mark(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
 }
 
@@ -85,7 +85,7 @@ static void slots_request(struct core *c, struct trial *t)
 static void failure_retry(struct core *c, struct trial *t)
 {
     t->restarts++;
-    STORE(c, TRIAL_SET_RESTARTS, "ii", t->restarts, t->id);
+    STORE(c, TRIAL_SET_RESTARTS, t->restarts, t->id);
     change_mark(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
     if (t->restarts > t->active->max_restarts || t->no_retries) {
         retry_give_up(c, t);

@@ -128,7 +128,7 @@ static void experiment_set_state(struct core *c, struct active_experiment *l,
 static void heartbeat_store(struct core *c, struct trial *t)
 {
     t->unmanaged->heard_at = c->wall;
-    STORE(c, TRIAL_SET_HEARTBEAT, "ii", c->wall, t->id);
+    STORE(c, TRIAL_SET_HEARTBEAT, c->wall, t->id);
     silence_timer_set(c, t);
 }
 
@@ -139,7 +139,7 @@ static void trial_run(struct core *c, struct trial *t, bool ended)
     if (ended)
         STORE(c, TRIAL_REOPEN, "RUNNING", t->id);
     else
-        STORE(c, TRIAL_SET_STATE, "si", "RUNNING", t->id);
+        STORE(c, TRIAL_SET_STATE, "RUNNING", t->id);
     heartbeat_store(c, t);
 }
 
@@ -168,7 +168,7 @@ void unmanaged_event(struct core *c, struct trial *t, enum unmanaged_event ev, c
         break;
     case UNMANAGED_DO_REST:
         timer_clear(&c->timers, &t->unmanaged->silence);
-        STORE(c, TRIAL_SET_STATE, "si", trial_state_word(t->state), t->id);
+        STORE(c, TRIAL_SET_STATE, trial_state_word(t->state), t->id);
         break;
     case UNMANAGED_DO_END:
         trial_end(c, t, ev, reason);
@@ -286,7 +286,7 @@ static struct trial *trial_add(struct core *c, struct active_experiment *l, cons
           trial_state_word(t->state), text, t->seed, c->wall);
     free(text);
     if (t->unmanaged->external_id)
-        STORE(c, TRIAL_SET_EXTERNAL, "si", t->unmanaged->external_id, t->id);
+        STORE(c, TRIAL_SET_EXTERNAL, t->unmanaged->external_id, t->id);
     change_mark(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
     change_mark(c, EVENT_TRIAL, l->experiment->id, t->id, NULL);
     return t;
@@ -378,7 +378,7 @@ static void run_begin(struct core *c, struct trial *t)
     t->run++;
     t->exited_early = t->invalid = false;
     t->unmanaged->resume_steps = t->run > 1 && t->checkpoint[0] ? t->checkpoint_steps : -1;
-    STORE(c, TRIAL_SET_RUN, "ii", t->run, t->id);
+    STORE(c, TRIAL_SET_RUN, t->run, t->id);
     if (t->run > 1)
         CORE_DISPATCH(c, run_restarted, c, t, t->unmanaged->resume_steps);
 }

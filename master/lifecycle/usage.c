@@ -30,9 +30,9 @@ void usage_add(struct core *c, const struct allocation *a)
     if (seconds <= 0)
         return;
     l->service += seconds;
-    STORE(c, EXPERIMENT_ADD_SERVICE, "di", seconds, x->id);
-    STORE(c, WORKSPACE_SET_USAGE, "dii", (double)team_usage(c, ws->team), c->wall, ws->id);
-    STORE(c, MEMBER_SET_USAGE, "iidi", ws->id, x->user_id,
+    STORE(c, EXPERIMENT_ADD_SERVICE, seconds, x->id);
+    STORE(c, WORKSPACE_SET_USAGE, (double)team_usage(c, ws->team), c->wall, ws->id);
+    STORE(c, MEMBER_SET_USAGE, ws->id, x->user_id,
           (double)team_usage(c, core_team(c, ws->id, x->user_id)), c->wall);
 }
 
