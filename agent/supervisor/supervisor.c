@@ -1,5 +1,5 @@
-// One thread with a poll loop. Events set fields of struct supervisor; publish() writes them to
-// disk and sends them to the agent.
+// One thread with a poll loop. Events set fields of struct supervisor; publish_status() writes them
+// to disk and sends them to the agent.
 #include "agent/supervisor/supervisor.h"
 
 #include <errno.h>
@@ -61,7 +61,7 @@ struct supervisor {
     bool deleted;     // the task's folder was deleted
     bool warned_lost; // the log mentions that output lines are lost
     int64_t check_at; // monotonic: the next check of the folder and the spool
-    bool changed;     // since the last publish()
+    bool changed;     // since the last publish_status()
     int64_t publish_at;
     int publish_tries;
     size_t *ends; // indexes of the ranks in the order in which they ended
@@ -128,7 +128,7 @@ static json_t *status_json(const struct supervisor *s)
 // continues, and the write is tried again. Only the first status, before anything starts, is
 // written durably: after a crash of the machine every task that had started is lost, whatever its
 // later status.
-static int publish(struct supervisor *s, struct error *e)
+static int publish_status(struct supervisor *s, struct error *e)
 {
     json_t *status = status_json(s);
     int err = s->deleted ? 0 : taskdir_write_status(s->dir, status, !s->started, e);
@@ -144,7 +144,7 @@ static void publish_change(struct supervisor *s)
     struct error e = {0};
     char quoted[ERROR_TEXT_MAX];
     if (s->changed && (s->publish_tries == 0 || clock_mono_us() >= s->publish_at)) {
-        if (publish(s, &e) == 0)
+        if (publish_status(s, &e) == 0)
             s->publish_tries = 0;
         else
             log_error("cannot write the status", "alloc=%s err=%s", s->id,
@@ -528,7 +528,7 @@ static int supervisor_prepare(struct supervisor *s, struct error *e)
     free(path);
     if (!err)
         err = catch_signals(s, e);
-    return err ? err : publish(s, e);
+    return err ? err : publish_status(s, e);
 }
 
 static void supervisor_release(struct supervisor *s)
@@ -551,7 +551,7 @@ static void report_start_failure(struct supervisor *s, const struct error *why)
     snprintf(s->reason, sizeof s->reason, "the task's supervisor did not start: %.400s", why->text);
     write_log(s, "ERROR", "%s", s->reason);
     s->finished = true;
-    publish(s, NULL);
+    publish_status(s, NULL);
 }
 
 int supervisor_run(const char *dir, struct error *e)
