@@ -96,12 +96,12 @@ static bool goes_before(const struct queue_position *a, const struct queue_posit
 
 // Finds the job that loses when `active` moves from `was` to `now`; the caller's own jobs do not
 // count. `active` is NULL for a new job of the workspace.
-static enum loser find_loser(struct core *c, const struct request *rq,
-                             const struct active_experiment *active, const struct workspace *ws,
-                             const struct queue_position *was, const struct queue_position *now,
-                             const struct active_experiment **passed)
+static enum displaced find_loser(struct core *c, const struct request *rq,
+                                 const struct active_experiment *active, const struct workspace *ws,
+                                 const struct queue_position *was, const struct queue_position *now,
+                                 const struct active_experiment **passed)
 {
-    enum loser worst = LOSES_NOBODY;
+    enum displaced worst = DISPLACES_NOBODY;
     for (size_t i = 0; i < c->experiments.count; i++) {
         const struct active_experiment *other = queued_job_at(c, i);
         if (!other || other == active || other->pool != now->pool ||
@@ -111,7 +111,7 @@ static enum loser find_loser(struct core *c, const struct request *rq,
         if (!goes_before(&at, was) || !goes_before(now, &at))
             continue;
         bool mate = core_workspace_of(c, other->experiment) == ws;
-        enum loser loser = mate ? LOSES_TEAMMATE : LOSES_OTHER_TEAM;
+        enum displaced loser = mate ? DISPLACES_TEAMMATE : DISPLACES_OTHER_TEAM;
         if (loser > worst) {
             worst = loser;
             *passed = other;
@@ -186,12 +186,12 @@ static int check_position(struct core *c, const struct request *rq,
     const struct queue_position now = position_of(active);
     const struct active_experiment *passed = NULL;
     weight = weight < 0 && was->entered ? active->weight : weight;
-    const struct claim claim = {.role = core_role(rq, ws),
-                                .own = rq->principal.kind == PRINCIPAL_USER &&
-                                       rq->principal.user_id == x->user_id,
-                                .unlimited = now.pool->max_user_priority == SCHED_PRIORITY_MIN,
-                                .above = exceeds_pool_limits(active, was, weight),
-                                .loser = find_loser(c, rq, active, ws, was, &now, &passed)};
+    const struct precedence_claim claim = {
+        .role = core_role(rq, ws),
+        .own = rq->principal.kind == PRINCIPAL_USER && rq->principal.user_id == x->user_id,
+        .unlimited = now.pool->max_user_priority == SCHED_PRIORITY_MIN,
+        .above = exceeds_pool_limits(active, was, weight),
+        .displaces = find_loser(c, rq, active, ws, was, &now, &passed)};
     switch (precedence_judge(&claim)) {
     case PRECEDENCE_GRANTED:
         return 0;
@@ -221,18 +221,19 @@ int queue_check_submission(struct core *c, const struct request *rq, const struc
     now.priority = (int)jget_int(resources, "priority", was.priority);
     double weight = jget_double(resources, "weight", 1);
     const struct active_experiment *passed = NULL;
-    const struct claim claim = {.role = core_role(rq, ws),
-                                .own = true,
-                                .unlimited = pool->max_user_priority == SCHED_PRIORITY_MIN,
-                                .above = now.priority < pool->max_user_priority || weight > 1,
-                                .loser = find_loser(c, rq, NULL, ws, &was, &now, &passed)};
+    const struct precedence_claim claim = {
+        .role = core_role(rq, ws),
+        .own = true,
+        .unlimited = pool->max_user_priority == SCHED_PRIORITY_MIN,
+        .above = now.priority < pool->max_user_priority || weight > 1,
+        .displaces = find_loser(c, rq, NULL, ws, &was, &now, &passed)};
     switch (precedence_judge(&claim)) {
     case PRECEDENCE_ABOVE:
         return refuse_high_priority("resources", pool, now.priority, weight, e);
     case PRECEDENCE_OTHER_TEAM:
     case PRECEDENCE_TEAMMATE:
         return refuse_passing(c, rq, "resources.priority", NULL, ws, passed,
-                              claim.loser == LOSES_TEAMMATE, e);
+                              claim.displaces == DISPLACES_TEAMMATE, e);
     default: // submission rights are checked elsewhere
         return 0;
     }

@@ -55,7 +55,8 @@ static int64_t submission_workspace(struct submission *s, struct db_reader *db,
         return jget_int(s->rq->body, "workspaceId", 0);
     if (!project && name) {
         struct db_rows *rows = DB_QUERY(db, WORKSPACE_OF_NAME, name);
-        size_t count = sight_count(db, &s->rq->principal, THING_WORKSPACE, rows, &workspace);
+        size_t count =
+            authz_count_visible(db, &s->rq->principal, AUTHZ_WORKSPACE, rows, &workspace);
         return count == 1 ? workspace : 0;
     }
     struct db_rows *rows = DB_QUERY(db, PROJECT_WORKSPACE, project ? project : 1);
@@ -170,11 +171,11 @@ static bool read_single_int(struct db_rows *rows, int64_t *out)
     return found;
 }
 
-bool submission_sees(struct submission *s, struct db_reader *db, enum thing what, int64_t id)
+bool submission_sees(struct submission *s, struct db_reader *db, enum authz_object what, int64_t id)
 {
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)id);
-    return !sight_check(db, &s->rq->principal, what, text, NULL);
+    return !authz_check(db, &s->rq->principal, what, text, NULL);
 }
 
 // The project by its id, by the names in the configuration, or the first project of all.
@@ -191,7 +192,7 @@ static int find_project(struct submission *s, struct db_reader *db)
                          "workspace and project go together: name both, or neither");
     if (!id && *workspace && *project) {
         struct db_rows *rows = DB_QUERY(db, PROJECT_OF_NAMES, workspace, project);
-        size_t count = sight_count(db, &s->rq->principal, THING_PROJECT, rows, &s->project);
+        size_t count = authz_count_visible(db, &s->rq->principal, AUTHZ_PROJECT, rows, &s->project);
         if (count > 1)
             return error_set(&s->e, ERR_CONFLICT,
                              "workspace: there are %zu of the name \"%.64s\" with a project "
@@ -223,7 +224,7 @@ static int check_source(struct submission *s, struct db_reader *db, const char *
     bool known = db_next(rows) > 0,
          gone = known && !strcmp(DB_GET(rows, CHECKPOINT_STORAGE, state), "DELETED");
     db_rows_close(rows);
-    int err = known ? sight_check(db, &s->rq->principal, THING_CHECKPOINT, uuid, &s->e) : 0;
+    int err = known ? authz_check(db, &s->rq->principal, AUTHZ_CHECKPOINT, uuid, &s->e) : 0;
     if (err)
         return error_prefix(&s->e, "searcher.source_checkpoint_uuid");
     return gone ? refuse_deleted_source(s, uuid) : 0;
@@ -240,7 +241,7 @@ static int find_source(struct submission *s, struct db_reader *db)
     if (!trial)
         return 0;
     struct db_rows *rows = DB_QUERY(db, TRIAL_CHECKPOINT, trial);
-    bool seen = submission_sees(s, db, THING_TRIAL, trial);
+    bool seen = submission_sees(s, db, AUTHZ_TRIAL, trial);
     const char *uuid =
         seen && db_next(rows) > 0 ? DB_GET(rows, TRIAL_CHECKPOINT, latest_checkpoint) : NULL;
     if (uuid)
@@ -281,7 +282,7 @@ static int read_parent(struct submission *s, struct db_reader *db)
         return error_set(&s->e, ERR_INVALID, "parentId: an unmanaged experiment is no fork");
     struct db_rows *rows = DB_QUERY(db, EXPERIMENT_SOURCE, id);
     int found = db_next(rows), err = 0;
-    if (found > 0 && submission_sees(s, db, THING_EXPERIMENT, id))
+    if (found > 0 && submission_sees(s, db, AUTHZ_EXPERIMENT, id))
         err = copy_parent(s, rows);
     else
         err =

@@ -49,7 +49,8 @@ int feasibility_check(struct core *c, const json_t *config, const struct workspa
 char *feasibility_warning(struct core *c, const json_t *config);
 
 // submit.c, on the worker. submission_copy_files() uses the files of another experiment.
-bool submission_sees(struct submission *s, struct db_reader *db, enum thing what, int64_t id);
+bool submission_sees(struct submission *s, struct db_reader *db, enum authz_object what,
+                     int64_t id);
 void submission_copy_files(struct submission *s, int64_t experiment, const char *hash);
 
 // task_submit.c, on the worker: reads the text of the configuration and the related tasks;

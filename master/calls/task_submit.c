@@ -78,7 +78,7 @@ static int find_task(struct submission *s, struct db_reader *db, const char *key
     *rows = DB_QUERY(db, TASK_HOME, id);
     bool found = db_next(*rows) > 0 &&
                  !strcmp(DB_GET(*rows, TASK_HOME, kind), kind_words[KIND_GENERIC].word) &&
-                 !sight_check(db, &s->rq->principal, THING_TASK, id, NULL);
+                 !authz_check(db, &s->rq->principal, AUTHZ_TASK, id, NULL);
     return found ? 0
                  : error_set(&s->e, ERR_NOT_FOUND, "%s: there is no generic task %.64s", key, id);
 }
@@ -156,7 +156,7 @@ int task_submission_read(struct submission *s, struct db_reader *db)
 
 int task_submission_find_project(struct submission *s, struct db_reader *db, int64_t workspace)
 {
-    if (!submission_sees(s, db, THING_WORKSPACE, workspace))
+    if (!submission_sees(s, db, AUTHZ_WORKSPACE, workspace))
         return error_set(&s->e, ERR_NOT_FOUND, "workspaceId: there is no workspace %lld",
                          (long long)workspace);
     struct db_rows *rows = DB_QUERY(db, WORKSPACE_PROJECT, workspace);

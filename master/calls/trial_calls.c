@@ -230,7 +230,7 @@ static int check_checkpoint(struct core *c, const struct request *rq, const char
 {
     struct principal owner = rq->principal;
     owner.kind = PRINCIPAL_USER;
-    return sight_check(c->reader, &owner, THING_CHECKPOINT, uuid, e)
+    return authz_check(c->reader, &owner, AUTHZ_CHECKPOINT, uuid, e)
                ? error_prefix(e, "trialSourceInfo.checkpointUuid")
                : 0;
 }

@@ -149,19 +149,19 @@ int auth_check(struct db_reader *db, unsigned allowed, const struct auth_headers
 int auth_check_sight(struct db_reader *db, const struct route *route, const struct request *rq,
                      struct error *e)
 {
-    static const char *const names[THINGS] = {[THING_WORKSPACE] = "{workspaceId}",
-                                              [THING_PROJECT] = "{projectId}",
-                                              [THING_EXPERIMENT] = "{experimentId}",
-                                              [THING_TRIAL] = "{trialId}",
-                                              [THING_TASK] = "{taskId}",
-                                              [THING_CHECKPOINT] = "{checkpointUuid}"};
+    static const char *const names[AUTHZ_OBJECTS] = {[AUTHZ_WORKSPACE] = "{workspaceId}",
+                                                     [AUTHZ_PROJECT] = "{projectId}",
+                                                     [AUTHZ_EXPERIMENT] = "{experimentId}",
+                                                     [AUTHZ_TRIAL] = "{trialId}",
+                                                     [AUTHZ_TASK] = "{taskId}",
+                                                     [AUTHZ_CHECKPOINT] = "{checkpointUuid}"};
     const char *first = strchr(route->path, '{');
-    for (int i = 0; first && i < THINGS; i++) {
+    for (int i = 0; first && i < AUTHZ_OBJECTS; i++) {
         if (strncmp(first, names[i], strlen(names[i])))
             continue;
-        if (i == THING_WORKSPACE && !strcmp(rq->params[0], "0"))
+        if (i == AUTHZ_WORKSPACE && !strcmp(rq->params[0], "0"))
             return 0; // all of them
-        return sight_check(db, &rq->principal, (enum thing)i, rq->params[0], e);
+        return authz_check(db, &rq->principal, (enum authz_object)i, rq->params[0], e);
     }
     return 0;
 }

@@ -413,7 +413,7 @@ static void fill_view(struct exchange *x, struct db_reader *db)
                             .query = &x->query,
                             .address = x->address,
                             .token = x->token,
-                            .sighted = x->route->kind == ROUTE_STREAM ? &x->sighted : NULL};
+                            .authorized = x->route->kind == ROUTE_STREAM ? &x->authorized : NULL};
     jw_init(&x->view.w, &x->rq.answer);
 }
 
@@ -558,13 +558,13 @@ static enum MHD_Result park(struct exchange *x)
     return parking_wait(x->server->parking, &x->parked) ? MHD_YES : exchange_finish(x);
 }
 
-int view_check_sight(struct view *v, enum thing what, const char *id, struct error *e)
+int view_authorize(struct view *v, enum authz_object what, const char *id, struct error *e)
 {
-    int rc = sight_check(v->db, &v->rq->principal, what, id, e);
-    if (!rc && v->sighted) {
-        struct sighted *s = arena_alloc(&v->rq->arena, sizeof *s);
-        *s = (struct sighted){what, arena_strdup(&v->rq->arena, id), *v->sighted};
-        *v->sighted = s;
+    int rc = authz_check(v->db, &v->rq->principal, what, id, e);
+    if (!rc && v->authorized) {
+        struct authorized_object *s = arena_alloc(&v->rq->arena, sizeof *s);
+        *s = (struct authorized_object){what, arena_strdup(&v->rq->arena, id), *v->authorized};
+        *v->authorized = s;
     }
     return rc;
 }
@@ -584,8 +584,8 @@ static int check_again(struct exchange *x, struct db_reader *db, struct error *e
         return rc;
     x->rq.principal = who;
     rc = auth_check_sight(db, x->route, &x->rq, e);
-    for (const struct sighted *s = x->sighted; !rc && s; s = s->next)
-        rc = sight_check(db, &who, s->what, s->id, e);
+    for (const struct authorized_object *s = x->authorized; !rc && s; s = s->next)
+        rc = authz_check(db, &who, s->what, s->id, e);
     return rc;
 }
 

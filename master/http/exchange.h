@@ -68,10 +68,10 @@ struct server {
     char *cert, *key; // PEM
 };
 
-struct sighted { // what a stream's caller was allowed to see when it was opened
-    enum thing what;
+struct authorized_object { // what a stream's caller was allowed to see when it was opened
+    enum authz_object what;
     const char *id;
-    struct sighted *next;
+    struct authorized_object *next;
 };
 
 enum exchange_stage { STAGE_HEADERS, STAGE_BODY, STAGE_PARKED, STAGE_ANSWERED };
@@ -108,7 +108,7 @@ struct exchange {
     size_t sent;   // of the stream's bytes in rq.answer
     bool stream_over, stream_broken, seated;
     int64_t recheck; // when its caller is checked again
-    struct sighted *sighted;
+    struct authorized_object *authorized;
     bool gone; // the peer closed while the stream was parked
 
     struct exchange *spare;

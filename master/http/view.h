@@ -45,10 +45,11 @@ struct view {
     struct service *service;
     struct db_reader *db; // this thread's
     const struct query *query;
-    const char *address;      // of the caller, "192.0.2.1"
-    const char *token;        // SHA-256 of the caller's token, hex; "" without one
-    struct json_writer w;     // on rq->answer
-    struct sighted **sighted; // view_check_sight() adds what it checks; NULL: nobody checks again
+    const char *address;  // of the caller, "192.0.2.1"
+    const char *token;    // SHA-256 of the caller's token, hex; "" without one
+    struct json_writer w; // on rq->answer
+    struct authorized_object *
+        *authorized; // view_authorize() adds what it checks; NULL: nobody checks again
 
     const char *content_type; // NULL: application/json
     const char *cache;        // Cache-Control; NULL: no-store
@@ -62,9 +63,9 @@ struct view {
 
 void view_add_header(struct view *v, const char *name, const char *value); // both outlive it
 
-// sight_check() of what the query or the body names. A stream's view checks each thing by this, and
+// authz_check() of what the query or the body names. A stream's view checks each thing by this, and
 // the http layer repeats the check for as long as the stream is open.
-int view_check_sight(struct view *v, enum thing what, const char *id, struct error *e);
+int view_authorize(struct view *v, enum authz_object what, const char *id, struct error *e);
 
 // Runs on an http thread (reads, renders) or on a worker. 0: the answer stands in rq->answer;
 // negative: *e is the answer.

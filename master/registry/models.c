@@ -346,7 +346,7 @@ static int named_workspace(struct view *v, int64_t *out, struct error *e)
     if (*out)
         return 0;
     struct db_rows *rows = DB_QUERY(v->db, WORKSPACE_OF_NAME, name);
-    size_t count = sight_count(v->db, &v->rq->principal, THING_WORKSPACE, rows, out);
+    size_t count = authz_count_visible(v->db, &v->rq->principal, AUTHZ_WORKSPACE, rows, out);
     if (count > 1)
         return error_set(e, ERR_CONFLICT,
                          "workspaceName: there are %zu of the name \"%.64s\": give workspaceId",
@@ -637,7 +637,7 @@ static int read_checkpoint(struct view *v, const char **uuid, struct error *e)
     *uuid = jget_string(v->rq->body, "checkpointUuid", "");
     if (!**uuid)
         return error_set(e, ERR_INVALID, "checkpointUuid: missing: the checkpoint to register");
-    int rc = view_check_sight(v, THING_CHECKPOINT, *uuid, e);
+    int rc = view_authorize(v, AUTHZ_CHECKPOINT, *uuid, e);
     if (rc)
         return rc;
     struct db_rows *rows = DB_QUERY(v->db, CHECKPOINT_STORAGE, *uuid);

@@ -18,7 +18,7 @@ static int choose(struct db_reader *db, const struct principal *who, const char 
         char home[24];
         snprintf(home, sizeof home, "%lld",
                  (long long)DB_GET(rows, TEMPLATE_BY_NAME, workspace_id));
-        if (sight_check(db, who, THING_WORKSPACE, home, NULL))
+        if (authz_check(db, who, AUTHZ_WORKSPACE, home, NULL))
             continue;
         here = DB_GET(rows, TEMPLATE_BY_NAME, workspace_id) == workspace;
         *id = DB_GET(rows, TEMPLATE_BY_NAME, id);

@@ -6,28 +6,28 @@
 
 #include "master/teams/roles.h"
 
-static const char *const nouns[THINGS] = {
-    [THING_WORKSPACE] = "workspace", [THING_PROJECT] = "project", [THING_EXPERIMENT] = "experiment",
-    [THING_TRIAL] = "trial",         [THING_TASK] = "task",       [THING_CHECKPOINT] = "checkpoint",
+static const char *const nouns[AUTHZ_OBJECTS] = {
+    [AUTHZ_WORKSPACE] = "workspace", [AUTHZ_PROJECT] = "project", [AUTHZ_EXPERIMENT] = "experiment",
+    [AUTHZ_TRIAL] = "trial",         [AUTHZ_TASK] = "task",       [AUTHZ_CHECKPOINT] = "checkpoint",
 };
 
-static struct db_rows *ask(struct db_reader *db, const struct principal *who, enum thing what,
-                           const char *id, struct error *e)
+static struct db_rows *query_roles(struct db_reader *db, const struct principal *who,
+                                   enum authz_object what, const char *id, struct error *e)
 {
     int64_t number;
-    if (what == THING_TASK)
+    if (what == AUTHZ_TASK)
         return DB_QUERY(db, AUTHZ_TASK, id, who->user_id);
-    if (what == THING_CHECKPOINT)
+    if (what == AUTHZ_CHECKPOINT)
         return DB_QUERY(db, AUTHZ_CHECKPOINT, id, who->user_id);
     if (!request_number(id, &number)) {
         error_set(e, ERR_INVALID, "the path: \"%.64s\" is not an integer of 64 bits", id);
         return NULL;
     }
-    if (what == THING_WORKSPACE)
+    if (what == AUTHZ_WORKSPACE)
         return DB_QUERY(db, AUTHZ_WORKSPACE, number, who->user_id);
-    if (what == THING_PROJECT)
+    if (what == AUTHZ_PROJECT)
         return DB_QUERY(db, AUTHZ_PROJECT, number, who->user_id);
-    return what == THING_EXPERIMENT ? DB_QUERY(db, AUTHZ_EXPERIMENT, number, who->user_id)
+    return what == AUTHZ_EXPERIMENT ? DB_QUERY(db, AUTHZ_EXPERIMENT, number, who->user_id)
                                     : DB_QUERY(db, AUTHZ_TRIAL, number, who->user_id);
 }
 
@@ -39,8 +39,8 @@ static bool started_from(struct db_reader *db, const struct principal *task, con
     return found;
 }
 
-// Of a row of the thing's standing.
-static bool sees(const struct principal *who, struct db_rows *rows)
+// `rows` holds the caller's role in the workspace of the object.
+static bool row_is_visible(const struct principal *who, struct db_rows *rows)
 {
     switch (who->kind) {
     case PRINCIPAL_USER:
@@ -57,30 +57,30 @@ static bool sees(const struct principal *who, struct db_rows *rows)
     return false;
 }
 
-int sight_check(struct db_reader *db, const struct principal *who, enum thing what, const char *id,
-                struct error *e)
+int authz_check(struct db_reader *db, const struct principal *who, enum authz_object what,
+                const char *id, struct error *e)
 {
-    struct db_rows *rows = ask(db, who, what, id, e);
+    struct db_rows *rows = query_roles(db, who, what, id, e);
     if (!rows)
         return ERR_INVALID;
     int found = db_next(rows);
-    bool seen = found == 1 && sees(who, rows);
+    bool seen = found == 1 && row_is_visible(who, rows);
     db_rows_close(rows);
     if (found < 0)
         return error_set(e, ERR_INTERNAL, "the store cannot be read; the master's log says more");
-    if (!seen && who->kind == PRINCIPAL_TASK && what == THING_CHECKPOINT)
+    if (!seen && who->kind == PRINCIPAL_TASK && what == AUTHZ_CHECKPOINT)
         seen = started_from(db, who, id);
     return seen ? 0 : error_set(e, ERR_NOT_FOUND, "there is no %s %.128s", nouns[what], id);
 }
 
-size_t sight_count(struct db_reader *db, const struct principal *who, enum thing what,
-                   struct db_rows *rows, int64_t *first)
+size_t authz_count_visible(struct db_reader *db, const struct principal *who,
+                           enum authz_object what, struct db_rows *rows, int64_t *first)
 {
     size_t count = 0;
     while (db_next(rows) == 1) {
         char id[24];
         snprintf(id, sizeof id, "%lld", (long long)DB_GET(rows, ID, id));
-        if (sight_check(db, who, what, id, NULL))
+        if (authz_check(db, who, what, id, NULL))
             continue;
         if (!count++)
             *first = DB_GET(rows, ID, id);

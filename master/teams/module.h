@@ -1,4 +1,5 @@
-// The module of the room teams, and its request handlers (master/http/routes.c names their calls).
+// The kernel module of this folder, and its request handlers (master/http/routes.c lists the
+// calls).
 #ifndef MUSTER_MASTER_TEAMS_MODULE_H
 #define MUSTER_MASTER_TEAMS_MODULE_H
 
@@ -12,7 +13,7 @@ core_handler core_workspace_create, core_workspace_patch, core_workspace_delete,
     core_project_delete, core_project_archive, core_project_unarchive, core_project_move,
     core_project_note_add, core_project_notes_set, core_member_set, core_member_remove;
 
-// In teams.c, for the record of the module.
+// Functions of teams.c that the module table calls.
 int teams_load(struct core *c, struct error *e); // before the experiments
 void teams_free(struct core *c);
 

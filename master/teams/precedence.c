@@ -1,6 +1,6 @@
 #include "master/teams/precedence.h"
 
-enum precedence precedence_judge(const struct claim *claim)
+enum precedence precedence_judge(const struct precedence_claim *claim)
 {
     if (!role_may(claim->role, claim->own ? ACT_CHANGE_OWN : ACT_CHANGE_OTHERS))
         return PRECEDENCE_NO_CHANGE;
@@ -8,9 +8,9 @@ enum precedence precedence_judge(const struct claim *claim)
         return PRECEDENCE_GRANTED;
     if (claim->above)
         return PRECEDENCE_ABOVE;
-    if (claim->loser == LOSES_OTHER_TEAM)
+    if (claim->displaces == DISPLACES_OTHER_TEAM)
         return PRECEDENCE_OTHER_TEAM;
-    if (claim->loser == LOSES_TEAMMATE && claim->role != ROLE_ADMIN)
+    if (claim->displaces == DISPLACES_TEAMMATE && claim->role != ROLE_ADMIN)
         return PRECEDENCE_TEAMMATE;
     return PRECEDENCE_GRANTED;
 }

@@ -1,4 +1,4 @@
-// Notes that people leave at a project: each has a name and a text, in the order they were left.
+// The notes of a project: each has a name and a text, in the order of their creation.
 #include <string.h>
 
 #include "base/limits.h"
@@ -38,7 +38,7 @@ static int count_notes(struct core *c, int64_t project)
     return count;
 }
 
-// The statement leaves out what is the last note already: a post that came again.
+// The statement inserts nothing if the last note is identical, so a repeated request has no effect.
 int core_project_note_add(struct core *c, struct request *rq, struct error *e)
 {
     const struct project *p;

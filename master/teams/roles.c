@@ -5,7 +5,7 @@
 const char *const role_words[ROLES] = {"none", "viewer", "editor", "admin", "administrator"};
 
 static const struct {
-    enum role least;
+    enum role lowest;
     const char *what;
 } rules[ACTS] = {
     [ACT_SEE] = {ROLE_VIEWER, "to see it"},
@@ -16,9 +16,9 @@ static const struct {
     [ACT_SET_QUOTA] = {ROLE_CLUSTER_ADMIN, "to change its weight and slots, or a member's slots"},
 };
 
-const char *role_word(const char *text, enum role most)
+const char *role_word(const char *text, enum role highest)
 {
-    for (int i = 0; text && i <= (int)most; i++)
+    for (int i = 0; text && i <= (int)highest; i++)
         if (!strcmp(role_words[i], text))
             return role_words[i];
     return NULL;
@@ -43,15 +43,15 @@ enum role role_of(bool cluster_admin, bool creator, const char *member, const ch
 
 bool role_may(enum role role, enum act act)
 {
-    return role >= rules[act].least;
+    return role >= rules[act].lowest;
 }
 
 int role_check(enum role role, enum act act, const char *workspace, struct error *e)
 {
-    enum role least = rules[act].least;
+    enum role lowest = rules[act].lowest;
     if (role_may(role, act))
         return 0;
-    if (least == ROLE_CLUSTER_ADMIN)
+    if (lowest == ROLE_CLUSTER_ADMIN)
         return error_set(e, ERR_FORBIDDEN,
                          "%s takes an administrator of the cluster; you are %s of workspace "
                          "\"%.64s\"",
@@ -60,5 +60,5 @@ int role_check(enum role role, enum act act, const char *workspace, struct error
                      "%s takes the role %s in workspace \"%.64s\", and yours is %s; its "
                      "administrators can grant it (muster team members \"%.64s\" names them), and "
                      "so can those of the cluster",
-                     rules[act].what, role_words[least], workspace, role_words[role], workspace);
+                     rules[act].what, role_words[lowest], workspace, role_words[role], workspace);
 }

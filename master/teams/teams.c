@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "master/teams/module.h"
 
-static const double usage_half_life_us = 7 * 24 * 3600 * 1e6; // as the scheduler has it
+static const double usage_half_life_us = 7 * 24 * 3600 * 1e6; // the scheduler's half-life
 
 // --- teams of the scheduler ----------------------------------------------------------------------
 
@@ -93,7 +93,8 @@ int core_may_change(struct core *c, const struct request *rq, const struct exper
 {
     bool own = rq->principal.kind == PRINCIPAL_USER && rq->principal.user_id == x->user_id;
     int err = check(c, rq, x, own ? ACT_CHANGE_OWN : ACT_CHANGE_OTHERS, e);
-    return err == ERR_FORBIDDEN ? name(x, e) : err; // what is not there is told as ever
+    return err == ERR_FORBIDDEN ? name(x, e)
+                                : err; // an invisible object gets the usual ERR_NOT_FOUND
 }
 
 int core_may_submit(struct core *c, const struct request *rq, int64_t project, struct error *e)

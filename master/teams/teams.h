@@ -1,36 +1,36 @@
-// The live teams: workspaces with their members and projects, as the store has them, and the teams
-// of the scheduler that stand for them (cluster -> workspace -> user). Core thread alone; the core
-// owns all of it. An experiment's team is that of its user in its project's workspace.
+// Workspaces with their members and projects, as in the store, and the scheduler's teams that
+// represent them (cluster -> workspace -> user). Core thread only; the core owns all of them. The
+// team of an experiment is the team of its user in the workspace of its project.
 #ifndef MUSTER_MASTER_TEAMS_TEAMS_H
 #define MUSTER_MASTER_TEAMS_TEAMS_H
 
 #include "master/kernel/state.h"
 #include "master/teams/roles.h"
 
-// The scheduler's team of a user in a workspace; made when there is none yet.
+// Returns the scheduler's team of a user in a workspace; creates it if necessary.
 int core_team(struct core *c, int64_t workspace, int64_t user);
 
-// --- what a caller may ---------------------------------------------------------------------------
+// --- authorization ---------------------------------------------------------------------------
 
 enum role core_role(const struct request *rq, const struct workspace *ws);
 
-// Whether a queue, or a view of the cluster, may show the caller whose job this is and its name.
+// Returns whether the queue and the cluster views may show the caller this job's owner and name.
 bool core_sees(struct core *c, const struct request *rq, const struct experiment *x);
 
-// ERR_FORBIDDEN; ERR_NOT_FOUND where the caller must not even know of it.
+// ERR_FORBIDDEN; ERR_NOT_FOUND if the caller may not see the experiment.
 int core_may_change(struct core *c, const struct request *rq, const struct experiment *x,
                     struct error *e);
-// .. and submit into a project; ERR_CONFLICT: it is archived.
+// The same for a submission into a project; ERR_CONFLICT: the project is archived.
 int core_may_submit(struct core *c, const struct request *rq, int64_t project, struct error *e);
 
 // --- life ----------------------------------------------------------------------------------------
 
 struct workspace *workspace_new(struct core *c, int64_t id, int64_t creator, const char *name);
 struct project *project_new(struct core *c, int64_t id, struct workspace *ws, const char *name);
-struct member *member_of(struct workspace *ws, int64_t user); // made when there is none
-void workspace_changed(struct core *c, struct workspace *ws); // it is new, or its part is
+struct member *member_of(struct workspace *ws, int64_t user); // creates it if necessary
+void workspace_changed(struct core *c, struct workspace *ws); // new, or its share changed
 void member_changed(struct core *c, const struct member *m);
-void workspace_remove(struct core *c, struct workspace *ws); // no experiments are left in it
+void workspace_remove(struct core *c, struct workspace *ws); // it must have no experiments
 void project_remove(struct core *c, struct project *p);
 
 #endif

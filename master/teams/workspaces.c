@@ -1,4 +1,4 @@
-// Workspaces, their projects and their members, made and changed by people.
+// Requests that create and change workspaces, their projects and their members.
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 
 static const double weight_max = 1e6;
 
-// Anybody may make workspaces, but not shares of the cluster: one made by somebody who is no
-// administrator gets what nobody else wants, until an administrator gives it a weight.
+// Every user may create workspaces, but not shares of the cluster: a workspace of a user who is no
+// administrator gets only slots that no other team wants, until an administrator gives it a weight.
 static const double weight_of_others = 0.001;
 enum { QUOTA_MAX = 1 << 24 }; // slots
 
@@ -38,7 +38,7 @@ static int read_name(const json_t *body, const char **out, struct error *e)
     return 0;
 }
 
-// Each stays as it is where the body has none.
+// A field that the body does not contain keeps its value.
 static int read_weight(const json_t *body, double *out, struct error *e)
 {
     const json_t *given = jget(body, "weight");
@@ -65,7 +65,7 @@ static int read_role(const json_t *body, const char *key, enum role most, const 
     const char *given = jget_string(body, key, NULL);
     if (!jget(body, key))
         return 0;
-    if (most == ROLE_ADMIN && given && !*given) { // a member no more
+    if (most == ROLE_ADMIN && given && !*given) { // no longer a member
         *out = "";
         return 0;
     }
@@ -76,7 +76,7 @@ static int read_role(const json_t *body, const char *key, enum role most, const 
                      most == ROLE_ADMIN ? ", admin" : "");
 }
 
-// Into `ws`, a copy of the workspace.
+// Writes a copy of the workspace to `ws`.
 static int read_workspace(const json_t *body, struct workspace *ws, struct error *e)
 {
     int err = read_weight(body, &ws->weight, e);
@@ -151,7 +151,7 @@ static int refuse_archived(const struct workspace *ws, struct error *e)
                      ws->name);
 }
 
-// A workspace that the caller may not see does not conflict: a refusal would reveal it.
+// A workspace that the caller may not see causes no conflict, because the refusal would reveal it.
 static int check_workspace_name(struct core *c, const struct request *rq, const char *name,
                                 const struct workspace *except, struct error *e)
 {
@@ -285,11 +285,11 @@ static int refuse_full(const char *what, int64_t id, int64_t experiments, struct
 
 static int answer_deleted(struct request *rq)
 {
-    buf_puts(&rq->answer, "{\"completed\":true}"); // the client asks until it is 404
+    buf_puts(&rq->answer, "{\"completed\":true}"); // the client repeats the call until it gets 404
     return 0;
 }
 
-// What people have put into it beside experiments.
+// Objects that users have put into the workspace besides experiments.
 static int refuse_held(struct core *c, int64_t id, struct error *e)
 {
     struct db_rows *rows = DB_QUERY(c->reader, WORKSPACE_HOLDS, id);
@@ -312,7 +312,7 @@ int core_workspace_delete(struct core *c, struct request *rq, struct error *e)
     int err = param_workspace(c, rq, ACT_MANAGE, &ws, e);
     if (!err)
         err = refuse_first(ws->id, "workspace", "deleted", e);
-    if (!err && ws->guaranteed_slots > 0) // it was given by an administrator
+    if (!err && ws->guaranteed_slots > 0) // an administrator has granted the guarantee
         err = role_check(core_role(rq, ws), ACT_SET_QUOTA, ws->name, e);
     for (size_t i = 0; !err && i < ws->projects.count; i++)
         experiments += ((const struct project *)ws->projects.items[i].value)->experiments;
@@ -411,7 +411,8 @@ int core_project_unarchive(struct core *c, struct request *rq, struct error *e)
     return archive_project(c, rq, false, e);
 }
 
-// As what is made there and taken away here: its experiments count for the other workspace then.
+// The move acts like a removal here and a creation there: the experiments count for the other
+// workspace from now on.
 static int check_move(const struct request *rq, const struct project *p, const struct workspace *to,
                       struct error *e)
 {
@@ -433,7 +434,8 @@ static bool still_runs(const struct experiment *x)
     return x->active && !experiment_is_terminal(x->state);
 }
 
-// Before it moves: who does not see the other workspace is told here, of where it goes nothing.
+// Followers who cannot see the other workspace get the event before the move, and nothing about its
+// destination.
 static void leave_workspace(struct core *c, const struct project *p)
 {
     for (size_t i = 0; i < c->experiments.count; i++) {

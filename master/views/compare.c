@@ -109,7 +109,7 @@ static int read_trials(struct view *v, struct comparison *c, struct error *e)
                          COMPARED_TRIALS_MAX);
     int err = 0;
     for (size_t i = 0; !err && i < c->trial_count; i++)
-        err = view_check_sight(v, THING_TRIAL, c->trials[i], e);
+        err = view_authorize(v, AUTHZ_TRIAL, c->trials[i], e);
     return err;
 }
 
@@ -381,7 +381,7 @@ int stream_metric_names(struct view *v, struct stream **out, struct error *e)
         err = error_set(e, ERR_INVALID, "query parameter ids: give at least one experiment");
     for (size_t i = 0; !err && i < m->count; i++) {
         if (request_number(texts[i], &ids[i]))
-            err = view_check_sight(v, THING_EXPERIMENT, texts[i], e);
+            err = view_authorize(v, AUTHZ_EXPERIMENT, texts[i], e);
         else
             err =
                 error_set(e, ERR_INVALID,

@@ -44,7 +44,7 @@ static bool sees_workspace(struct events_stream *s, struct db_reader *db, int64_
         if (s->seen[i].workspace == workspace)
             return s->seen[i].yes;
     snprintf(id, sizeof id, "%lld", (long long)workspace);
-    bool yes = s->who->admin || !sight_check(db, s->who, THING_WORKSPACE, id, NULL);
+    bool yes = s->who->admin || !authz_check(db, s->who, AUTHZ_WORKSPACE, id, NULL);
     if (s->seen_count == SEEN_MAX)
         s->seen_count = 0;
     s->seen[s->seen_count].workspace = workspace;

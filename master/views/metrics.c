@@ -139,7 +139,7 @@ static int open_metrics(struct view *v, const char *group, struct stream **out, 
             return error_set(e, ERR_INVALID,
                              "query parameter trialIds: \"%.64s\" is not an integer of 64 bits",
                              texts[i]);
-        int rc = view_check_sight(v, THING_TRIAL, texts[i], e);
+        int rc = view_authorize(v, AUTHZ_TRIAL, texts[i], e);
         if (rc)
             return rc;
     }
@@ -219,7 +219,7 @@ static int read_trials(struct view *v, struct db_rows *rows, struct metric_strea
     while ((found = db_next(rows)) == 1) {
         char id[24];
         snprintf(id, sizeof id, "%lld", (long long)DB_GET(rows, TRIALS_OF_VERSION, trial_id));
-        if (view_check_sight(v, THING_TRIAL, id, NULL))
+        if (view_authorize(v, AUTHZ_TRIAL, id, NULL))
             continue;
         trials = xrealloc(trials, (m->trial_count + 1) * sizeof *trials);
         trials[m->trial_count++] = DB_GET(rows, TRIALS_OF_VERSION, trial_id);

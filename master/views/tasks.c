@@ -37,7 +37,7 @@ int view_allocation(struct view *v, struct error *e)
     if (found == 1) {
         char trial[24];
         snprintf(trial, sizeof trial, "%lld", (long long)DB_GET(rows, ALLOCATION_VIEW, trial_id));
-        found = !view_check_sight(v, THING_TRIAL, trial, e);
+        found = !view_authorize(v, AUTHZ_TRIAL, trial, e);
     }
     if (found == 1) {
         jw_object(&v->w);

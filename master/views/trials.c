@@ -95,7 +95,7 @@ int view_trial_by_external_id(struct view *v, struct error *e)
 {
     const char *const *names = v->rq->params;
     struct db_rows *rows = DB_QUERY(v->db, TRIAL_OF_EXTERNAL, names[0], names[1]);
-    size_t count = sight_count(v->db, &v->rq->principal, THING_TRIAL, rows, &v->rq->id);
+    size_t count = authz_count_visible(v->db, &v->rq->principal, AUTHZ_TRIAL, rows, &v->rq->id);
     if (count > 1)
         return error_set(e, ERR_CONFLICT,
                          "%zu experiments of several workspaces are named %.128s and have a trial "

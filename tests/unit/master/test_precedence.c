@@ -38,13 +38,13 @@ static void test_every_claim(void **state)
                                  [PRECEDENCE_TEAMMATE] = 't'};
     assert_int_equal(sizeof table / sizeof *table, ROLES * 4);
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        for (int loser = 0; loser < LOSERS; loser++)
+        for (int loser = 0; loser < DISPLACED_COUNT; loser++)
             for (int unlimited = 0; unlimited < 2; unlimited++) {
-                const struct claim claim = {.role = table[i].role,
-                                            .own = table[i].own,
-                                            .above = table[i].above,
-                                            .unlimited = unlimited,
-                                            .loser = (enum loser)loser};
+                const struct precedence_claim claim = {.role = table[i].role,
+                                                       .own = table[i].own,
+                                                       .above = table[i].above,
+                                                       .unlimited = unlimited,
+                                                       .displaces = (enum displaced)loser};
                 char want = table[i].answers[loser], got = words[precedence_judge(&claim)];
                 if (unlimited && want != '-')
                     want = 'g';
