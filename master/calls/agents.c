@@ -163,8 +163,8 @@ static int find_slot(struct core *c, struct request *rq, struct agent **g, int64
     if (!err)
         err = request_param_int(rq, 1, slot, e);
     if (!err && (*slot < 0 || *slot >= (*g)->slot_count))
-        err = error_set(e, ERR_NOT_FOUND, "agent %s has no slot %lld; it has 0 to %d", (*g)->id,
-                        (long long)*slot, (*g)->slot_count - 1);
+        err = error_set(e, ERR_NOT_FOUND, "agent %s has no slot %lld; its slots are 0 to %d",
+                        (*g)->id, (long long)*slot, (*g)->slot_count - 1);
     return err;
 }
 
@@ -242,10 +242,9 @@ int core_agent_forget(struct core *c, struct request *rq, struct error *e)
     if (g->state == AGENT_CONNECTED)
         return error_set(e, ERR_CONFLICT, "agent %s is connected: stop it first", g->id);
     if (g->state == AGENT_AWAY)
-        return error_set(e, ERR_CONFLICT,
-                         "agent %s is not given up yet, its tasks may still run: try again in a "
-                         "moment",
-                         g->id);
+        return error_set(
+            e, ERR_CONFLICT,
+            "agent %s is not lost yet, and its tasks may still run; try again in a moment", g->id);
     agent_forget(g);
     STORE(c, AGENT_DELETE, g->id);
     change_mark(c, EVENT_AGENT, 0, 0, g->id);

@@ -61,7 +61,7 @@ struct bulk_filter {
     struct buf where;
     struct db_value values[VALUES_MAX];
     size_t count;
-    struct bulk_call *bulk_submit;
+    struct bulk_call *call;
 };
 
 static void filter_bind_int(struct bulk_filter *f, int64_t value)
@@ -82,8 +82,7 @@ static bool filter_has_list(struct bulk_filter *f, const json_t *filters, const 
         return false;
     if (json_array_size(list) + f->count + 8 <= VALUES_MAX)
         return true;
-    f->bulk_submit->err =
-        error_set(&f->bulk_submit->e, ERR_TOO_LARGE, "filters.%s: too many values", name);
+    f->call->err = error_set(&f->call->e, ERR_TOO_LARGE, "filters.%s: too many values", name);
     return false;
 }
 
@@ -130,8 +129,8 @@ static void filter_labels(struct bulk_filter *f, const json_t *filters)
 static void filter_state(struct bulk_filter *f, const char *name)
 {
     const char *word;
-    if (wire_parse(WIRE_EXPERIMENT_STATE, name, &word, &f->bulk_submit->e)) {
-        f->bulk_submit->err = error_prefix(&f->bulk_submit->e, "filters.states");
+    if (wire_parse(WIRE_EXPERIMENT_STATE, name, &word, &f->call->e)) {
+        f->call->err = error_prefix(&f->call->e, "filters.states");
         return;
     }
     bool runs = !strcmp(word, "QUEUED") || !strcmp(word, "PULLING") || !strcmp(word, "STARTING") ||
@@ -156,8 +155,8 @@ static void filter_states(struct bulk_filter *f, const json_t *filters)
 
 static void filter_build(struct bulk_filter *f, const json_t *filters)
 {
-    const struct principal *me = &f->bulk_submit->rq->principal;
-    int64_t project = jget_int(filters, "projectId", f->bulk_submit->project);
+    const struct principal *me = &f->call->rq->principal;
+    int64_t project = jget_int(filters, "projectId", f->call->project);
     filter_text(f, filters, "name", " AND instr(lower(e.name), lower(?))");
     filter_text(f, filters, "description", " AND instr(lower(e.description), lower(?))");
     filter_labels(f, filters);
@@ -184,11 +183,11 @@ static void read_runs(struct bulk_call *b, struct db_reader *db)
     b->runs = xcalloc(b->count + 1, sizeof *b->runs);
     for (size_t i = 0; i < b->count && !b->err; i++) {
         struct db_rows *rows = DB_QUERY(db, RUN_EXPERIMENT, b->ids[i]);
-        int bulk_ready = db_next(rows);
-        if (bulk_ready == 1)
+        int found = db_next(rows);
+        if (found == 1)
             b->runs[i] = (struct bulk_run){DB_GET(rows, RUN_EXPERIMENT, experiment_id),
                                            DB_GET(rows, RUN_EXPERIMENT, is_single)};
-        else if (bulk_ready < 0)
+        else if (found < 0)
             b->err = error_set(&b->e, ERR_INTERNAL, "the store cannot be read");
         db_rows_close(rows);
     }
@@ -201,7 +200,7 @@ static void bulk_read(struct work *work, struct db_reader *db)
         read_runs(b, db);
         return;
     }
-    struct bulk_filter f = {.bulk_submit = b};
+    struct bulk_filter f = {.call = b};
     struct buf sql;
     buf_init(&f.where, FIND_SQL_MAX);
     buf_init(&sql, 2 * FIND_SQL_MAX);
@@ -235,9 +234,9 @@ static int apply_to_run(struct core *c, const struct bulk_call *b, struct experi
     struct trial *t = core_trial_find(c, id);
     if (b->verb != VERB_KILL)
         return error_set(e, ERR_CONFLICT,
-                         "run %lld is one of several of search %lld: give that one's id to the "
-                         "same verb of searches",
-                         (long long)id, (long long)x->id);
+                         "search %lld has more runs than run %lld: give the id of the search to "
+                         "the same verb of searches",
+                         (long long)x->id, (long long)id);
     int err = core_may_change(c, b->rq, x, e);
     if (!err && t)
         trial_kill(c, t);
@@ -315,8 +314,8 @@ static int read_project(struct bulk_call *b, struct error *e)
     b->project = jget_int(rq->body, key, 0);
     if (!experiments && *jget_string(rq->body, "filter", ""))
         return error_set(e, ERR_INVALID,
-                         "filter: name them by %s; POST /api/v1/experiments-search and "
-                         "/api/v1/experiments/{id}/trials list what there is",
+                         "filter: not supported; give ids in %s (POST /api/v1/experiments-search "
+                         "and GET /api/v1/experiments/{id}/trials list them)",
                          ids_keys[b->noun]);
     return 0;
 }

@@ -82,7 +82,7 @@ void code_archive_store(struct core *c, const struct code_archive *f)
         STORE(c, MODEL_DEFINITION_INSERT_PARTS, f->hash, f->archive);
 }
 
-// --- removing ------------------------------------------------------------------------------------
+// --- deleting parts without an owner -------------------------------------------------------------
 
 struct parts_removal {
     struct work work; // first

@@ -47,20 +47,20 @@ static int read_override(struct continuation *n, struct yaml_doc *doc)
     if (!err && json_is_null(doc->root))
         return 0;
     if (!err && !json_is_object(doc->root))
-        err = error_set(&n->e, ERR_INVALID, "overrideConfig: not a list of keys and values");
+        err = error_set(&n->e, ERR_INVALID, "overrideConfig: not a YAML mapping of keys to values");
     if (!err && (jget(doc->root, "workspace") || jget(doc->root, "project")))
         err = error_set(&n->e, ERR_INVALID,
-                        "overrideConfig: an experiment changes its project by POST "
-                        "/experiments/{id}/move, not by workspace and project");
+                        "overrideConfig: workspace and project cannot be changed here; move the "
+                        "experiment with POST /experiments/{id}/move");
     return err;
 }
 
 // Removes the location from a message about the merged configuration, whose text nobody wrote.
 static void strip_location(struct error *e, const char *name)
 {
-    const char *said = strstr(e->text, ": ");
-    if (said && !strncmp(e->text, name, strlen(name)))
-        memmove(e->text, said + 2, strlen(said + 2) + 1);
+    const char *colon = strstr(e->text, ": ");
+    if (colon && !strncmp(e->text, name, strlen(name)))
+        memmove(e->text, colon + 2, strlen(colon + 2) + 1);
 }
 
 // Checks the merged configuration like that of a submission.
@@ -74,8 +74,8 @@ static int check_merged_config(struct continuation *n, json_t *merged)
         strip_location(&n->e, "the configuration:");
     if (!err && strcmp(jget_string(jget(doc.root, "searcher"), "name", ""), "single"))
         err = error_set(&n->e, ERR_INVALID,
-                        "only experiments of one trial (searcher single) can be continued; fork "
-                        "it to search again");
+                        "only experiments with one trial (searcher single) can be continued; fork "
+                        "the experiment to search again");
     if (!err)
         err = policies_check(doc.root, NULL, &n->e);
     if (!err)
@@ -128,7 +128,7 @@ static int check_continuation(struct core *c, const struct request *rq, const st
     if (!err &&
         experiment_transition(x->state, EXPERIMENT_EV_CONTINUE).action == EXPERIMENT_DO_REFUSE)
         err = error_set(e, ERR_CONFLICT,
-                        "experiment %lld is %s: it can be continued when it has ended",
+                        "experiment %lld is %s; only experiments that have ended can be continued",
                         (long long)x->id, experiment_state_word(x->state));
     if (!err && x->archived)
         err = error_set(e, ERR_CONFLICT, "experiment %lld is archived; unarchive it first",
@@ -140,8 +140,8 @@ static int check_continuation(struct core *c, const struct request *rq, const st
                         (long long)x->id);
     if (!err && *jget_string(rq->body, "overrideConfig", "") && rq->principal.user_id != x->user_id)
         err = error_set(e, ERR_FORBIDDEN,
-                        "overrideConfig: experiment %lld runs in its owner's name, who alone may "
-                        "change what it runs; fork it to run a changed copy",
+                        "overrideConfig: experiment %lld runs as its owner, so only the owner may "
+                        "change its configuration; fork it to run a changed copy",
                         (long long)x->id);
     return err;
 }

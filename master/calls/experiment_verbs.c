@@ -32,7 +32,7 @@ static int set_archived(struct core *c, struct experiment *x, bool archived, str
 {
     if (!experiment_is_terminal(x->state))
         return error_set(e, ERR_CONFLICT,
-                         "experiment %lld is %s: it can be archived when it has ended",
+                         "experiment %lld is %s; only experiments that have ended can be archived",
                          (long long)x->id, experiment_state_word(x->state));
     x->archived = archived;
     STORE(c, EXPERIMENT_SET_ARCHIVED, archived, x->id);
@@ -165,7 +165,7 @@ int core_experiment_best_metric(struct core *c, struct request *rq, struct error
     if (err)
         return err;
     if (!best_metric(c, x, &best))
-        return error_set(e, ERR_NOT_FOUND, "experiment %lld has no validation yet",
+        return error_set(e, ERR_NOT_FOUND, "experiment %lld has reported no validation yet",
                          (long long)x->id);
     request_answer(rq, ANSWER_DOUBLE("metric", best));
     return 0;
@@ -204,7 +204,7 @@ static int check_label(const json_t *label, const char *where, struct error *e)
 {
     if (json_string_length(label) && json_string_length(label) <= LIMIT_NAME)
         return 0;
-    return error_set(e, ERR_INVALID, "%s: not a word of 1 to %d bytes", where, LIMIT_NAME);
+    return error_set(e, ERR_INVALID, "%s: not a label of 1 to %d bytes", where, LIMIT_NAME);
 }
 
 static int read_labels(const json_t *body, const json_t **out, struct error *e)
@@ -233,7 +233,8 @@ static int read_retention(const json_t *body, struct experiment_settings *s, str
         const json_t *value = jget(storage, retention_wire_keys[i]);
         s->kept[i] = value ? jget_int(storage, retention_wire_keys[i], -1) : -1;
         if (value && (s->kept[i] < 0 || s->kept[i] > INT32_MAX))
-            return error_set(e, ERR_INVALID, "checkpointStorage.%s: a number of checkpoints",
+            return error_set(e, ERR_INVALID,
+                             "checkpointStorage.%s: not a number of checkpoints (0 or more)",
                              retention_wire_keys[i]);
     }
     return 0;
@@ -246,7 +247,8 @@ static int read_resources(struct core *c, const struct request *rq, const struct
     if (err)
         return err;
     if (!queue_move_is_empty(&s->move) && !is_active(x))
-        return error_set(e, ERR_CONFLICT, "experiment %lld has ended: its resources stay",
+        return error_set(e, ERR_CONFLICT,
+                         "experiment %lld has ended; its resources cannot be changed",
                          (long long)x->id);
     if (!queue_move_is_empty(&s->move) && x->active->unmanaged)
         return error_set(e, ERR_CONFLICT,
@@ -343,7 +345,7 @@ int core_experiment_patch(struct core *c, struct request *rq, struct error *e)
     return 0;
 }
 
-// --- one label -----------------------------------------------------------------------------------
+// --- labels --------------------------------------------------------------------------------------
 
 // The present labels; the caller frees them.
 static json_t *current_labels(struct core *c, const struct experiment *x)
@@ -388,7 +390,7 @@ static int change_label(struct core *c, struct request *rq, bool add, struct err
     if (!err)
         err = core_may_change(c, rq, x, e);
     if (!err && (!*label || strlen(label) > LIMIT_NAME))
-        err = error_set(e, ERR_INVALID, "the label: not a word of 1 to %d bytes", LIMIT_NAME);
+        err = error_set(e, ERR_INVALID, "the label has not 1 to %d bytes", LIMIT_NAME);
     if (err)
         return err;
     json_t *labels = current_labels(c, x);

@@ -104,8 +104,8 @@ int external_id_check_move(struct core *c, const struct experiment *x, const str
                                          ? external_id_find(c, to, x->kind, x->external_id->text)
                                          : NULL;
     return other ? error_set(e, ERR_CONFLICT,
-                             "%s %lld has the external id \"%.64s\", and so has %s %lld in "
-                             "workspace \"%.64s\": it stays where it is",
+                             "%s %lld cannot be moved: its external id \"%.64s\" is that of %s "
+                             "%lld in workspace \"%.64s\"",
                              kind_words[x->kind].noun, (long long)x->id, x->external_id->text,
                              kind_words[other->kind].noun, (long long)other->id, to->name)
                  : 0;

@@ -13,11 +13,11 @@ static int check_maximum(int64_t min_slots, int64_t maximum, const char *whose, 
 {
     if (!maximum || min_slots <= maximum)
         return 0;
-    return error_set(e, ERR_INVALID,
-                     "resources.slots_per_trial: a trial needs %lld slots, and %s \"%.64s\" may "
-                     "never hold more than %lld: ask for fewer, or let an administrator raise that "
-                     "maximum",
-                     (long long)min_slots, whose, team, (long long)maximum);
+    return error_set(
+        e, ERR_INVALID,
+        "resources.slots_per_trial: a trial needs %lld slots, and %s \"%.64s\" may never hold more "
+        "than %lld: ask for fewer, or ask an administrator to raise that maximum",
+        (long long)min_slots, whose, team, (long long)maximum);
 }
 
 int feasibility_check(struct core *c, const json_t *config, const struct workspace *ws,
@@ -55,16 +55,17 @@ char *feasibility_warning(struct core *c, const json_t *config)
     int min_slots = (int)min_slots_of_trial(config), largest = largest_agent(c, pool);
     sched_pool_inspect(c->sched, pool->handle, &view);
     if (!view.agents)
-        return xasprintf("resource pool %s has no agent that is connected and enabled: it waits "
-                         "until there is one",
+        return xasprintf("resource pool %s has no agent that is connected and enabled: the job "
+                         "waits until there is one",
                          pool->name);
     if (min_slots > view.slots)
-        return xasprintf("a trial needs %d slots, and resource pool %s has %d in all: it waits "
-                         "until more agents join",
-                         min_slots, pool->name, view.slots);
+        return xasprintf(
+            "a trial needs %d slots, and resource pool %s has %d in all: the job waits until "
+            "more agents join",
+            min_slots, pool->name, view.slots);
     if (jget_bool(resources, "is_single_node", false) && min_slots > largest)
-        return xasprintf("a trial needs %d slots on one machine, and the largest in resource pool "
-                         "%s has %d: it waits until a larger one joins",
+        return xasprintf("a trial needs %d slots on one machine, and the largest machine of "
+                         "resource pool %s has %d: the job waits until a larger one joins",
                          min_slots, pool->name, largest);
     return search_warning(config);
 }

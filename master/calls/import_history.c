@@ -20,10 +20,11 @@ static int read_times(const json_t *body, const char *where, struct import_times
     const char *start = jget_string(body, "startTime", ""), *end = jget_string(body, "endTime", "");
     *out = (struct import_times){0};
     if (clock_parse(start, &out->start))
-        return error_set(e, ERR_INVALID, "%sstartTime: \"%.64s\" is no RFC 3339 time", where,
+        return error_set(e, ERR_INVALID, "%sstartTime: \"%.64s\" is not an RFC 3339 time", where,
                          start);
     if (*end && clock_parse(end, &out->end))
-        return error_set(e, ERR_INVALID, "%sendTime: \"%.64s\" is no RFC 3339 time", where, end);
+        return error_set(e, ERR_INVALID, "%sendTime: \"%.64s\" is not an RFC 3339 time", where,
+                         end);
     if (*end && out->end < out->start)
         return error_set(e, ERR_INVALID, "%sendTime: before startTime", where);
     return 0;
@@ -106,7 +107,7 @@ int core_experiment_history(struct core *c, struct request *rq, struct error *e)
         err = core_may_change(c, rq, x, e);
     if (!err && (!experiment_is_terminal(x->state) || !x->active || !x->active->unmanaged))
         err = error_set(e, ERR_CONFLICT,
-                        "experiment %lld is none that has just been imported: an unmanaged one "
+                        "experiment %lld was not just imported: it is not an unmanaged experiment "
                         "whose trials have all ended",
                         (long long)x->id);
     if (!err)

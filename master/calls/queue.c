@@ -81,7 +81,7 @@ static struct queue_listing queue_list(struct core *c, const char *pool)
     return q;
 }
 
-// --- jobs as an answer ---------------------------------------------------------------------------
+// --- the answer ----------------------------------------------------------------------------------
 
 static bool is_running(const struct active_experiment *active)
 {

@@ -30,8 +30,9 @@ static struct active_experiment *queued_job_at(const struct core *c, size_t i)
 static int read_priority(const char *path, const struct queue_move *move, struct error *e)
 {
     if (move->priority < SCHED_PRIORITY_MIN || move->priority > SCHED_PRIORITY_MAX)
-        return error_set(e, ERR_INVALID, "%s.priority: %d to %d, the smaller the sooner", path,
-                         SCHED_PRIORITY_MIN, SCHED_PRIORITY_MAX);
+        return error_set(e, ERR_INVALID,
+                         "%s.priority: not a number from %d to %d; smaller numbers run sooner",
+                         path, SCHED_PRIORITY_MIN, SCHED_PRIORITY_MAX);
     return 0;
 }
 
@@ -39,11 +40,12 @@ static int read_max_slots(const struct experiment *x, const char *path,
                           const struct queue_move *move, struct error *e)
 {
     if (move->max_slots < 0)
-        return error_set(e, ERR_INVALID, "%s.maxSlots: 0 (no limit) or more", path);
+        return error_set(e, ERR_INVALID, "%s.maxSlots: not 0 (no limit) or a positive number",
+                         path);
     if (move->max_slots && x->active && move->max_slots < x->active->min_slots)
         return error_set(e, ERR_INVALID,
-                         "%s.maxSlots: a trial of experiment %lld needs %d slots, so that none "
-                         "could ever start; pause it if that is meant",
+                         "%s.maxSlots: a trial of experiment %lld needs %d slots, so no trial "
+                         "could ever start; to stop the experiment for a while, pause it",
                          path, (long long)x->id, x->active->min_slots);
     return 0;
 }
@@ -61,7 +63,7 @@ int queue_move_read(struct core *c, const struct experiment *x, const json_t *fr
     if (!err && jget(from, "maxSlots"))
         err = read_max_slots(x, path, out, e);
     if (!err && jget(from, "weight") && !(out->weight >= 0 && out->weight <= 1e6))
-        err = error_set(e, ERR_INVALID, "%s.weight: 0 to 1000000", path);
+        err = error_set(e, ERR_INVALID, "%s.weight: not a number from 0 to 1000000", path);
     if (!err && pool && core_pool_require(c, pool, &out->pool, e))
         err = error_prefix(e, "%s.resourcePool", path);
     return err;
@@ -72,7 +74,7 @@ bool queue_move_is_empty(const struct queue_move *move)
     return move->priority < 0 && move->max_slots < 0 && move->weight < 0 && !move->pool;
 }
 
-// --- what the caller may -------------------------------------------------------------------------
+// --- permissions ---------------------------------------------------------------------------------
 
 struct queue_position { // in the queue of a pool
     const struct pool *pool;
@@ -87,7 +89,7 @@ static struct queue_position position_of(const struct active_experiment *active)
         .pool = active->pool, .priority = active->priority, .order = active->order};
 }
 
-// Compares two places as the scheduler of the pool compares jobs of different users.
+// Compares two positions as the scheduler of the pool compares jobs of different users.
 static bool goes_before(const struct queue_position *a, const struct queue_position *b)
 {
     bool by_priority = a->pool->policy == SCHED_POLICY_PRIORITY && a->priority != b->priority;
@@ -124,14 +126,13 @@ static int refuse_high_priority(const char *path, const struct pool *pool, int p
                                 double weight, struct error *e)
 {
     if (priority < pool->max_user_priority)
-        return error_set(
-            e, ERR_FORBIDDEN,
-            "%s.priority: %d is above the highest that users may give in resource pool "
-            "%s: give one of %d to %d, or ask an administrator of the cluster",
-            path, priority, pool->name, pool->max_user_priority, SCHED_PRIORITY_MAX);
+        return error_set(e, ERR_FORBIDDEN,
+                         "%s.priority: %d is higher than users may give in resource pool %s: give "
+                         "one from %d to %d, or ask an administrator of the cluster",
+                         path, priority, pool->name, pool->max_user_priority, SCHED_PRIORITY_MAX);
     return error_set(e, ERR_FORBIDDEN,
-                     "%s.weight: %g is more than 1, so that the job would go before others in "
-                     "resource pool %s: give one of 0 to 1, or ask an administrator of the cluster",
+                     "%s.weight: %g is more than 1, so the job would go before others in resource "
+                     "pool %s: give one from 0 to 1, or ask an administrator of the cluster",
                      path, weight, pool->name);
 }
 
@@ -154,13 +155,13 @@ static int refuse_passing(struct core *c, const struct request *rq, const char *
     if (mate)
         error_set(e, ERR_FORBIDDEN,
                   "%s: %s would go before %s of another user, which takes the role admin in "
-                  "workspace \"%.64s\": leave it behind that one, or ask an administrator (muster "
-                  "team members \"%.64s\" names them)",
+                  "workspace \"%.64s\": leave it behind that job, or ask an administrator (muster "
+                  "team members \"%.64s\" lists them)",
                   path, buf_str(&name), buf_str(&other), ws->name, ws->name);
     else
         error_set(e, ERR_FORBIDDEN,
-                  "%s: %s would go before %s of another team, which takes an administrator of the "
-                  "cluster: leave it behind that one, or ask an administrator",
+                  "%s: %s would go before %s of another team, which takes an administrator of "
+                  "the cluster: leave it behind that job, or ask an administrator",
                   path, buf_str(&name), buf_str(&other));
     buf_free(&name);
     buf_free(&other);
@@ -239,7 +240,7 @@ int queue_check_submission(struct core *c, const struct request *rq, const struc
     }
 }
 
-// --- a plan: places that can be taken back -------------------------------------------------------
+// --- a plan: positions that can be restored ------------------------------------------------------
 
 struct queue_plan { // the jobs before their positions changed, the oldest change first
     struct planned_job {
@@ -364,7 +365,7 @@ static void plan_position(struct core *c, struct queue_plan *p, struct active_ex
         active->priority = (int)move->priority;
 }
 
-// --- applying ------------------------------------------------------------------------------------
+// --- applying a move -----------------------------------------------------------------------------
 
 static void set_resource(json_t *resources, const char *key, json_t *value)
 {
@@ -491,8 +492,9 @@ static int read_anchor(struct core *c, const struct request *rq, const json_t *e
     int err = find_job(c, rq, entry, key, path, &u->anchor, e);
     if (err)
         return err;
-    return u->anchor == u->active ? error_set(e, ERR_INVALID, "%s.%s: the job itself", path, key)
-                                  : 0;
+    return u->anchor == u->active
+               ? error_set(e, ERR_INVALID, "%s.%s: names the job itself", path, key)
+               : 0;
 }
 
 static int read_update(struct core *c, const struct request *rq, const json_t *entry, size_t index,
@@ -508,13 +510,14 @@ static int read_update(struct core *c, const struct request *rq, const json_t *e
         err = queue_move_read(c, u->active->experiment, entry, path, &u->move, e);
     bool beside = jget(entry, "aheadOf") || jget(entry, "behindOf");
     if (!err && jget(entry, "aheadOf") && jget(entry, "behindOf"))
-        err = error_set(e, ERR_INVALID, "%s: aheadOf and behindOf: one of the two", path);
+        err = error_set(e, ERR_INVALID, "%s: give either aheadOf or behindOf, not both", path);
     if (!err && beside)
         err = read_anchor(c, rq, entry, path, u, e);
     if (!err && beside && u->move.priority >= 0)
-        err =
-            error_set(e, ERR_INVALID,
-                      "%s.priority: it takes that of the job it is put beside; leave it out", path);
+        err = error_set(e, ERR_INVALID,
+                        "%s.priority: leave it out; the job takes the priority of the job that it "
+                        "is put beside",
+                        path);
     if (!err && !beside && queue_move_is_empty(&u->move))
         err = error_set(e, ERR_INVALID,
                         "%s: nothing to change: give priority, weight, maxSlots, resourcePool, "
@@ -563,7 +566,7 @@ int core_job_queue_update(struct core *c, struct request *rq, struct error *e)
     size_t i, count = json_array_size(list);
     json_t *entry;
     if (!json_is_array(list) || !count)
-        return error_set(e, ERR_INVALID, "updates: not a list of what to change");
+        return error_set(e, ERR_INVALID, "updates: missing, empty or not a list");
     if (count > UPDATES_MAX)
         return error_set(e, ERR_TOO_LARGE, "updates: more than %d", UPDATES_MAX);
     struct queue_update *updates = arena_alloc(&rq->arena, count * sizeof *updates);

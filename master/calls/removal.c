@@ -121,13 +121,13 @@ static int removal_check(struct core *c, const struct experiment *x, struct erro
     int err = 0, found = db_next(rows);
     if (found > 0 && DB_IS_NULL(rows, EXPERIMENT_HELD, model_version))
         err = error_set(e, ERR_CONFLICT,
-                        "experiment %lld cannot be deleted: experiment %lld starts from a "
-                        "checkpoint of it; end that one first",
+                        "experiment %lld cannot be deleted: experiment %lld starts from one of its "
+                        "checkpoints; end that experiment first",
                         (long long)x->id, (long long)DB_GET(rows, EXPERIMENT_HELD, experiment_id));
     else if (found > 0)
         err = error_set(e, ERR_CONFLICT,
-                        "experiment %lld cannot be deleted: a checkpoint of it is model %s; delete "
-                        "that version first",
+                        "experiment %lld cannot be deleted: one of its checkpoints is model %s; "
+                        "delete that version first",
                         (long long)x->id, DB_GET(rows, EXPERIMENT_HELD, model_version));
     db_rows_close(rows);
     return err;

@@ -23,9 +23,7 @@
 #include "master/teams/authz.h"
 #include "master/teams/teams.h"
 
-enum {
-    LARGE_UPLOAD = 1 << 20
-}; // bytes of files; larger submissions go to the worker for slow work
+enum { LARGE_UPLOAD = 1 << 20 }; // bytes of files; larger ones go to the worker for slow work
 
 static void submission_free(struct work *work)
 {
@@ -123,11 +121,11 @@ static int check_size(struct submission *s)
     size_t bytes = json_dumpb(s->config, NULL, 0, JSON_COMPACT);
     if (bytes <= LIMIT_CONFIG_COMPLETE)
         return 0;
-    return error_set(&s->e, ERR_TOO_LARGE,
-                     "config: %zu bytes as JSON, with defaults and aliases written out; at most %d "
-                     "fit into the environment of a task, so put what is large into a file of the "
-                     "experiment",
-                     bytes, LIMIT_CONFIG_COMPLETE);
+    return error_set(
+        &s->e, ERR_TOO_LARGE,
+        "config: %zu bytes as JSON, with defaults and aliases written out; at most %d fit into the "
+        "environment of a task, so move large values into a file of the experiment",
+        bytes, LIMIT_CONFIG_COMPLETE);
 }
 
 static int check_limits(struct submission *s)
@@ -144,7 +142,7 @@ static int check_limits(struct submission *s)
     if (most && slots > most)
         return error_set(&s->e, ERR_INVALID,
                          "resources.max_slots: %lld is less than the slots of a trial (%lld), so "
-                         "that none could ever start",
+                         "no trial could ever start",
                          (long long)most, (long long)slots);
     return check_size(s);
 }
@@ -189,13 +187,13 @@ static int find_project(struct submission *s, struct db_reader *db)
         return task_submission_find_project(s, db, team);
     if (!id && !*workspace != !*project)
         return error_set(&s->e, ERR_INVALID,
-                         "workspace and project go together: name both, or neither");
+                         "workspace and project belong together: name both, or neither");
     if (!id && *workspace && *project) {
         struct db_rows *rows = DB_QUERY(db, PROJECT_OF_NAMES, workspace, project);
         size_t count = authz_count_visible(db, &s->rq->principal, AUTHZ_PROJECT, rows, &s->project);
         if (count > 1)
             return error_set(&s->e, ERR_CONFLICT,
-                             "workspace: there are %zu of the name \"%.64s\" with a project "
+                             "workspace: %zu workspaces are called \"%.64s\" and have a project "
                              "\"%.64s\": name the project by its id (projectId) instead",
                              count, workspace, project);
         if (count == 1)
@@ -214,7 +212,8 @@ static int refuse_deleted_source(struct submission *s, const char *uuid)
 {
     return error_set(
         &s->e, ERR_CONFLICT,
-        "searcher.source_checkpoint_uuid: checkpoint %s is deleted; start from another", uuid);
+        "searcher.source_checkpoint_uuid: checkpoint %s is deleted; start from another one one",
+        uuid);
 }
 
 // An unknown checkpoint is allowed: it may exist in the storage.
@@ -248,7 +247,7 @@ static int find_source(struct submission *s, struct db_reader *db)
         must(!json_object_set_new(searcher, "source_checkpoint_uuid", json_string(uuid)));
     else
         error_set(&s->e, ERR_INVALID,
-                  "searcher.source_trial_id: there is no trial %lld that has a checkpoint",
+                  "searcher.source_trial_id: there is no trial %lld with a checkpoint",
                   (long long)trial);
     db_rows_close(rows);
     return uuid ? 0 : ERR_INVALID;
@@ -279,7 +278,7 @@ static int read_parent(struct submission *s, struct db_reader *db)
     if (!id)
         return 0;
     if (s->unmanaged)
-        return error_set(&s->e, ERR_INVALID, "parentId: an unmanaged experiment is no fork");
+        return error_set(&s->e, ERR_INVALID, "parentId: an unmanaged experiment cannot be a fork");
     struct db_rows *rows = DB_QUERY(db, EXPERIMENT_SOURCE, id);
     int found = db_next(rows), err = 0;
     if (found > 0 && submission_sees(s, db, AUTHZ_EXPERIMENT, id))
@@ -300,12 +299,6 @@ static int pack_files(struct submission *s)
     return code_archive_pack(&s->code_archive, s->db, s->archive_id, files, s->rq->texts, &s->e);
 }
 
-// Only managed experiments have a searcher.
-static int create_search(struct submission *s)
-{
-    return search_new(s->config, s->seed, &s->search, &s->e);
-}
-
 static void read_submission(struct work *work, struct db_reader *db)
 {
     struct submission *s = (struct submission *)work;
@@ -318,7 +311,7 @@ static void read_submission(struct work *work, struct db_reader *db)
         return;
     set_seed(s);
     if (!s->unmanaged)
-        s->err = create_search(s);
+        s->err = search_new(s->config, s->seed, &s->search, &s->e);
     if (!s->err)
         s->err = find_project(s, db);
     if (!s->err)
@@ -428,7 +421,7 @@ static int check_submission(struct core *c, struct submission *s)
 {
     if (s->files_from && !core_experiment_find(c, s->files_from))
         return error_set(&s->e, ERR_NOT_FOUND,
-                         "experiment %lld, whose files were meant, has been deleted",
+                         "experiment %lld, whose files this submission uses, has been deleted",
                          (long long)s->files_from);
     int err = core_may_submit(c, s->rq, s->project, &s->e);
     if (!err)
@@ -455,8 +448,9 @@ static int find_existing(struct core *c, struct submission *s, bool *existing)
     s->rq->id = x->id;
     return core_may_change(c, s->rq, x, NULL)
                ? error_set(&s->e, ERR_CONFLICT,
-                           "%s: \"%.64s\" is the name of another in workspace \"%.64s\" already",
-                           s->fields->external, s->external_id, p->workspace->name)
+                           "%s: workspace \"%.64s\" already has \"%.64s\", which you may not "
+                           "change; choose another id",
+                           s->fields->external, p->workspace->name, s->external_id)
                : 0;
 }
 

@@ -12,7 +12,7 @@
 #include "master/calls/verbs.h"
 #include "master/teams/teams.h"
 
-// --- its configuration ---------------------------------------------------------------------------
+// --- the configuration ---------------------------------------------------------------------------
 
 // The configuration of a command is an object, that of a generic task is YAML.
 static int read_text(struct submission *s)
@@ -42,7 +42,7 @@ static int merge_original_config(struct submission *s, char *original)
     if (!err)
         err = yaml_parse(original, strlen(original), "the original's config", &from, &s->e);
     if (!err && !json_is_object(own.root))
-        err = error_set(&s->e, ERR_INVALID, "config: not a list of keys and values");
+        err = error_set(&s->e, ERR_INVALID, "config: not a YAML mapping of keys to values");
     if (!err) {
         json_deep_merge(from.root, own.root);
         free(s->text);
@@ -69,7 +69,7 @@ int task_submission_finish(struct submission *s, struct yaml_doc *doc)
     return 0;
 }
 
-// --- other tasks ---------------------------------------------------------------------------------
+// --- related tasks -------------------------------------------------------------------------------
 
 // Finds a generic task that the caller may see. The caller closes the rows, also after an error.
 static int find_task(struct submission *s, struct db_reader *db, const char *key, const char *id,
@@ -131,11 +131,11 @@ static int read_parent(struct submission *s, struct db_reader *db)
     bool inherit = jget_bool(s->rq->body, "inheritContext", false);
     if (!id)
         return inherit ? error_set(&s->e, ERR_INVALID,
-                                   "inheritContext: there is no parentId whose files are meant")
+                                   "inheritContext: needs parentId, the task whose files are used")
                        : 0;
     int err = find_task(s, db, "parentId", id, &rows);
     if (!err && tree_depth(DB_GET(rows, TASK_HOME, ancestors)) >= LIMIT_TASK_DEPTH - 1)
-        err = error_set(&s->e, ERR_TOO_LARGE, "parentId: tasks lie at most %d below each other",
+        err = error_set(&s->e, ERR_TOO_LARGE, "parentId: a tree of tasks has at most %d levels",
                         LIMIT_TASK_DEPTH);
     if (!err)
         s->ancestors = xasprintf("%s/%s", DB_GET(rows, TASK_HOME, ancestors), id);
@@ -166,7 +166,7 @@ int task_submission_find_project(struct submission *s, struct db_reader *db, int
     return found ? 0
                  : error_set(&s->e, ERR_CONFLICT,
                              "workspaceId: workspace %lld has no project that is not archived; "
-                             "make one first",
+                             "create one first",
                              (long long)workspace);
 }
 

@@ -10,7 +10,7 @@
 #include "master/lifecycle/lifecycle.h"
 #include "master/teams/teams.h"
 
-// --- finding -------------------------------------------------------------------------------------
+// --- finding a task ------------------------------------------------------------------------------
 
 static int refuse_missing_task(enum kind kind, const char *id, struct error *e)
 {
@@ -48,7 +48,7 @@ static int find_task(struct core *c, struct request *rq, enum kind kind, struct 
     return err;
 }
 
-// --- a command, and what is like it --------------------------------------------------------------
+// --- commands, shells, notebooks and TensorBoards ------------------------------------------------
 
 static int kill_task_of_kind(struct core *c, struct request *rq, enum kind kind, struct error *e)
 {
@@ -65,7 +65,7 @@ static int set_task_priority(struct core *c, struct request *rq, enum kind kind,
     if (!err && !jget(rq->body, "priority"))
         err = error_set(e, ERR_INVALID, "priority: missing");
     if (!err && (!x->active || experiment_is_terminal(x->state)))
-        err = error_set(e, ERR_CONFLICT, "%s %.64s has ended: its priority stays",
+        err = error_set(e, ERR_CONFLICT, "%s %.64s has ended; its priority cannot be changed",
                         kind_words[kind].noun, rq->params[0]);
     const json_t *only = err ? NULL : jget(rq->body, "priority");
     json_t *from = only ? json_pack("{s:O}", "priority", only) : NULL;
@@ -103,7 +103,7 @@ static int refuse_kind(const char *what, const char *instead, struct error *e)
 {
     return error_set(e, ERR_INVALID,
                      "%s cannot be opened: it needs connections from outside to running programs, "
-                     "and this master passes none on. %s",
+                     "which this master does not forward. %s",
                      what, instead);
 }
 
@@ -136,7 +136,7 @@ int core_tensorboard_create(struct core *c, struct request *rq, struct error *e)
         e);
 }
 
-// --- generic tasks and what was made below them --------------------------------------------------
+// --- trees of generic tasks ----------------------------------------------------------------------
 
 static bool is_descendant(const struct active_experiment *active, const char *id)
 {
@@ -221,8 +221,7 @@ int core_task_pause(struct core *c, struct request *rq, struct error *e)
                          experiment_state_word(x->state));
     if (x->active->no_pause)
         return error_set(e, ERR_CONFLICT,
-                         "task %.64s was made with noPause: it is never asked to leave",
-                         rq->params[0]);
+                         "task %.64s was created with noPause: it cannot be paused", rq->params[0]);
     return apply_to_tree(c, rq, rq->params[0], pause_task, e);
 }
 
@@ -233,12 +232,12 @@ int core_task_unpause(struct core *c, struct request *rq, struct error *e)
     if (err)
         return err;
     if (x->state != EXPERIMENT_ACTIVE && x->state != EXPERIMENT_PAUSED)
-        return error_set(e, ERR_CONFLICT, "task %.64s is %s: it cannot go on", rq->params[0],
+        return error_set(e, ERR_CONFLICT, "task %.64s is %s: it cannot be unpaused", rq->params[0],
                          experiment_state_word(x->state));
     return apply_to_tree(c, rq, rq->params[0], unpause_task, e);
 }
 
-// --- delete --------------------------------------------------------------------------------------
+// --- deleting ------------------------------------------------------------------------------------
 
 // Deletes a command or a generic task; the tasks below it stay.
 int core_task_delete(struct core *c, struct request *rq, struct error *e)
@@ -248,12 +247,13 @@ int core_task_delete(struct core *c, struct request *rq, struct error *e)
     if (err && (!x || x->kind == KIND_GENERIC))
         err = find_task(c, rq, KIND_GENERIC, &x, e);
     if (err && x && x->kind == KIND_EXPERIMENT)
-        return error_set(e, ERR_CONFLICT, "task %.64s is of experiment %lld: delete that",
+        return error_set(e, ERR_CONFLICT,
+                         "task %.64s belongs to experiment %lld; delete the experiment",
                          rq->params[0], (long long)x->id);
     if (err)
         return err;
     if (!experiment_is_terminal(x->state))
-        return error_set(e, ERR_CONFLICT, "%s %.64s has not ended: kill it first",
+        return error_set(e, ERR_CONFLICT, "%s %.64s has not ended; kill it first",
                          kind_words[x->kind].noun, rq->params[0]);
     return removal_begin(c, x, e);
 }

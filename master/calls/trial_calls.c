@@ -81,7 +81,7 @@ int core_trial_early_exit(struct core *c, struct request *rq, struct error *e)
                          "EXITED_REASON_USER_REQUESTED_STOP",
                          reason);
     if (t->exited_early)
-        return error_set(e, ERR_INVALID, "trial %lld has reported its early exit already",
+        return error_set(e, ERR_INVALID, "trial %lld has already reported its early exit",
                          (long long)t->id);
     exit_early(c, t, invalid);
     return 0;
@@ -131,7 +131,8 @@ static int check_key(const char *key, struct error *e)
         return error_set(e, ERR_INVALID, "metadata: the key \"%.64s\" is longer than %d bytes", key,
                          LIMIT_METADATA_KEY);
     if (strpbrk(key, "$.[]"))
-        return error_set(e, ERR_INVALID, "metadata: the key \"%.64s\" holds one of $ . [ ]", key);
+        return error_set(e, ERR_INVALID, "metadata: the key \"%.64s\" contains one of $ . [ ]",
+                         key);
     return 0;
 }
 
@@ -169,7 +170,8 @@ static int check_list(const json_t *list, int depth, size_t *keys, struct error 
 static int check_value(const json_t *value, int depth, size_t *keys, struct error *e)
 {
     if (depth > LIMIT_METADATA_DEPTH)
-        return error_set(e, ERR_INVALID, "metadata: nested deeper than %d", LIMIT_METADATA_DEPTH);
+        return error_set(e, ERR_INVALID, "metadata: nested more than %d levels deep",
+                         LIMIT_METADATA_DEPTH);
     if (json_is_object(value) && json_object_size(value))
         return check_object(value, depth, keys, e);
     if (json_is_array(value) && json_array_size(value))

@@ -64,31 +64,31 @@ static void write_impossible(struct core *c, const struct active_experiment *act
 {
     const char *pool = active->pool->name;
     if (r->code == SCHED_NO_AGENTS) {
-        buf_printf(out,
-                   "waits for an agent: resource pool %s has none that is connected and enabled; "
-                   "let an administrator start one with muster-agent --pool %s, or enable one",
-                   pool, pool);
+        buf_printf(
+            out,
+            "waits for an agent: resource pool %s has none that is connected and enabled; ask an "
+            "administrator to start one with muster-agent --pool %s, or to enable one",
+            pool, pool);
         return;
     }
     buf_printf(out, "asks for %d %s", r->needs, slots_text(r->needs));
     if (r->code == SCHED_OVER_AGENT) {
-        buf_printf(
-            out,
-            " on one machine, and the largest in resource pool %s has %d: lower "
-            "slots_per_trial, leave is_single_node out, or let an administrator add a machine "
-            "with %d slots",
-            pool, r->largest, r->needs);
+        buf_printf(out,
+                   " on one machine, and the largest machine of resource pool %s has %d: lower "
+                   "slots_per_trial, leave out is_single_node, or ask an administrator to add a "
+                   "machine with %d slots",
+                   pool, r->largest, r->needs);
     } else if (r->code == SCHED_OVER_POOL) {
         buf_printf(out,
                    ", and resource pool %s has %d in all: lower slots_per_trial, allow fewer with "
-                   "min_slots, or let an administrator add agents",
+                   "min_slots, or ask an administrator to add agents",
                    pool, r->total);
     } else {
         buf_puts(out, ", and ");
         write_team(c, active, r->team, out);
         buf_printf(out,
-                   " may never hold more than %lld: lower slots_per_trial, or let an administrator "
-                   "raise that maximum",
+                   " may never hold more than %lld: lower slots_per_trial, or ask an administrator "
+                   "to raise that maximum",
                    (long long)r->team_limit);
     }
 }
@@ -103,7 +103,7 @@ static void write_own_limit(struct core *c, const struct active_experiment *acti
                    (long long)r->job_used, (long long)r->job_limit);
         return;
     }
-    buf_puts(out, "waits until something ends of ");
+    buf_puts(out, "waits until a job ends of ");
     write_team(c, active, r->team, out);
     buf_printf(out, ", which holds %lld of the %lld slots it may hold", (long long)r->team_used,
                (long long)r->team_limit);
@@ -123,8 +123,8 @@ static void write_competition(struct core *c, const struct active_experiment *ac
 {
     if (r->code == SCHED_FRAGMENTED) {
         buf_printf(out,
-                   "needs %d slots on one machine; %d are free, but at most %d on one: waits until "
-                   "one machine has room",
+                   "needs %d slots on one machine; %d are free, but at most %d of them on one "
+                   "machine: waits until one machine has room",
                    r->needs, r->free, r->largest_free);
         write_smaller_option(r, out);
     } else if (r->code == SCHED_BEHIND) {
@@ -136,7 +136,7 @@ static void write_competition(struct core *c, const struct active_experiment *ac
             buf_puts(out, "another experiment");
         buf_puts(out, ", for which the free slots are kept");
     } else if (r->code == SCHED_DRAINING) {
-        buf_puts(out, "starts as soon as those that make room for it have saved their work");
+        buf_puts(out, "starts as soon as the jobs that make room for it have saved their work");
         if (r->leaving)
             buf_printf(out, "; %d still to leave", r->leaving);
     } else {
@@ -165,8 +165,8 @@ static void write_faults(struct core *c, const struct active_experiment *active,
         buf_printf(out, " and %d more", count - 1);
 }
 
-void wait_reason_write(struct core *c, const struct active_experiment *active,
-                       const struct sched_reason *r, struct buf *out)
+static void wait_reason_write(struct core *c, const struct active_experiment *active,
+                              const struct sched_reason *r, struct buf *out)
 {
     char room[ROOM_TEXT];
     if (room_is_low(c->options.room, ROOM_CHECKPOINTS)) {
@@ -281,7 +281,8 @@ static const struct agent *find_silent_agent(const struct active_experiment *act
     return NULL;
 }
 
-void wait_reason_describe(struct core *c, const struct active_experiment *active, struct buf *out)
+static void wait_reason_describe(struct core *c, const struct active_experiment *active,
+                                 struct buf *out)
 {
     const struct agent *silent = find_silent_agent(active);
     struct sched_reason r;
@@ -292,18 +293,17 @@ void wait_reason_describe(struct core *c, const struct active_experiment *active
     else if (leaves)
         buf_puts(out, leaves);
     else if (silent)
-        buf_printf(
-            out,
-            "runs on agent %s, which is not heard now: unless that comes back soon, it starts "
-            "again from its newest checkpoint",
-            silent->id);
+        buf_printf(out,
+                   "runs on agent %s, which is not connected now: unless the agent returns soon, "
+                   "the job starts again from its newest checkpoint",
+                   silent->id);
     else if (active->experiment->state == EXPERIMENT_PAUSED)
         write_paused(c, active, out);
     else if (retries)
         retry_describe(c, retries, out);
 }
 
-// --- as an answer --------------------------------------------------------------------------------
+// --- the answer ----------------------------------------------------------------------------------
 
 int64_t wait_reason_start(const struct core *c, const struct sched_reason *r)
 {

@@ -455,7 +455,7 @@ class Contract(unittest.TestCase):
         self.assertEqual(ask("searches", "resume", [several]), [""])
         runs = wait_for("two runs", lambda: (lambda t: len(t) == 2 and [x["id"] for x in t])(
             self.user.get(f"/experiments/{several}/trials")["trials"]), 30)
-        self.assertIn("one of several", ask("runs", "archive", runs[:1])[0])
+        self.assertIn("has more runs than", ask("runs", "archive", runs[:1])[0])
         self.assertEqual(ask("runs", "kill", runs + [run]), ["", "", ""])
         for ended in (experiment, several):
             self.wait_for_state(ended, *TERMINAL)

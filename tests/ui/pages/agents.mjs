@@ -92,7 +92,7 @@ test("a lost agent stays on the page, with its allocations, until it is forgotte
     child.kill("SIGKILL");
     await waitUntil("its experiment reports it", async () => {
         const why = await page.request.get(`/api/v1/experiments/${id}/why`);
-        return /^runs on agent spare, which is not heard now/.test((await why.json()).reason);
+        return /^runs on agent spare, which is not connected now/.test((await why.json()).reason);
     });
     await expectVisible(card.getByText("Disconnected"));
     await expectVisible(card.getByText("Lost"));

@@ -245,7 +245,7 @@ static void test_what_others_need(void **state)
     assert_non_null(strstr(last_error, "experiment 2 starts from it"));
     finish();
     assert_int_equal(tell(core_experiment_delete, as_user(OWNER, false), "1", NULL), 409);
-    assert_non_null(strstr(last_error, "experiment 2 starts from a checkpoint of it"));
+    assert_non_null(strstr(last_error, "experiment 2 starts from one of its checkpoints"));
     swept();
     assert_state(1, "COMPLETED");
     assert_state(2, "DELETED");

@@ -116,7 +116,7 @@ static void preempt_once(void)
     next_step(task_in("1.1.1", "RUNNING", ""));
     submit_as(2, 50, "");
     next_step(task_in("1.1.1", "RUNNING", ""));
-    assert_why(2, "DRAINING", "as soon as those that make room for it have saved");
+    assert_why(2, "DRAINING", "as soon as the jobs that make room for it have saved");
     assert_stored("SELECT cause || preempted_for FROM allocations WHERE id = '1.1.1'", "PRIORITY2");
     assert_non_null(strstr(logged("1.1"), ": makes room for experiment 2, which has priority 50 "
                                           "before its 60\n"));

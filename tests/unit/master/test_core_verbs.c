@@ -525,7 +525,7 @@ static void test_many(void **state)
                  "{\"filters\": {\"excludedExperimentIds\": [1], \"archived\": false, \"name\": "
                  "\"EST\", \"userIds\": [1], \"projectId\": 1}}");
     assert_int_equal(json_array_size(jget(answer, "results")), 3);
-    assert_non_null(strstr(result_of(answer, 2), "when it has ended"));
+    assert_non_null(strstr(result_of(answer, 2), "that have ended"));
     assert_string_equal(result_of(answer, 4), "");
     json_decref(answer);
     assert_stored("SELECT archived FROM experiments WHERE id = 4", "1");

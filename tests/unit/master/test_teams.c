@@ -544,7 +544,7 @@ static void test_limits(void **state)
          "{\"name\":\"p\"}", 200);
     refused("POST", V1 "/workspaces", BY_ADMIN, "{}", 400, "missing");
     refused("POST", V1 "/experiments", BY_ADMIN, "{\"config\":\"" CONFIG "workspace: open\\n\"}",
-            400, "go together");
+            400, "belong together");
     refused("POST", V1 "/experiments", SUE,
             "{\"config\":\"" CONFIG "workspace: closed\\nproject: p\\n\"}", 404,
             "there is no project");
