@@ -16,7 +16,7 @@
 #include "trainer/launcher/local_launcher.h"
 #include "trainer/loop/job.h"
 
-enum { WARMUP = 5, STEPS = 20, STEPS_MAX = 1000000, SPARE_US = 2 * 1000 * 1000 };
+enum { WARMUP = 5, STEPS = 20, STEPS_MAX = 1000000, GRACE_US = 2 * 1000 * 1000 };
 
 struct bench_run {
     struct experiment_file experiment;
@@ -174,7 +174,7 @@ static int run_bench(struct bench_run *b, struct error *e)
                                    .rank = bench_rank_main,
                                    .message = receive_message,
                                    .ctx = b,
-                                   .grace_us = SPARE_US};
+                                   .grace_us = GRACE_US};
     struct gang_result result;
     char status[64];
     int err = gang_run(&spec, &result, e);

@@ -142,7 +142,7 @@ void checkpoint_dir_close(struct checkpoint_dir *d)
     for (int i = 0; i < d->count; i++)
         free(d->checkpoints[i]);
     free(d->checkpoints);
-    free(d->superseded);
+    free(d->only_best);
     *d = (struct checkpoint_dir){0};
 }
 
@@ -164,14 +164,14 @@ static int link_best(struct checkpoint_dir *d, const char *checkpoint, struct er
 static int remove_superseded(struct checkpoint_dir *d, const char *checkpoint, struct error *e)
 {
     int err = 0;
-    if (d->superseded && strcmp(d->superseded, checkpoint) != 0) {
+    if (d->only_best && strcmp(d->only_best, checkpoint) != 0) {
         for (int i = d->count - 1; i >= 0; i--)
-            if (strcmp(d->checkpoints[i], d->superseded) == 0)
+            if (strcmp(d->checkpoints[i], d->only_best) == 0)
                 remove_entry(d, i);
-        err = dir_remove_tree(d->superseded, e);
+        err = dir_remove_tree(d->only_best, e);
     }
-    free(d->superseded);
-    d->superseded = NULL;
+    free(d->only_best);
+    d->only_best = NULL;
     return err;
 }
 
@@ -185,7 +185,7 @@ int checkpoint_dir_add(struct checkpoint_dir *d, const char *checkpoint, bool be
     if (!err)
         err = remove_superseded(d, checkpoint, e);
     if (!err && only_best)
-        d->superseded = xstrdup(checkpoint);
+        d->only_best = xstrdup(checkpoint);
     return err;
 }
 

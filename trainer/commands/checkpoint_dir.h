@@ -13,8 +13,8 @@ struct checkpoint_dir {
     const char *path;   // borrowed
     char **checkpoints; // folders to resume from, the most preferred last
     int count;
-    bool has_best;    // the link `best` exists
-    char *superseded; // the checkpoint that was saved only because it was the best; NULL: none
+    bool has_best;   // the link `best` exists
+    char *only_best; // the checkpoint that was saved only because it was the best; NULL: none
 };
 
 // The treatment of checkpoints that exist already.

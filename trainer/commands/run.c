@@ -24,7 +24,7 @@
 
 enum {
     EXIT_INTERRUPTED = 128 + SIGINT,
-    SPARE_US = 2 * 1000 * 1000, // the other ranks may still report the failure they saw
+    GRACE_US = 2 * 1000 * 1000, // the other ranks may still report the failure they saw
 };
 
 struct local_run {
@@ -202,7 +202,7 @@ static int run_with_restarts(struct local_run *r, bool *killed, struct error *e)
         .message = receive_message,
         .signalled = announce_interrupt,
         .ctx = r,
-        .grace_us = SPARE_US,
+        .grace_us = GRACE_US,
     };
     for (int64_t restarts = 0;; restarts++) {
         struct gang_result result;

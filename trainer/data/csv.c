@@ -372,16 +372,16 @@ int csv_open(const struct data_request *r, struct dataset **train, struct datase
 {
     struct sample_rows a = {0}, b = {0};
     struct scaling scaling = {0};
-    bool own = jget(r->spec, "validation_path") != NULL;
+    bool separate = jget(r->spec, "validation_path") != NULL;
     int64_t held_out = 0;
     int rc = read_table(r, "path", &a, e);
     if (!rc)
-        rc = own ? read_table(r, "validation_path", &b, e)
-                 : rows_validation_count(r, &a, &held_out, e);
+        rc = separate ? read_table(r, "validation_path", &b, e)
+                      : rows_validation_count(r, &a, &held_out, e);
     if (!rc) {
         bool wanted = jget_bool(r->spec, "standardize", false);
         scaling = wanted ? standardize(&a, a.inputs.dims[0] - held_out) : scaling_new(1, 0, 1);
-        rc = rows_open(r, &a, own ? &b : NULL, &scaling, train, validation, e);
+        rc = rows_open(r, &a, separate ? &b : NULL, &scaling, train, validation, e);
     }
     scaling_free(&scaling);
     sample_rows_close(&a);

@@ -129,18 +129,18 @@ int packed_open(const struct data_request *r, struct dataset **train, struct dat
 {
     struct packed_file a = {0}, b = {0};
     struct scaling scaling = {0};
-    bool own = jget(r->spec, "validation_path") != NULL;
+    bool separate = jget(r->spec, "validation_path") != NULL;
     int rc = read_packed(r, "path", &a, e);
-    if (!rc && own)
+    if (!rc && separate)
         rc = read_packed(r, "validation_path", &b, e);
-    if (!rc && own)
+    if (!rc && separate)
         rc = check_classes(&a, &b, e);
     if (!rc) {
         scaling = packed_scaling(&a);
         rc = scaling_read(r, &scaling, e);
     }
     if (!rc)
-        rc = rows_open(r, &a.rows, own ? &b.rows : NULL, &scaling, train, validation, e);
+        rc = rows_open(r, &a.rows, separate ? &b.rows : NULL, &scaling, train, validation, e);
     scaling_free(&scaling);
     sample_rows_close(&a.rows);
     sample_rows_close(&b.rows);

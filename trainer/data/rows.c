@@ -381,16 +381,16 @@ int rows_open_pairs(const struct data_request *r, const struct pair_format *f,
 {
     struct sample_rows a = {0}, b = {0};
     struct scaling scaling = {0};
-    bool values = f->values && jget(r->spec, "values"), own = has_validation(r, f);
+    bool values = f->values && jget(r->spec, "values"), separate = has_validation(r, f);
     int rc = read_pair(r, f, "", values, &a, e);
-    if (!rc && own)
+    if (!rc && separate)
         rc = read_pair(r, f, "validation_", values, &b, e);
     if (!rc) {
         scaling = scaling_new(a.inputs.rank == 4 ? a.inputs.dims[3] : 1, f->mean, f->deviation);
         rc = scaling_read(r, &scaling, e);
     }
     if (!rc)
-        rc = rows_open(r, &a, own ? &b : NULL, &scaling, train, validation, e);
+        rc = rows_open(r, &a, separate ? &b : NULL, &scaling, train, validation, e);
     scaling_free(&scaling);
     sample_rows_close(&a);
     sample_rows_close(&b);

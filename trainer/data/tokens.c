@@ -165,17 +165,18 @@ static int check_fraction(const struct data_request *r, struct error *e)
 
 // Without a validation_path, the end of `all` is the validation part.
 static int open_parts(const struct data_request *r, const struct token_runs *all,
-                      const struct token_runs *own, const struct sample_shape *shape,
+                      const struct token_runs *validation_runs, const struct sample_shape *shape,
                       struct dataset **train, struct dataset **validation, struct error *e)
 {
     double fraction = jget_double(r->spec, "validation_fraction", 0.1);
     int64_t tokens = token_runs_count(all);
-    int64_t end = own->count ? tokens : (int64_t)((1 - fraction) * (double)tokens);
+    int64_t end = validation_runs->count ? tokens : (int64_t)((1 - fraction) * (double)tokens);
     int rc = new_part(all, 0, end, true, shape, train, e);
     if (rc)
         return rc;
-    return own->count ? new_part(own, 0, token_runs_count(own), false, shape, validation, e)
-                      : new_part(all, end, tokens, false, shape, validation, e);
+    return validation_runs->count ? new_part(validation_runs, 0, token_runs_count(validation_runs),
+                                             false, shape, validation, e)
+                                  : new_part(all, end, tokens, false, shape, validation, e);
 }
 
 // --- bytes ---------------------------------------------------------------------------------------
@@ -326,18 +327,18 @@ static int open_both(const struct data_request *r, token_file_opener open, struc
                      struct dataset **validation, struct error *e)
 {
     struct sample_shape shape;
-    struct token_runs all = {0}, own = {0};
+    struct token_runs all = {0}, validation_runs = {0};
     int rc = check_fraction(r, e);
     if (!rc)
         rc = read_shape(r, &shape, e);
     if (!rc)
         rc = open(r, "path", shape.vocabulary, &all, e);
     if (!rc && jget(r->spec, "validation_path"))
-        rc = open(r, "validation_path", shape.vocabulary, &own, e);
+        rc = open(r, "validation_path", shape.vocabulary, &validation_runs, e);
     if (!rc)
-        rc = open_parts(r, &all, &own, &shape, train, validation, e);
+        rc = open_parts(r, &all, &validation_runs, &shape, train, validation, e);
     token_runs_close(&all);
-    token_runs_close(&own);
+    token_runs_close(&validation_runs);
     return rc;
 }
 

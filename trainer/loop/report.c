@@ -38,7 +38,8 @@ static void put_times(const struct training *t, int64_t now, json_t *m)
     const struct training_times *times = &t->times;
     int64_t us[OPS_PHASES], whole = now - times->began;
     ops_phases(us);
-    int64_t hidden = reducer_background_us(t->reducer) - times->aside_us - us[OPS_COMMUNICATION];
+    int64_t hidden =
+        reducer_background_us(t->reducer) - times->background_us - us[OPS_COMMUNICATION];
     put_metric(m, "step_ms", per_step_ms(times, whole));
     put_metric(m, "data_ms", per_step_ms(times, us[OPS_DATA]));
     put_metric(m, "forward_ms", per_step_ms(times, us[OPS_FORWARD]));
@@ -87,5 +88,5 @@ void training_begin_window(struct training *t)
     int64_t before[OPS_PHASES];
     ops_phases(before);
     t->times = (struct training_times){.began = clock_mono_us(),
-                                       .aside_us = reducer_background_us(t->reducer)};
+                                       .background_us = reducer_background_us(t->reducer)};
 }

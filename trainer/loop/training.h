@@ -26,8 +26,8 @@ struct training_plan { // the `trainer` section as numbers
 // The report window: the time since the last report. The device counts the time of each phase
 // (ops_phase()).
 struct training_times {
-    int64_t began;    // monotonic microseconds
-    int64_t aside_us; // reducer_background_us() at that time
+    int64_t began;         // monotonic microseconds
+    int64_t background_us; // reducer_background_us() at that time
     int64_t steps; // steps of this process; the window in the state may have begun before a restart
 };
 
