@@ -356,30 +356,37 @@ static bool part_is_held_back(const struct agent *g, const struct part *p)
     return g->stray_tasks && p->state == PART_ASSIGNED && !p->reported;
 }
 
-static void poll_answer(struct core *c, struct agent *g)
+static void forget_list_make(struct core *c, const struct agent *g, struct request *rq,
+                             struct desired_tasks *out)
 {
     size_t i;
     json_t *task;
-    struct json_writer w;
-    struct request *rq = core_unpark(c, g->poll);
-    jw_init(&w, &rq->answer);
-    jw_object(&w);
-    jw_kv_int(&w, "version", g->desired);
-    jw_key(&w, "tasks");
-    jw_array(&w);
-    for (const struct part *p = g->parts; p; p = p->next_on_agent)
-        if (!part_is_held_back(g, p))
-            launch_write(c, &w, p);
-    jw_array_end(&w);
-    jw_key(&w, "forget");
-    jw_array(&w);
-    json_array_foreach(jget(rq->body, "tasks"), i, task)
+    const json_t *reported = jget(rq->body, "tasks");
+    const char **forget =
+        arena_alloc(&rq->arena, (json_array_size(reported) + 1) * sizeof(const char *));
+    json_array_foreach(reported, i, task)
     {
         if (task_is_forgettable(c, g, task))
-            jw_string(&w, jget_string(task, "allocationId", ""));
+            forget[out->forget_count++] =
+                arena_strdup(&rq->arena, jget_string(task, "allocationId", ""));
     }
-    jw_array_end(&w);
-    jw_object_end(&w);
+    out->forget = forget;
+}
+
+static void poll_answer(struct core *c, struct agent *g)
+{
+    size_t parts = 0;
+    struct request *rq = core_unpark(c, g->poll);
+    for (const struct part *p = g->parts; p; p = p->next_on_agent)
+        parts++;
+    struct desired_task *tasks = arena_alloc(&rq->arena, (parts + 1) * sizeof *tasks);
+    struct desired_tasks *answer = arena_alloc(&rq->arena, sizeof *answer);
+    *answer = (struct desired_tasks){.version = g->desired, .items = tasks};
+    for (const struct part *p = g->parts; p; p = p->next_on_agent)
+        if (!part_is_held_back(g, p))
+            tasks[answer->count++] = launch_describe(c, rq, p);
+    forget_list_make(c, g, rq, answer);
+    rq->result = answer;
     core_complete(c, rq);
 }
 

@@ -33,7 +33,7 @@ struct gather_round {          // one round of all_gather
 
 static void preemption_answer(struct core *c, struct request *rq, const struct allocation *a)
 {
-    buf_printf(&rq->answer, "{\"preempt\":%s}", a->draining ? "true" : "false");
+    request_answer(rq, ANSWER_BOOL("preempt", a->draining));
     core_complete(c, rq);
 }
 
@@ -132,24 +132,17 @@ static bool parts_all_run(const struct allocation *a)
 
 static void rendezvous_answer(struct core *c, struct request *rq, const struct allocation *a)
 {
-    struct json_writer w;
-    jw_init(&w, &rq->answer);
-    jw_object(&w);
-    jw_key(&w, "rendezvousInfo");
-    jw_object(&w);
-    jw_key(&w, "addresses");
-    jw_array(&w);
-    for (int i = 0; i < a->part_count; i++)
-        jw_string(&w, a->part_count > 1 ? a->parts[i].agent->address : "127.0.0.1");
-    jw_array_end(&w);
-    jw_kv_int(&w, "rank", rq->id);
-    jw_key(&w, "slots");
-    jw_array(&w);
-    for (int i = 0; i < a->part_count; i++)
-        jw_int(&w, a->parts[i].slot_count);
-    jw_array_end(&w);
-    jw_object_end(&w);
-    jw_object_end(&w);
+    size_t count = (size_t)a->part_count;
+    struct rendezvous_snapshot *answer = arena_alloc(&rq->arena, sizeof *answer);
+    const char **addresses = arena_alloc(&rq->arena, (count + 1) * sizeof(const char *));
+    int *slots = arena_alloc(&rq->arena, (count + 1) * sizeof *slots);
+    for (size_t i = 0; i < count; i++) {
+        addresses[i] =
+            count > 1 ? arena_strdup(&rq->arena, a->parts[i].agent->address) : "127.0.0.1";
+        slots[i] = a->parts[i].slot_count;
+    }
+    *answer = (struct rendezvous_snapshot){addresses, slots, a->part_count, rq->id};
+    rq->result = answer;
     core_complete(c, rq);
 }
 
@@ -247,15 +240,12 @@ static int peers_by_rank(const void *left, const void *right)
 
 static void round_answer(struct core *c, const struct gather_round *g, struct request *rq)
 {
-    struct json_writer w;
-    jw_init(&w, &rq->answer);
-    jw_object(&w);
-    jw_key(&w, "data");
-    jw_array(&w);
+    struct gather_snapshot *answer = arena_alloc(&rq->arena, sizeof *answer);
+    const char **values = arena_alloc(&rq->arena, ((size_t)g->count + 1) * sizeof(const char *));
     for (int i = 0; i < g->count; i++)
-        jw_raw(&w, g->peers[i].data);
-    jw_array_end(&w);
-    jw_object_end(&w);
+        values[i] = arena_strdup(&rq->arena, g->peers[i].data);
+    *answer = (struct gather_snapshot){values, g->count};
+    rq->result = answer;
     core_complete(c, rq);
 }
 

@@ -211,83 +211,68 @@ static json_t *env_make(struct core *c, const struct part *p)
 
 // --- the task as an agent gets it ----------------------------------------------------------------
 
-static void write_argv(struct json_writer *w, const struct active_experiment *l)
+static void argv_add(json_t *argv, const char *word)
+{
+    must(!json_array_append_new(argv, json_string(word)));
+}
+
+static json_t *argv_make(const struct active_experiment *l)
 {
     const json_t *entrypoint = jget(l->config, "entrypoint");
     const char *folder = jget_string(l->config, "work_dir", NULL); // of a command
-    size_t i;
-    json_t *word;
-    jw_key(w, "argv");
-    jw_array(w);
+    json_t *argv = json_array();
+    must(argv);
     if (folder) {
-        jw_string(w, "sh");
-        jw_string(w, "-c");
-        jw_string(w, "cd -- \"$0\" && exec \"$@\"");
-        jw_string(w, folder);
+        argv_add(argv, "sh");
+        argv_add(argv, "-c");
+        argv_add(argv, "cd -- \"$0\" && exec \"$@\"");
+        argv_add(argv, folder);
     }
     if (l->native || !json_is_array(entrypoint)) {
-        jw_string(w, l->native ? "muster-trainer" : "sh");
-        jw_string(w, l->native ? "worker" : "-c");
+        argv_add(argv, l->native ? "muster-trainer" : "sh");
+        argv_add(argv, l->native ? "worker" : "-c");
     }
     if (!l->native && json_is_string(entrypoint))
-        jw_string(w, json_string_value(entrypoint));
-    json_array_foreach(l->native ? NULL : entrypoint, i, word) jw_json(w, word);
-    jw_array_end(w);
+        argv_add(argv, json_string_value(entrypoint));
+    if (!l->native && json_is_array(entrypoint))
+        must(!json_array_extend(argv, (json_t *)entrypoint));
+    return argv;
 }
 
-static void write_ranks(struct json_writer *w, const struct part *p)
+// The request keeps the value; the caller's reference is given up.
+static const json_t *json_hand_over(struct request *rq, json_t *value)
 {
-    bool each =
-        p->rank_count == p->slot_count; // one slot for each rank; else all slots for the only rank
-    jw_key(w, "ranks");
-    jw_array(w);
-    for (int i = 0; i < p->rank_count; i++) {
-        jw_object(w);
-        jw_kv_int(w, "rank", p->first_rank + i);
-        jw_kv_int(w, "localRank", i);
-        jw_key(w, "slots");
-        jw_array(w);
-        for (int k = each ? i : 0; k < (each ? i + 1 : p->slot_count); k++)
-            jw_int(w, p->slots[k]);
-        jw_array_end(w);
-        jw_kv_raw(w, "env", "{}");
-        jw_object_end(w);
-    }
-    jw_array_end(w);
+    const json_t *kept = request_keep_json(rq, value);
+    json_decref(value);
+    return kept;
 }
 
-static void write_run(struct core *c, struct json_writer *w, const struct part *p)
-{
-    const struct trial *t = p->allocation->trial;
-    if (!t->active->no_files) {
-        char *url = xasprintf("/api/v1/tasks/%s/context_directory", t->task_id);
-        jw_kv_string(w, "contextUrl", url);
-        free(url);
-    }
-    write_argv(w, t->active);
-    jw_kv_bool(w, "native", t->active->native);
-    if (p->state == PART_ASSIGNED) { // a task that runs only needs to know that it should go on
-        json_t *env = env_make(c, p);
-        jw_key(w, "env");
-        jw_json(w, env);
-        json_decref(env);
-    }
-    write_ranks(w, p);
-}
-
-void launch_write(struct core *c, struct json_writer *w, const struct part *p)
+struct desired_task launch_describe(struct core *c, struct request *rq, const struct part *p)
 {
     const struct allocation *a = p->allocation;
-    bool kill = a->state == ALLOCATION_TERMINATING || p->state == PART_EXITED;
-    jw_object(w);
-    jw_kv_string(w, "allocationId", a->id);
-    jw_kv_string(w, "taskId", a->trial->task_id);
-    jw_kv_int(w, "trialId", a->trial->id);
-    jw_kv_int(w, "experimentId", a->trial->active->experiment->id);
-    jw_kv_int(w, "epoch", a->epoch);
-    jw_kv_string(w, "action", kill ? "KILL" : "RUN");
-    jw_kv_int(w, "graceSeconds", c->options.kill_grace_us / 1000000);
-    if (!kill)
-        write_run(c, w, p);
-    jw_object_end(w);
+    const struct trial *t = a->trial;
+    struct desired_task task = {.allocation_id = arena_strdup(&rq->arena, a->id),
+                                .task_id = arena_strdup(&rq->arena, t->task_id),
+                                .trial_id = t->id,
+                                .experiment_id = t->active->experiment->id,
+                                .epoch = a->epoch,
+                                .grace_s = c->options.kill_grace_us / 1000000,
+                                .kill =
+                                    a->state == ALLOCATION_TERMINATING || p->state == PART_EXITED};
+    if (task.kill)
+        return task;
+    if (!t->active->no_files)
+        task.context_url =
+            arena_printf(&rq->arena, "/api/v1/tasks/%s/context_directory", t->task_id);
+    task.argv = json_hand_over(rq, argv_make(t->active));
+    task.native = t->active->native;
+    if (p->state == PART_ASSIGNED)
+        task.env = json_hand_over(rq, env_make(c, p));
+    int *slots = arena_alloc(&rq->arena, ((size_t)p->slot_count + 1) * sizeof *slots);
+    memcpy(slots, p->slots, (size_t)p->slot_count * sizeof *slots);
+    task.slots = slots;
+    task.slot_count = p->slot_count;
+    task.first_rank = p->first_rank;
+    task.rank_count = p->rank_count;
+    return task;
 }

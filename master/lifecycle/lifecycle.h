@@ -6,6 +6,7 @@
 
 #include "master/kernel/state.h"
 #include "master/lifecycle/machines_run.h"
+#include "master/lifecycle/task_snapshots.h"
 
 // experiments.c
 int experiment_event(struct core *c, struct experiment *x, enum experiment_event ev,
@@ -80,7 +81,8 @@ void usage_predict_end(struct core *c, const struct allocation *a);
 // launch.c
 char *launch_placement(const struct allocation *a);             // JSON for the store
 const char *launch_token(struct core *c, struct allocation *a); // makes one if none is known
-void launch_write(struct core *c, struct json_writer *w, const struct part *p);
+// The description of the task for its agent, in the arena of the request.
+struct desired_task launch_describe(struct core *c, struct request *rq, const struct part *p);
 const char *launch_container(const struct part *p, char out[UUID_TEXT]);
 
 // allocation_calls.c

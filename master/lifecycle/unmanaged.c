@@ -383,18 +383,6 @@ static void run_begin(struct core *c, struct trial *t)
         CORE_DISPATCH(c, run_restarted, c, t, t->unmanaged->resume_steps);
 }
 
-static void start_answer(struct request *rq, const struct trial *t)
-{
-    struct json_writer w;
-    bool resumed = t->unmanaged->resume_steps >= 0;
-    jw_init(&w, &rq->answer);
-    jw_object(&w);
-    jw_kv_int(&w, "trialRunId", t->run);
-    jw_kv_string(&w, "latestCheckpoint", resumed ? t->checkpoint : NULL);
-    jw_kv_int(&w, "stepsCompleted", resumed ? t->unmanaged->resume_steps : 0);
-    jw_object_end(&w);
-}
-
 int core_trial_start(struct core *c, struct request *rq, struct error *e)
 {
     struct trial *t;
@@ -412,7 +400,10 @@ int core_trial_start(struct core *c, struct request *rq, struct error *e)
     if (resume || !t->run)
         run_begin(c, t);
     unmanaged_event(c, t, UNMANAGED_EV_START, "");
-    start_answer(rq, t);
+    bool resumed = t->unmanaged->resume_steps >= 0;
+    request_answer(rq, ANSWER_INT("trialRunId", t->run),
+                   ANSWER_STRING("latestCheckpoint", resumed ? t->checkpoint : NULL),
+                   ANSWER_INT("stepsCompleted", resumed ? t->unmanaged->resume_steps : 0));
     return 0;
 }
 

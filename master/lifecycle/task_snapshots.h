@@ -1,0 +1,43 @@
+// Snapshots for running tasks and their agents: plain copies of live state in the arena of a
+// request, which master/views/live_state writes as JSON on an http thread.
+#ifndef MUSTER_MASTER_LIFECYCLE_TASK_SNAPSHOTS_H
+#define MUSTER_MASTER_LIFECYCLE_TASK_SNAPSHOTS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct desired_task { // the part of an allocation that should run on the agent
+    const char *allocation_id, *task_id;
+    int64_t trial_id, experiment_id, epoch, grace_s;
+    bool kill;               // it must end; the fields below are not set
+    const char *context_url; // of its files; NULL: it has none
+    const json_t *argv;
+    bool native;
+    const json_t *env; // NULL: the task has begun, and only needs to know that it should go on
+    const int *slots;
+    int slot_count, first_rank, rank_count;
+};
+
+struct desired_tasks { // the answer to an agent's poll
+    int64_t version;
+    const struct desired_task *items;
+    size_t count;
+    const char *const *forget; // allocations that the agent need not report any more
+    size_t forget_count;
+};
+
+struct rendezvous_snapshot { // one address and number of slots for each machine
+    const char *const *addresses;
+    const int *slots;
+    int count;
+    int64_t rank; // of the caller's machine
+};
+
+struct gather_snapshot { // the values of all peers, as JSON texts, by rank
+    const char *const *values;
+    int count;
+};
+
+#endif
