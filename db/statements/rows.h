@@ -1,5 +1,5 @@
-// Rows that several queries share: the columns of each are listed once, and the list gives both the
-// names and types (struct db_columns_NAME, see statements.h) and the SQL of the select list.
+// Rows that several queries share. A list gives the types and names of the columns (struct
+// db_columns_NAME, see statements.h) and the SQL of the select list, so that the two cannot differ.
 //
 //   NAME_ROW(FIRST, NEXT): FIRST and NEXT take (type, name) of a column of that name, or
 //   (type, name, sql) with the expression that gives it.
@@ -8,6 +8,8 @@
 
 #include "db/statements/fragments.h"
 #include "db/statements/rows_experiments.h"
+#include "db/statements/rows_registry.h"
+#include "db/statements/rows_tasks.h"
 #include "db/statements/rows_trials.h"
 
 // "id, u.username AS owner, ..": the select list of a row.
@@ -15,7 +17,7 @@
 #define SQL_FIRST(type, name, ...) __VA_OPT__(__VA_ARGS__ " AS ") #name
 #define SQL_NEXT(type, name, ...)  ", " __VA_OPT__(__VA_ARGS__ " AS ") #name
 
-// Of queries with one column.
+// Rows with one column.
 #define ID_ROW(FIRST, NEXT)    FIRST(integer, id)
 #define COUNT_ROW(FIRST, NEXT) FIRST(integer, count)
 #define NAME_ROW(FIRST, NEXT)  FIRST(text, name)
@@ -27,66 +29,18 @@
     NEXT(text, display_name)                                                                       \
     NEXT(integer, admin)                                                                           \
     NEXT(integer, active)                                                                          \
-    NEXT(integer, modified_at) NEXT(text, agent_user_group) NEXT(integer, last_auth_at)
+    NEXT(integer, modified_at)                                                                     \
+    NEXT(text, agent_user_group)                                                                   \
+    NEXT(integer, last_auth_at)
 
 #define PROJECT_ROW(FIRST, NEXT)                                                                   \
     FIRST(integer, id)                                                                             \
     NEXT(text, name)                                                                               \
     NEXT(integer, workspace_id)                                                                    \
-    NEXT(text, description) NEXT(integer, user_id) NEXT(integer, archived) NEXT(integer, created_at)
-
-#define AUTHZ_ROW(FIRST, NEXT)                                                                     \
-    FIRST(integer, creator_id)                                                                     \
-    NEXT(text, default_role) NEXT(text, role) NEXT(integer, experiment_id)
-
-#define MODEL_VIEW_ROW(FIRST, NEXT)                                                                \
-    FIRST(integer, id, "m.id")                                                                     \
-    NEXT(text, name, "m.name")                                                                     \
-    NEXT(text, description, "m.description")                                                       \
-    NEXT(text, metadata, "m.metadata")                                                             \
-    NEXT(text, labels, "m.labels")                                                                 \
-    NEXT(text, notes, "m.notes")                                                                   \
-    NEXT(integer, created_at, "m.created_at")                                                      \
-    NEXT(integer, updated_at, "m.updated_at")                                                      \
-    NEXT(integer, archived, "m.archived")                                                          \
-    NEXT(integer, user_id, "m.user_id")                                                            \
-    NEXT(text, username, "mu.username")                                                            \
-    NEXT(integer, workspace_id, "m.workspace_id")                                                  \
-    NEXT(integer, versions, "(SELECT count(*) FROM model_versions x WHERE x.model_id = m.id)")
-
-#define VERSION_VIEW_ROW(FIRST, NEXT)                                                              \
-    FIRST(integer, id, "v.id")                                                                     \
-    NEXT(integer, version, "v.version")                                                            \
-    NEXT(text, checkpoint_uuid, "v.checkpoint_uuid")                                               \
-    NEXT(text, name, "v.name")                                                                     \
-    NEXT(text, comment, "v.comment")                                                               \
-    NEXT(text, metadata, "v.metadata")                                                             \
-    NEXT(text, labels, "v.labels")                                                                 \
-    NEXT(text, notes, "v.notes")                                                                   \
-    NEXT(integer, user_id, "v.user_id")                                                            \
-    NEXT(text, username, "vu.username")                                                            \
-    NEXT(integer, created_at, "v.created_at")                                                      \
-    NEXT(integer, updated_at, "v.updated_at")
-
-#define PROJECT_VIEW_ROW(FIRST, NEXT)                                                              \
-    FIRST(integer, id, "p.id")                                                                     \
-    NEXT(text, name, "p.name")                                                                     \
-    NEXT(integer, workspace_id, "p.workspace_id")                                                  \
-    NEXT(text, description, "p.description")                                                       \
-    NEXT(integer, archived, "p.archived")                                                          \
-    NEXT(text, username, "u.username")                                                             \
-    NEXT(integer, user_id, "p.user_id")                                                            \
-    NEXT(text, workspace_name, "w.name")                                                           \
-    NEXT(integer, experiments, SQL_PROJECT_COUNT("experiments", ""))                               \
-    NEXT(integer, active_experiments,                                                              \
-                                                                                                   \
-         SQL_PROJECT_COUNT("experiments",                                                          \
-                           " AND c.state NOT IN ('COMPLETED', 'CANCELED', 'ERROR')"))              \
-    NEXT(integer, last_submitted_at,                                                               \
-         "(SELECT b.submitted_at FROM experiment_briefs b WHERE b.project_id = p.id AND b.kind ="  \
-         " 'EXPERIMENT' ORDER BY b.id DESC LIMIT 1)")                                              \
-    NEXT(integer, trials, SQL_PROJECT_COUNT("trials", ""))                                         \
-    NEXT(text, notes, "p.notes")
+    NEXT(text, description)                                                                        \
+    NEXT(integer, user_id)                                                                         \
+    NEXT(integer, archived)                                                                        \
+    NEXT(integer, created_at)
 
 #define WORKSPACE_VIEW_ROW(FIRST, NEXT)                                                            \
     FIRST(integer, id, "w.id")                                                                     \
@@ -106,6 +60,32 @@
          "1 + (SELECT count(*) FROM workspace_members m WHERE m.workspace_id = w.id AND m.role"    \
          " NOT IN ('', 'none') AND m.user_id <> w.user_id)")
 
+#define PROJECT_VIEW_ROW(FIRST, NEXT)                                                              \
+    FIRST(integer, id, "p.id")                                                                     \
+    NEXT(text, name, "p.name")                                                                     \
+    NEXT(integer, workspace_id, "p.workspace_id")                                                  \
+    NEXT(text, description, "p.description")                                                       \
+    NEXT(integer, archived, "p.archived")                                                          \
+    NEXT(text, username, "u.username")                                                             \
+    NEXT(integer, user_id, "p.user_id")                                                            \
+    NEXT(text, workspace_name, "w.name")                                                           \
+    NEXT(integer, experiments, SQL_PROJECT_COUNT("experiments", ""))                               \
+    NEXT(integer, active_experiments,                                                              \
+                                                                                                   \
+         SQL_PROJECT_COUNT("experiments",                                                          \
+                           " AND c.state NOT IN ('COMPLETED', 'CANCELED', 'ERROR')"))              \
+    NEXT(integer, last_submitted_at,                                                               \
+         "(SELECT b.submitted_at FROM experiment_briefs b WHERE b.project_id = p.id AND b.kind"    \
+         " = 'EXPERIMENT' ORDER BY b.id DESC LIMIT 1)")                                            \
+    NEXT(integer, trials, SQL_PROJECT_COUNT("trials", ""))                                         \
+    NEXT(text, notes, "p.notes")
+
+#define AUTHZ_ROW(FIRST, NEXT)                                                                     \
+    FIRST(integer, creator_id)                                                                     \
+    NEXT(text, default_role)                                                                       \
+    NEXT(text, role)                                                                               \
+    NEXT(integer, experiment_id)
+
 #define AUDIT_ROW(FIRST, NEXT)                                                                     \
     FIRST(integer, id, "a.id")                                                                     \
     NEXT(integer, time, "a.time")                                                                  \
@@ -116,11 +96,6 @@
     NEXT(text, path, "a.path")                                                                     \
     NEXT(integer, status, "a.status")                                                              \
     NEXT(text, detail, "a.detail")
-
-#define TEMPLATE_ROW(FIRST, NEXT)                                                                  \
-    FIRST(text, name, "t.name")                                                                    \
-    NEXT(text, config, "t.config")                                                                 \
-    NEXT(integer, workspace_id, "t.workspace_id")
 
 #define TOKEN_ROW(FIRST, NEXT)                                                                     \
     FIRST(integer, id, "k.id")                                                                     \

@@ -10,12 +10,22 @@
     NEXT(text, notes)                                                                              \
     NEXT(text, labels)                                                                             \
     NEXT(integer, user_id)                                                                         \
-    NEXT(integer, project_id) NEXT(text, job_id) NEXT(integer, parent_id)                          \
-        NEXT(text, original_config) NEXT(text, config) NEXT(integer, priority)                     \
-            NEXT(text, searcher_type) NEXT(text, searcher_state) NEXT(real, progress)              \
-                NEXT(real, best_metric) NEXT(integer, archived) NEXT(integer, unmanaged)           \
-                    NEXT(integer, seed) NEXT(text, model_definition_hash)                          \
-                        NEXT(integer, submitted_at) NEXT(integer, ended_at)
+    NEXT(integer, project_id)                                                                      \
+    NEXT(text, job_id)                                                                             \
+    NEXT(integer, parent_id)                                                                       \
+    NEXT(text, original_config)                                                                    \
+    NEXT(text, config)                                                                             \
+    NEXT(integer, priority)                                                                        \
+    NEXT(text, searcher_type)                                                                      \
+    NEXT(text, searcher_state)                                                                     \
+    NEXT(real, progress)                                                                           \
+    NEXT(real, best_metric)                                                                        \
+    NEXT(integer, archived)                                                                        \
+    NEXT(integer, unmanaged)                                                                       \
+    NEXT(integer, seed)                                                                            \
+    NEXT(text, model_definition_hash)                                                              \
+    NEXT(integer, submitted_at)                                                                    \
+    NEXT(integer, ended_at)
 
 #define ACTIVE_EXPERIMENT_ROW(FIRST, NEXT)                                                         \
     EXPERIMENT_ROW(FIRST, NEXT)                                                                    \
@@ -24,7 +34,10 @@
     NEXT(real, weight)                                                                             \
     NEXT(real, service)                                                                            \
     NEXT(text, resource_pool)                                                                      \
-    NEXT(text, external_id) NEXT(text, kind) NEXT(text, ancestors) NEXT(integer, no_pause)
+    NEXT(text, external_id)                                                                        \
+    NEXT(text, kind)                                                                               \
+    NEXT(text, ancestors)                                                                          \
+    NEXT(integer, no_pause)
 
 #define EXPERIMENT_VIEW_ROW(FIRST, NEXT)                                                           \
     FIRST(integer, id, "e.id")                                                                     \
@@ -89,20 +102,11 @@
     NEXT(integer, live_allocations, SQL_LIVE_COUNT(SQL_BRIEF_RUNS))                                \
     NEXT(text, failure, SQL_FAILURE("r.id", "r.state"))
 
-#define SLOT_USE_ROW(FIRST, NEXT)                                                                  \
-    FIRST(integer, ended_at, "coalesce(a.ended_at, 0)")                                            \
-    NEXT(integer, allocation_row, "a.row")                                                         \
-    NEXT(integer, experiment_id, "e.id")                                                           \
-    NEXT(text, username, "u.username")                                                             \
-    NEXT(text, labels, "e.labels")                                                                 \
-    NEXT(integer, slots, "a.slots")                                                                \
-    NEXT(integer, started_at, "a.started_at")                                                      \
-    NEXT(text, pool, "a.pool")                                                                     \
-    NEXT(integer, visible, "? OR p.workspace_id IN (" SQL_SEEN_WORKSPACES ")")                     \
-    NEXT(text, kind, "CASE e.kind WHEN 'EXPERIMENT' THEN 'training' ELSE lower(e.kind) END")
-
 #define VALUE_COUNT_ROW(FIRST, NEXT)                                                               \
     FIRST(text, name)                                                                              \
-    NEXT(integer, id) NEXT(text, workspace) NEXT(integer, workspace_id) NEXT(integer, count)
+    NEXT(integer, id)                                                                              \
+    NEXT(text, workspace)                                                                          \
+    NEXT(integer, workspace_id)                                                                    \
+    NEXT(integer, count)
 
 #endif

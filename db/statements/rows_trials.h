@@ -1,4 +1,4 @@
-// Rows of trials, tasks, allocations, checkpoints and logs: a part of rows.h.
+// Rows of trials, their checkpoints and logs: a part of rows.h.
 #ifndef MUSTER_DB_STATEMENTS_ROWS_TRIALS_H
 #define MUSTER_DB_STATEMENTS_ROWS_TRIALS_H
 
@@ -10,11 +10,19 @@
     NEXT(text, state)                                                                              \
     NEXT(text, hparams)                                                                            \
     NEXT(integer, seed)                                                                            \
-    NEXT(integer, restarts) NEXT(integer, run_id) NEXT(real, progress)                             \
-        NEXT(integer, steps_completed) NEXT(text, runner_state) NEXT(text, exit_reason)            \
-            NEXT(text, latest_checkpoint) NEXT(text, latest_training)                              \
-                NEXT(text, latest_validation) NEXT(text, best_validation)                          \
-                    NEXT(text, summary_metrics) NEXT(integer, started_at) NEXT(integer, ended_at)
+    NEXT(integer, restarts)                                                                        \
+    NEXT(integer, run_id)                                                                          \
+    NEXT(real, progress)                                                                           \
+    NEXT(integer, steps_completed)                                                                 \
+    NEXT(text, runner_state)                                                                       \
+    NEXT(text, exit_reason)                                                                        \
+    NEXT(text, latest_checkpoint)                                                                  \
+    NEXT(text, latest_training)                                                                    \
+    NEXT(text, latest_validation)                                                                  \
+    NEXT(text, best_validation)                                                                    \
+    NEXT(text, summary_metrics)                                                                    \
+    NEXT(integer, started_at)                                                                      \
+    NEXT(integer, ended_at)
 
 #define ACTIVE_TRIAL_ROW(FIRST, NEXT)                                                              \
     TRIAL_ROW(FIRST, NEXT)                                                                         \
@@ -25,33 +33,9 @@
          " trials.id)")                                                                            \
     NEXT(text, external_id)                                                                        \
     NEXT(integer, metrics_known)                                                                   \
-    NEXT(integer, restart_at) NEXT(integer, failures) NEXT(integer, failed_alike)
-
-#define ALLOCATION_ROW(FIRST, NEXT)                                                                \
-    FIRST(text, id)                                                                                \
-    NEXT(integer, trial_id)                                                                        \
-    NEXT(integer, epoch)                                                                           \
-    NEXT(text, state)                                                                              \
-    NEXT(integer, slots)                                                                           \
-    NEXT(text, pool)                                                                               \
-    NEXT(text, placement)                                                                          \
-    NEXT(text, exit_reason) NEXT(integer, queued_at) NEXT(integer, started_at)                     \
-        NEXT(integer, ended_at)
-
-#define START_ROW(FIRST, NEXT)                                                                     \
-    ALLOCATION_ROW(FIRST, NEXT)                                                                    \
-    NEXT(text, cause) NEXT(integer, preempted_for)
-
-#define CHECKPOINT_ROW(FIRST, NEXT)                                                                \
-    FIRST(text, uuid)                                                                              \
-    NEXT(text, task_id)                                                                            \
-    NEXT(text, allocation_id)                                                                      \
-    NEXT(integer, trial_id)                                                                        \
-    NEXT(integer, experiment_id)                                                                   \
-    NEXT(text, state)                                                                              \
-    NEXT(integer, steps)                                                                           \
-    NEXT(text, metadata) NEXT(text, resources) NEXT(text, storage) NEXT(text, validation)          \
-        NEXT(integer, reported_at)
+    NEXT(integer, restart_at)                                                                      \
+    NEXT(integer, failures)                                                                        \
+    NEXT(integer, failed_alike)
 
 #define TRIAL_VIEW_ROW(FIRST, NEXT)                                                                \
     FIRST(integer, id, "t.id")                                                                     \
@@ -86,6 +70,20 @@
     NEXT(integer, failed_alike, "t.failed_alike")                                                  \
     NEXT(integer, live_allocations, SQL_LIVE_COUNT("allocations a WHERE a.trial_id = t.id"))
 
+#define CHECKPOINT_ROW(FIRST, NEXT)                                                                \
+    FIRST(text, uuid)                                                                              \
+    NEXT(text, task_id)                                                                            \
+    NEXT(text, allocation_id)                                                                      \
+    NEXT(integer, trial_id)                                                                        \
+    NEXT(integer, experiment_id)                                                                   \
+    NEXT(text, state)                                                                              \
+    NEXT(integer, steps)                                                                           \
+    NEXT(text, metadata)                                                                           \
+    NEXT(text, resources)                                                                          \
+    NEXT(text, storage)                                                                            \
+    NEXT(text, validation)                                                                         \
+    NEXT(integer, reported_at)
+
 #define CHECKPOINT_VIEW_ROW(FIRST, NEXT)                                                           \
     FIRST(text, uuid, "c.uuid")                                                                    \
     NEXT(text, task_id, "c.task_id")                                                               \
@@ -103,50 +101,20 @@
     NEXT(text, hparams, "t.hparams")                                                               \
     NEXT(real, searcher_metric, SQL_CHECKPOINT_METRIC)
 
-#define LOG_CHUNK_ROW(FIRST, NEXT)                                                                 \
-    FIRST(integer, rowid)                                                                          \
-    NEXT(integer, last_id)                                                                         \
-    NEXT(integer, lines) NEXT(integer, first_time) NEXT(integer, last_time) NEXT(blob, origins)
-
-#define TASK_VIEW_ROW(FIRST, NEXT)                                                                 \
-    FIRST(text, task_id, "t.task_id")                                                              \
-    NEXT(text, name, "e.name")                                                                     \
-    NEXT(text, state,                                                                              \
-         "CASE WHEN " SQL_TASK_ENDED " THEN 'TERMINATED' WHEN coalesce(a.state, 'TERMINATED') ="   \
-         " 'TERMINATED' THEN 'QUEUED' ELSE a.state END")                                           \
-    NEXT(integer, submitted_at, "e.submitted_at")                                                  \
-    NEXT(integer, ended_at, "t.ended_at")                                                          \
-    NEXT(integer, user_id, "e.user_id")                                                            \
-    NEXT(text, username, "u.username")                                                             \
-    NEXT(text, display_name, "u.display_name")                                                     \
-    NEXT(text, pool, "coalesce(a.pool, '')")                                                       \
-    NEXT(integer, exit_code, "a.exit_code")                                                        \
-    NEXT(text, exit_status,                                                                        \
-         "CASE WHEN NOT " SQL_TASK_ENDED " THEN '' WHEN a.exit_code IS NOT NULL AND a.outcome"     \
-         " NOT IN ('KILLED', 'LOST') THEN 'exit code ' || a.exit_code ELSE"                        \
-         " coalesce(nullif(t.exit_reason, ''), 'killed') END")                                     \
-    NEXT(text, job_id, "e.job_id")                                                                 \
-    NEXT(integer, workspace_id, "p.workspace_id")                                                  \
-    NEXT(text, trial_state, "t.state")                                                             \
-    NEXT(text, ancestors, "e.ancestors")                                                           \
-    NEXT(text, forked_from, "(SELECT task_id FROM trials WHERE experiment_id = e.parent_id)")      \
-    NEXT(integer, no_pause, "e.no_pause")                                                          \
-    NEXT(text, config, "e.original_config")
-
-#define ALLOCATION_VIEW_ROW(FIRST, NEXT)                                                           \
-    FIRST(text, id, "a.id")                                                                        \
-    NEXT(text, task_id, "t.task_id")                                                               \
-    NEXT(text, state, "a.state")                                                                   \
-    NEXT(integer, slots, "a.slots")                                                                \
-    NEXT(integer, started_at, "a.started_at")                                                      \
-    NEXT(integer, ended_at, "a.ended_at")                                                          \
-    NEXT(text, exit_reason, "a.exit_reason")                                                       \
-    NEXT(integer, trial_id, "a.trial_id")                                                          \
-    NEXT(integer, exit_code, "a.exit_code")
-
 #define WORKLOAD_CHECKPOINT_ROW(FIRST, NEXT)                                                       \
     FIRST(text, uuid)                                                                              \
     NEXT(text, state)                                                                              \
-    NEXT(integer, steps) NEXT(integer, reported_at) NEXT(text, resources) NEXT(text, metadata)
+    NEXT(integer, steps)                                                                           \
+    NEXT(integer, reported_at)                                                                     \
+    NEXT(text, resources)                                                                          \
+    NEXT(text, metadata)
+
+#define LOG_CHUNK_ROW(FIRST, NEXT)                                                                 \
+    FIRST(integer, rowid)                                                                          \
+    NEXT(integer, last_id)                                                                         \
+    NEXT(integer, lines)                                                                           \
+    NEXT(integer, first_time)                                                                      \
+    NEXT(integer, last_time)                                                                       \
+    NEXT(blob, origins)
 
 #endif

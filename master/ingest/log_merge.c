@@ -12,7 +12,7 @@
 
 #include "base/arena.h"
 #include "base/log.h"
-#include "db/logs.h"
+#include "db/logs/logs.h"
 #include "master/ingest/logs.h"
 #include "master/kernel/loop.h"
 #include "master/kernel/workers.h"

@@ -9,7 +9,7 @@
 #ifndef MUSTER_MASTER_INGEST_LOG_PARSE_H
 #define MUSTER_MASTER_INGEST_LOG_PARSE_H
 
-#include "db/loglines.h"
+#include "db/logs/loglines.h"
 #include "master/common/request.h"
 
 struct log_part { // lines of one sender of one task, in order

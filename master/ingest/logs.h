@@ -3,7 +3,7 @@
 #ifndef MUSTER_MASTER_INGEST_LOGS_H
 #define MUSTER_MASTER_INGEST_LOGS_H
 
-#include "db/loglines.h"
+#include "db/logs/loglines.h"
 #include "master/kernel/state.h"
 
 enum {

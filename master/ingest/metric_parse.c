@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/text/json_reader.h"
-#include "db/series_json.h"
+#include "db/metrics/series_json.h"
 
 static void keep(void *input)
 {

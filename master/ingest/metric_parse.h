@@ -12,7 +12,7 @@
 #ifndef MUSTER_MASTER_INGEST_METRIC_PARSE_H
 #define MUSTER_MASTER_INGEST_METRIC_PARSE_H
 
-#include "db/series.h"
+#include "db/metrics/series.h"
 #include "master/common/request.h"
 
 struct metric_post {

@@ -3,7 +3,7 @@
 #ifndef MUSTER_MASTER_INGEST_METRIC_SUMMARY_H
 #define MUSTER_MASTER_INGEST_METRIC_SUMMARY_H
 
-#include "db/series.h"
+#include "db/metrics/series.h"
 
 struct summary; // opaque
 

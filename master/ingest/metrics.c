@@ -11,8 +11,8 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "db/fold.h"
-#include "db/series_json.h"
+#include "db/metrics/compaction.h"
+#include "db/metrics/series_json.h"
 #include "master/ingest/metric_parse.h"
 #include "master/ingest/module.h"
 #include "master/ingest/reports.h"
@@ -72,12 +72,12 @@ static void take(struct core *c, struct trial *t, const char *group, struct seri
         b->ids[i] = id + (int64_t)i;
         b->runs[i] = t->run;
     }
-    if (b->count >= FOLD_KEEP && ascends(b)) {
-        fold_put_chunk(core_batch(c), t->id, group, b, 0, b->count);
+    if (b->count >= COMPACTION_KEEP && ascends(b)) {
+        compaction_add_chunk(core_batch(c), t->id, group, b, 0, b->count);
         latest_take(c, t, group, b);
         latest_write(c, t);
     } else {
-        size_t bytes = fold_put_row(core_batch(c), t->id, group, b, 0, b->count);
+        size_t bytes = compaction_add_row(core_batch(c), t->id, group, b, 0, b->count);
         latest_take(c, t, group, b);
         folds_reported(c, t, b->count, bytes);
     }

@@ -14,7 +14,7 @@ static void ingest_init(struct core *c)
 static int ingest_load(struct core *c, struct error *e)
 {
     int err = report_ids_load(c, e);
-    return err ? err : folds_load(c, e);
+    return err ? err : compaction_load(c, e);
 }
 
 static void ingest_free(struct core *c)

@@ -3,7 +3,7 @@
 #ifndef MUSTER_MASTER_INGEST_REPORTS_H
 #define MUSTER_MASTER_INGEST_REPORTS_H
 
-#include "db/series.h"
+#include "db/metrics/series.h"
 #include "master/ingest/experiment_metrics.h"
 #include "master/kernel/module.h"
 #include "master/kernel/state.h"
@@ -33,8 +33,8 @@ void latest_mark_progress(struct core *c, struct trial *t);
 // folds.c
 void folds_reported(struct core *c, struct trial *t, size_t reports, size_t bytes);
 void folds_trial_ended(struct core *c, struct trial *t);
-int folds_load(struct core *c, struct error *e); // what ended without having been folded
-void folds_next(struct core *c);                 // at the end of a turn
+int compaction_load(struct core *c, struct error *e); // what ended without having been folded
+void folds_next(struct core *c);                      // at the end of a turn
 void folds_free(struct core *c);
 
 // metrics.c: a report of no step that a machine makes of a trial; values in the arena's time

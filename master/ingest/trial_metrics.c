@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "db/series_json.h"
+#include "db/metrics/series_json.h"
 #include "master/ingest/logs.h"
 #include "master/ingest/metric_summary.h"
 #include "master/ingest/reports.h"

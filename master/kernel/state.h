@@ -53,7 +53,7 @@ struct core {
 
     // The state of the modules; each makes and frees its own.
     struct metric_ingest *metrics;             // master/ingest/reports.h
-    struct folds *folds;                       // compaction.c; NULL: nothing was ever compacted
+    struct compaction_queue *compaction;       // compaction.c; NULL: nothing was ever compacted
     struct logs *logs;                         // logs.h
     struct gc *gc;                             // master/retention/gc.c
     struct log_expiry *log_expiry;             // log_expiry.c

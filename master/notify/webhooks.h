@@ -10,7 +10,7 @@
 #ifndef MUSTER_MASTER_NOTIFY_WEBHOOKS_H
 #define MUSTER_MASTER_NOTIFY_WEBHOOKS_H
 
-#include "db/series.h"
+#include "db/metrics/series.h"
 #include "master/ingest/log_patterns.h"
 #include "master/kernel/state.h"
 

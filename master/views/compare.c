@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "db/reports.h"
+#include "db/metrics/reports.h"
 #include "master/views/list.h"
 #include "master/views/thin.h"
 #include "master/views/views.h"

@@ -4,7 +4,7 @@
 #define MUSTER_MASTER_VIEWS_LOGCHOICE_H
 
 #include "base/text/pattern.h"
-#include "db/logs.h"
+#include "db/logs/logs.h"
 #include "master/http/view.h"
 
 struct log_choice {

@@ -7,8 +7,8 @@
 
 #include "base/limits.h"
 #include "base/log.h"
-#include "db/reports.h"
-#include "db/series_json.h"
+#include "db/metrics/reports.h"
+#include "db/metrics/series_json.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 

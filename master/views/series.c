@@ -6,7 +6,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
-#include "db/reports.h"
+#include "db/metrics/reports.h"
 #include "master/views/series_cache.h"
 #include "master/views/thin.h"
 #include "master/views/views.h"

@@ -4,7 +4,7 @@
 #ifndef MUSTER_MASTER_VIEWS_SERIES_CACHE_H
 #define MUSTER_MASTER_VIEWS_SERIES_CACHE_H
 
-#include "db/reports.h"
+#include "db/metrics/reports.h"
 
 enum { SERIES_CACHE_ENTRIES = 256, SERIES_CACHE_BYTES = 8 << 20 };
 

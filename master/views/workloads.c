@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "db/reports.h"
-#include "db/series_json.h"
+#include "db/metrics/reports.h"
+#include "db/metrics/series_json.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 

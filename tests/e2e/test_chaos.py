@@ -314,7 +314,7 @@ class Chaos:
 
 
 class Blob:
-    """Numbers and bytes of a chunk of a log, as db/loglines.h writes them."""
+    """Numbers and bytes of a chunk of a log, as db/logs/loglines.h writes them."""
 
     def __init__(self, data):
         self.data, self.at = data, 0

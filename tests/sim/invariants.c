@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "db/reports.h"
+#include "db/metrics/reports.h"
 #include "master/kernel/state.h"
 #include "master/teams/teams.h"
 #include "tests/sim/machines.h"

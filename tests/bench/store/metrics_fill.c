@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
-#include "db/fold.h"
+#include "db/metrics/compaction.h"
 
 enum { METRICS = 4, BATCH_TRIALS = 2000, CHUNK = SERIES_CHUNK };
 
@@ -67,7 +67,7 @@ static void fill_long(struct filling *f, int64_t points)
     for (int64_t done = 0; done < points; done += CHUNK) {
         struct db_batch *batch = db_batch_new();
         make_reports(f, done, (size_t)(points - done < CHUNK ? points - done : CHUNK), &b);
-        fold_put_chunk(batch, f->long_trial, "training", &b, 0, b.count);
+        compaction_add_chunk(batch, f->long_trial, "training", &b, 0, b.count);
         commit(f, batch);
     }
 }
@@ -78,10 +78,10 @@ static void fill_short(struct filling *f, const int64_t *trials, size_t count, s
     struct series_block b;
     for (size_t i = 0; i < count; i++) {
         make_reports(f, 0, reports, &b);
-        if (reports >= FOLD_KEEP)
-            fold_put_chunk(batch, trials[i], "training", &b, 0, reports);
+        if (reports >= COMPACTION_KEEP)
+            compaction_add_chunk(batch, trials[i], "training", &b, 0, reports);
         else
-            fold_put_row(batch, trials[i], "training", &b, 0, reports);
+            compaction_add_row(batch, trials[i], "training", &b, 0, reports);
     }
     f->trials += (int64_t)count;
     commit(f, batch);

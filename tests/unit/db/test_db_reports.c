@@ -3,8 +3,8 @@
 #include "tests/unit/db/store_test.h"
 
 #include "base/rng.h"
-#include "db/fold.h"
-#include "db/reports.h"
+#include "db/metrics/compaction.h"
+#include "db/metrics/reports.h"
 
 enum { POSTS = 4200, NAMES = 5, TRIAL = 7, HISTORIES = 12 };
 
@@ -235,10 +235,10 @@ static void store_said(struct db_batch *b, const struct said *s, size_t count)
             columns[k].values[i] = s[i].value[k];
         }
     }
-    if (count >= FOLD_KEEP)
-        fold_put_chunk(b, TRIAL, "training", &block, 0, count);
+    if (count >= COMPACTION_KEEP)
+        compaction_add_chunk(b, TRIAL, "training", &block, 0, count);
     else
-        fold_put_row(b, TRIAL, "training", &block, 0, count);
+        compaction_add_row(b, TRIAL, "training", &block, 0, count);
     arena_free(&arena);
 }
 
@@ -292,7 +292,7 @@ static void fold(struct fixture *f, bool ended)
     bool more;
     struct reports_version before, after;
     reports_version(f->db ? f->r : NULL, TRIAL, "training", &before, &e);
-    if (fold_trial(f->r, TRIAL, ended, b, &more, &e))
+    if (compaction_run(f->r, TRIAL, ended, b, &more, &e))
         fail_msg("%s", e.text);
     assert_false(more);
     commit(f->db, b);
@@ -384,7 +384,7 @@ static void a_snapshot_is_one_moment(void **state)
     expect_all(f->r, want, count);
     struct db_batch *b = db_batch_new();
     bool more;
-    assert_int_equal(fold_trial(other, TRIAL, true, b, &more, &e), 0);
+    assert_int_equal(compaction_run(other, TRIAL, true, b, &more, &e), 0);
     commit(f->db, b);
     expect_all(f->r, want, count);
     assert_true(ask(f->r, "SELECT count(*) FROM metrics") > 1);
@@ -397,7 +397,7 @@ static void a_snapshot_is_one_moment(void **state)
 // Metrics whose names come but once, as when a program writes the step into them.
 static void a_name_that_comes_once_takes_no_room_for_all(void **state)
 {
-    enum { REPORTS = FOLD_AT, EACH = 20 };
+    enum { REPORTS = COMPACTION_AT, EACH = 20 };
     struct fixture *f = *state;
     struct arena arena = {0};
     struct db_batch *b = db_batch_new();
@@ -413,7 +413,7 @@ static void a_name_that_comes_once_takes_no_room_for_all(void **state)
                                        .kinds = &kind,
                                        .values = &value};
         const struct series_block one = {1, &id, &run, &step, &time, EACH, columns};
-        fold_put_row(b, TRIAL, "training", &one, 0, 1);
+        compaction_add_row(b, TRIAL, "training", &one, 0, 1);
     }
     commit(f->db, b);
     for (int folded = 0; folded < 2; folded++) {
@@ -453,7 +453,7 @@ static void damage_is_told(void **state)
     reports_close(r);
     bool more;
     b = db_batch_new();
-    assert_int_equal(fold_trial(f->r, TRIAL, true, b, &more, &e), ERR_CORRUPT);
+    assert_int_equal(compaction_run(f->r, TRIAL, true, b, &more, &e), ERR_CORRUPT);
     assert_non_null(strstr(e.text, "trial 7, group training"));
     db_batch_free(b);
 }

@@ -13,7 +13,7 @@
 
 #include "base/hash.h"
 #include "base/rng.h"
-#include "db/series_json.h"
+#include "db/metrics/series_json.h"
 
 enum { ROUNDS = 300, REPORTS = 40, COLUMNS = 6 };
 

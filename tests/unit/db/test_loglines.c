@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "base/rng.h"
-#include "db/loglines.h"
+#include "db/logs/loglines.h"
 
 struct given { // a line that was packed
     struct log_origin origin;

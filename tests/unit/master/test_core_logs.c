@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "db/logs.h"
+#include "db/logs/logs.h"
 
 static void test_logs(void **state)
 {

@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/limits.h"
-#include "db/fold.h"
+#include "db/metrics/compaction.h"
 
 static void run_one(void)
 {
@@ -98,10 +98,10 @@ static void test_columns(void **state)
 
     // Said again, large and small, in order or not: what is to be seen stays the same.
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(post_columns("many", FOLD_KEEP, from_one, 2), 200);
+        assert_int_equal(post_columns("many", COMPACTION_KEEP, from_one, 2), 200);
         assert_int_equal(post_columns("many", 100, from_one, 1), 200);
-        assert_int_equal(post_columns("many", FOLD_KEEP, zigzag, 1), 200);
-        assert_int_equal(seen("many"), FOLD_KEEP + 4);
+        assert_int_equal(post_columns("many", COMPACTION_KEEP, zigzag, 1), 200);
+        assert_int_equal(seen("many"), COMPACTION_KEEP + 4);
     }
     assert_stored("SELECT count(*) FROM metric_chunks", "2");
     assert_int_equal(post_columns("validation", 3, from_one, 1), 200);
@@ -217,21 +217,21 @@ static void test_folding(void **state)
 {
     (void)state;
     run_one();
-    for (int i = 0; i < FOLD_AT + 10; i++)
+    for (int i = 0; i < COMPACTION_AT + 10; i++)
         post("training", i + 1, i);
     wait_until_stored("SELECT count(*) || ' ' || sum(reports) FROM metric_chunks", "1 1024");
-    assert_int_equal(seen("training"), FOLD_AT + 10);
+    assert_int_equal(seen("training"), COMPACTION_AT + 10);
     restart_core();
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
-    assert_int_equal(seen("training"), FOLD_AT + 10);
+    assert_int_equal(seen("training"), COMPACTION_AT + 10);
     post("gpu", -1, 1);
     post("gpu", -1, 2);
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
     wait_until_stored("SELECT sum(metrics_loose) FROM trials", "0");
     assert_stored("SELECT count(*) FROM metrics WHERE grp = 'gpu'", "1");
     assert_stored("SELECT count(*) FROM metrics WHERE grp = 'training'", "0");
-    assert_stored("SELECT sum(reports) FROM metric_chunks", decimal(FOLD_AT + 10));
-    assert_int_equal(seen("training"), FOLD_AT + 10);
+    assert_stored("SELECT sum(reports) FROM metric_chunks", decimal(COMPACTION_AT + 10));
+    assert_int_equal(seen("training"), COMPACTION_AT + 10);
     assert_int_equal(seen("gpu"), 2);
 
     must_tell(core_experiment_delete, as_user(OWNER, false), "1", NULL);

@@ -13,8 +13,8 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/os/file.h"
-#include "db/fold.h"
-#include "db/series_json.h"
+#include "db/metrics/compaction.h"
+#include "db/metrics/series_json.h"
 
 // Every key the generated Python client indexes without asking.
 static void expect_keys(const json_t *object, const char *keys)
@@ -235,7 +235,7 @@ static void report(const char *group, int64_t run, int64_t steps, const char *me
     b.steps[0] = steps;
     b.times[0] = AT + steps;
     struct db_batch *batch = db_batch_new();
-    fold_put_row(batch, 1, group, &b, 0, 1);
+    compaction_add_row(batch, 1, group, &b, 0, 1);
     assert_int_equal(db_commit_wait(fx.db, batch, &(struct error){0}), 0);
     json_decref(values);
     json_decref(more);
@@ -546,7 +546,7 @@ static void test_folding_changes_no_answer(void **state)
     struct db_batch *batch = db_batch_new();
     bool more;
     assert_int_equal(db_reader_open(fx.db, &db, NULL), 0);
-    assert_int_equal(fold_trial(db, 1, true, batch, &more, NULL), 0);
+    assert_int_equal(compaction_run(db, 1, true, batch, &more, NULL), 0);
     assert_false(db_batch_empty(batch));
     assert_int_equal(db_commit_wait(fx.db, batch, &(struct error){0}), 0);
     db_reader_close(db);

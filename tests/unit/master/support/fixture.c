@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "db/loglines.h"
+#include "db/logs/loglines.h"
 
 struct fixture fx;
 

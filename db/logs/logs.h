@@ -5,7 +5,7 @@
 #define MUSTER_DB_LOGS_H
 
 #include "db/db.h"
-#include "db/loglines.h"
+#include "db/logs/loglines.h"
 
 struct log_wanted {        // what of a log; chunks without it are passed over unread
     int64_t after, before; // times, not these themselves

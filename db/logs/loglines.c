@@ -1,4 +1,4 @@
-#include "db/loglines.h"
+#include "db/logs/loglines.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
-#include "db/series.h"
+#include "db/metrics/series.h"
 
 // --- cuts ----------------------------------------------------------------------------------------
 

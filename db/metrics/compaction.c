@@ -2,10 +2,10 @@
 // reports, from the lowest step on; what is left goes back as one row. A chunk has half as many
 // reports at least, so charts of long series read few blobs, and is never folded again.
 
-#include "db/fold.h"
+#include "db/metrics/compaction.h"
 
 #include "base/log.h"
-#include "db/reports.h"
+#include "db/metrics/reports.h"
 
 enum { CHUNK_BYTES = 2 << 20, CHUNK_LEAST = 16 }; // of reports that are large
 
@@ -27,8 +27,8 @@ static int64_t last_id(const struct series_block *b, size_t first, size_t count)
     return last;
 }
 
-size_t fold_put_row(struct db_batch *batch, int64_t trial, const char *group,
-                    const struct series_block *b, size_t first, size_t count)
+size_t compaction_add_row(struct db_batch *batch, int64_t trial, const char *group,
+                          const struct series_block *b, size_t first, size_t count)
 {
     struct buf out;
     buf_init(&out, SERIES_BLOB_MAX);
@@ -41,8 +41,8 @@ size_t fold_put_row(struct db_batch *batch, int64_t trial, const char *group,
     return bytes;
 }
 
-void fold_put_chunk(struct db_batch *batch, int64_t trial, const char *group,
-                    const struct series_block *b, size_t first, size_t count)
+void compaction_add_chunk(struct db_batch *batch, int64_t trial, const char *group,
+                          const struct series_block *b, size_t first, size_t count)
 {
     int64_t id = least_id(b, first, count);
     struct buf out;
@@ -82,15 +82,16 @@ static int take_row(struct group *g, struct db_rows *row, struct error *e)
 
 static bool is_full(const struct group *g)
 {
-    return g->count == FOLD_ROWS_MAX || g->bytes >= FOLD_BYTES_MAX;
+    return g->count == COMPACTION_ROWS_MAX || g->bytes >= COMPACTION_BYTES_MAX;
 }
 
 static int read_group(struct db_reader *db, int64_t trial, const char *name, struct group *g,
                       struct error *e)
 {
     int err = 0, more;
-    g->rows = arena_alloc(&g->arena, FOLD_ROWS_MAX * sizeof *g->rows);
-    struct db_rows *rows = DB_QUERY(db, METRICS_OF_GROUP, trial, name, INT64_MIN, FOLD_ROWS_MAX);
+    g->rows = arena_alloc(&g->arena, COMPACTION_ROWS_MAX * sizeof *g->rows);
+    struct db_rows *rows =
+        DB_QUERY(db, METRICS_OF_GROUP, trial, name, INT64_MIN, COMPACTION_ROWS_MAX);
     while (!err && !is_full(g) && (more = db_next(rows)) != 0)
         err = more < 0 ? error_set(e, ERR_IO, "the store cannot be read") : take_row(g, rows, e);
     db_rows_close(rows);
@@ -120,11 +121,11 @@ static void write_group(struct db_batch *batch, int64_t trial, const char *name,
     DB_ADD(batch, METRICS_DELETE_COMPACTED, trial, name, g->last);
     for (size_t chunks = (folded + size / 2) / size; chunks > 0; chunks--) {
         size_t count = (folded - at) / chunks;
-        fold_put_chunk(batch, trial, name, b, at, count);
+        compaction_add_chunk(batch, trial, name, b, at, count);
         at += count;
     }
     if (at < b->count)
-        fold_put_row(batch, trial, name, b, at, b->count - at);
+        compaction_add_row(batch, trial, name, b, at, b->count - at);
 }
 
 static int is_due(struct db_reader *db, int64_t trial, const char *name, bool ended, bool *due,
@@ -134,9 +135,9 @@ static int is_due(struct db_reader *db, int64_t trial, const char *name, bool en
     int found = db_next(rows);
     if (found == 1)
         *due = ended ? DB_GET(rows, METRICS_WEIGHT, rows) > 1 ||
-                           DB_GET(rows, METRICS_WEIGHT, reports) >= FOLD_KEEP
-                     : DB_GET(rows, METRICS_WEIGHT, reports) >= FOLD_AT ||
-                           DB_GET(rows, METRICS_WEIGHT, bytes) >= FOLD_AT_BYTES;
+                           DB_GET(rows, METRICS_WEIGHT, reports) >= COMPACTION_KEEP
+                     : DB_GET(rows, METRICS_WEIGHT, reports) >= COMPACTION_AT ||
+                           DB_GET(rows, METRICS_WEIGHT, bytes) >= COMPACTION_AT_BYTES;
     db_rows_close(rows);
     return found == 1 ? 0 : error_set(e, ERR_IO, "the store cannot be read");
 }
@@ -164,8 +165,8 @@ static int fold_group(struct db_reader *db, int64_t trial, const char *name, boo
     return err;
 }
 
-int fold_trial(struct db_reader *db, int64_t trial, bool ended, struct db_batch *batch, bool *more,
-               struct error *e)
+int compaction_run(struct db_reader *db, int64_t trial, bool ended, struct db_batch *batch,
+                   bool *more, struct error *e)
 {
     struct arena names = {0};
     const char *group = "";

@@ -1,4 +1,4 @@
-#include "db/series.h"
+#include "db/metrics/series.h"
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
 #define MUSTER_DB_REPORTS_H
 
 #include "db/db.h"
-#include "db/series.h"
+#include "db/metrics/series.h"
 
 struct reports_query {
     int64_t trial;

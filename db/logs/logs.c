@@ -1,4 +1,4 @@
-#include "db/logs.h"
+#include "db/logs/logs.h"
 
 #include <stdlib.h>
 

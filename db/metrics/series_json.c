@@ -1,4 +1,4 @@
-#include "db/series_json.h"
+#include "db/metrics/series_json.h"
 
 #include <math.h>
 #include <stdio.h>

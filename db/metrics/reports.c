@@ -3,7 +3,7 @@
 // at a time. Where one source alone has the next steps they are given out as a span; a step that
 // several have is joined first.
 
-#include "db/reports.h"
+#include "db/metrics/reports.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "base/text/json.h"
-#include "db/series.h"
+#include "db/metrics/series.h"
 
 // One report as a block in the arena. `batches` may be NULL.
 // ERR_INVALID: a name that begins with a control character; ERR_TOO_LARGE: one of more than
