@@ -87,7 +87,7 @@ const struct optimizer_range *reducer_ranges(const struct reducer *s, int *count
     return s->ranges;
 }
 
-// --- communication, with its time counted as OPS_COMMUNICATION ----------------------------------
+// --- communication, with its time counted as OPS_COMMUNICATION -----------------------------------
 
 int64_t reducer_background_us(const struct reducer *s)
 {

@@ -84,7 +84,7 @@ static unsigned long long digest(const void *x, size_t bytes)
     return out;
 }
 
-// --- products
+// --- products ------------------------------------------------------------------------------------
 
 struct bench_product {
     const char *name;
@@ -201,7 +201,7 @@ static void measure_products(void)
         measure_product(&products[i], &r);
 }
 
-// --- convolutions of ResNet-50
+// --- convolutions of ResNet-50 -------------------------------------------------------------------
 
 struct bench_convolution {
     int64_t side, in, out, kernel, stride;

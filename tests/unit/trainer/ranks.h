@@ -27,16 +27,16 @@ struct rank_outcomes {
     int64_t at[RANKS_MAX]; // time of the outcome
 };
 
-static inline void hear(void *ctx, int rank, const json_t *message)
+static inline void outcome_receive(void *ctx, int rank, const json_t *message)
 {
-    struct rank_outcomes *heard = ctx;
-    snprintf(heard->errors[rank], ERROR_TEXT_MAX, "%s", jget_string(message, "error", ""));
-    heard->codes[rank] = (int)jget_int(message, "code", 0);
-    heard->at[rank] = clock_mono_us();
+    struct rank_outcomes *outcomes = ctx;
+    snprintf(outcomes->errors[rank], ERROR_TEXT_MAX, "%s", jget_string(message, "error", ""));
+    outcomes->codes[rank] = (int)jget_int(message, "code", 0);
+    outcomes->at[rank] = clock_mono_us();
 }
 
 // In a rank: sends an outcome to the parent.
-static inline int tell(struct gang_member *seat, int err, const char *text)
+static inline int report_outcome(struct gang_member *seat, int err, const char *text)
 {
     json_t *message = json_pack("{s:s, s:i}", "error", text, "code", err);
     int sent = gang_send(seat, message, NULL);
@@ -45,12 +45,15 @@ static inline int tell(struct gang_member *seat, int err, const char *text)
 }
 
 static inline struct gang_result run_ranks(int world, int (*rank)(struct gang_member *, void *),
-                                           struct rank_outcomes *heard)
+                                           struct rank_outcomes *outcomes)
 {
     struct gang_result result;
     struct error e = {0};
-    const struct gang_spec spec = {
-        .world = world, .rank = rank, .message = hear, .ctx = heard, .grace_us = 10 * SECOND};
+    const struct gang_spec spec = {.world = world,
+                                   .rank = rank,
+                                   .message = outcome_receive,
+                                   .ctx = outcomes,
+                                   .grace_us = 10 * SECOND};
     must(gang_run(&spec, &result, &e) == 0);
     return result;
 }

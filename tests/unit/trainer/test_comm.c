@@ -197,8 +197,8 @@ static void test_scatter_and_gather(void **state)
 {
     (void)state;
     for (int world = 1; world <= 8; world++) {
-        struct rank_outcomes heard = {0};
-        assert_int_equal(run_ranks(world, rank_parts, &heard).failed_rank, -1);
+        struct rank_outcomes outcomes = {0};
+        assert_int_equal(run_ranks(world, rank_parts, &outcomes).failed_rank, -1);
     }
 }
 
@@ -250,8 +250,8 @@ static void test_buffers_are_filled_again(void **state)
 {
     (void)state;
     for (int world = 1; world <= 4; world++) {
-        struct rank_outcomes heard = {0};
-        assert_int_equal(run_ranks(world, rank_steps, &heard).failed_rank, -1);
+        struct rank_outcomes outcomes = {0};
+        assert_int_equal(run_ranks(world, rank_steps, &outcomes).failed_rank, -1);
     }
 }
 
@@ -313,8 +313,8 @@ static void test_arithmetic(void **state)
     (void)state;
     const int worlds[] = {1, 2, 3, 5, 8};
     for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++) {
-        struct rank_outcomes heard = {0};
-        struct gang_result result = run_ranks(worlds[i], rank_arithmetic, &heard);
+        struct rank_outcomes outcomes = {0};
+        struct gang_result result = run_ranks(worlds[i], rank_arithmetic, &outcomes);
         assert_int_equal(result.failed_rank, -1);
     }
 }
@@ -334,7 +334,7 @@ static int reduce_until_error(struct gang_member *seat, struct comm *c)
     };
     for (int i = 0; !err; i++)
         err = comm_run(c, &works[i % 3], &e);
-    CHECK(tell(seat, err, e.text) == 0);
+    CHECK(report_outcome(seat, err, e.text) == 0);
     comm_close(c);
     return 0;
 }
@@ -349,32 +349,32 @@ static int rank_killed(struct gang_member *seat, void *ctx)
         const struct comm_work scatter = {
             .kind = COMM_REDUCE_SCATTER, .unit = 4, .data = comm_alloc(c, 64), .count = 16};
         CHECK(comm_run(c, &scatter, &e) == 0);
-        tell(seat, 0, "");
+        report_outcome(seat, 0, "");
         raise(SIGKILL);
     }
     return reduce_until_error(seat, c);
 }
 
-static void assert_all_others_name(const struct rank_outcomes *heard, int world, const char *text,
-                                   int64_t within_us)
+static void assert_all_others_name(const struct rank_outcomes *outcomes, int world,
+                                   const char *text, int64_t within_us)
 {
     for (int r = 0; r < world; r++) {
         if (r == 1)
             continue;
-        assert_int_equal(heard->codes[r], ERR_PEER);
-        if (!strstr(heard->errors[r], text))
-            fail_msg("rank %d said \"%s\"", r, heard->errors[r]);
-        assert_true(heard->at[r] - heard->at[1] < within_us);
+        assert_int_equal(outcomes->codes[r], ERR_PEER);
+        if (!strstr(outcomes->errors[r], text))
+            fail_msg("rank %d said \"%s\"", r, outcomes->errors[r]);
+        assert_true(outcomes->at[r] - outcomes->at[1] < within_us);
     }
 }
 
 static void test_killed_rank_is_named_in_time(void **state)
 {
     (void)state;
-    struct rank_outcomes heard = {0};
-    struct gang_result result = run_ranks(4, rank_killed, &heard);
+    struct rank_outcomes outcomes = {0};
+    struct gang_result result = run_ranks(4, rank_killed, &outcomes);
     assert_int_equal(result.failed_rank, 1);
-    assert_all_others_name(&heard, 4, "rank 1 died", 2 * SECOND);
+    assert_all_others_name(&outcomes, 4, "rank 1 died", 2 * SECOND);
 }
 
 static int rank_gives_up(struct gang_member *seat, void *ctx)
@@ -385,7 +385,7 @@ static int rank_gives_up(struct gang_member *seat, void *ctx)
     CHECK(open_comm(seat, 0, &c, &e) == 0);
     if (seat->rank == 1) {
         clock_sleep_us(SECOND / 10);
-        tell(seat, 0, "");
+        report_outcome(seat, 0, "");
         comm_abort(c, "label 12 of sample 3 is out of range");
         CHECK(comm_barrier(c, &e) == ERR_PEER);
         clock_sleep_us(SECOND / 2); // stays alive while the others read the reason
@@ -398,10 +398,10 @@ static int rank_gives_up(struct gang_member *seat, void *ctx)
 static void test_abort_tells_why(void **state)
 {
     (void)state;
-    struct rank_outcomes heard = {0};
-    struct gang_result result = run_ranks(3, rank_gives_up, &heard);
+    struct rank_outcomes outcomes = {0};
+    struct gang_result result = run_ranks(3, rank_gives_up, &outcomes);
     assert_int_equal(result.failed_rank, -1);
-    assert_all_others_name(&heard, 3, "rank 1 gave up: label 12 of sample 3 is out of range",
+    assert_all_others_name(&outcomes, 3, "rank 1 gave up: label 12 of sample 3 is out of range",
                            2 * SECOND);
 }
 
@@ -412,7 +412,7 @@ static int rank_hangs(struct gang_member *seat, void *ctx)
     struct comm *c = NULL;
     CHECK(open_comm(seat, 2 * SECOND, &c, &e) == 0);
     if (seat->rank == 1) {
-        tell(seat, 0, "");
+        report_outcome(seat, 0, "");
         clock_sleep_us(7 * SECOND / 2);
         comm_close(c);
         return 0;
@@ -423,10 +423,10 @@ static int rank_hangs(struct gang_member *seat, void *ctx)
 static void test_hang_is_named(void **state)
 {
     (void)state;
-    struct rank_outcomes heard = {0};
-    struct gang_result result = run_ranks(3, rank_hangs, &heard);
+    struct rank_outcomes outcomes = {0};
+    struct gang_result result = run_ranks(3, rank_hangs, &outcomes);
     assert_int_equal(result.failed_rank, -1);
-    assert_all_others_name(&heard, 3, "rank 1 hangs", 5 * SECOND);
+    assert_all_others_name(&outcomes, 3, "rank 1 hangs", 5 * SECOND);
 }
 
 // --- connecting ----------------------------------------------------------------------------------
@@ -458,20 +458,20 @@ static int rank_elsewhere(struct gang_member *seat, void *ctx)
     };
     int err = comm_open(&config, &c, &e);
     CHECK(err == ERR_INVALID && !c);
-    return tell(seat, err, e.text);
+    return report_outcome(seat, err, e.text);
 }
 
 static void test_two_machines_are_refused(void **state)
 {
     (void)state;
-    struct rank_outcomes heard = {0};
+    struct rank_outcomes outcomes = {0};
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    struct gang_result result = run_ranks(2, rank_elsewhere, &heard);
+    struct gang_result result = run_ranks(2, rank_elsewhere, &outcomes);
     assert_int_equal(result.failed_rank, -1);
     for (int r = 0; r < 2; r++) {
-        assert_non_null(strstr(heard.errors[r], "elsewhere"));
-        assert_non_null(strstr(heard.errors[r], host));
+        assert_non_null(strstr(outcomes.errors[r], "elsewhere"));
+        assert_non_null(strstr(outcomes.errors[r], host));
     }
 }
 
@@ -482,7 +482,7 @@ static int gather_and_die(void *ctx, const json_t *mine, json_t **all, struct er
     bool introduced = !json_is_object(mine);
     int err = gang_all_gather(seat, mine, all, e);
     if (seat->rank == 1 && introduced) {
-        tell(seat, 0, "");
+        report_outcome(seat, 0, "");
         raise(SIGKILL);
     }
     return err;
@@ -501,16 +501,16 @@ static int rank_dies_early(struct gang_member *seat, void *ctx)
     };
     int err = comm_open(&config, &c, &e);
     CHECK(err && !c);
-    return tell(seat, err, e.text);
+    return report_outcome(seat, err, e.text);
 }
 
 static void test_rank_that_dies_at_the_meeting(void **state)
 {
     (void)state;
-    struct rank_outcomes heard = {0};
-    struct gang_result result = run_ranks(3, rank_dies_early, &heard);
+    struct rank_outcomes outcomes = {0};
+    struct gang_result result = run_ranks(3, rank_dies_early, &outcomes);
     assert_int_equal(result.failed_rank, 1);
-    assert_all_others_name(&heard, 3, "rank 1 died", 2 * SECOND);
+    assert_all_others_name(&outcomes, 3, "rank 1 died", 2 * SECOND);
 }
 
 int main(void)

@@ -59,7 +59,7 @@ static int open_comm(struct placed_rank *p, int64_t timeout_us, struct comm **c,
 }
 
 static struct gang_result run_placed(const char *where, int (*rank)(struct gang_member *, void *),
-                                     struct rank_outcomes *heard)
+                                     struct rank_outcomes *outcomes)
 {
     struct gang_result result;
     struct error e = {0};
@@ -67,8 +67,8 @@ static struct gang_result run_placed(const char *where, int (*rank)(struct gang_
     placement = where;
     const struct gang_spec spec = {.world = (int)strlen(where),
                                    .rank = rank,
-                                   .message = hear,
-                                   .ctx = heard ? heard : &silence,
+                                   .message = outcome_receive,
+                                   .ctx = outcomes ? outcomes : &silence,
                                    .grace_us = 10 * SECOND};
     must(gang_run(&spec, &result, &e) == 0);
     return result;
@@ -278,7 +278,7 @@ static int reduce_until_error(struct gang_member *seat, struct comm *c)
     int32_t *a = comm_alloc(c, 1 << 20);
     while (!err)
         err = comm_all_reduce(c, a, 1 << 18, COMM_INT32, COMM_MAX, &e);
-    CHECK(tell(seat, err, e.text) == 0);
+    CHECK(report_outcome(seat, err, e.text) == 0);
     comm_close(c);
     return 0;
 }
@@ -304,13 +304,13 @@ static int rank_killed(struct gang_member *seat, void *ctx)
     struct comm *c = NULL;
     CHECK(open_and_warm(&place, 0, &c) == 0);
     if (seat->rank == unlucky) {
-        tell(seat, 0, "");
+        report_outcome(seat, 0, "");
         raise(SIGKILL);
     }
     return reduce_until_error(seat, c);
 }
 
-static void assert_all_others_say(const struct rank_outcomes *heard, int world, const char *form,
+static void assert_all_others_say(const struct rank_outcomes *outcomes, int world, const char *form,
                                   int64_t within_us)
 {
     char text[64];
@@ -318,11 +318,12 @@ static void assert_all_others_say(const struct rank_outcomes *heard, int world, 
     for (int r = 0; r < world; r++) {
         if (r == unlucky)
             continue;
-        assert_int_equal(heard->codes[r], ERR_PEER);
-        if (!strstr(heard->errors[r], text))
-            fail_msg("of rank %d, rank %d said \"%s\"", unlucky, r, heard->errors[r]);
-        if (heard->at[r] - heard->at[unlucky] > within_us)
-            fail_msg("rank %d took %lld us", r, (long long)(heard->at[r] - heard->at[unlucky]));
+        assert_int_equal(outcomes->codes[r], ERR_PEER);
+        if (!strstr(outcomes->errors[r], text))
+            fail_msg("of rank %d, rank %d said \"%s\"", unlucky, r, outcomes->errors[r]);
+        if (outcomes->at[r] - outcomes->at[unlucky] > within_us)
+            fail_msg("rank %d took %lld us", r,
+                     (long long)(outcomes->at[r] - outcomes->at[unlucky]));
     }
 }
 
@@ -330,9 +331,9 @@ static void test_killed_rank_is_named_in_time(void **state)
 {
     (void)state;
     for (unlucky = 0; unlucky < 4; unlucky++) { // leaders and other ranks
-        struct rank_outcomes heard = {0};
-        assert_int_equal(run_placed("AABB", rank_killed, &heard).failed_rank, unlucky);
-        assert_all_others_say(&heard, 4, "died", 2 * SECOND);
+        struct rank_outcomes outcomes = {0};
+        assert_int_equal(run_placed("AABB", rank_killed, &outcomes).failed_rank, unlucky);
+        assert_all_others_say(&outcomes, 4, "died", 2 * SECOND);
     }
 }
 
@@ -351,7 +352,7 @@ static int rank_stopped(struct gang_member *seat, void *ctx)
         kill(me, SIGCONT);
         _exit(0);
     }
-    tell(seat, 0, "");
+    report_outcome(seat, 0, "");
     raise(SIGSTOP);
     waitpid(friend, NULL, 0);
     comm_close(c);
@@ -362,9 +363,9 @@ static void test_stopped_rank_is_named(void **state)
 {
     (void)state;
     for (unlucky = 2; unlucky < 4; unlucky++) {
-        struct rank_outcomes heard = {0};
-        assert_int_equal(run_placed("AABB", rank_stopped, &heard).failed_rank, -1);
-        assert_all_others_say(&heard, 4, "hangs", 6 * SECOND);
+        struct rank_outcomes outcomes = {0};
+        assert_int_equal(run_placed("AABB", rank_stopped, &outcomes).failed_rank, -1);
+        assert_all_others_say(&outcomes, 4, "hangs", 6 * SECOND);
     }
 }
 
@@ -378,7 +379,7 @@ static int rank_gives_up(struct gang_member *seat, void *ctx)
         int64_t before = clock_mono_us();
         comm_abort(c, "no more paper");
         CHECK(clock_mono_us() - before < SECOND / 10);
-        tell(seat, 0, "");
+        report_outcome(seat, 0, "");
         struct error e = {0};
         CHECK(comm_barrier(c, &e) == ERR_PEER);
         comm_close(c);
@@ -393,9 +394,9 @@ static void test_abort_tells_why(void **state)
 {
     (void)state;
     for (unlucky = 1; unlucky < 4; unlucky++) {
-        struct rank_outcomes heard = {0};
-        assert_int_equal(run_placed("AABB", rank_gives_up, &heard).failed_rank, -1);
-        assert_all_others_say(&heard, 4, "gave up: no more paper", 2 * SECOND);
+        struct rank_outcomes outcomes = {0};
+        assert_int_equal(run_placed("AABB", rank_gives_up, &outcomes).failed_rank, -1);
+        assert_all_others_say(&outcomes, 4, "gave up: no more paper", 2 * SECOND);
     }
 }
 
@@ -406,7 +407,7 @@ static int rank_leaves(struct gang_member *seat, void *ctx)
     struct comm *c = NULL;
     CHECK(open_and_warm(&place, 0, &c) == 0);
     if (seat->rank == unlucky) {
-        tell(seat, 0, "");
+        report_outcome(seat, 0, "");
         comm_close(c);
         return 0;
     }
@@ -416,10 +417,10 @@ static int rank_leaves(struct gang_member *seat, void *ctx)
 static void test_rank_that_leaves_is_named(void **state)
 {
     (void)state;
-    struct rank_outcomes heard = {0};
+    struct rank_outcomes outcomes = {0};
     unlucky = 1;
-    assert_int_equal(run_placed("AB", rank_leaves, &heard).failed_rank, -1);
-    assert_all_others_say(&heard, 2, "has left", 2 * SECOND);
+    assert_int_equal(run_placed("AB", rank_leaves, &outcomes).failed_rank, -1);
+    assert_all_others_say(&outcomes, 2, "has left", 2 * SECOND);
 }
 
 static int rank_out_of_step(struct gang_member *seat, void *ctx)
@@ -538,18 +539,18 @@ static int rank_unreachable(struct gang_member *seat, void *ctx)
     struct comm *c = NULL;
     int err = open_comm(&place, SECOND, &c, &e);
     CHECK(err && !c);
-    return tell(seat, err, e.text);
+    return report_outcome(seat, err, e.text);
 }
 
 static void test_unreachable_machine_is_named(void **state)
 {
     (void)state;
-    struct rank_outcomes heard = {0};
-    assert_int_equal(run_placed("AB", rank_unreachable, &heard).failed_rank, -1);
-    assert_non_null(strstr(heard.errors[0], "rank 1 on"));
-    assert_non_null(strstr(heard.errors[0], "has not connected"));
-    assert_non_null(strstr(heard.errors[1], "rank 0 on"));
-    assert_non_null(strstr(heard.errors[1], "cannot be reached at 127.0.0.1 port 1"));
+    struct rank_outcomes outcomes = {0};
+    assert_int_equal(run_placed("AB", rank_unreachable, &outcomes).failed_rank, -1);
+    assert_non_null(strstr(outcomes.errors[0], "rank 1 on"));
+    assert_non_null(strstr(outcomes.errors[0], "has not connected"));
+    assert_non_null(strstr(outcomes.errors[1], "rank 0 on"));
+    assert_non_null(strstr(outcomes.errors[1], "cannot be reached at 127.0.0.1 port 1"));
 }
 
 int main(void)

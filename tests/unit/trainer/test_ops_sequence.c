@@ -65,7 +65,7 @@ static void test_embedding(void **state)
     }
 }
 
-// --- attention
+// --- attention -----------------------------------------------------------------------------------
 
 // One query of one head: writes the weights of keys 0..i to p.
 static void reference_weights(const struct ops_attention *s, const double *qkv, int64_t head,
@@ -164,7 +164,7 @@ static void test_attention_in_blocks(void **state)
     }
 }
 
-// --- dropout
+// --- dropout -------------------------------------------------------------------------------------
 
 static void test_draws(void **state)
 {

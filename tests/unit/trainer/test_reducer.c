@@ -293,7 +293,7 @@ static int rank_exact(struct gang_member *seat, void *ctx)
 }
 
 struct reducer_gang { // the context of a gang: how its ranks report outcomes
-    struct rank_outcomes heard;
+    struct rank_outcomes outcomes;
     struct reducer_variant manner;
 };
 
@@ -305,7 +305,7 @@ static int in_manner(struct gang_member *seat, void *ctx)
 static void assert_exact(int world, struct reducer_variant manner)
 {
     struct reducer_gang crowd = {.manner = manner};
-    assert_int_equal(run_ranks(world, in_manner, &crowd.heard).failed_rank, -1);
+    assert_int_equal(run_ranks(world, in_manner, &crowd.outcomes).failed_rank, -1);
 }
 
 static void test_exact_is_the_reference_in_every_world(void **state)
@@ -363,8 +363,8 @@ static void test_float_is_near(void **state)
 {
     (void)state;
     for (int world = 1; world <= 5; world += 2) {
-        struct rank_outcomes heard = {0};
-        assert_int_equal(run_ranks(world, rank_float, &heard).failed_rank, -1);
+        struct rank_outcomes outcomes = {0};
+        assert_int_equal(run_ranks(world, rank_float, &outcomes).failed_rank, -1);
     }
 }
 
@@ -380,7 +380,7 @@ static int rank_fails(struct gang_member *seat, float scale)
     CHECK(step_gradients(&r, 0, 1.0f, &gradients, &totals, &e) == 0);
     int err = step_gradients(&r, 1, seat->rank == 1 ? scale : 1.0f, &gradients, &totals, &e);
     close_ranks(&r);
-    return tell(seat, err, e.text);
+    return report_outcome(seat, err, e.text);
 }
 
 static int rank_explodes(struct gang_member *seat, void *ctx)
@@ -404,12 +404,12 @@ static int rank_at_the_limit(struct gang_member *seat, void *ctx)
 static void assert_all_say(int world, int (*rank)(struct gang_member *, void *), int code,
                            const char *text)
 {
-    struct rank_outcomes heard = {0};
-    assert_int_equal(run_ranks(world, rank, &heard).failed_rank, -1);
+    struct rank_outcomes outcomes = {0};
+    assert_int_equal(run_ranks(world, rank, &outcomes).failed_rank, -1);
     for (int r = 0; r < world; r++) {
-        assert_int_equal(heard.codes[r], code);
-        if (!strstr(heard.errors[r], text))
-            fail_msg("rank %d said \"%s\"", r, heard.errors[r]);
+        assert_int_equal(outcomes.codes[r], code);
+        if (!strstr(outcomes.errors[r], text))
+            fail_msg("rank %d said \"%s\"", r, outcomes.errors[r]);
     }
 }
 
@@ -442,8 +442,8 @@ static int rank_resumes(struct gang_member *seat, void *ctx)
 static void test_exponents_carry_over_a_restart(void **state)
 {
     (void)state;
-    struct rank_outcomes heard = {0};
-    assert_int_equal(run_ranks(2, rank_resumes, &heard).failed_rank, -1);
+    struct rank_outcomes outcomes = {0};
+    assert_int_equal(run_ranks(2, rank_resumes, &outcomes).failed_rank, -1);
 }
 
 // --- blocks in parts -----------------------------------------------------------------------------
@@ -481,8 +481,8 @@ static void test_blocks_are_collected(void **state)
 {
     (void)state;
     for (int world = 1; world <= 6; world++) {
-        struct rank_outcomes heard = {0};
-        assert_int_equal(run_ranks(world, rank_collects, &heard).failed_rank, -1);
+        struct rank_outcomes outcomes = {0};
+        assert_int_equal(run_ranks(world, rank_collects, &outcomes).failed_rank, -1);
     }
 }
 
@@ -502,7 +502,7 @@ static int rank_flips(struct gang_member *seat, void *ctx)
         ((unsigned char *)(reducer_weights(r.sync) + parameters[GROWER].offset))[4321] ^= 4;
     int err = reducer_verify(r.sync, &e);
     close_ranks(&r);
-    return tell(seat, err, e.text);
+    return report_outcome(seat, err, e.text);
 }
 
 static void test_replicas_are_compared(void **state)

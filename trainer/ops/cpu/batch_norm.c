@@ -54,7 +54,7 @@ LOOPS_INLINE void repeat(const struct batch_norm_strip *s, float *tile)
         memcpy(tile + r * s->channels, tile, (size_t)s->channels * sizeof *tile);
 }
 
-// --- sums of x
+// --- sums of x -----------------------------------------------------------------------------------
 
 struct batch_norm_partial {
     _Alignas(64) float pivot[TILE];
@@ -131,7 +131,7 @@ void ops_batch_norm_statistics(double count, int64_t channels, const double *sum
     }
 }
 
-// --- forward
+// --- forward -------------------------------------------------------------------------------------
 
 struct batch_norm_coefficients {
     _Alignas(64) float mean[TILE];
@@ -203,7 +203,7 @@ LOOPS_CLONED void ops_batch_norm_forward(const struct ops_batch_norm *n, const f
         normalise(n, NULL, false, y);
 }
 
-// --- backward
+// --- backward ------------------------------------------------------------------------------------
 
 // dy where relu passed x. It recomputes y with the arithmetic of the forward pass.
 LOOPS_INLINE float passed(float d, const struct batch_norm_coefficients *c, int64_t i, bool relu,

@@ -122,7 +122,7 @@ static bool suits_transposed(const struct ops_conv_shape *s)
     return s->groups <= 1 && s->stride == 1 && suits_pairs(&transposed);
 }
 
-// --- pairs of columns
+// --- pairs of columns ----------------------------------------------------------------------------
 
 static int64_t wide_weights(const struct ops_conv_shape *s)
 {
@@ -172,7 +172,7 @@ static void flip_weights(struct ops_conv *c, const float *w)
                     w[(k * s->in + i) * s->out + o];
 }
 
-// --- images
+// --- images --------------------------------------------------------------------------------------
 
 static int build_image(struct ops_conv *c, const dnnl_dims_t dims, bool blocks,
                        struct conv_image *i, struct error *e)
@@ -234,7 +234,7 @@ static void run_to(const struct ops_conv *c, struct conv_image *i, float *image,
     onednn_run(&c->device, &i->out);
 }
 
-// --- the three passes
+// --- the three passes ----------------------------------------------------------------------------
 
 static int build_forward(struct ops_conv *c, const struct conv_layouts *l,
                          dnnl_primitive_desc_t *out, struct error *e)

@@ -126,26 +126,26 @@ const struct exact_kernels *exact_kernels(void)
 }
 #endif
 
-static void note(uint32_t *amax, uint32_t found)
+static void update_amax(uint32_t *amax, uint32_t found)
 {
     *amax = found > *amax ? found : *amax;
 }
 
 void ops_exact_amax(size_t n, const float *g, uint32_t *amax)
 {
-    note(amax, exact_kernels()->probe(g, n));
+    update_amax(amax, exact_kernels()->probe(g, n));
 }
 
 void ops_exact_store(int count, const struct ops_exact_part *parts)
 {
     for (const struct ops_exact_part *p = parts; p < parts + count; p++)
-        note(p->amax, exact_kernels()->put(p->sum, p->g, p->n, *p->scale));
+        update_amax(p->amax, exact_kernels()->put(p->sum, p->g, p->n, *p->scale));
 }
 
 void ops_exact_add(int count, const struct ops_exact_part *parts)
 {
     for (const struct ops_exact_part *p = parts; p < parts + count; p++)
-        note(p->amax, exact_kernels()->add(p->sum, p->g, p->n, *p->scale));
+        update_amax(p->amax, exact_kernels()->add(p->sum, p->g, p->n, *p->scale));
 }
 
 void ops_exact_to_float(size_t n, const float *scale, void *sum)

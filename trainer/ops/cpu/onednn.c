@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 
-static int check(dnnl_status_t status, const char *what, struct error *e)
+static int check_status(dnnl_status_t status, const char *what, struct error *e)
 {
     if (status == dnnl_success)
         return 0;
@@ -14,10 +14,10 @@ static int check(dnnl_status_t status, const char *what, struct error *e)
 int onednn_open(struct onednn_device *d, struct error *e)
 {
     *d = (struct onednn_device){0};
-    int rc = check(dnnl_engine_create(&d->engine, dnnl_cpu, 0), "a CPU engine", e);
+    int rc = check_status(dnnl_engine_create(&d->engine, dnnl_cpu, 0), "a CPU engine", e);
     if (!rc)
-        rc = check(dnnl_stream_create(&d->stream, d->engine, dnnl_stream_default_flags), "a stream",
-                   e);
+        rc = check_status(dnnl_stream_create(&d->stream, d->engine, dnnl_stream_default_flags),
+                          "a stream", e);
     return rc;
 }
 
@@ -41,7 +41,7 @@ int onednn_describe(const struct onednn_device *d, const void *op, const_dnnl_pr
                     const char *prefer, const char *what, dnnl_primitive_desc_t *out,
                     struct error *e)
 {
-    int rc = check(dnnl_primitive_desc_create(out, op, NULL, d->engine, hint), what, e);
+    int rc = check_status(dnnl_primitive_desc_create(out, op, NULL, d->engine, hint), what, e);
     dnnl_primitive_desc_iterator_t it = NULL;
     if (rc || !prefer ||
         dnnl_primitive_desc_iterator_create(&it, op, NULL, d->engine, hint) != dnnl_success)
@@ -64,7 +64,7 @@ int onednn_describe(const struct onednn_device *d, const void *op, const_dnnl_pr
 
 int onednn_compile(struct onednn_call *call, const_dnnl_primitive_desc_t described, struct error *e)
 {
-    return check(dnnl_primitive_create(&call->primitive, described), "a primitive", e);
+    return check_status(dnnl_primitive_create(&call->primitive, described), "a primitive", e);
 }
 
 int onednn_compile_reorder(const struct onednn_device *d, struct onednn_call *call,
@@ -72,9 +72,9 @@ int onednn_compile_reorder(const struct onednn_device *d, struct onednn_call *ca
                            struct error *e)
 {
     dnnl_primitive_desc_t described = NULL;
-    int rc =
-        check(dnnl_reorder_primitive_desc_create(&described, from, d->engine, to, d->engine, NULL),
-              "a reordering of weights", e);
+    int rc = check_status(
+        dnnl_reorder_primitive_desc_create(&described, from, d->engine, to, d->engine, NULL),
+        "a reordering of weights", e);
     if (!rc)
         rc = onednn_compile(call, described, e);
     if (described)
@@ -92,12 +92,12 @@ void onednn_destroy(struct onednn_call *call)
     *call = (struct onednn_call){0};
 }
 
-static int add(const struct onednn_device *d, struct onednn_call *call, int index,
-               const dnnl_memory_desc_t *layout, void *data, struct error *e)
+static int add_argument(const struct onednn_device *d, struct onednn_call *call, int index,
+                        const dnnl_memory_desc_t *layout, void *data, struct error *e)
 {
     must(call->count < ONEDNN_ARGUMENTS_MAX);
     dnnl_memory_t memory = NULL;
-    int rc = check(dnnl_memory_create(&memory, layout, d->engine, data), "memory", e);
+    int rc = check_status(dnnl_memory_create(&memory, layout, d->engine, data), "memory", e);
     if (!rc)
         call->arguments[call->count++] = (dnnl_exec_arg_t){index, memory};
     return rc;
@@ -106,13 +106,13 @@ static int add(const struct onednn_device *d, struct onednn_call *call, int inde
 int onednn_add_tensor(const struct onednn_device *d, struct onednn_call *call, int index,
                       const dnnl_memory_desc_t *layout, struct error *e)
 {
-    return add(d, call, index, layout, DNNL_MEMORY_NONE, e);
+    return add_argument(d, call, index, layout, DNNL_MEMORY_NONE, e);
 }
 
 int onednn_add_memory(const struct onednn_device *d, struct onednn_call *call, int index,
                       const dnnl_memory_desc_t *layout, struct error *e)
 {
-    return add(d, call, index, layout, DNNL_MEMORY_ALLOCATE, e);
+    return add_argument(d, call, index, layout, DNNL_MEMORY_ALLOCATE, e);
 }
 
 static dnnl_memory_t memory_of(const struct onednn_call *call, int index)

@@ -15,7 +15,7 @@ static _Thread_local struct {
     const char *layer;
 } trace;
 
-static void tell(struct ops_trace_event event, int64_t begin, int64_t end)
+static void report_phase(struct ops_trace_event event, int64_t begin, int64_t end)
 {
     event.begin_us = (double)begin;
     event.took_us = (double)(end - begin);
@@ -23,13 +23,13 @@ static void tell(struct ops_trace_event event, int64_t begin, int64_t end)
         trace.listener(trace.ctx, &event);
 }
 
-static void count(void)
+static void count_current(void)
 {
     int64_t now = clock_mono_us(), begin = spent.since;
     if (begin) {
         spent.us[spent.now] += now - begin;
-        tell((struct ops_trace_event){.row = OPS_TRACE_PHASE, .phase = spent.now},
-             begin > trace.since ? begin : trace.since, now);
+        report_phase((struct ops_trace_event){.row = OPS_TRACE_PHASE, .phase = spent.now},
+                     begin > trace.since ? begin : trace.since, now);
     }
     spent.since = now;
 }
@@ -38,14 +38,14 @@ enum ops_phase ops_phase(enum ops_phase phase)
 {
     enum ops_phase before = spent.now;
     if (phase != before)
-        count();
+        count_current();
     spent.now = phase;
     return before;
 }
 
 void ops_phases(int64_t us[OPS_PHASES])
 {
-    count();
+    count_current();
     memcpy(us, spent.us, sizeof spent.us);
     memset(spent.us, 0, sizeof spent.us);
 }
@@ -64,7 +64,7 @@ int ops_trace_end(struct error *e)
 {
     (void)e;
     ops_trace_layer(NULL);
-    count();
+    count_current();
     trace.listener = NULL;
     return 0;
 }
@@ -75,8 +75,8 @@ void ops_trace_layer(const char *name)
         return;
     int64_t now = clock_mono_us();
     if (trace.layer)
-        tell((struct ops_trace_event){.row = OPS_TRACE_LAYER, .name = trace.layer},
-             trace.layer_since, now);
+        report_phase((struct ops_trace_event){.row = OPS_TRACE_LAYER, .name = trace.layer},
+                     trace.layer_since, now);
     trace.layer = name;
     trace.layer_since = now;
 }

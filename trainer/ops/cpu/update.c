@@ -139,7 +139,7 @@ LOOPS_CLONED static double sum_of_squares(size_t n, const float *g)
     return sum;
 }
 
-// --- over the units of a table
+// --- over the units of a table -------------------------------------------------------------------
 
 struct ops_units {
     struct ops_unit *units;

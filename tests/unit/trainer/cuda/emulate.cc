@@ -155,7 +155,7 @@ static void launch(const char *kernel, dim3 grid, dim3 block, size_t shared_byte
     free(e.shared);
 }
 
-// --- graphs: captured ops are stored and run when the graph is launched
+// --- graphs: captured ops are stored and run when the graph is launched --------------------------
 
 struct CUgraph_st {
     std::vector<std::function<void()>> ops;
@@ -322,7 +322,7 @@ void emulate_exchange(unsigned mask, const void *mine, size_t size, unsigned fro
     memcpy(theirs, w->given[turn][from], size);
 }
 
-// --- the device
+// --- the device ----------------------------------------------------------------------------------
 
 bool cuda_reals_are_bf16(void)
 {
@@ -408,7 +408,7 @@ void cuda_columns_sum(int64_t rows, int64_t width, const real *x, float *sums)
     bias_gradient_sum(rows, width, x, sums);
 }
 
-// --- ops that use libraries on a GPU
+// --- ops that use libraries on a GPU -------------------------------------------------------------
 
 int64_t ops_attention_saved_floats(const struct ops_attention *s, double)
 {

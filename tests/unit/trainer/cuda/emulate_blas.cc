@@ -152,7 +152,7 @@ void device_check_blas(cublasStatus_t status, const char *)
     must(status == CUBLAS_STATUS_SUCCESS);
 }
 
-// --- numbers
+// --- numbers -------------------------------------------------------------------------------------
 
 static double get(const struct emulated_matrix_layout *l, const void *matrix, uint64_t row,
                   uint64_t column)

@@ -72,7 +72,7 @@ int64_t graph_workspace_floats(const struct graph_plan *)
     return 0;
 }
 
-// --- running
+// --- running -------------------------------------------------------------------------------------
 
 // Reads and writes the numbers of a tensor as double.
 struct tensor_numbers {

@@ -293,7 +293,7 @@ cudaError_t cudaFreeHost(void *memory)
 struct fake_copy {
     void *to;
     const void *from; // NULL: zeros
-    void *aside;      // to be freed
+    void *buffered;   // to be freed
     size_t bytes;
 };
 
@@ -304,7 +304,7 @@ static void move(void *arg)
         memcpy(c->to, c->from, c->bytes);
     else
         memset(c->to, 0, c->bytes);
-    free(c->aside);
+    free(c->buffered);
     free(c);
 }
 
@@ -325,10 +325,10 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     must(kind == cudaMemcpyDefault ||
          (kind != cudaMemcpyHostToDevice) == (source.type == cudaMemoryTypeDevice));
     bool ordinary = source.type == cudaMemoryTypeUnregistered;
-    void *aside = ordinary ? xcalloc(1, bytes + 1) : NULL;
+    void *buffered = ordinary ? xcalloc(1, bytes + 1) : NULL;
     if (ordinary)
-        memcpy(aside, from, bytes);
-    enqueue_copy(stream, (struct fake_copy){to, ordinary ? aside : from, aside, bytes});
+        memcpy(buffered, from, bytes);
+    enqueue_copy(stream, (struct fake_copy){to, ordinary ? buffered : from, buffered, bytes});
     if (target.type == cudaMemoryTypeUnregistered)
         cudaStreamSynchronize(stream);
     return cudaSuccess;

@@ -52,11 +52,11 @@ static int open_comm(struct gang_member *seat, int64_t timeout_us, struct comm *
 }
 
 static struct gang_result run_placed(const char *where, int (*rank)(struct gang_member *, void *),
-                                     struct rank_outcomes *heard)
+                                     struct rank_outcomes *outcomes)
 {
     struct rank_outcomes silence = {0};
     placement = where;
-    return run_ranks((int)strlen(where), rank, heard ? heard : &silence);
+    return run_ranks((int)strlen(where), rank, outcomes ? outcomes : &silence);
 }
 
 static void assert_all_well(const char *where, int (*rank)(struct gang_member *, void *))
@@ -183,7 +183,7 @@ static int rank_arithmetic(struct gang_member *seat, void *ctx)
         }
     CHECK(comm_barrier(c, &e) == 0);
     CHECK(comm_background_us(c) > 0);
-    CHECK(cudaGetLastError() == cudaSuccess); // whoever launches a kernel would take it for its own
+    CHECK(cudaGetLastError() == cudaSuccess); // a later launch would return it
     comm_close(c);
     return 0;
 }
@@ -360,22 +360,22 @@ static int reduce_until_error(struct gang_member *seat, struct comm *c)
 {
     struct error e = {0};
     int err = reduce(c, &e);
-    CHECK(tell(seat, err, e.text) == 0);
+    CHECK(report_outcome(seat, err, e.text) == 0);
     CHECK(comm_barrier(c, &e) == err);
     comm_close(c);
     return 0;
 }
 
-static void assert_all_others_say(const struct rank_outcomes *heard, int world, int but,
+static void assert_all_others_say(const struct rank_outcomes *outcomes, int world, int but,
                                   const char *text, int64_t within_us)
 {
     for (int r = 0; r < world; r++) {
         if (r == but)
             continue;
-        assert_int_equal(heard->codes[r], ERR_PEER);
-        if (!strstr(heard->errors[r], text))
-            fail_msg("rank %d said \"%s\"", r, heard->errors[r]);
-        assert_true(heard->at[r] - heard->at[but] < within_us);
+        assert_int_equal(outcomes->codes[r], ERR_PEER);
+        if (!strstr(outcomes->errors[r], text))
+            fail_msg("rank %d said \"%s\"", r, outcomes->errors[r]);
+        assert_true(outcomes->at[r] - outcomes->at[but] < within_us);
     }
 }
 
@@ -386,7 +386,7 @@ static int rank_killed(struct gang_member *seat, void *ctx)
     struct comm *c = NULL;
     CHECK(open_comm(seat, 0, &c, &e) == 0);
     if (seat->rank == 1) {
-        tell(seat, 0, "");
+        report_outcome(seat, 0, "");
         raise(SIGKILL);
     }
     return reduce_until_error(seat, c);
@@ -397,10 +397,10 @@ static void test_killed_rank_is_named_in_time(void **state)
     (void)state;
     const char *const placements[] = {"AA", "AAA", "AB"};
     for (size_t i = 0; i < sizeof placements / sizeof *placements; i++) {
-        struct rank_outcomes heard = {0};
-        struct gang_result result = run_placed(placements[i], rank_killed, &heard);
+        struct rank_outcomes outcomes = {0};
+        struct gang_result result = run_placed(placements[i], rank_killed, &outcomes);
         assert_int_equal(result.failed_rank, 1);
-        assert_all_others_say(&heard, (int)strlen(placements[i]), 1, "rank 1 died", 2 * SECOND);
+        assert_all_others_say(&outcomes, (int)strlen(placements[i]), 1, "rank 1 died", 2 * SECOND);
     }
 }
 
@@ -413,7 +413,7 @@ static int rank_gives_up(struct gang_member *seat, void *ctx)
     if (seat->rank != 1)
         return reduce_until_error(seat, c);
     clock_sleep_us(SECOND / 10);
-    tell(seat, 0, "");
+    report_outcome(seat, 0, "");
     comm_abort(c, "label 12 of sample 3 is out of range");
     CHECK(comm_barrier(c, &e) == ERR_PEER);
     clock_sleep_us(SECOND); // stays alive while the others read the reason
@@ -426,9 +426,9 @@ static void test_abort_tells_why(void **state)
     (void)state;
     const char *const placements[] = {"AAA", "AB"};
     for (size_t i = 0; i < sizeof placements / sizeof *placements; i++) {
-        struct rank_outcomes heard = {0};
-        assert_int_equal(run_placed(placements[i], rank_gives_up, &heard).failed_rank, -1);
-        assert_all_others_say(&heard, (int)strlen(placements[i]), 1,
+        struct rank_outcomes outcomes = {0};
+        assert_int_equal(run_placed(placements[i], rank_gives_up, &outcomes).failed_rank, -1);
+        assert_all_others_say(&outcomes, (int)strlen(placements[i]), 1,
                               "rank 1 gave up: label 12 of sample 3 is out of range", 2 * SECOND);
     }
 }
@@ -441,7 +441,7 @@ static int rank_hangs(struct gang_member *seat, void *ctx)
     CHECK(open_comm(seat, 2 * SECOND, &c, &e) == 0);
     if (seat->rank != 1)
         return reduce_until_error(seat, c);
-    tell(seat, 0, "");
+    report_outcome(seat, 0, "");
     if (*on_gpu) {
         gpu_compute_us(4 * SECOND);
         CHECK(reduce(c, &e) == ERR_PEER);
@@ -467,18 +467,18 @@ static int rank_hangs_on_gpu(struct gang_member *seat, void *ctx)
 static void test_hang_is_named(void **state)
 {
     (void)state;
-    struct rank_outcomes heard = {0};
-    assert_int_equal(run_placed("AAA", rank_hangs_on_host, &heard).failed_rank, -1);
-    assert_all_others_say(&heard, 3, 1, "rank 1 hangs: its process is alive but has not reached",
+    struct rank_outcomes outcomes = {0};
+    assert_int_equal(run_placed("AAA", rank_hangs_on_host, &outcomes).failed_rank, -1);
+    assert_all_others_say(&outcomes, 3, 1, "rank 1 hangs: its process is alive but has not reached",
                           4 * SECOND);
 }
 
 static void test_hanging_gpu_is_named(void **state)
 {
     (void)state;
-    struct rank_outcomes heard = {0};
-    assert_int_equal(run_placed("AAA", rank_hangs_on_gpu, &heard).failed_rank, -1);
-    assert_all_others_say(&heard, 3, 1, "rank 1 hangs: its GPU has not reached", 4 * SECOND);
+    struct rank_outcomes outcomes = {0};
+    assert_int_equal(run_placed("AAA", rank_hangs_on_gpu, &outcomes).failed_rank, -1);
+    assert_all_others_say(&outcomes, 3, 1, "rank 1 hangs: its GPU has not reached", 4 * SECOND);
 }
 
 // --- errors that NCCL reports --------------------------------------------------------------------
@@ -489,7 +489,7 @@ static int rank_complains(struct gang_member *seat, void *ctx)
     struct comm *c = NULL;
     CHECK(open_comm(seat, 0, &c, &e) == 0);
     if (seat->rank == 1) {
-        tell(seat, 0, "");
+        report_outcome(seat, 0, "");
         fake_faults.complaint = ncclRemoteError;
         CHECK(reduce(c, &e) == ERR_IO && strstr(e.text, "NCCL: remote process exited"));
         clock_sleep_us(SECOND);
@@ -504,9 +504,10 @@ static void test_complaint_of_nccl_is_told(void **state)
     (void)state;
     if (gpu_is_real())
         skip();
-    struct rank_outcomes heard = {0};
-    assert_int_equal(run_placed("AA", rank_complains, &heard).failed_rank, -1);
-    assert_all_others_say(&heard, 2, 1, "rank 1 gave up: NCCL: remote process exited", 2 * SECOND);
+    struct rank_outcomes outcomes = {0};
+    assert_int_equal(run_placed("AA", rank_complains, &outcomes).failed_rank, -1);
+    assert_all_others_say(&outcomes, 2, 1, "rank 1 gave up: NCCL: remote process exited",
+                          2 * SECOND);
 }
 
 // One rank's NCCL complains because another rank has died: the error names the dead rank.
@@ -517,7 +518,7 @@ static int rank_complains_of_death(struct gang_member *seat, void *ctx)
     struct comm *c = NULL;
     CHECK(open_comm(seat, 0, &c, &e) == 0);
     if (seat->rank == 1) {
-        tell(seat, 0, "");
+        report_outcome(seat, 0, "");
         raise(SIGKILL);
     }
     fake_faults.complaint = ncclRemoteError;
@@ -529,9 +530,9 @@ static void test_death_counts_more_than_complaints(void **state)
     (void)state;
     if (gpu_is_real())
         skip();
-    struct rank_outcomes heard = {0};
-    assert_int_equal(run_placed("AA", rank_complains_of_death, &heard).failed_rank, 1);
-    assert_all_others_say(&heard, 2, 1, "rank 1 died", 2 * SECOND);
+    struct rank_outcomes outcomes = {0};
+    assert_int_equal(run_placed("AA", rank_complains_of_death, &outcomes).failed_rank, 1);
+    assert_all_others_say(&outcomes, 2, 1, "rank 1 died", 2 * SECOND);
 }
 
 // --- connecting ----------------------------------------------------------------------------------
@@ -545,7 +546,7 @@ static int rank_cannot_begin(struct gang_member *seat, void *ctx)
     int err = open_comm(seat, 0, &c, &e);
     CHECK(err && !c);
     CHECK(seat->rank != 1 || err == ERR_NO_MEMORY);
-    return tell(seat, err, e.text);
+    return report_outcome(seat, err, e.text);
 }
 
 static int rank_has_another_version(struct gang_member *seat, void *ctx)
@@ -565,9 +566,9 @@ static void test_all_hear_who_cannot_begin(void **state)
     (void)state;
     if (gpu_is_real())
         skip();
-    struct rank_outcomes heard = {0};
-    assert_int_equal(run_placed("AA", rank_cannot_begin, &heard).failed_rank, -1);
-    assert_non_null(strstr(heard.errors[0], "rank 1 cannot start: the GPU has no 9 MiB"));
+    struct rank_outcomes outcomes = {0};
+    assert_int_equal(run_placed("AA", rank_cannot_begin, &outcomes).failed_rank, -1);
+    assert_non_null(strstr(outcomes.errors[0], "rank 1 cannot start: the GPU has no 9 MiB"));
     assert_all_well("AA", rank_has_another_version);
 }
 
@@ -578,13 +579,13 @@ static int rank_dies_connecting(struct gang_member *seat, void *ctx)
     struct comm *c = NULL;
     fake_faults.never_connects = true;
     if (seat->rank == 1) {
-        tell(seat, 0, "");
+        report_outcome(seat, 0, "");
         signal(SIGALRM, SIG_DFL);
         alarm(1);
     }
     int err = open_comm(seat, 0, &c, &e);
     CHECK(err && !c);
-    return tell(seat, err, e.text);
+    return report_outcome(seat, err, e.text);
 }
 
 static int rank_waits_in_vain(struct gang_member *seat, void *ctx)
@@ -595,7 +596,7 @@ static int rank_waits_in_vain(struct gang_member *seat, void *ctx)
     fake_faults.never_connects = true;
     int err = open_comm(seat, SECOND, &c, &e);
     CHECK(err && !c);
-    return tell(seat, err, e.text);
+    return report_outcome(seat, err, e.text);
 }
 
 static void test_connecting_ends(void **state)
@@ -603,13 +604,13 @@ static void test_connecting_ends(void **state)
     (void)state;
     if (gpu_is_real())
         skip();
-    struct rank_outcomes heard = {0};
-    assert_int_equal(run_placed("AA", rank_dies_connecting, &heard).failed_rank, 1);
-    assert_all_others_say(&heard, 2, 1, "rank 1 died", 4 * SECOND);
-    heard = (struct rank_outcomes){0};
-    assert_int_equal(run_placed("AA", rank_waits_in_vain, &heard).failed_rank, -1);
+    struct rank_outcomes outcomes = {0};
+    assert_int_equal(run_placed("AA", rank_dies_connecting, &outcomes).failed_rank, 1);
+    assert_all_others_say(&outcomes, 2, 1, "rank 1 died", 4 * SECOND);
+    outcomes = (struct rank_outcomes){0};
+    assert_int_equal(run_placed("AA", rank_waits_in_vain, &outcomes).failed_rank, -1);
     for (int r = 0; r < 2; r++)
-        assert_non_null(strstr(heard.errors[r], "NCCL has not finished the connection of GPUs"));
+        assert_non_null(strstr(outcomes.errors[r], "NCCL has not finished the connection of GPUs"));
 }
 
 // On two GPUs two ranks have one each; three ranks share them.

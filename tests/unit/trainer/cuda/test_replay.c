@@ -152,7 +152,7 @@ static void test_same_bits(void **state)
     }
 }
 
-// --- host calls within the work
+// --- host calls within the work ------------------------------------------------------------------
 
 struct replay_relay {
     float *a, *b, *c;
@@ -196,7 +196,7 @@ static void test_host_has_its_turns(void **state)
     ops_recording_free(recording);
 }
 
-// --- work that cannot be captured; the last test, because graphs are off afterwards
+// --- work that cannot be captured; the last test, because graphs are off afterwards --------------
 
 static void test_goes_on_without(void **state)
 {

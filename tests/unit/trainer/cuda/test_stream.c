@@ -18,7 +18,7 @@
 
 enum { MS = 1000, SKIPPED = 77 };
 
-// --- copies
+// --- copies --------------------------------------------------------------------------------------
 
 enum { MIB = 1 << 20 };
 
@@ -129,7 +129,7 @@ static void test_without_locked_memory(void **state)
     check_copies();
 }
 
-// --- phases
+// --- phases --------------------------------------------------------------------------------------
 
 static void compute(enum ops_phase phase, int64_t us)
 {
@@ -164,7 +164,7 @@ static void test_time_is_of_the_gpu(void **state)
     assert_true(us[OPS_FORWARD] >= 59 * MS && us[OPS_BACKWARD] >= 119 * MS);
     assert_true(us[OPS_FORWARD] + us[OPS_BACKWARD] <= clock_mono_us() - begin + MS);
     ops_phases(us);
-    assert_true(us[OPS_FORWARD] == 0 && us[OPS_BACKWARD] == 0); // told once
+    assert_true(us[OPS_FORWARD] == 0 && us[OPS_BACKWARD] == 0); // reported once
 }
 
 // Time that the host spends while the GPU is busy does not count.

@@ -76,7 +76,7 @@ static float *floats_of(struct arithmetic *a, const struct bf16_tensor *t)
     return found;
 }
 
-// --- linear
+// --- linear --------------------------------------------------------------------------------------
 
 static void exact_linear(const struct ops_linear *s, const struct bf16_tensor *x,
                          const struct bf16_tensor *w, const struct bf16_tensor *bias,
@@ -139,7 +139,7 @@ static void test_linear(void **state)
     check_linear((struct ops_linear){.rows = 512, .in = 384, .out = 512}); // whole tiles
 }
 
-// --- gelu after and before a product, in its tanh form
+// --- gelu after and before a product, in its tanh form -------------------------------------------
 
 static double gelu_inner(double x)
 {
@@ -199,7 +199,7 @@ static void test_gelu(void **state)
     }
 }
 
-// --- layer_norm
+// --- layer_norm ----------------------------------------------------------------------------------
 
 static void exact_norm_row(int64_t width, const double *x, const double *gain, const double *bias,
                            const double *dy, double *y, double *dx, double *dgain, double *dbias)
@@ -222,7 +222,7 @@ static void exact_norm_row(int64_t width, const double *x, const double *gain, c
         dx[i] += scale * (dy[i] * gain[i] - g - (x[i] - mean) * scale * gh);
 }
 
-// Of a sum computed in the same pass; dx is added to its old value.
+// Checks the norm that is fused with a sum; dx is added to its old value.
 static void check_norm(int64_t rows, int64_t width)
 {
     struct arithmetic a = arithmetic_begin(11);
@@ -267,7 +267,7 @@ static void test_norm(void **state)
     check_norm(3, 16384); // wider than the rows of a block
 }
 
-// --- conv2d
+// --- conv2d --------------------------------------------------------------------------------------
 
 static void exact_conv(const struct ops_conv_shape *s, int64_t rows, int64_t columns,
                        const struct bf16_tensor *x, const struct bf16_tensor *w,
@@ -338,7 +338,7 @@ static void test_conv(void **state)
     check_conv(&(struct ops_conv_shape){2, 14, 14, 256, 64, 1, 1, 0, 1, false});
 }
 
-// --- attention
+// --- attention -----------------------------------------------------------------------------------
 
 // One head: its outputs, and the gradients of query, key and value.
 static void exact_head(const struct ops_attention *s, int64_t sample, int64_t head,

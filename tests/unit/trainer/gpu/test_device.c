@@ -73,7 +73,7 @@ static void test_rounding(void **state)
     ops_close();
 }
 
-// --- replayed work: op by op, recorded, then as a graph
+// --- replayed work: op by op, recorded, then as a graph ------------------------------------------
 
 enum { REPEATED = 1000 };
 
@@ -174,7 +174,7 @@ static void test_no_memory(void **state)
     assert_int_equal(ops_alloc((size_t)1 << 50, &block, &e), ERR_NO_MEMORY);
     assert_non_null(strstr(e.text, "MiB are free"));
     assert_null(block);
-    assert_int_equal(ops_synchronize(&e), 0); // that was told, and is over
+    assert_int_equal(ops_synchronize(&e), 0); // the error was reported and cleared
     ops_close();
 }
 

@@ -327,7 +327,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
     store_rows<T, COLUMNS>(h, dvalue, ones, key, h.ld, dqkv + p.qkv + 2 * h.ld_out);
 }
 
-// --- the functions that the public ops call
+// --- the functions that the public ops call ------------------------------------------------------
 
 bool attention_kernel_fits(const struct ops_attention *s)
 {

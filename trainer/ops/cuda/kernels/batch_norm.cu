@@ -47,11 +47,11 @@ static bool is_in_packs(int64_t channels, const T *x, const T *y)
         }                                                                                          \
     } while (0)
 
-// --- sums of x
+// --- sums of x -----------------------------------------------------------------------------------
 
 // Keeps the compiler from moving code across this point; reordered code would need more registers
 // than there are.
-static __device__ void one_after_the_other(void)
+static __device__ void compiler_barrier(void)
 {
     asm volatile("" ::: "memory");
 }
@@ -88,7 +88,7 @@ static __global__ void __launch_bounds__(STRIPS_THREADS, AT_A_TIME)
             double p = (double)pivot[k], sum = (double)first[k], all = (double)rows * p;
             sums.of[k][threadIdx.x] += sum + all;
             sums.of[N + k][threadIdx.x] += (double)second[k] + p * (2 * sum + all);
-            one_after_the_other();
+            compiler_barrier();
         }
     }
     strips_end<N>(c, &sums, partial);
@@ -127,7 +127,7 @@ extern "C" void ops_batch_norm_statistics(double count, int64_t channels, const 
            channels, sums, mean, variance);
 }
 
-// --- forward
+// --- forward -------------------------------------------------------------------------------------
 
 static __device__ float inverse_deviation(float variance)
 {
@@ -186,7 +186,7 @@ extern "C" void ops_batch_norm_forward(const struct ops_batch_norm *n, const rea
     DISPATCH(T, forward<T>(n, reals<T>(add), reals<T>(y)));
 }
 
-// --- backward
+// --- backward ------------------------------------------------------------------------------------
 
 // dy where relu passed x. It recomputes y with the arithmetic of the forward pass.
 template <int N>
@@ -229,7 +229,7 @@ static __global__ void __launch_bounds__(STRIPS_THREADS, AT_A_TIME)
             float scale = inverse_deviation(n.variance[at.column + k]);
             sums.of[k][threadIdx.x] += (double)first[k];
             sums.of[N + k][threadIdx.x] += (double)second[k] * (double)scale;
-            one_after_the_other();
+            compiler_barrier();
         }
     }
     strips_end<N>(c, &sums, partial);
@@ -267,7 +267,8 @@ template <typename T, int N> struct joined_rows {
 
 // dy rounded, as later readers see it, and added to the sums.
 template <typename T, int N>
-static __device__ void join(const struct joined_rows<T, N> &r, int i, bool both, pack<T, N> *dy)
+static __device__ void join_gradient(const struct joined_rows<T, N> &r, int i, bool both,
+                                     pack<T, N> *dy)
 {
     float a[N], b[N], y[N];
     load<N>(r.a[i].at, a);
@@ -306,7 +307,7 @@ static __global__ void __launch_bounds__(STRIPS_THREADS, AT_A_TIME)
                 pack<T, N> dy;
                 if (at.row >= at.end)
                     break;
-                join(r, i, j.b != NULL, &dy);
+                join_gradient(r, i, j.b != NULL, &dy);
                 *reinterpret_cast<pack<T, N> *>(j.dy + at.row * c.width + at.column) = dy;
                 load<N>(r.x[i].at, v);
                 load<N>(dy.at, g);
@@ -320,7 +321,7 @@ static __global__ void __launch_bounds__(STRIPS_THREADS, AT_A_TIME)
             float scale = inverse_deviation(n.variance[at.column + k]);
             sums.of[k][threadIdx.x] += (double)first[k];
             sums.of[N + k][threadIdx.x] += (double)second[k] * (double)scale;
-            one_after_the_other();
+            compiler_barrier();
         }
     }
     strips_end<N>(c, &sums, partial);

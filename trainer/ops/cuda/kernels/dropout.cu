@@ -66,7 +66,7 @@ extern "C" void ops_dropout_mask(const struct ops_dropout *d, int64_t sample, ui
                first, n, keep);
 }
 
-// --- a thread handles a pack of a sample; blockIdx.y is the sample, then every gridDim.y-th
+// --- a thread handles a pack of a sample; blockIdx.y is the sample, then every gridDim.y-th ------
 
 static const int64_t samples_at_once = 65535;
 

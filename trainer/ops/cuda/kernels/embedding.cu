@@ -116,7 +116,7 @@ static void sort_rows(int64_t rows, int64_t vocabulary, const int32_t *tokens,
     w->order = w->other;
 }
 
-// --- sums of the sorted rows
+// --- sums of the sorted rows ---------------------------------------------------------------------
 
 struct sorted_rows {
     int64_t rows, width;
@@ -260,7 +260,7 @@ extern "C" void ops_embedding_backward(int64_t rows, int64_t width, int64_t voca
     DISPATCH(T, backward<T>(rows, width, vocabulary, tokens, reals<T>(dy), dtable));
 }
 
-// --- forward pass, and positions: a thread handles a pack of the tensor
+// --- forward pass, and positions: a thread handles a pack of the tensor --------------------------
 
 template <typename T, int N>
 static __global__ void lookup_kernel(int64_t rows, int64_t width, const int32_t *tokens,

@@ -96,7 +96,8 @@ template <int N> struct maximum {
 };
 
 template <int N>
-static __device__ void meet(struct maximum<N> *m, bool is_first, const float *v, int32_t at)
+static __device__ void update_maximum(struct maximum<N> *m, bool is_first, const float *v,
+                                      int32_t at)
 {
     for (int k = 0; k < N; k++) {
         bool larger = is_first || !(v[k] <= m->value[k] || m->value[k] != m->value[k]);
@@ -121,7 +122,7 @@ static __global__ void maximum_kernel(struct ops_pool p, const T *x, T *y)
             float here[N];
             int64_t at = (i * s.width + j) * s.channels;
             load<N>(x + at, here);
-            meet(&m, i == v.first && j == h.first, here, (int32_t)at);
+            update_maximum(&m, i == v.first && j == h.first, here, (int32_t)at);
         }
     int64_t out = ((o.sample * p.rows + o.row) * p.columns + o.column) * s.channels + o.channel;
     for (int k = 0; k < N; k++)

@@ -36,8 +36,8 @@ extern "C" void ops_rotary_table(const struct ops_rotary *s, float *table)
 
 // A thread rotates N pairs of a head; the heads of the queries come first, then those of the keys.
 template <typename T, int N>
-static __global__ void turn_kernel(struct ops_rotary s, int64_t pairs, const float *table,
-                                   float direction, T *qkv)
+static __global__ void rotate_kernel(struct ops_rotary s, int64_t pairs, const float *table,
+                                     float direction, T *qkv)
 {
     struct quotient i = divide(((int64_t)blockIdx.x * THREADS + threadIdx.x) * N, s.width);
     int64_t row = i.quotient; // a row has 2 heads * pairs = width pairs
@@ -58,16 +58,16 @@ static __global__ void turn_kernel(struct ops_rotary s, int64_t pairs, const flo
 }
 
 template <typename T>
-static void turn(const struct ops_rotary *s, const float *table, bool back, T *qkv)
+static void rotate(const struct ops_rotary *s, const float *table, bool back, T *qkv)
 {
     int64_t pairs = pairs_of(s), n = s->samples * s->context * s->width;
     PACKED(T, N, pairs % PACK<T> == 0 && is_aligned(qkv),
-           LAUNCH((turn_kernel<T, N>), blocks_for(n, THREADS * N), THREADS, 0, *s, pairs, table,
+           LAUNCH((rotate_kernel<T, N>), blocks_for(n, THREADS * N), THREADS, 0, *s, pairs, table,
                   back ? -1.0f : 1.0f, qkv));
 }
 
 extern "C" void ops_rotary_apply(const struct ops_rotary *s, const float *table, bool back,
                                  real *qkv)
 {
-    DISPATCH(T, turn<T>(s, table, back, reals<T>(qkv)));
+    DISPATCH(T, rotate<T>(s, table, back, reals<T>(qkv)));
 }

@@ -223,8 +223,8 @@ static __device__ void row_columns(const struct row_backward<T> &b, const struct
 
 // Adds the sums of a block's groups in order and writes partial[strips, 2, width].
 template <int N>
-static __device__ void row_fold(const struct row_strips &s, int64_t width, int64_t first,
-                                int64_t step, const struct row_sums<N> &sums, double *partial)
+static __device__ void row_add_groups(const struct row_strips &s, int64_t width, int64_t first,
+                                      int64_t step, const struct row_sums<N> &sums, double *partial)
 {
     __shared__ float so_far[2 * ROW_LANE][ROW_THREADS / 2]; // for at least two groups
     int lane = (int)threadIdx.x % s.lanes, group = (int)threadIdx.x / s.lanes;
@@ -268,7 +268,7 @@ static __global__ void __launch_bounds__(ROW_THREADS, 2)
             row_means<T, N, centred>(b, s.lanes, &at);
         row_columns<T, N, centred>(b, at, first, step, &sums);
     }
-    row_fold<N>(s, b.width, first, step, sums, partial);
+    row_add_groups<N>(s, b.width, first, step, sums, partial);
 }
 
 // A row in the registers of a warp: HELD packs per lane, WARP packs apart; missing packs are zero.
@@ -366,8 +366,8 @@ static __device__ void held_columns(const struct row_backward<T> &b,
 
 // Adds the sums of a block's warps in order and writes partial[strips, 2, width].
 template <int N, int HELD>
-static __device__ void held_fold(int64_t width, const struct held_sums<N, HELD> *sums,
-                                 double *partial)
+static __device__ void held_add_warps(int64_t width, const struct held_sums<N, HELD> *sums,
+                                      double *partial)
 {
     partial += (int64_t)blockIdx.x * 2 * width;
     __syncthreads();
@@ -404,7 +404,7 @@ static __global__ void __launch_bounds__(ROW_THREADS, 2)
             held_means<T, HELD, centred>(b, r, &at);
         held_columns<T, HELD, centred>(b, r, at, mine);
     }
-    held_fold<N, HELD>(b.width, sums, partial);
+    held_add_warps<N, HELD>(b.width, sums, partial);
 }
 
 template <typename T, bool centred>
@@ -442,7 +442,7 @@ template <typename T, bool centred> static void row_norm_backward(const struct r
     strips_finish(s.count, b.width, b.dgain, b.dbias);
 }
 
-// --- layer_norm
+// --- layer_norm ----------------------------------------------------------------------------------
 
 extern "C" void ops_layer_norm_forward(int64_t rows, int64_t width, const real *x, const real *gain,
                                        const real *bias, real *y, float *statistics)
@@ -467,7 +467,7 @@ extern "C" void ops_layer_norm_backward(int64_t rows, int64_t width, const real 
                                             reals<T>(dy), reals<T>(dx), add, dgain, dbias}));
 }
 
-// --- rms_norm
+// --- rms_norm ------------------------------------------------------------------------------------
 
 extern "C" void ops_rms_norm_forward(int64_t rows, int64_t width, const real *x, const real *gain,
                                      real *y, float *statistics)

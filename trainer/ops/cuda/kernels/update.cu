@@ -68,7 +68,7 @@ static __device__ struct unit_blocks block_unit(const struct ops_units &u,
 }
 
 // Adds the sums of all threads and stores the result for the block's unit.
-static __device__ void end_sum(const struct ops_units &u, int kind, double sum)
+static __device__ void store_sum(const struct ops_units &u, int kind, double sum)
 {
     __shared__ double part[WARPS];
     sum = block_sum(sum, part);
@@ -98,8 +98,8 @@ static __global__ void measure_kernel(struct ops_units u, struct ops_blocks b)
         gradients += square(w.at.g[i]);
         weights += square(w.at.p[i]);
     }
-    end_sum(u, GRADIENTS, gradients);
-    end_sum(u, WEIGHTS, weights);
+    store_sum(u, GRADIENTS, gradients);
+    store_sum(u, WEIGHTS, weights);
 }
 
 extern "C" void ops_units_measure(struct ops_units *u, const struct ops_blocks *b,
@@ -114,8 +114,8 @@ extern "C" void ops_units_measure(struct ops_units *u, const struct ops_blocks *
 
 // --- the rules, for one parameter: its new value from its old value and its gradient
 
-static __device__ float follow_momentum(const struct ops_update &s, const struct ops_tensor &t,
-                                        float p, float g, float *m)
+static __device__ float momentum_rule(const struct ops_update &s, const struct ops_tensor &t,
+                                      float p, float g, float *m)
 {
     float d = g * s.scale + t.decay * p;
     if (s.rule == OPS_LARS) {
@@ -132,8 +132,8 @@ static __device__ void add_moments(const struct ops_update &s, float d, float *m
     *v = s.beta2 * *v + (1.0f - s.beta2) * (d * d);
 }
 
-static __device__ float follow_adam(const struct ops_update &s, const struct ops_tensor &t, float p,
-                                    float g, float *m, float *v)
+static __device__ float adam_rule(const struct ops_update &s, const struct ops_tensor &t, float p,
+                                  float g, float *m, float *v)
 {
     bool decoupled = s.rule == OPS_ADAMW;
     float rate = t.rate * s.correction1, keep = decoupled ? 1.0f - t.rate * t.decay : 1.0f;
@@ -147,8 +147,8 @@ static __device__ float direction(const struct ops_update &s, const struct ops_t
     return s.correction1 * m / (sqrtf(v * s.correction2) + s.epsilon) + t.decay * p;
 }
 
-static __device__ float follow(const struct ops_update &s, const struct ops_tensor &t, float p,
-                               float g, float *m, float *v)
+static __device__ float apply_rule(const struct ops_update &s, const struct ops_tensor &t, float p,
+                                   float g, float *m, float *v)
 {
     if (t.statistic > 0)
         return p + t.statistic * (g - p);
@@ -158,10 +158,10 @@ static __device__ float follow(const struct ops_update &s, const struct ops_tens
     case OPS_MOMENTUM:
     case OPS_NESTEROV:
     case OPS_LARS:
-        return follow_momentum(s, t, p, g, m);
+        return momentum_rule(s, t, p, g, m);
     case OPS_ADAM:
     case OPS_ADAMW:
-        return follow_adam(s, t, p, g, m, v);
+        return adam_rule(s, t, p, g, m, v);
     case OPS_LAMB: // ops_units_apply() does its step, when the norms are known
         add_moments(s, g * s.scale, m, v);
         break;
@@ -178,7 +178,7 @@ static __global__ void update_kernel(struct ops_units u, struct ops_update step,
         float p = w.at.p[i], g = w.at.g[i];
         float m = w.at.m ? w.at.m[i] : 0.0f, v = w.at.v ? w.at.v[i] : 0.0f;
         gradients += square(g);
-        w.at.p[i] = follow(step, w.tensor, p, g, &m, &v);
+        w.at.p[i] = apply_rule(step, w.tensor, p, g, &m, &v);
         if (w.tensor.statistic > 0)
             continue;
         if (w.at.m)
@@ -190,10 +190,10 @@ static __global__ void update_kernel(struct ops_units u, struct ops_update step,
             directions += square(direction(step, w.tensor, p, m, v));
         }
     }
-    end_sum(u, GRADIENTS, gradients);
+    store_sum(u, GRADIENTS, gradients);
     if (step.rule == OPS_LAMB) {
-        end_sum(u, WEIGHTS, weights);
-        end_sum(u, DIRECTIONS, directions);
+        store_sum(u, WEIGHTS, weights);
+        store_sum(u, DIRECTIONS, directions);
     }
 }
 

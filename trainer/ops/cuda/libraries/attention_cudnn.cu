@@ -35,7 +35,7 @@ static struct attention_plans *made;
 
 // The tensor layouts of one attention.
 struct attention_layouts {
-    struct graph_layout head, turned, out, scores, scores_turned, row;
+    struct graph_layout head, transposed, out, scores, scores_transposed, row;
 };
 
 static struct attention_layouts layouts_of(const struct ops_attention *s)
@@ -43,10 +43,10 @@ static struct attention_layouts layouts_of(const struct ops_attention *s)
     int64_t b = s->samples, h = s->heads, t = s->context, w = s->width, d = w / h;
     return {
         .head = {{b, h, t, d}, {t * 3 * w, d, 3 * w, 1}},
-        .turned = {{b, h, d, t}, {t * 3 * w, d, 1, 3 * w}},
+        .transposed = {{b, h, d, t}, {t * 3 * w, d, 1, 3 * w}},
         .out = {{b, h, t, d}, {t * w, d, w, 1}},
         .scores = {{b, h, t, t}, {h * t * t, t * t, t, 1}},
-        .scores_turned = {{b, h, t, t}, {h * t * t, t * t, 1, t}},
+        .scores_transposed = {{b, h, t, t}, {h * t * t, t * t, 1, t}},
         .row = {{b, h, t, 1}, {h * t, t, 1, 1}},
     };
 }
@@ -97,7 +97,7 @@ static int compile_forward(const struct ops_attention *s, struct graph_plan *out
     if (s->context == 1) // cuDNN would accept it and compute wrong results
         return error_set(e, ERR_INVALID, "cuDNN does not support a context of 1");
     graph_node query = graph_tensor(&g, &l.head, CUDNN_DATA_BFLOAT16, QUERY);
-    graph_node key = graph_tensor(&g, &l.turned, CUDNN_DATA_BFLOAT16, KEY);
+    graph_node key = graph_tensor(&g, &l.transposed, CUDNN_DATA_BFLOAT16, KEY);
     graph_node value = graph_tensor(&g, &l.head, CUDNN_DATA_BFLOAT16, VALUE);
     graph_node scale = graph_number(&g, CUDNN_DATA_FLOAT, SCALE);
     graph_node x = product(&g, &l.scores, query, key);
@@ -117,9 +117,9 @@ static int compile_forward(const struct ops_attention *s, struct graph_plan *out
     return rc;
 }
 
-static graph_node turned(struct graph *g, const struct attention_layouts *l, graph_node x)
+static graph_node transposed(struct graph *g, const struct attention_layouts *l, graph_node x)
 {
-    graph_node y = graph_tensor(g, &l->scores_turned, CUDNN_DATA_BFLOAT16, 0);
+    graph_node y = graph_tensor(g, &l->scores_transposed, CUDNN_DATA_BFLOAT16, 0);
     graph_reshape(g, x, y);
     return y;
 }
@@ -129,8 +129,8 @@ static int compile_backward(const struct ops_attention *s, struct graph_plan *ou
     struct attention_layouts l = layouts_of(s);
     struct graph g = {};
     graph_node query = graph_tensor(&g, &l.head, CUDNN_DATA_BFLOAT16, QUERY);
-    graph_node key = graph_tensor(&g, &l.turned, CUDNN_DATA_BFLOAT16, KEY);
-    graph_node value = graph_tensor(&g, &l.turned, CUDNN_DATA_BFLOAT16, VALUE);
+    graph_node key = graph_tensor(&g, &l.transposed, CUDNN_DATA_BFLOAT16, KEY);
+    graph_node value = graph_tensor(&g, &l.transposed, CUDNN_DATA_BFLOAT16, VALUE);
     graph_node y = graph_tensor(&g, &l.out, CUDNN_DATA_BFLOAT16, Y);
     graph_node dy = graph_tensor(&g, &l.out, CUDNN_DATA_BFLOAT16, DY);
     graph_node scale = graph_number(&g, CUDNN_DATA_FLOAT, SCALE);
@@ -146,13 +146,13 @@ static int compile_backward(const struct ops_attention *s, struct graph_plan *ou
     x = mapped(&g, CUDNN_POINTWISE_SUB, &l.scores, x,
                graph_tensor(&g, &l.row, CUDNN_DATA_FLOAT, STATISTICS));
     graph_node weights = mapped(&g, CUDNN_POINTWISE_EXP, &l.scores, masked(&g, &l, x), NULL);
-    graph_multiply(&g, turned(&g, &l, weights), dy,
+    graph_multiply(&g, transposed(&g, &l, weights), dy,
                    graph_tensor(&g, &l.head, CUDNN_DATA_BFLOAT16, DVALUE));
     // dscores = weights (dy value' - dots)
     x = mapped(&g, CUDNN_POINTWISE_SUB, &l.scores, product(&g, &l.scores, dy, value), dots);
     x = mapped(&g, CUDNN_POINTWISE_MUL, &l.scores, x, weights);
     x = mapped(&g, CUDNN_POINTWISE_MUL, &l.scores, x, scale);
-    graph_multiply(&g, turned(&g, &l, x), query,
+    graph_multiply(&g, transposed(&g, &l, x), query,
                    graph_tensor(&g, &l.head, CUDNN_DATA_BFLOAT16, DKEY));
     graph_node keys = graph_tensor(&g, &l.head, CUDNN_DATA_BFLOAT16, 0);
     graph_reshape(&g, key, keys);
@@ -179,7 +179,7 @@ static bool is_sound_backward(const struct ops_attention *s)
 
 // Head widths for which cuDNN is known to have kernels. If it finds none for them, the log contains
 // a warning, because the model trains several times more slowly than possible.
-static void tell_slow(const struct ops_attention *s, const char *what, const struct error *e)
+static void log_own_kernels(const struct ops_attention *s, const char *what, const struct error *e)
 {
     enum { UNIT = 8, WIDEST = 128 };
     int64_t width = s->width / s->heads;
@@ -193,7 +193,7 @@ static void tell_slow(const struct ops_attention *s, const char *what, const str
                  (long long)s->heads, (long long)s->width, e->text);
 }
 
-static int make_backward(const struct ops_attention *s, struct graph_plan *out, struct error *e)
+static int create_backward(const struct ops_attention *s, struct graph_plan *out, struct error *e)
 {
     if (!is_sound_backward(s))
         return error_set(e, ERR_VERSION,
@@ -208,15 +208,15 @@ static int make_backward(const struct ops_attention *s, struct graph_plan *out, 
     return rc;
 }
 
-static struct attention_plans *make_plans(const struct ops_attention *s)
+static struct attention_plans *create_plans(const struct ops_attention *s)
 {
     struct attention_plans *p = (struct attention_plans *)xcalloc(1, sizeof *p);
     struct error e;
     p->shape = *s;
     if (compile_forward(s, &p->forward, &e))
-        tell_slow(s, "both", &e);
-    else if (make_backward(s, &p->backward, &e))
-        tell_slow(s, "backward", &e);
+        log_own_kernels(s, "both", &e);
+    else if (create_backward(s, &p->backward, &e))
+        log_own_kernels(s, "backward", &e);
     p->next = made;
     return made = p;
 }
@@ -229,7 +229,7 @@ static const struct attention_plans *plans_of(const struct ops_attention *s)
         return NULL;
     while (p && !is_same(&p->shape, s))
         p = p->next;
-    return p ? p : make_plans(s);
+    return p ? p : create_plans(s);
 }
 
 void attention_free_plans(void)

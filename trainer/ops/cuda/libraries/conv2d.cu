@@ -144,12 +144,12 @@ int64_t ops_conv_scratch_floats(const struct ops_conv *c)
 }
 
 // The index of weight (in, out) at one place of the kernel in one group, in our and cuDNN's layout.
-static __device__ int64_t our_place(int64_t slice, int64_t in, int64_t out, int64_t i, int64_t o)
+static __device__ int64_t our_index(int64_t slice, int64_t in, int64_t out, int64_t i, int64_t o)
 {
     return (slice * in + i) * out + o;
 }
 
-static __device__ int64_t their_place(int64_t slice, int64_t places, int64_t in, int64_t out,
+static __device__ int64_t cudnn_index(int64_t slice, int64_t places, int64_t in, int64_t out,
                                       int64_t i, int64_t o)
 {
     int64_t group = slice / places, place = slice % places;
@@ -159,8 +159,8 @@ static __device__ int64_t their_place(int64_t slice, int64_t places, int64_t in,
 // Reorders to cuDNN's layout, or `back` to ours. A block transposes a tile of one slice (a group's
 // place of the kernel) in shared memory, so that reads and writes are contiguous.
 template <typename T, typename U, bool back>
-static __global__ void turn_kernel(int64_t slices, int64_t places, int64_t in, int64_t out,
-                                   const T *from, U *to)
+static __global__ void reorder_kernel(int64_t slices, int64_t places, int64_t in, int64_t out,
+                                      const T *from, U *to)
 {
     __shared__ float tile[TILE][TILE + 1];
     int across = (int)threadIdx.x % TILE, down = (int)threadIdx.x / TILE;
@@ -169,15 +169,15 @@ static __global__ void turn_kernel(int64_t slices, int64_t places, int64_t in, i
         for (int k = down; k < TILE; k += TILE_ROWS) {
             int64_t i = i0 + (back ? across : k), o = o0 + (back ? k : across);
             if (i < in && o < out)
-                tile[k][across] = as_float(from[back ? their_place(slice, places, in, out, i, o)
-                                                     : our_place(slice, in, out, i, o)]);
+                tile[k][across] = as_float(from[back ? cudnn_index(slice, places, in, out, i, o)
+                                                     : our_index(slice, in, out, i, o)]);
         }
         __syncthreads();
         for (int k = down; k < TILE; k += TILE_ROWS) {
             int64_t i = i0 + (back ? k : across), o = o0 + (back ? across : k);
             if (i < in && o < out)
-                put(&to[back ? our_place(slice, in, out, i, o)
-                             : their_place(slice, places, in, out, i, o)],
+                put(&to[back ? our_index(slice, in, out, i, o)
+                             : cudnn_index(slice, places, in, out, i, o)],
                     tile[across][k]);
         }
         __syncthreads();
@@ -185,13 +185,14 @@ static __global__ void turn_kernel(int64_t slices, int64_t places, int64_t in, i
 }
 
 template <typename T, typename U, bool back>
-static void turn(const struct ops_conv_shape *s, const T *from, U *to)
+static void reorder(const struct ops_conv_shape *s, const T *from, U *to)
 {
     int64_t in = s->in / s->groups, out = s->out / s->groups, places = s->kernel * s->kernel;
     int64_t slices = s->groups * places;
     dim3 grid((unsigned)ceil_div(in, TILE), (unsigned)ceil_div(out, TILE),
               (unsigned)(slices < UINT16_MAX ? slices : UINT16_MAX));
-    LAUNCH((turn_kernel<T, U, back>), grid, TILE * TILE_ROWS, 0, slices, places, in, out, from, to);
+    LAUNCH((reorder_kernel<T, U, back>), grid, TILE * TILE_ROWS, 0, slices, places, in, out, from,
+           to);
 }
 
 template <typename T>
@@ -276,12 +277,12 @@ static __global__ void fold_weights_kernel(struct ops_conv_shape s, struct conv_
 
 // Reorders weights to cuDNN's layout, or `back` to ours.
 template <typename T, typename U, bool back>
-static void order_weights(const struct ops_conv *c, const T *from, U *to)
+static void reorder_folded(const struct ops_conv *c, const T *from, U *to)
 {
     const struct conv_folding *f = &c->fold;
     int64_t n = c->shape.out * f->kernel * f->kernel * f->channels;
     if (n == 0)
-        turn<T, U, back>(&c->shape, from, to);
+        reorder<T, U, back>(&c->shape, from, to);
     else
         LAUNCH((fold_weights_kernel<T, U, back>), blocks_for(n, FOLD_THREADS), FOLD_THREADS, 0,
                c->shape, *f, n, from, to);
@@ -303,7 +304,7 @@ static const void *weights_of(const struct ops_conv *c, const real *w, float *sc
 {
     if (c->kept && c->kept_of == w)
         return c->kept;
-    DISPATCH(T, order_weights<T, T, false>(c, reals<T>(w), (T *)scratch));
+    DISPATCH(T, reorder_folded<T, T, false>(c, reals<T>(w), (T *)scratch));
     return scratch;
 }
 
@@ -314,13 +315,13 @@ void ops_conv_reorder_weights(struct ops_conv *c, const real *w)
         c->kept = NULL; // the weights are reordered at each call
     c->kept_of = c->kept ? w : NULL;
     if (c->kept)
-        DISPATCH(T, order_weights<T, T, false>(c, reals<T>(w), (T *)c->kept));
+        DISPATCH(T, reorder_folded<T, T, false>(c, reals<T>(w), (T *)c->kept));
 }
 
 // --- passes --------------------------------------------------------------------------------------
 
-static void run(const struct ops_conv *c, const struct graph_plan *plan, const void *x,
-                const void *w, const void *y, float *scratch, const char *op)
+static void run_pass(const struct ops_conv *c, const struct graph_plan *plan, const void *x,
+                     const void *w, const void *y, float *scratch, const char *op)
 {
     const struct graph_argument arguments[] = {{X, x}, {W, w}, {Y, y}};
     graph_run(plan, arguments, 3, scratch + c->reordered + c->folded, op);
@@ -331,8 +332,8 @@ void ops_conv_forward(struct ops_conv *c, const real *x, const real *w, const re
 {
     const struct ops_conv_shape *s = &c->shape;
     must(s->bias == (bias != NULL));
-    run(c, &c->forward, image_of(c, x, scratch), weights_of(c, w, scratch), y, scratch,
-        "ops_conv_forward");
+    run_pass(c, &c->forward, image_of(c, x, scratch), weights_of(c, w, scratch), y, scratch,
+             "ops_conv_forward");
     if (bias)
         DISPATCH(T, add_bias(s->samples * c->rows * c->columns * s->out, s->out, reals<T>(bias),
                              reals<T>(y)));
@@ -341,7 +342,7 @@ void ops_conv_forward(struct ops_conv *c, const real *x, const real *w, const re
 void ops_conv_backward_data(struct ops_conv *c, const real *w, const real *dy, float *scratch,
                             real *dx)
 {
-    run(c, &c->data, dx, weights_of(c, w, scratch), dy, scratch, "ops_conv_backward_data");
+    run_pass(c, &c->data, dx, weights_of(c, w, scratch), dy, scratch, "ops_conv_backward_data");
 }
 
 void ops_conv_backward_weights(struct ops_conv *c, const real *x, const real *dy, float *scratch,
@@ -349,9 +350,9 @@ void ops_conv_backward_weights(struct ops_conv *c, const real *x, const real *dy
 {
     const struct ops_conv_shape *s = &c->shape;
     must(s->bias == (db != NULL));
-    run(c, &c->gradient, image_of(c, x, scratch), scratch, dy, scratch,
-        "ops_conv_backward_weights");
-    DISPATCH(T, order_weights<T, float, true>(c, (const T *)scratch, dw));
+    run_pass(c, &c->gradient, image_of(c, x, scratch), scratch, dy, scratch,
+             "ops_conv_backward_weights");
+    DISPATCH(T, reorder_folded<T, float, true>(c, (const T *)scratch, dw));
     if (db)
         bias_gradient_sum(s->samples * c->rows * c->columns, s->out, dy, db);
 }

@@ -27,30 +27,30 @@ static graph_node new_node(struct graph *g, cudnnBackendDescriptorType_t type)
     return node;
 }
 
-static void set(struct graph *g, graph_node node, cudnnBackendAttributeName_t name,
-                cudnnBackendAttributeType_t type, int64_t count, const void *values)
+static void set_attribute(struct graph *g, graph_node node, cudnnBackendAttributeName_t name,
+                          cudnnBackendAttributeType_t type, int64_t count, const void *values)
 {
     if (!g->status)
         g->status = cudnnBackendSetAttribute(node, name, type, count, values);
 }
 
-static void set_node(struct graph *g, graph_node node, cudnnBackendAttributeName_t name,
-                     graph_node value)
+static void set_node_attribute(struct graph *g, graph_node node, cudnnBackendAttributeName_t name,
+                               graph_node value)
 {
     if (value)
-        set(g, node, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+        set_attribute(g, node, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
 }
 
-static void finish(struct graph *g, graph_node node)
+static void finalize_node(struct graph *g, graph_node node)
 {
     if (!g->status)
         g->status = cudnnBackendFinalize(node);
 }
 
-static void finish_operation(struct graph *g, graph_node operation)
+static void finalize_operation(struct graph *g, graph_node operation)
 {
     must(g->operation_count < GRAPH_OPERATIONS_MAX);
-    finish(g, operation);
+    finalize_node(g, operation);
     g->operations[g->operation_count++] = operation;
 }
 
@@ -63,14 +63,14 @@ static graph_node make_tensor(struct graph *g, const struct graph_layout *l, cud
     if (within)
         id = UNNAMED + g->unnamed++;
     graph_node t = new_node(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    set(g, t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    set(g, t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, GRAPH_RANK, l->size);
-    set(g, t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, GRAPH_RANK, l->stride);
-    set(g, t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
-    set(g, t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
-    set(g, t, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &within);
-    set(g, t, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &by_value);
-    finish(g, t);
+    set_attribute(g, t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    set_attribute(g, t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, GRAPH_RANK, l->size);
+    set_attribute(g, t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, GRAPH_RANK, l->stride);
+    set_attribute(g, t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
+    set_attribute(g, t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
+    set_attribute(g, t, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &within);
+    set_attribute(g, t, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &by_value);
+    finalize_node(g, t);
     return t;
 }
 
@@ -93,14 +93,14 @@ static graph_node describe_convolution(struct graph *g, const struct graph_convo
     const int64_t spatial = 2, dilations[] = {1, 1}, strides[] = {c->stride, c->stride};
     const int64_t paddings[] = {c->padding, c->padding};
     graph_node node = new_node(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
-    set(g, node, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute);
-    set(g, node, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
-    set(g, node, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &spatial);
-    set(g, node, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilations);
-    set(g, node, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, strides);
-    set(g, node, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, paddings);
-    set(g, node, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, paddings);
-    finish(g, node);
+    set_attribute(g, node, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute);
+    set_attribute(g, node, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+    set_attribute(g, node, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &spatial);
+    set_attribute(g, node, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilations);
+    set_attribute(g, node, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, strides);
+    set_attribute(g, node, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, paddings);
+    set_attribute(g, node, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, paddings);
+    finalize_node(g, node);
     return node;
 }
 
@@ -136,33 +136,33 @@ void graph_convolve(struct graph *g, cudnnBackendDescriptorType_t pass,
     while (p->type != pass)
         p++;
     graph_node node = new_node(g, pass);
-    set_node(g, node, p->convolution, describe_convolution(g, c));
-    set_node(g, node, p->x, x);
-    set_node(g, node, p->w, w);
-    set_node(g, node, p->y, y);
-    set(g, node, p->alpha, CUDNN_TYPE_FLOAT, 1, &alpha);
-    set(g, node, p->beta, CUDNN_TYPE_FLOAT, 1, &beta);
-    finish_operation(g, node);
+    set_node_attribute(g, node, p->convolution, describe_convolution(g, c));
+    set_node_attribute(g, node, p->x, x);
+    set_node_attribute(g, node, p->w, w);
+    set_node_attribute(g, node, p->y, y);
+    set_attribute(g, node, p->alpha, CUDNN_TYPE_FLOAT, 1, &alpha);
+    set_attribute(g, node, p->beta, CUDNN_TYPE_FLOAT, 1, &beta);
+    finalize_operation(g, node);
 }
 
 static void add_pointwise(struct graph *g, graph_node how, graph_node x, graph_node b, graph_node t,
                           graph_node y)
 {
     graph_node node = new_node(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    finish(g, how);
-    set_node(g, node, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how);
-    set_node(g, node, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
-    set_node(g, node, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
-    set_node(g, node, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, t);
-    set_node(g, node, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-    finish_operation(g, node);
+    finalize_node(g, how);
+    set_node_attribute(g, node, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how);
+    set_node_attribute(g, node, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+    set_node_attribute(g, node, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
+    set_node_attribute(g, node, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, t);
+    set_node_attribute(g, node, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+    finalize_operation(g, node);
 }
 
 static graph_node new_pointwise(struct graph *g, cudnnPointwiseMode_t mode, cudnnDataType_t compute)
 {
     graph_node how = new_node(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    set(g, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-    set(g, how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &compute);
+    set_attribute(g, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
+    set_attribute(g, how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &compute);
     return how;
 }
 
@@ -175,7 +175,7 @@ void graph_map(struct graph *g, cudnnPointwiseMode_t mode, cudnnDataType_t compu
 void graph_index(struct graph *g, int64_t axis, graph_node x, graph_node y)
 {
     graph_node how = new_pointwise(g, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT);
-    set(g, how, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &axis);
+    set_attribute(g, how, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &axis);
     add_pointwise(g, how, x, NULL, NULL, y);
 }
 
@@ -183,36 +183,37 @@ void graph_multiply(struct graph *g, graph_node a, graph_node b, graph_node c)
 {
     const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     graph_node how = new_node(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
-    set(g, how, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute);
-    finish(g, how);
+    set_attribute(g, how, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute);
+    finalize_node(g, how);
     graph_node node = new_node(g, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
-    set_node(g, node, CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
-    set_node(g, node, CUDNN_ATTR_OPERATION_MATMUL_ADESC, a);
-    set_node(g, node, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
-    set_node(g, node, CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
-    finish_operation(g, node);
+    set_node_attribute(g, node, CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
+    set_node_attribute(g, node, CUDNN_ATTR_OPERATION_MATMUL_ADESC, a);
+    set_node_attribute(g, node, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
+    set_node_attribute(g, node, CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
+    finalize_operation(g, node);
 }
 
 void graph_reduce(struct graph *g, cudnnReduceTensorOp_t op, graph_node x, graph_node y)
 {
     const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     graph_node how = new_node(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
-    set(g, how, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &op);
-    set(g, how, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute);
-    finish(g, how);
+    set_attribute(g, how, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1,
+                  &op);
+    set_attribute(g, how, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute);
+    finalize_node(g, how);
     graph_node node = new_node(g, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
-    set_node(g, node, CUDNN_ATTR_OPERATION_REDUCTION_DESC, how);
-    set_node(g, node, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x);
-    set_node(g, node, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
-    finish_operation(g, node);
+    set_node_attribute(g, node, CUDNN_ATTR_OPERATION_REDUCTION_DESC, how);
+    set_node_attribute(g, node, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x);
+    set_node_attribute(g, node, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
+    finalize_operation(g, node);
 }
 
 void graph_reshape(struct graph *g, graph_node x, graph_node y)
 {
     graph_node node = new_node(g, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
-    set_node(g, node, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x);
-    set_node(g, node, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y);
-    finish_operation(g, node);
+    set_node_attribute(g, node, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x);
+    set_node_attribute(g, node, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y);
+    finalize_operation(g, node);
 }
 
 void graph_free(struct graph *g)
@@ -345,34 +346,34 @@ static void search_try(graph_node config, struct plan_search *s)
     s->found->engine = config;
 }
 
-static cudnnStatus_t describe_question(graph_node question, graph_node operations,
-                                       cudnnBackendHeurMode_t mode)
+static cudnnStatus_t describe_query(graph_node query, graph_node operations,
+                                    cudnnBackendHeurMode_t mode)
 {
-    cudnnStatus_t status = cudnnBackendSetAttribute(question, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+    cudnnStatus_t status = cudnnBackendSetAttribute(query, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
                                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operations);
     if (!status)
-        status = cudnnBackendSetAttribute(question, CUDNN_ATTR_ENGINEHEUR_MODE,
-                                          CUDNN_TYPE_HEUR_MODE, 1, &mode);
+        status = cudnnBackendSetAttribute(query, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE,
+                                          1, &mode);
     if (!status && device.properties)
-        status = cudnnBackendSetAttribute(question, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
+        status = cudnnBackendSetAttribute(query, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
                                           CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &device.properties);
-    return status ? status : cudnnBackendFinalize(question);
+    return status ? status : cudnnBackendFinalize(query);
 }
 
 // Takes the first suitable engine; cuDNN lists the engines best first.
-static void ask(graph_node operations, cudnnBackendHeurMode_t mode, struct plan_search *s)
+static void query_engines(graph_node operations, cudnnBackendHeurMode_t mode, struct plan_search *s)
 {
-    graph_node configs[ENGINES_MAX] = {}, question = NULL;
+    graph_node configs[ENGINES_MAX] = {}, query = NULL;
     int64_t found = 0;
     cudnnStatus_t status =
-        cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &question);
+        cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &query);
     for (int i = 0; i < ENGINES_MAX && !status; i++)
         status = cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]);
     if (!status)
-        status = describe_question(question, operations, mode);
+        status = describe_query(query, operations, mode);
     if (!status)
         status =
-            cudnnBackendGetAttribute(question, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+            cudnnBackendGetAttribute(query, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, ENGINES_MAX, &found, configs);
     if (status)
         search_set_reason(s);
@@ -381,8 +382,8 @@ static void ask(graph_node operations, cudnnBackendHeurMode_t mode, struct plan_
     for (int i = 0; i < ENGINES_MAX; i++)
         if (configs[i] && configs[i] != s->found->engine)
             cudnnBackendDestroyDescriptor(configs[i]);
-    if (question)
-        cudnnBackendDestroyDescriptor(question);
+    if (query)
+        cudnnBackendDestroyDescriptor(query);
 }
 
 int graph_compile(struct graph *g, const char *what, struct graph_plan *out, struct error *e)
@@ -391,17 +392,18 @@ int graph_compile(struct graph *g, const char *what, struct graph_plan *out, str
     load_compiler();
     graph_node operations = new_node(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     *out = {};
-    set(g, operations, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-        g->operation_count, g->operations);
+    set_attribute(g, operations, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                  g->operation_count, g->operations);
     if (!device.properties)
-        set(g, operations, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &device.dnn);
-    finish(g, operations);
+        set_attribute(g, operations, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
+                      &device.dnn);
+    finalize_node(g, operations);
     if (g->status)
         search_set_reason(&s);
     else
-        ask(operations, CUDNN_HEUR_MODE_A, &s);
+        query_engines(operations, CUDNN_HEUR_MODE_A, &s);
     if (!g->status && !out->plan)
-        ask(operations, CUDNN_HEUR_MODE_FALLBACK, &s);
+        query_engines(operations, CUDNN_HEUR_MODE_FALLBACK, &s);
     if (out->plan)
         return 0;
     return error_set(e, ERR_INTERNAL,
@@ -443,10 +445,11 @@ void graph_run(const struct graph_plan *p, const struct graph_argument *argument
         places[i] = arguments[i].at;
     }
     graph_node pack = new_node(&g, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    set(&g, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids);
-    set(&g, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, places);
-    set(&g, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
-    finish(&g, pack);
+    set_attribute(&g, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids);
+    set_attribute(&g, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count,
+                  places);
+    set_attribute(&g, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
+    finalize_node(&g, pack);
     device_check_dnn(g.status ? g.status : cudnnBackendExecute(device.dnn, p->plan, pack), op);
     graph_free(&g);
 }

@@ -93,19 +93,21 @@ static cublasLtEpilogue_t epilogue_of(const struct product_shape *s)
 }
 
 template <typename V>
-static cublasStatus_t set(struct multiplier *p, cublasLtMatmulDescAttributes_t attribute, V value)
+static cublasStatus_t set_attribute(struct multiplier *p, cublasLtMatmulDescAttributes_t attribute,
+                                    V value)
 {
     return cublasLtMatmulDescSetAttribute(p->op, attribute, &value, sizeof value);
 }
 
 // Sets the addresses of the bias and of the values before gelu; NULL: not used by the product.
-static cublasStatus_t set_beside(struct multiplier *p, const void *bias, const void *before)
+static cublasStatus_t set_epilogue_addresses(struct multiplier *p, const void *bias,
+                                             const void *before)
 {
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     if (bias)
-        status = set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+        status = set_attribute(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
     if (before && !status)
-        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, before);
+        status = set_attribute(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, before);
     return status;
 }
 
@@ -118,15 +120,17 @@ static cublasStatus_t describe_operation(const struct product_shape *s, struct m
         device.precision == OPS_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cublasStatus_t status = cublasLtMatmulDescCreate(&p->op, compute, CUDA_R_32F);
     if (!status)
-        status = set(p, CUBLASLT_MATMUL_DESC_TRANSA, s->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+        status = set_attribute(p, CUBLASLT_MATMUL_DESC_TRANSA,
+                               s->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (!status)
-        status = set(p, CUBLASLT_MATMUL_DESC_TRANSB, s->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+        status = set_attribute(p, CUBLASLT_MATMUL_DESC_TRANSB,
+                               s->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (!status)
-        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(s));
+        status = set_attribute(p, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(s));
     if (!status && beside)
-        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, s->m);
+        status = set_attribute(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, s->m);
     if (!status)
-        status = set_beside(p, s->bias ? somewhere : NULL, beside ? somewhere : NULL);
+        status = set_epilogue_addresses(p, s->bias ? somewhere : NULL, beside ? somewhere : NULL);
     return status;
 }
 
@@ -147,7 +151,7 @@ static cublasStatus_t describe(const struct product_shape *s, struct multiplier 
 }
 
 // Weights may start anywhere in the parameter block, so only the alignment of a load is assumed.
-static cublasStatus_t prefer(cublasLtMatmulPreference_t preference)
+static cublasStatus_t create_preference(cublasLtMatmulPreference_t preference)
 {
     static const cublasLtMatmulPreferenceAttributes_t alignments[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -169,14 +173,14 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t preference)
     return status;
 }
 
-static cublasStatus_t choose(struct multiplier *p)
+static cublasStatus_t choose_kernel(struct multiplier *p)
 {
     cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t best;
     int found = 0;
     cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
     if (!status)
-        status = prefer(preference);
+        status = create_preference(preference);
     if (!status)
         status = cublasLtMatmulAlgoGetHeuristic(device.blas, p->op, p->a, p->b, p->c, p->c,
                                                 preference, 1, &best, &found);
@@ -194,7 +198,7 @@ static cublasStatus_t choose(struct multiplier *p)
 static cublasStatus_t multiplier_make(const struct product_shape *s, struct multiplier *p)
 {
     cublasStatus_t status = describe(s, p);
-    return status ? status : choose(p);
+    return status ? status : choose_kernel(p);
 }
 
 static void multiplier_free(struct multiplier *p)
@@ -247,10 +251,10 @@ void ops_linear_free(struct ops_linear *s)
     s->product = NULL;
 }
 
-static cublasStatus_t run(struct multiplier *p, const struct product_operands *f)
+static cublasStatus_t run_product(struct multiplier *p, const struct product_operands *f)
 {
     const float one = 1, beta = f->add ? 1 : 0;
-    cublasStatus_t status = set_beside(p, f->bias, f->before);
+    cublasStatus_t status = set_epilogue_addresses(p, f->bias, f->before);
     if (status)
         return status;
     return cublasLtMatmul(device.blas, p->op, &one, f->a, p->a, f->b, p->b, &beta, f->c, p->c, f->c,
@@ -269,11 +273,11 @@ static void multiply(const struct ops_linear *s, enum product which,
         struct product_shape shape = shape_of(s, which);
         status = multiplier_make(&shape, p);
     }
-    device_check_blas(status ? status : run(p, f), op);
+    device_check_blas(status ? status : run_product(p, f), op);
     multiplier_free(&once);
 }
 
-static bool has(const struct ops_linear *s, enum product which)
+static bool has_kernel(const struct ops_linear *s, enum product which)
 {
     return s->product && s->product->of[which].op;
 }
@@ -290,7 +294,7 @@ void ops_linear_gelu_forward(const struct ops_linear *s, const real *x, const re
 {
     const struct product_operands f = {.a = w, .b = x, .bias = bias, .before = before, .c = y};
     enum product which = bias ? FORWARD_GELU_BIAS : FORWARD_GELU;
-    if (has(s, which)) {
+    if (has_kernel(s, which)) {
         multiply(s, which, &f, "ops_linear_gelu_forward");
         return;
     }
@@ -309,7 +313,7 @@ void ops_linear_gelu_backward_data(const struct ops_linear *s, const real *w, co
                                    const real *before, real *dx)
 {
     const struct product_operands f = {.a = w, .b = dy, .before = before, .c = dx};
-    if (has(s, DATA_GELU)) {
+    if (has_kernel(s, DATA_GELU)) {
         multiply(s, DATA_GELU, &f, "ops_linear_gelu_backward_data");
         return;
     }
