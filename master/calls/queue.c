@@ -15,7 +15,7 @@
 
 struct queue_entry {
     struct active_experiment *active;
-    size_t place; // from 0, in its pool
+    size_t position; // from 0, in its pool
 };
 
 struct queue_listing {
@@ -52,7 +52,7 @@ static void add_running(struct core *c, struct queue_listing *q, const struct po
     qsort(q->items + q->first_of_pool, q->count - q->first_of_pool, sizeof *q->items,
           compare_priority);
     for (size_t i = q->first_of_pool; i < q->count; i++)
-        q->items[i].place = i - q->first_of_pool;
+        q->items[i].position = i - q->first_of_pool;
 }
 
 static void add_waiting(struct core *c, struct queue_listing *q, const struct pool *pool)
@@ -111,7 +111,7 @@ static void copy_job(struct core *c, struct request *rq, const struct queue_entr
         .reason_code = wait_reason_code(&r),
         .reason = wait_reason_text(c, rq, active),
         .kind = x->kind,
-        .place = (int64_t)job->place,
+        .position = (int64_t)job->position,
         .user_id = seen ? x->user_id : 0,
         .workspace_id = core_workspace_of(c, x)->id,
         .submitted_at = active->submitted_at,

@@ -79,7 +79,7 @@ struct job_snapshot {
     const char *username, *name; // "": the caller may not see them
     const char *pool, *entity_id, *job_id, *reason_code, *reason;
     enum kind kind;
-    int64_t place; // in its pool, from 0
+    int64_t position; // in its pool, from 0
     int64_t user_id, workspace_id, submitted_at, estimated_start, wanted, held;
     int priority;
     double weight, progress;

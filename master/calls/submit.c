@@ -217,7 +217,7 @@ static int refuse_deleted_source(struct submission *s, const char *uuid)
 }
 
 // An unknown checkpoint is allowed: it may exist in the storage.
-static int check_source(struct submission *s, struct db_reader *db, const char *uuid)
+static int check_source_checkpoint(struct submission *s, struct db_reader *db, const char *uuid)
 {
     struct db_rows *rows = DB_QUERY(db, CHECKPOINT_STORAGE, uuid);
     bool known = db_next(rows) > 0,
@@ -230,13 +230,13 @@ static int check_source(struct submission *s, struct db_reader *db, const char *
 }
 
 // searcher.source_trial_id is replaced by the newest checkpoint of that trial.
-static int find_source(struct submission *s, struct db_reader *db)
+static int find_source_checkpoint(struct submission *s, struct db_reader *db)
 {
     json_t *searcher = jget(s->config, "searcher");
     int64_t trial = jget_int(searcher, "source_trial_id", 0);
     const char *given = jget_string(searcher, "source_checkpoint_uuid", NULL);
     if (given)
-        return check_source(s, db, given);
+        return check_source_checkpoint(s, db, given);
     if (!trial)
         return 0;
     struct db_rows *rows = DB_QUERY(db, TRIAL_CHECKPOINT, trial);
@@ -315,7 +315,7 @@ static void read_submission(struct work *work, struct db_reader *db)
     if (!s->err)
         s->err = find_project(s, db);
     if (!s->err)
-        s->err = find_source(s, db);
+        s->err = find_source_checkpoint(s, db);
     if (!s->err)
         s->err = pack_files(s);
 }
@@ -404,7 +404,7 @@ static void answer_preview(struct core *c, const struct submission *s)
     rq->result = result;
 }
 
-static int check_source_again(struct core *c, struct submission *s)
+static int recheck_source_checkpoint(struct core *c, struct submission *s)
 {
     const char *uuid = jget_string(jget(s->config, "searcher"), "source_checkpoint_uuid", NULL);
     const struct gc_taken *taken = uuid ? gc_taken(c, uuid) : NULL;
@@ -425,7 +425,7 @@ static int check_submission(struct core *c, struct submission *s)
                          (long long)s->files_from);
     int err = core_may_submit(c, s->rq, s->project, &s->e);
     if (!err)
-        err = check_source_again(c, s);
+        err = recheck_source_checkpoint(c, s);
     if (err || s->unmanaged)
         return err;
     const struct workspace *ws = core_project(c, s->project)->workspace;

@@ -8,9 +8,9 @@
 // --- jobs ----------------------------------------------------------------------------------------
 
 // The wire has these members twice: in the summary, and beside it.
-static void write_place(struct json_writer *w, const struct job_snapshot *job)
+static void write_position(struct json_writer *w, const struct job_snapshot *job)
 {
-    jw_kv_int(w, "place", job->place);
+    jw_kv_int(w, "place", job->position);
     jw_kv_string(w, "reasonCode", job->reason_code);
     write_time(w, "estimatedStart", job->estimated_start);
 }
@@ -25,10 +25,10 @@ static void write_job(struct view *v, const struct job_snapshot *job)
     jw_key(w, "summary");
     jw_object(w);
     jw_kv_string(w, "state", job->scheduled ? "STATE_SCHEDULED" : "STATE_QUEUED");
-    jw_kv_int(w, "jobsAhead", job->place);
-    write_place(w, job);
+    jw_kv_int(w, "jobsAhead", job->position);
+    write_position(w, job);
     jw_object_end(w);
-    write_place(w, job);
+    write_position(w, job);
     jw_kv_string(w, "type", arena_printf(&v->rq->arena, "TYPE_%s", kind_words[job->kind].word));
     jw_kv_string(w, "submissionTime", clock_format(job->submitted_at, time));
     jw_kv_string(w, "username", job->username);

@@ -1,0 +1,106 @@
+// Results that core handlers leave in a request, and their answers.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/limits.h"
+#include "master/views/live_state/live_state.h"
+
+static const char *render(struct request *rq, view_handler *view)
+{
+    struct view v = {.rq = rq};
+    struct error e = {0};
+    buf_reset(&rq->answer);
+    jw_init(&v.w, &rq->answer);
+    assert_int_equal(view(&v, &e), 0);
+    return buf_str(&rq->answer);
+}
+
+static void request_end(struct request *rq)
+{
+    request_release(rq);
+    buf_free(&rq->answer);
+    arena_free(&rq->arena);
+}
+
+static void test_fields_of_every_type(void **state)
+{
+    struct request rq = {0};
+    json_t *list = json_pack("[i,s]", 1, "x");
+    char text[] = "RUNNING", raw[] = "{\"a\":1}";
+    (void)state;
+    buf_init(&rq.answer, 1 << 16);
+    request_answer(&rq, ANSWER_INT("id", INT64_MIN), ANSWER_DOUBLE("loss", 0.25),
+                   ANSWER_BOOL("preempt", true), ANSWER_STRING("state", text),
+                   ANSWER_STRING("uuid", NULL), ANSWER_RAW("metadata", raw),
+                   ANSWER_JSON("labels", list));
+    memset(text, 'x', sizeof text - 1); // the texts were copied
+    memset(raw, 'x', sizeof raw - 1);
+    json_decref(list); // a reference is kept
+    assert_string_equal(render(&rq, render_fields),
+                        "{\"id\":-9223372036854775808,\"loss\":0.25,\"preempt\":true,"
+                        "\"state\":\"RUNNING\",\"uuid\":null,\"metadata\":{\"a\":1},"
+                        "\"labels\":[1,\"x\"]}");
+    request_end(&rq);
+}
+
+static void test_kept_values_are_given_back(void **state)
+{
+    struct request rq = {0};
+    json_t *value = json_object();
+    (void)state;
+    assert_null(request_keep_json(&rq, NULL));
+    assert_ptr_equal(request_keep_json(&rq, value), value);
+    assert_ptr_equal(request_keep_json(&rq, value), value);
+    assert_int_equal(value->refcount, 3);
+    request_release(&rq);
+    assert_int_equal(value->refcount, 1);
+    request_release(&rq); // nothing is left to give back
+    assert_int_equal(value->refcount, 1);
+    json_decref(value);
+    request_end(&rq);
+}
+
+static void test_results_are_limited(void **state)
+{
+    struct request rq = {0};
+    struct error e = {0};
+    (void)state;
+    rq.arena.used = LIMIT_RESPONSE;
+    assert_int_equal(request_check_result(&rq, &e), 0);
+    rq.arena.used++;
+    assert_int_equal(request_check_result(&rq, &e), ERR_TOO_LARGE);
+    assert_non_null(strstr(e.text, "ask for less with limit="));
+}
+
+static void test_outcomes_of_a_verb(void **state)
+{
+    struct request rq = {0};
+    const struct action_result items[] = {{7, ""}, {9, "there is no experiment 9"}};
+    const struct action_results results = {.items = items, .count = 2}, none = {0};
+    (void)state;
+    buf_init(&rq.answer, 1 << 16);
+    rq.result = &results;
+    assert_string_equal(render(&rq, render_action_results),
+                        "{\"results\":[{\"id\":7,\"error\":\"\"},"
+                        "{\"id\":9,\"error\":\"there is no experiment 9\"}]}");
+    rq.result = &none;
+    assert_string_equal(render(&rq, render_action_results), "{\"results\":[]}");
+    request_end(&rq);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fields_of_every_type),
+        cmocka_unit_test(test_kept_values_are_given_back),
+        cmocka_unit_test(test_results_are_limited),
+        cmocka_unit_test(test_outcomes_of_a_verb),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
