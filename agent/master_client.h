@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "api/client.h"
+#include "api/http/client.h"
 #include "base/error.h"
 
 struct master_endpoint {

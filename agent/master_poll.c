@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "api/client.h"
+#include "api/http/client.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/limits.h"

@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "api/client.h"
+#include "api/http/client.h"
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/flags.h"
@@ -24,7 +24,7 @@ struct cli_options {
     const char *password_file;
     bool password_stdin, admin;
     struct flag_list config;
-    const char *filter, *sort; // of lists: api/filter.h
+    const char *filter, *sort; // of lists: api/filter/filter.h
     const char *name, *id_file, *to, *state, *user, *group, *metric, *level, *search, *agent;
     bool paused, follow, watch, validate_only, wait, yes, all, latest, best, drain;
     const char *topics;

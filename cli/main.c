@@ -10,10 +10,10 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "cli/cli.h"
-#include "cli/flagset.h"
-#include "cli/help.h"
-#include "cli/terminal.h"
-#include "cli/watch.h"
+#include "cli/common/flagset.h"
+#include "cli/common/watch.h"
+#include "cli/help/help.h"
+#include "cli/output/terminal.h"
 
 static int parse_format(struct cli *c, struct error *e)
 {

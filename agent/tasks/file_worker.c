@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "agent/tasks/taskdir.h"
-#include "api/archive.h"
+#include "api/archive/archive.h"
 #include "base/arena.h"
 #include "base/hash.h"
 #include "base/limits.h"

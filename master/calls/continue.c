@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/expconf.h"
+#include "api/config/expconf.h"
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"

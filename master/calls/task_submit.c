@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/taskconf.h"
+#include "api/config/taskconf.h"
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/checkpoint.h"
+#include "api/checkpoint/checkpoint.h"
 #include "api/wire.h"
 #include "base/arena.h"
 #include "base/clock.h"

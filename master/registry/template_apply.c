@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/template.h"
+#include "api/config/template.h"
 #include "master/teams/authz.h"
 
 // Chooses the template that the caller may see in the workspace, else the only one that the caller

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/expconf.h"
+#include "api/config/expconf.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text/yaml.h"

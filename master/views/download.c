@@ -12,8 +12,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "api/archive.h"
-#include "api/checkpoint.h"
+#include "api/archive/archive.h"
+#include "api/checkpoint/checkpoint.h"
 #include "api/wire.h"
 #include "base/limits.h"
 #include "base/log.h"

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "api/filter_json.h"
+#include "api/filter/filter_json.h"
 #include "base/limits.h"
 #include "master/views/pager.h"
 #include "master/views/views.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/filter.h"
+#include "api/filter/filter.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/archive.h"
+#include "api/archive/archive.h"
 #include "base/arena.h"
 #include "base/hash.h"
 #include "base/limits.h"

@@ -1,12 +1,12 @@
-// SQL of filters and sorts: a tree of api/filter.h becomes constant fragments of a table and bound
-// values; nothing that a caller wrote is ever part of the text. Pure; one thread.
+// SQL of filters and sorts: a tree of api/filter/filter.h becomes constant fragments of a table and
+// bound values; nothing that a caller wrote is ever part of the text. Pure; one thread.
 //
 // A field's test is `open OPERATOR ? close`. Its drive is a query of ids from an index, which holds
 // every id that passes the test and perhaps others: where few do, a list starts from there.
 #ifndef MUSTER_MASTER_VIEWS_FILTER_SQL_H
 #define MUSTER_MASTER_VIEWS_FILTER_SQL_H
 
-#include "api/filter.h"
+#include "api/filter/filter.h"
 #include "db/db.h"
 
 struct sql { // a text, and the values of its ? marks in their order

@@ -9,13 +9,13 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "api/archive.h"
+#include "api/archive/archive.h"
 #include "api/walk.h"
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
-#include "cli/verbs.h"
+#include "cli/commands/commands.h"
 #include "master/retention/path_patterns.h"
 #include "tests/fuzz/support.h"
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/checkpoint.h"
-#include "api/checkpoint_parts.h"
+#include "api/checkpoint/checkpoint.h"
+#include "api/checkpoint/checkpoint_parts.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/log.h"

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/expconf.h"
-#include "api/template.h"
+#include "api/config/expconf.h"
+#include "api/config/template.h"
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/text/json.h"

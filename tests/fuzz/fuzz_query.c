@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/filter.h"
+#include "api/filter/filter.h"
 #include "base/log.h"
 #include "base/text/json.h"
 #include "tests/fuzz/master.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/sse.h"
+#include "api/http/sse.h"
 #include "base/arena.h"
 #include "base/hash.h"
 #include "base/log.h"

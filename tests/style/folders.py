@@ -5,7 +5,7 @@ the table of ARCHITECTURE.md from it (`tests/style/check.py --write`).
 """
 
 BASE = "base/*"
-CONTRACT = BASE + " api"
+CONTRACT = BASE + " api/*"
 MASTER = CONTRACT + " db master/common"
 
 # (folder, what it owns, what it may include besides itself). "x" stands for the headers in folder
@@ -14,13 +14,29 @@ FOLDERS = [
     ("base", "errors, log, arena, capped buffers, clock, generators, limits", ""),
     ("base/text", "JSON, YAML, CSV, regular expressions, configuration tables", "base"),
     ("base/os", "durable files, child processes, mailboxes", "base"),
-    ("api", "the contract between processes: HTTP client, experiment configuration, checkpoint "
-     "files, archives, filters, names on the wire", BASE),
+    ("api", "the contract between processes: names on the wire, the sorted walk over a folder",
+     BASE),
+    ("api/config", "the keys of the experiment file and of task files, their checks, templates",
+     BASE + " api api/checkpoint"),
+    ("api/archive", "the files of an experiment: folder, JSON list, tar.gz", BASE + " api"),
+    ("api/checkpoint", "checkpoints on disk: safetensors files, manifest, digests", BASE + " api"),
+    ("api/http", "HTTP client, server-sent events, the followed stream of events", BASE + " api"),
+    ("api/filter", "the filter language of lists", BASE + " api"),
     ("db", "the experiment store: migrations, typed statements, one writer, readers, metric and "
-     "log chunks", BASE + " api"),
+     "log chunks", CONTRACT),
     ("simulate", "the scheduler under a virtual clock, fed by a trace or by a store's history",
      BASE + " master/sched"),
-    ("cli", "the `muster` command", CONTRACT + " simulate"),
+    ("cli", "the `muster` command: main, the table of commands", CONTRACT + " cli/*"),
+    ("cli/commands", "the functions of the commands, by noun",
+     CONTRACT + " cli cli/common cli/output"),
+    ("cli/simulate", "`muster simulate`: input, tables, drawing",
+     CONTRACT + " cli cli/common cli/output cli/commands cli/help simulate"),
+    ("cli/help", "help, topics of help, manual pages, completion",
+     CONTRACT + " cli cli/common cli/output cli/commands"),
+    ("cli/output", "tables, JSON, CSV, progress lines, wait reasons; filtered output to a terminal",
+     CONTRACT + " cli"),
+    ("cli/common", "session, flags, values of flags, names to ids, input files, followed events",
+     CONTRACT + " cli cli/output cli/commands/commands.h"),
     ("agent", "the agent's event loop, its slots, and its connection to the master",
      CONTRACT + " agent/tasks agent/logs agent/gpu"),
     ("agent/tasks", "tasks, their folders, and what to start and stop",
@@ -84,7 +100,8 @@ FOLDERS = [
 
 # Files with rules of their own, which replace the rule of their folder.
 FILES = {
-    "cli/backup.c": CONTRACT + " simulate cli db db/statements",  # copies a store that no master has open
+    # copies a store that no master has open
+    "cli/commands/backup.c": CONTRACT + " cli cli/commands cli/common cli/output db",
     "simulate/history.c": BASE + " db db/statements master/sched simulate",  # jobs from a master's store
     "master/http/routes.c": "base/* master/*",  # the table of all calls
     "master/views/simulate.c": MASTER + " master/* simulate",

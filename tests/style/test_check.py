@@ -72,7 +72,7 @@ class Includes(unittest.TestCase):
         ("base/text/a.c", "base/b.h"),
         ("api/a.c", "base/text/b.h"),
         ("cli/a.c", "api/b.h"),
-        ("cli/backup.c", "db/b.h"),
+        ("cli/commands/backup.c", "db/b.h"),
         ("db/a.c", "db/statements/b.h"),
         ("agent/a.c", "agent/b.h"),
         ("trainer/ops/cuda/kernels/a.cu", "trainer/ops/cuda/device/b.h"),

@@ -3,7 +3,7 @@
 #ifndef MUSTER_TRAINER_CHECKPOINT_RESTORE_H
 #define MUSTER_TRAINER_CHECKPOINT_RESTORE_H
 
-#include "api/checkpoint.h"
+#include "api/checkpoint/checkpoint.h"
 #include "base/error.h"
 #include "trainer/checkpoint/state.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/checkpoint.h"
+#include "api/checkpoint/checkpoint.h"
 #include "base/arena.h"
 #include "base/flags.h"
 #include "base/limits.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/checkpoint.h"
-#include "api/expconf.h"
+#include "api/checkpoint/checkpoint.h"
+#include "api/config/expconf.h"
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/log.h"

@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "api/checkpoint.h"
-#include "api/client.h"
+#include "api/checkpoint/checkpoint.h"
+#include "api/http/client.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/log.h"

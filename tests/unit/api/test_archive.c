@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "api/archive.h"
+#include "api/archive/archive.h"
 #include "base/arena.h"
 #include "base/hash.h"
 #include "base/limits.h"

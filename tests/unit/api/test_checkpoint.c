@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "api/checkpoint.h"
+#include "api/checkpoint/checkpoint.h"
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/os/file.h"

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "api/client.h"
+#include "api/http/client.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "api/expconf.h"
+#include "api/config/expconf.h"
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/rng.h"

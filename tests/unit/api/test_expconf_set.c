@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "api/expconf.h"
+#include "api/config/expconf.h"
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "api/filter.h"
+#include "api/filter/filter.h"
 #include "base/rng.h"
 
 static struct arena arena;

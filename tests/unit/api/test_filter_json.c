@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "api/filter.h"
-#include "api/filter_json.h"
+#include "api/filter/filter.h"
+#include "api/filter/filter_json.h"
 
 #define TEST(column, operator, value)                                                              \
     "{\"kind\":\"field\",\"columnName\":\"" column "\",\"operator\":\""                            \

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/sse.h"
+#include "api/http/sse.h"
 
 struct seen {
     struct buf text; // "name|data|id;" of each

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "api/taskconf.h"
+#include "api/config/taskconf.h"
 #include "base/arena.h"
 #include "base/text/json.h"
 

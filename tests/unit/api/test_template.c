@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/template.h"
+#include "api/config/template.h"
 #include "base/text/json.h"
 
 static json_t *parse(const char *text)

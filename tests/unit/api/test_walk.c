@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/archive.h"
-#include "api/checkpoint.h"
+#include "api/archive/archive.h"
+#include "api/checkpoint/checkpoint.h"
 #include "api/walk.h"
 #include "base/arena.h"
 #include "base/buf.h"

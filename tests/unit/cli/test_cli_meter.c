@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/os/file.h"
-#include "cli/bundle.h"
+#include "cli/common/bundle.h"
 
 static void sizes_are_short(void **state)
 {

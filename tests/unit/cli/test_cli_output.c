@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/text/json.h"
-#include "cli/output.h"
+#include "cli/output/output.h"
 
 static char *columns[] = {"id", "name", "nested.value"};
 

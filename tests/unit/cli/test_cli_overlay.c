@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/text/json.h"
-#include "cli/overlay.h"
+#include "cli/common/overlay.h"
 
 static void expect(const char *text, const char *path, const char *wanted, const char *expected)
 {

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/progress.h"
+#include "cli/output/progress.h"
 
 static struct progress training(void)
 {

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/archive.h"
+#include "api/archive/archive.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/limits.h"

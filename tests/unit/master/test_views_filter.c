@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/filter.h"
+#include "api/filter/filter.h"
 #include "base/buf.h"
 #include "base/rng.h"
 #include "tests/unit/master/support/fixture.h"

@@ -11,7 +11,7 @@
 #include <zlib.h>
 
 #include "base/os/file.h"
-#include "cli/simulate.h"
+#include "cli/simulate/simulate.h"
 
 #define S SIMULATE_SECOND
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/checkpoint.h"
+#include "api/checkpoint/checkpoint.h"
 #include "base/arena.h"
 #include "base/os/file.h"
 #include "base/text/json.h"

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "api/checkpoint.h"
+#include "api/checkpoint/checkpoint.h"
 #include "base/text/json.h"
 #include "tests/unit/trainer/command_process.h"
 #include "tests/unit/trainer/toys.h"

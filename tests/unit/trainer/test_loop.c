@@ -14,8 +14,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "api/checkpoint.h"
-#include "api/expconf.h"
+#include "api/checkpoint/checkpoint.h"
+#include "api/config/expconf.h"
 #include "base/arena.h"
 #include "base/os/file.h"
 #include "tests/unit/trainer/ranks.h"

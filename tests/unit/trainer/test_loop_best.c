@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-#include "api/checkpoint.h"
+#include "api/checkpoint/checkpoint.h"
 #include "base/text/json.h"
 #include "tests/unit/trainer/command_process.h"
 #include "tests/unit/trainer/toys.h"

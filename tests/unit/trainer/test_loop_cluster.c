@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "api/checkpoint.h"
-#include "api/expconf.h"
+#include "api/checkpoint/checkpoint.h"
+#include "api/config/expconf.h"
 #include "base/arena.h"
 #include "base/os/proc.h"
 #include "tests/unit/trainer/ranks.h"

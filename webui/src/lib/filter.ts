@@ -1,4 +1,4 @@
-// Completion for the filter language of lists (api/filter.h): tokens, suggestions at the caret, and quoting. The
+// Completion for the filter language of lists (api/filter/filter.h): tokens, suggestions at the caret, and quoting. The
 // master parses and checks the filter.
 
 export interface FilterField {

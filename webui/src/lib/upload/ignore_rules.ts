@@ -1,5 +1,5 @@
 // The files of a folder that are not uploaded: the rules of .detignore and .musterignore, as the command line
-// applies them (api/archive_list.c). Pure functions.
+// applies them (api/archive/archive_list.c). Pure functions.
 
 export const IGNORE_FILES: readonly string[] = [".detignore", ".musterignore"];
 

@@ -1,0 +1,108 @@
+// The keys of the trainer section and the checks between them; its parts have files of their own.
+#include <string.h>
+
+#include "api/config/expconf_parts.h"
+#include "api/config/expconf_rows.h"
+#include "base/limits.h"
+#include "base/text/json.h"
+
+static const char *const reductions[] = {"exact", "float", NULL};
+static const char *const precisions[] = {"auto", "float32", "tf32", "bf16", NULL};
+
+const struct schema_field expconf_trainer_keys[] = {
+    {.name = "model",
+     .type = SCHEMA_UNION,
+     .tag = "family",
+     .tag_fallback = "layers",
+     .variants = expconf_models,
+     .required = true,
+     .doc = "what is trained"},
+    UNION("data", "format", expconf_data_formats, "what it is trained on"),
+    {.name = "loss",
+     .type = SCHEMA_UNION,
+     .tag = "name",
+     .variants = expconf_losses,
+     .doc = "what training makes small; unset: cross_entropy, or mse where the data has values"},
+    INT_REQUIRED("global_batch_size", 1, BIG, "samples of one optimizer step, on all slots"),
+    BOOL(
+        "scale_with_slots", "false",
+        "whether global_batch_size is that of one slot instead: it is multiplied by the slots that "
+        "training begins with, and learning_rate with it unless base_batch_size says otherwise "
+        "(Goyal et al. 2017). Both stay so on whatever slots it goes on from a checkpoint"),
+    INT_REQUIRED("micro_batch_size", 1, 1e6, "samples that go through the network together"),
+    INT_REQUIRED("steps", 1, BIG, "optimizer steps"),
+    UNION("optimizer", "name", expconf_optimizers, "how gradients become updates"),
+    {.name = "schedule",
+     .type = SCHEMA_UNION,
+     .tag = "name",
+     .variants = expconf_schedules,
+     .fallback = "{\"name\":\"constant\"}",
+     .doc = "learning rate over the steps"},
+    NUMBER("clip_norm", 0, 1e9, "0", "most length of the whole gradient; 0: not clipped"),
+    WORD("reduction", reductions, "\"exact\"",
+         "exact: the same bits on any number of slots; float: ordinary sums"),
+    WORD(
+        "precision", precisions, "\"auto\"",
+        "what GPU slots multiply in (sums and weights are float32 in any case); auto: bf16, and on "
+        "CPU slots float32, which is all they have"),
+    INT("fusion_bytes", 0, 1 << 30, "0",
+        "bytes of gradients that go round together; 0: chosen by measurement at the start"),
+    INT("verify", 0, BIG, "0",
+        "steps between comparisons of the weights of all slots, bit by bit; 0: never"),
+    INT("validate_every", 0, BIG, "0",
+        "steps between validations; 0: only before the first and after the last"),
+    INT("checkpoint_every", 0, BIG, "0", "steps between checkpoints; 0: only at the end"),
+    BOOL("checkpoint_best", "true",
+         "whether a validation that is the best so far (by searcher.metric) is followed by a "
+         "checkpoint"),
+    INT("patience", 0, BIG, "0",
+        "ends training after this many validations without an improvement of searcher.metric; 0: "
+        "never"),
+    NUMBER("min_delta", 0, 1e300, "0", "least change of searcher.metric that is an improvement"),
+    INT("report_every", 1, BIG, "10", "steps between training reports"),
+    END,
+};
+
+const struct schema_field expconf_trainer_fields[] = {
+    OBJECT("trainer", expconf_trainer_keys, NULL,
+           "the native trainer; stands in the place of entrypoint"),
+    END,
+};
+
+static int check_batches(const struct yaml_doc *doc, const json_t *trainer, struct error *e)
+{
+    long long global = jget_int(trainer, "global_batch_size", 0);
+    long long micro = jget_int(trainer, "micro_batch_size", 0);
+    if (global % micro)
+        return expconf_fault(doc, "trainer.micro_batch_size", e,
+                             "%lld does not divide global_batch_size %lld", micro, global);
+    if (global / micro > LIMIT_MICRO_BATCHES)
+        return expconf_fault(doc, "trainer.micro_batch_size", e,
+                             "%lld makes %lld micro-batches per step; at most %d. Use a larger "
+                             "micro_batch_size",
+                             micro, global / micro, LIMIT_MICRO_BATCHES);
+    return 0;
+}
+
+static int check_patience(const struct yaml_doc *doc, const json_t *trainer, struct error *e)
+{
+    if (jget_int(trainer, "patience", 0) && !jget_int(trainer, "validate_every", 0))
+        return expconf_fault(doc, "trainer.patience", e,
+                             "counts validations, and there are none before the last step; set "
+                             "validate_every");
+    return 0;
+}
+
+int expconf_check_trainer(const struct yaml_doc *doc, const json_t *trainer, struct error *e)
+{
+    int rc = check_batches(doc, trainer, e);
+    if (!rc)
+        rc = check_patience(doc, trainer, e);
+    if (!rc)
+        rc = expconf_check_model(doc, trainer, e);
+    if (!rc)
+        rc = expconf_check_data(doc, trainer, e);
+    if (!rc)
+        rc = expconf_check_schedule(doc, trainer, e);
+    return rc;
+}

@@ -1,0 +1,439 @@
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/http/client_parts.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
+
+// One answer on its way in. What comes with a status of 300 or more is kept as the error's text;
+// the rest goes to `data`, which returns 0, STOP, or a negative error with *e filled.
+enum { STOP = 1 };
+struct transfer {
+    struct client *client;
+    int (*data)(struct transfer *t, const char *bytes, size_t len, struct error *e);
+    struct buf body; // the answer, a line, or the text of a failure
+    struct error *e;
+    int result; // of `data`
+    int fd;
+    client_on_line *on_line;
+    void *ctx;
+};
+
+// --- opening -------------------------------------------------------------------------------------
+
+static void init_curl(void)
+{
+    must(!curl_global_init(CURL_GLOBAL_DEFAULT));
+}
+
+static int on_progress(void *ctx, curl_off_t down, curl_off_t now, curl_off_t up, curl_off_t sent)
+{
+    const struct client *c = ctx;
+    (void)down, (void)now, (void)up, (void)sent;
+    return c->cancel && atomic_load(c->cancel);
+}
+
+static bool is_loopback(const char *host)
+{
+    return !strcmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]");
+}
+
+// The address in its full form, and whether proxies of the environment are left out for it.
+static int read_url(struct client *c, const char *text, bool *loopback, struct error *e)
+{
+    char *host = NULL;
+    CURLU *url = curl_url();
+    must(url);
+    c->url = strstr(text, "://") ? xstrdup(text) : xasprintf("http://%s", text);
+    for (size_t len = strlen(c->url); len && c->url[len - 1] == '/'; len--)
+        c->url[len - 1] = '\0';
+    bool web = !strncmp(c->url, "http://", 7) || !strncmp(c->url, "https://", 8);
+    bool good = web && !curl_url_set(url, CURLUPART_URL, c->url, 0) &&
+                !curl_url_get(url, CURLUPART_HOST, &host, 0);
+    *loopback = good && is_loopback(host);
+    curl_free(host);
+    curl_url_cleanup(url);
+    if (!good)
+        return error_set(e, ERR_INVALID,
+                         "\"%.200s\" is no address of a master; write it as http://host:8080",
+                         text);
+    return 0;
+}
+
+static void set_options(struct client *c, const struct client_options *o, bool loopback)
+{
+    CURL *h = c->easy;
+    curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT,
+                     (long)(o->connect_timeout_s ? o->connect_timeout_s : 5));
+    curl_easy_setopt(h, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(h, CURLOPT_ERRORBUFFER, c->detail);
+    curl_easy_setopt(h, CURLOPT_USERAGENT, "muster/" MUSTER_VERSION);
+    curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(h, CURLOPT_XFERINFODATA, c);
+    if (o->ca_file)
+        curl_easy_setopt(h, CURLOPT_CAINFO, o->ca_file);
+    if (loopback)
+        curl_easy_setopt(h, CURLOPT_PROXY, "");
+}
+
+int client_open(const struct client_options *options, struct client **out, struct error *e)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    bool loopback;
+    pthread_once(&once, init_curl);
+    *out = NULL;
+    struct client *c = xcalloc(1, sizeof(*c));
+    c->easy = curl_easy_init();
+    must(c->easy);
+    c->cancel = options->cancel;
+    c->timeout_s = options->timeout_s ? options->timeout_s : 60;
+    int rc = read_url(c, options->url ? options->url : "", &loopback, e);
+    if (rc) {
+        client_close(c);
+        return rc;
+    }
+    set_options(c, options, loopback);
+    client_set_token(c, options->auth, options->token);
+    *out = c;
+    return 0;
+}
+
+void client_close(struct client *c)
+{
+    if (!c)
+        return;
+    curl_easy_cleanup(c->easy);
+    curl_slist_free_all(c->headers);
+    free(c->url);
+    free(c);
+}
+
+static void add_header(struct client *c, const char *line)
+{
+    struct curl_slist *longer = curl_slist_append(c->headers, line);
+    must(longer);
+    c->headers = longer;
+}
+
+void client_set_token(struct client *c, enum client_auth auth, const char *token)
+{
+    static const char *const names[] = {
+        [CLIENT_BEARER] = "Authorization", [CLIENT_TASK] = "Grpc-Metadata-x-allocation-token"};
+    curl_slist_free_all(c->headers);
+    c->headers = NULL;
+    add_header(c, "Content-Type: application/json");
+    add_header(c, "Expect:"); // no round trip before a large body
+    if (auth == CLIENT_NO_AUTH || !token)
+        return;
+    int len = (int)strcspn(token, " \t\r\n"); // as read from a file, with its newline
+    char *line = xasprintf("%s: Bearer %.*s", names[auth], len, token);
+    add_header(c, line);
+    explicit_bzero(line, strlen(line));
+    free(line);
+}
+
+// --- one exchange --------------------------------------------------------------------------------
+
+static int keep_body(struct transfer *t, const char *bytes, size_t len, struct error *e)
+{
+    if (!buf_append(&t->body, bytes, len))
+        return 0;
+    return error_set(e, ERR_TOO_LARGE, "%s: the answer is larger than %zu bytes", t->client->url,
+                     t->body.limit);
+}
+
+static size_t on_data(char *bytes, size_t size, size_t count, void *ctx)
+{
+    struct transfer *t = ctx;
+    long status = 0;
+    curl_easy_getinfo(t->client->easy, CURLINFO_RESPONSE_CODE, &status);
+    t->result = status >= 300 ? keep_body(t, bytes, size * count, t->e)
+                              : t->data(t, bytes, size * count, t->e);
+    return t->result ? 0 : size * count;
+}
+
+int client_transport_failed(struct client *c, CURLcode code, struct error *e)
+{
+    const char *detail = *c->detail ? c->detail : curl_easy_strerror(code);
+    switch (code) {
+    case CURLE_ABORTED_BY_CALLBACK:
+        return error_set(e, ERR_TIMEOUT, "%s: the call was cancelled", c->url);
+    case CURLE_OPERATION_TIMEDOUT:
+        c->may_retry = true;
+        return error_set(e, ERR_TIMEOUT,
+                         "%s did not answer in time (%s). Check that the master runs and that "
+                         "this machine reaches it",
+                         c->url, detail);
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CONNECT_ERROR:
+        return error_set(e, ERR_PEER,
+                         "%s: no trusted connection (%s). Check the address, and give the "
+                         "certificate of its authority as CA file",
+                         c->url, detail);
+    default:
+        c->may_retry = true;
+        return error_set(e, ERR_UNAVAILABLE,
+                         "cannot reach %s (%s). Check that the master runs there and that the "
+                         "address is right",
+                         c->url, detail);
+    }
+}
+
+// The server's own sentence, in either of the wire's shapes.
+int client_http_failed(struct client *c, const char *method, const char *path,
+                       const struct buf *body, struct error *e)
+{
+    json_t *answer = NULL;
+    int code = err_from_http(c->status);
+    json_parse(buf_str(body), body->len, "answer", &answer, NULL);
+    const char *text = jget_string(jget(answer, "error"), "error", NULL);
+    if (!text)
+        text = jget_string(answer, "message", NULL);
+    c->may_retry = c->status == 429 || c->status == 502 || c->status == 503 || c->status == 504;
+    if (text)
+        error_set(e, code, "%s", text);
+    else
+        error_set(e, code, "%s %s: %s answered HTTP status %d", method, path, c->url, c->status);
+    json_decref(answer);
+    return code;
+}
+
+static void set_method(struct client *c, const char *method, const char *body)
+{
+    bool has_body = body || (strcmp(method, "GET") && strcmp(method, "DELETE"));
+    if (has_body) { // a POST of nothing still says that its length is 0
+        curl_easy_setopt(c->easy, CURLOPT_POST, 1L);
+        curl_easy_setopt(c->easy, CURLOPT_POSTFIELDS, body ? body : "");
+        curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                         (curl_off_t)(body ? strlen(body) : 0));
+    } else {
+        curl_easy_setopt(c->easy, CURLOPT_HTTPGET, 1L);
+    }
+    curl_easy_setopt(c->easy, CURLOPT_CUSTOMREQUEST, method);
+}
+
+// Runs one request; t->data, t->body and what they need are set.
+static int exchange(struct client *c, const char *method, const char *path, const char *body,
+                    long timeout_s, struct transfer *t, struct error *e)
+{
+    struct error own;
+    long status = 0;
+    char *url = xasprintf("%s%s", c->url, path);
+    t->client = c;
+    t->e = e ? e : &own;
+    c->may_retry = false;
+    *c->detail = '\0';
+    set_method(c, method, body);
+    curl_easy_setopt(c->easy, CURLOPT_URL, url);
+    curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, c->headers);
+    curl_easy_setopt(c->easy, CURLOPT_TIMEOUT, timeout_s);
+    curl_easy_setopt(c->easy, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(c->easy, CURLOPT_WRITEDATA, t);
+    CURLcode code = curl_easy_perform(c->easy);
+    curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+    c->status = (int)status;
+    free(url);
+    if (t->result)
+        return t->result == STOP ? 0 : t->result;
+    if (code)
+        return client_transport_failed(c, code, e);
+    return status >= 300 ? client_http_failed(c, method, path, &t->body, e) : 0;
+}
+
+// --- calls ---------------------------------------------------------------------------------------
+
+static int read_answer(struct client *c, const char *method, const char *path,
+                       const struct buf *body, json_t **answer, struct error *e)
+{
+    struct error why;
+    json_t *parsed = NULL;
+    if (!body->len)
+        parsed = json_object();
+    else if (json_parse(body->data, body->len, "answer", &parsed, &why))
+        return error_set(e, ERR_PEER,
+                         "%s %s: %s answered something that is no JSON (%.200s). Is this the "
+                         "address of a master?",
+                         method, path, c->url, why.text);
+    if (answer)
+        *answer = parsed;
+    else
+        json_decref(parsed);
+    return 0;
+}
+
+static int call_text(struct client *c, const char *method, const char *path, const char *body,
+                     json_t **answer, struct error *e)
+{
+    struct transfer t = {.data = keep_body};
+    buf_init(&t.body, LIMIT_BODY);
+    int rc = exchange(c, method, path, body, c->timeout_s, &t, e);
+    if (!rc)
+        rc = read_answer(c, method, path, &t.body, answer, e);
+    buf_free(&t.body);
+    return rc;
+}
+
+int client_call(struct client *c, const char *method, const char *path, const json_t *body,
+                json_t **answer, struct error *e)
+{
+    char *text = body ? json_text(body) : NULL;
+    if (answer)
+        *answer = NULL;
+    int rc = call_text(c, method, path, text, answer, e);
+    free(text);
+    return rc;
+}
+
+// Sleeps until `until`, awake often enough to notice a cancel. False: cancelled.
+static bool sleep_until(const struct client *c, int64_t until)
+{
+    for (;;) {
+        int64_t left = until - clock_mono_us();
+        if (c->cancel && atomic_load(c->cancel))
+            return false;
+        if (left <= 0)
+            return true;
+        clock_sleep_us(left < 100000 ? left : 100000);
+    }
+}
+
+int client_call_retry(struct client *c, const char *method, const char *path, const json_t *body,
+                      int64_t deadline, json_t **answer, struct error *e)
+{
+    enum { PAUSE_FIRST_US = 100000, PAUSE_MAX_US = 5000000 };
+    char *text = body ? json_text(body) : NULL;
+    int64_t pause = PAUSE_FIRST_US;
+    int rc;
+    if (answer)
+        *answer = NULL;
+    for (;;) {
+        rc = call_text(c, method, path, text, answer, e);
+        int64_t asked = rc && c->may_retry ? client_retry_after(c) * 1000000 : 0;
+        int64_t next = clock_mono_us() + (pause > asked ? pause : asked);
+        if (!rc || !c->may_retry || next > deadline || !sleep_until(c, next))
+            break;
+        pause = pause * 2 < PAUSE_MAX_US ? pause * 2 : PAUSE_MAX_US;
+    }
+    free(text);
+    return rc;
+}
+
+int64_t client_retry_after(const struct client *c)
+{
+    enum { RETRY_AFTER_MAX_S = 60 };
+    curl_off_t seconds = 0;
+    if (curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &seconds) || seconds < 0)
+        return 0;
+    return seconds < RETRY_AFTER_MAX_S ? seconds : RETRY_AFTER_MAX_S;
+}
+
+int client_status(const struct client *c)
+{
+    return c->status;
+}
+
+// --- streams and downloads -----------------------------------------------------------------------
+
+static int take_line(struct transfer *t, struct error *e)
+{
+    struct error why;
+    json_t *line = NULL;
+    int rc;
+    if (!t->body.len)
+        return 0;
+    rc = json_parse(t->body.data, t->body.len, "stream", &line, &why);
+    buf_reset(&t->body);
+    const json_t *failure = jget(line, "error");
+    if (rc)
+        rc = error_set(e, ERR_PEER, "%s: a line of the stream is no JSON (%.200s)", t->client->url,
+                       why.text);
+    else if (failure)
+        rc = error_set(e, err_from_http((int)jget_int(failure, "httpCode", 500)), "%s",
+                       jget_string(failure, "message", "the stream ended with an error"));
+    else if (!json_object_get(line, "result"))
+        rc = error_set(e, ERR_PEER, "%s: a line of the stream has neither result nor error",
+                       t->client->url);
+    else
+        rc = t->on_line(t->ctx, json_object_get(line, "result"), e);
+    json_decref(line);
+    return rc;
+}
+
+static int cut_lines(struct transfer *t, const char *bytes, size_t len, struct error *e)
+{
+    while (len) {
+        const char *end = memchr(bytes, '\n', len);
+        size_t part = end ? (size_t)(end - bytes) : len;
+        if (buf_append(&t->body, bytes, part))
+            return error_set(e, ERR_TOO_LARGE, "%s: a line of the stream is longer than %d bytes",
+                             t->client->url, LIMIT_BODY_SMALL);
+        if (!end)
+            return 0;
+        int rc = take_line(t, e);
+        if (rc)
+            return rc;
+        bytes += part + 1;
+        len -= part + 1;
+    }
+    return 0;
+}
+
+int client_stream(struct client *c, const char *path, client_on_line *on_line, void *ctx,
+                  struct error *e)
+{
+    struct transfer t = {.data = cut_lines, .on_line = on_line, .ctx = ctx};
+    buf_init(&t.body, LIMIT_BODY_SMALL);
+    int rc = exchange(c, "GET", path, NULL, 0, &t, e);
+    if (!rc && !t.result)
+        rc = take_line(&t, e); // the last one may lack its newline
+    buf_free(&t.body);
+    return rc > 0 ? 0 : rc;
+}
+
+static int write_fd(struct transfer *t, const char *bytes, size_t len, struct error *e)
+{
+    if (!file_write_all(t->fd, bytes, len))
+        return 0;
+    return error_set_errno(e, ERR_IO, errno, "cannot write what %s sends", t->client->url);
+}
+
+int client_download(struct client *c, const char *path, const char *accept, int fd, struct error *e)
+{
+    struct transfer t = {.data = write_fd, .fd = fd};
+    struct curl_slist *plain = c->headers;
+    char *line = accept ? xasprintf("Accept: %s", accept) : NULL;
+    buf_init(&t.body, LIMIT_BODY_SMALL);
+    if (line) { // before the others for this call alone; the list is shared behind it
+        c->headers = curl_slist_append(NULL, line);
+        must(c->headers);
+        c->headers->next = plain;
+    }
+    int rc = exchange(c, "GET", path, NULL, 0, &t, e);
+    if (line) {
+        c->headers->next = NULL;
+        curl_slist_free_all(c->headers);
+        c->headers = plain;
+    }
+    free(line);
+    buf_free(&t.body);
+    return rc;
+}
+
+char *client_escape(const char *text)
+{
+    char *escaped = curl_easy_escape(NULL, text, (int)strlen(text));
+    must(escaped);
+    char *copy = xstrdup(escaped);
+    curl_free(escaped);
+    return copy;
+}

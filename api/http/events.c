@@ -1,0 +1,233 @@
+#include "api/http/events.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/http/client_parts.h"
+#include "api/http/sse.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/text/json.h"
+
+enum {
+    DATA_MAX = 1 << 20,          // bytes of one event
+    QUEUE_MAX = 4096,            // events taken in before the first of them is read
+    SILENCE_S = 45,              // three heartbeats
+    PAUSE_FIRST_US = 100 * 1000, // before the next try, doubled
+    PAUSE_MAX_US = 5 * 1000000,  // .. up to this
+    WAIT_MOST_US = 200 * 1000,   // then the cancel flag is looked at
+};
+
+struct queued {
+    char *name, *id;
+    json_t *data;
+};
+
+struct events {
+    struct client *client; // for its handle, address and headers
+    CURLM *multi;
+    char *path;
+    struct sse parser;
+    struct buf refusal;
+    struct queued *queue; // taken in, from `first` on
+    size_t first, count, cap;
+    struct queued shown;
+    bool connected, away;
+    struct curl_slist *headers; // of this connection
+    struct error broken;        // in a callback; code 0: fine
+    int64_t retry_at, pause;
+};
+
+// --- the queue -----------------------------------------------------------------------------------
+
+static void queued_free(struct queued *q)
+{
+    free(q->name);
+    free(q->id);
+    json_decref(q->data);
+    *q = (struct queued){0};
+}
+
+static void push(struct events *s, const char *name, const char *id, json_t *data)
+{
+    if (s->first && s->first == s->count)
+        s->first = s->count = 0;
+    if (s->count == s->cap) {
+        s->cap = s->cap ? 2 * s->cap : 64;
+        s->queue = xrealloc(s->queue, s->cap * sizeof *s->queue);
+    }
+    s->queue[s->count++] = (struct queued){xstrdup(name), xstrdup(id), data};
+}
+
+static bool pop(struct events *s, struct events_item *out)
+{
+    if (s->first == s->count)
+        return false;
+    queued_free(&s->shown);
+    s->shown = s->queue[s->first++];
+    *out = (struct events_item){s->shown.name, s->shown.id, s->shown.data};
+    return true;
+}
+
+static int on_event(void *ctx, const struct sse_event *event, struct error *e)
+{
+    struct events *s = ctx;
+    json_t *data = NULL;
+    int rc = json_parse(event->data, strlen(event->data), "event", &data, e);
+    if (rc)
+        return rc;
+    s->away = false;
+    s->pause = PAUSE_FIRST_US;
+    push(s, event->name, event->id, data);
+    return 0;
+}
+
+// --- the connection ------------------------------------------------------------------------------
+
+static size_t on_data(char *bytes, size_t size, size_t count, void *ctx)
+{
+    struct events *s = ctx;
+    long status = 0;
+    curl_easy_getinfo(s->client->easy, CURLINFO_RESPONSE_CODE, &status);
+    int rc = status >= 300 ? buf_append(&s->refusal, bytes, size * count)
+                           : sse_feed(&s->parser, bytes, size * count, on_event, s, &s->broken);
+    if (s->count - s->first > QUEUE_MAX)
+        rc = error_set(&s->broken, ERR_TOO_LARGE, "the master sends faster than this is read");
+    return rc ? 0 : size * count;
+}
+
+static void connect_to(struct events *s)
+{
+    CURL *h = s->client->easy;
+    char *url = xasprintf("%s%s", s->client->url, s->path);
+    char *last = *s->parser.id ? xasprintf("Last-Event-ID: %s", s->parser.id) : NULL;
+    curl_slist_free_all(s->headers);
+    s->headers = curl_slist_append(NULL, "Accept: text/event-stream");
+    for (const struct curl_slist *line = s->client->headers; line; line = line->next)
+        s->headers = curl_slist_append(s->headers, line->data);
+    if (last)
+        s->headers = curl_slist_append(s->headers, last);
+    must(s->headers);
+    sse_begin(&s->parser);
+    buf_reset(&s->refusal);
+    s->broken.code = 0;
+    curl_easy_setopt(h, CURLOPT_URL, url);
+    curl_easy_setopt(h, CURLOPT_HTTPHEADER, s->headers);
+    curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(h, CURLOPT_WRITEDATA, s);
+    curl_easy_setopt(h, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(h, CURLOPT_LOW_SPEED_TIME, (long)SILENCE_S);
+    must(!curl_multi_add_handle(s->multi, h));
+    s->connected = true;
+    free(last);
+    free(url);
+}
+
+static void disconnect(struct events *s)
+{
+    if (s->connected)
+        curl_multi_remove_handle(s->multi, s->client->easy);
+    s->connected = false;
+}
+
+// What ended the connection: another try may mend it, or not.
+static int lost(struct events *s, CURLcode code, struct error *e)
+{
+    struct client *c = s->client;
+    long status = 0;
+    int rc = 0;
+    curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+    c->status = (int)status;
+    c->may_retry = true; // a stream that just ends was ended by a master that stops
+    if (s->broken.code)
+        rc = error_set(e, s->broken.code, "%s: %s", c->url, s->broken.text);
+    else if (status >= 300)
+        rc = client_http_failed(c, "GET", s->path, &s->refusal, e);
+    else if (code)
+        rc = client_transport_failed(c, code, e);
+    if (s->broken.code)
+        c->may_retry = s->broken.code == ERR_TOO_LARGE;
+    disconnect(s);
+    if (!c->may_retry)
+        return rc;
+    s->retry_at = clock_mono_us() + s->pause;
+    s->pause = s->pause * 2 < PAUSE_MAX_US ? s->pause * 2 : PAUSE_MAX_US;
+    if (!s->away)
+        push(s, "away", s->parser.id, NULL);
+    s->away = true;
+    return 0;
+}
+
+static int take_in(struct events *s, struct error *e)
+{
+    int running = 0, left = 0, rc = 0;
+    if (!s->connected && clock_mono_us() >= s->retry_at)
+        connect_to(s);
+    curl_multi_perform(s->multi, &running);
+    const CURLMsg *m = curl_multi_info_read(s->multi, &left);
+    if (m && m->msg == CURLMSG_DONE)
+        rc = lost(s, m->data.result, e);
+    return rc;
+}
+
+static bool is_cancelled(const struct events *s)
+{
+    return s->client->cancel && atomic_load(s->client->cancel);
+}
+
+int events_next(struct events *s, int64_t deadline, struct events_item *out, struct error *e)
+{
+    for (;;) {
+        if (pop(s, out))
+            return 1;
+        int rc = take_in(s, e);
+        if (rc)
+            return is_cancelled(s) ? 0 : rc;
+        int64_t left = deadline - clock_mono_us();
+        if (s->first != s->count)
+            continue;
+        if (left <= 0 || is_cancelled(s))
+            return 0;
+        left = left < WAIT_MOST_US ? left : WAIT_MOST_US;
+        curl_multi_poll(s->multi, NULL, 0, (int)(left / 1000) + 1, NULL);
+    }
+}
+
+int events_open(const struct client_options *options, const char *path, struct events **out,
+                struct error *e)
+{
+    struct client *client;
+    int rc = client_open(options, &client, e);
+    if (rc)
+        return rc;
+    struct events *s = xcalloc(1, sizeof *s);
+    s->client = client;
+    s->multi = curl_multi_init();
+    must(s->multi);
+    s->path = xstrdup(path);
+    s->pause = PAUSE_FIRST_US;
+    sse_init(&s->parser, DATA_MAX);
+    buf_init(&s->refusal, LIMIT_BODY_SMALL);
+    *out = s;
+    return 0;
+}
+
+void events_close(struct events *s)
+{
+    if (!s)
+        return;
+    disconnect(s);
+    queued_free(&s->shown);
+    while (s->first < s->count)
+        queued_free(&s->queue[s->first++]);
+    free(s->queue);
+    curl_multi_cleanup(s->multi);
+    curl_slist_free_all(s->headers);
+    client_close(s->client);
+    sse_free(&s->parser);
+    buf_free(&s->refusal);
+    free(s->path);
+    free(s);
+}

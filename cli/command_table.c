@@ -1,0 +1,329 @@
+// The command table: one row a command, grouped by noun.
+#include <stddef.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/commands/commands.h"
+
+#define TASK_COLUMNS  "id,name,state,exit,user,pool,duration,started"
+#define QUEUE_COLUMNS "place,id,name,state,priority,slots,waits,start,reason"
+#define SIMULATE_FLAGS                                                                             \
+    "trace from-store pool nodes slots-per-node add-nodes racks policy teams preempt-cost "        \
+    "drain-time window plot timing"
+#define LOG_FLAGS                                                                                  \
+    "follow tail rank level search regex agent:log source stdtype allocation container "           \
+    "since:time "                                                                                  \
+    "until"
+#define SET_FLAGS                                                                                  \
+    "name:new description notes priority weight max-slots save-experiment-best save-trial-best "   \
+    "save-trial-latest log-retention"
+#define MODEL_WORDS "notes label metadata"
+
+// clang-format off
+const struct command commands[] = {
+    {"login", NULL, "USER", "password-file password-stdin", NULL,
+     "Sign in and keep the token", "muster login determined --master http://gpu-master:8080", run_login, true},
+    {"logout", NULL, "", NULL, NULL, "Sign out: the token is revoked and forgotten", "muster logout", run_logout, false},
+    {"whoami", NULL, "", NULL, NULL, "Show who is signed in, and where", "muster whoami", run_whoami, false},
+
+    {"experiment", "create", "FILE [FOLDER]", "config name template project-id paused follow validate-only id-file", NULL,
+     "Submit an experiment file, with the files of FOLDER",
+     "muster experiment create gpt.yaml data/ --config resources.slots_per_trial=4 --follow", run_experiment_create, true},
+    {"experiment", "list", "", "all state user filter sort limit watch", "id,name,state,percent,duration,user,trials,started",
+     "List experiments, newest first", "muster experiment list --filter 'state = RUNNING and validation.loss < 0.3' --sort -validation.loss",
+     run_experiment_list, false},
+    {"experiment", "describe", "ID", "watch", NULL,
+     "Show one experiment: state, why it waits, progress, trials, checkpoints", "muster experiment describe 7", run_experiment_describe, false},
+    {"experiment", "follow", "ID", NULL, NULL, "Watch an experiment until it ends", "muster experiment follow 7", run_experiment_follow, false},
+    {"experiment", "wait", "ID", "timeout", NULL, "Wait until it has ended; the exit code says how: 8 when it did not complete, 6 when --timeout has passed",
+     "muster experiment wait 7 --timeout 3600 && ./publish", run_experiment_wait, false},
+    {"experiment", "logs", "ID", LOG_FLAGS " trial all:trials", NULL, "Print the log of its trial; of several: the best, or --trial, or --all",
+     "muster experiment logs 7 --follow --level warning", run_experiment_logs, false},
+    {"experiment", "metrics", "ID", "group metric trial all:trials", "group,steps,metrics", "Print the metrics of its trial; of several: the best, or --trial, or --all",
+     "muster experiment metrics 7 --group validation -o csv", run_experiment_metrics, false},
+    {"experiment", "config", "ID", NULL, NULL, "Print its configuration as submitted (-o json: with all defaults)",
+     "muster experiment config 7 > again.yaml", run_experiment_config, false},
+    {"experiment", "files", "ID [PATH]", NULL, "path,size,modified", "List the files it was submitted with, or print one",
+     "muster experiment files 7 train.py", run_experiment_files, false},
+    {"experiment", "download-model-def", "ID", "to", NULL, "Fetch the files it was submitted with into a folder",
+     "muster experiment download-model-def 7 --to resnet/", run_experiment_download, false},
+    {"experiment", "set", "ID...", SET_FLAGS, NULL,
+     "Change name, description, notes, priority, weight, most slots, which checkpoints and logs are kept",
+     "muster experiment set 7 --name resnet-b --priority 30 --log-retention 90", run_experiment_set, false},
+    {"experiment", "label", "add|remove ID LABEL...", NULL, NULL, "Add labels to an experiment, or remove them",
+     "muster experiment label add 7 baseline paper", run_experiment_label, false},
+    {"experiment", "move", "ID TEAM PROJECT", NULL, NULL, "Put an experiment into another project",
+     "muster experiment move 7 vision default", run_experiment_move, false},
+    {"experiment", "continue", "ID", "config follow", NULL, "Go on with one that has ended, from its newest checkpoint, perhaps for longer",
+     "muster experiment continue 7 --config trainer.steps=20000 --follow", run_experiment_continue, false},
+    {"experiment", "fork", "ID", "config name project-id paused follow validate-only id-file", NULL,
+     "Submit it again as a new experiment, with its files and another configuration",
+     "muster experiment fork 7 --config hyperparameters.lr=0.01 --name slower", run_experiment_fork, false},
+    {"experiment", "pause", "ID...", "wait timeout", NULL, "Checkpoint and give the slots back", "muster experiment pause 7 8 --wait", run_experiment_act, false},
+    {"experiment", "activate", "ID...", "wait timeout", NULL, "Let paused experiments go on", "muster experiment activate 7", run_experiment_act, false},
+    {"experiment", "cancel", "ID...", "wait timeout", NULL, "Checkpoint, then end", "muster experiment cancel 7", run_experiment_act, false},
+    {"experiment", "kill", "ID...", "wait timeout", NULL, "End at once", "muster experiment kill 7 8 9", run_experiment_act, false},
+    {"experiment", "archive", "ID...", NULL, NULL, "Hide ended experiments from lists", "muster experiment archive 7", run_experiment_act, false},
+    {"experiment", "unarchive", "ID...", NULL, NULL, "Show them in lists again", "muster experiment unarchive 7", run_experiment_act, false},
+    {"experiment", "export", "ID FILE", "checkpoints force", NULL,
+     "Write an experiment to a tar file: configuration, files, trials, metrics, logs, checkpoints",
+     "muster experiment export 7 resnet.tar --checkpoints", run_experiment_export, false},
+    {"experiment", "import", "FILE", "name:export project-id", NULL,
+     "Make an experiment of an export, with new ids, to look at and compare; it does not run", "muster experiment import resnet.tar", run_experiment_import, false},
+    {"experiment", "delete", "ID...", "yes", NULL, "Delete ended experiments with their metrics, logs and checkpoints", "muster experiment delete 7", run_experiment_delete, false},
+
+    {"trial", "list", "EXPERIMENT", "filter sort limit watch", "id,state,steps,latest,best,restarts,duration", "List the trials of an experiment", "muster trial list 7 --sort -validation.accuracy --limit 5", run_trial_list, false},
+    {"trial", "describe", "ID", NULL, NULL, "Show one trial, with every start and its end", "muster trial describe 3", run_trial_describe, false},
+    {"trial", "metrics", "ID", "group metric", "group,steps,metrics", "Print a trial's metrics",
+     "muster trial metrics 3 --group training --metric loss -o csv", run_trial_metrics, false},
+    {"trial", "logs", "ID", LOG_FLAGS, NULL, "Print a trial's log", "muster trial logs 3 --rank 1 --tail 50", run_trial_logs, false},
+    {"trial", "log-fields", "ID", NULL, NULL, "Show what a trial's log can be filtered by: agents, ranks, sources", "muster trial log-fields 3", run_trial_log_fields, false},
+    {"trial", "kill", "ID", NULL, NULL, "End one trial at once", "muster trial kill 3", run_trial_kill, false},
+    {"trial", "download", "ID", "best:trial to", NULL, "Fetch the files of its newest checkpoint, or of its best, into a folder",
+     "muster trial download 3 --best --to weights/", run_trial_download, false},
+    {"trial", "set", "ID", "log-retention metadata:key", NULL, "Say how long its log is kept; change its metadata",
+     "muster trial set 3 --log-retention forever --metadata reviewed=true", run_trial_set, false},
+
+    {"checkpoint", "list", "", "experiment trial latest best limit", "uuid,experiment,trial,steps,metric,size,state,reported",
+     "List checkpoints of an experiment or a trial", "muster checkpoint list --experiment 7 --latest", run_checkpoint_list, false},
+    {"checkpoint", "describe", "UUID", NULL, NULL, "Show one checkpoint and its files",
+     "muster checkpoint describe 1f0c3e58-0d0b-4a3c-9d3b-6c7f8e5d4a21", run_checkpoint_describe, false},
+    {"checkpoint", "digest", "UUID|FOLDER", NULL, "weights,state",
+     "Verify a checkpoint and print SHA-256 of its weights and of all its state", "muster checkpoint digest ./weights", run_checkpoint_digest, true},
+    {"checkpoint", "set", "UUID", "metadata:key", NULL, "Change the metadata of a checkpoint",
+     "muster checkpoint set 1f0c3e58-0d0b-4a3c-9d3b-6c7f8e5d4a21 --metadata 'note=\"the one in use\"'", run_checkpoint_set, false},
+    {"checkpoint", "download", "UUID", "to", NULL, "Fetch a checkpoint's files into a folder",
+     "muster checkpoint download 1f0c3e58-0d0b-4a3c-9d3b-6c7f8e5d4a21 --to weights/", run_checkpoint_download, false},
+    {"checkpoint", "delete", "UUID...", "yes", NULL, "Delete checkpoints with their files",
+     "muster checkpoint delete 1f0c3e58-0d0b-4a3c-9d3b-6c7f8e5d4a21 --yes", run_checkpoint_delete, false},
+    {"checkpoint", "rm", "UUID...", "files yes", NULL, "Remove some files of checkpoints, such as the optimizer's, and keep the rest",
+     "muster checkpoint rm 1f0c3e58-0d0b-4a3c-9d3b-6c7f8e5d4a21 --files 'optimizer*'", run_checkpoint_rm, false},
+    {"checkpoint", "gc", "EXPERIMENT", "save-experiment-best save-trial-best save-trial-latest dry-run yes",
+     "uuid,trial,steps,metric,reported", "Delete the checkpoints that an experiment's policy leaves out; with --save-.. set the policy",
+     "muster checkpoint gc 7 --save-trial-latest 0 --save-experiment-best 1 --dry-run", run_checkpoint_gc, false},
+
+    {"model", "list", "", "all search:model user team label:only limit", "id,name,versions,labels,description,user,updated", "List the models of the registry",
+     "muster model list --label production", run_model_list, false},
+    {"model", "create", "NAME", "description team:in " MODEL_WORDS, NULL, "Make a model, whose versions are checkpoints",
+     "muster model create digits --description 'reads digits' --team vision", run_model_create, false},
+    {"model", "describe", "NAME", NULL, NULL, "Show one model and its versions", "muster model describe digits", run_model_describe, false},
+    {"model", "versions", "NAME", NULL, "version,name,checkpoint,experiment,trial,steps,comment,user,registered", "List the versions of a model",
+     "muster model versions digits", run_model_versions, false},
+    {"model", "register-version", "NAME UUID", "name:version comment " MODEL_WORDS, NULL, "Make a checkpoint the next version of a model",
+     "muster model register-version digits 1f0c3e58-0d0b-4a3c-9d3b-6c7f8e5d4a21 --comment 'more data'", run_model_register, false},
+    {"model", "set", "NAME", "name:new description " MODEL_WORDS, NULL, "Change name, description, notes, labels or metadata of a model",
+     "muster model set digits --description 'reads digits and letters'", run_model_set, false},
+    {"model", "set-version", "NAME VERSION", "name:version comment " MODEL_WORDS, NULL, "Change name, comment, notes, labels or metadata of a version",
+     "muster model set-version digits 2 --comment 'the one in use'", run_model_set_version, false},
+    {"model", "label", "add|remove NAME LABEL...", NULL, NULL, "Add labels to a model, or remove them", "muster model label add digits production", run_model_label, false},
+    {"model", "archive", "NAME", NULL, NULL, "Take a model out of the lists; no version is registered any more", "muster model archive digits", run_model_archive, false},
+    {"model", "unarchive", "NAME", NULL, NULL, "Open an archived model again", "muster model unarchive digits", run_model_archive, false},
+    {"model", "move", "NAME TEAM", NULL, NULL, "Put a model into another team", "muster model move digits vision", run_model_move, false},
+    {"model", "delete", "NAME", "yes", NULL, "Delete a model with its versions; their checkpoints stay", "muster model delete digits", run_model_delete, false},
+    {"model", "delete-version", "NAME VERSION", "yes", NULL, "Take a version out of a model; its checkpoint stays", "muster model delete-version digits 1", run_model_delete_version, false},
+
+    {"template", "list", "", NULL, "name,team", "List templates: configurations that experiments are put upon", "muster template list", run_template_list, false},
+    {"template", "describe", "NAME", NULL, NULL, "Print the configuration of a template", "muster template describe large", run_template_describe, false},
+    {"template", "create", "NAME FILE", "team:in", NULL, "Make a template of a YAML file", "muster template create large large.yaml", run_template_set, false},
+    {"template", "set", "NAME FILE", "team:in", NULL, "Make a template, or replace its configuration", "muster template set large large.yaml", run_template_set, false},
+    {"template", "delete", "NAME", "yes", NULL, "Delete a template; what was made with it stays", "muster template delete large", run_template_delete, false},
+
+    {"webhook", "list", "", NULL, "id,name,url,on,type,of,team", "List webhooks: addresses that are told when something happens", "muster webhook list", run_webhook_list, false},
+    {"webhook", "create", "URL", "on name:hook team:in slack specific", NULL, "Tell an address when experiments complete or fail, or what --on says",
+     "muster webhook create https://example.com/hook --team vision --on error --on 'val_loss<0.1'", run_webhook_create, false},
+    {"webhook", "describe", "WEBHOOK", NULL, NULL, "Show one webhook, by name or id", "muster webhook describe pager", run_webhook_describe, false},
+    {"webhook", "set", "WEBHOOK URL", NULL, NULL, "Send it to another address", "muster webhook set pager https://example.com/other", run_webhook_set, false},
+    {"webhook", "test", "WEBHOOK", NULL, NULL, "Send a message that means nothing, now", "muster webhook test pager", run_webhook_test, false},
+    {"webhook", "delete", "WEBHOOK", "yes", NULL, "Delete a webhook, and what it has not delivered yet", "muster webhook delete pager", run_webhook_delete, false},
+
+    {"command", "run", "PROGRAM...", "slots pool env files:run work-dir name:run priority template detach", NULL,
+     "Run a program once on the cluster, show what it prints, and end with its exit code",
+     "muster command run --slots 1 --files src/ --env LR=0.1 -- python3 train.py --epochs 3", run_command_run, false},
+    {"command", "list", "", "user limit watch", TASK_COLUMNS, "List commands, newest first", "muster command list --user ann", run_task_list, false},
+    {"command", "describe", "ID", "watch", NULL, "Show one command: state, exit code, configuration", "muster command describe 7", run_task_describe, false},
+    {"command", "logs", "ID", LOG_FLAGS, NULL, "Print what a command has printed", "muster command logs 7 --follow", run_task_logs, false},
+    {"command", "kill", "ID...", NULL, NULL, "End commands at once", "muster command kill 7", run_task_act, false},
+    {"command", "set", "ID", "priority", NULL, "Give a command another priority", "muster command set 7 --priority 60", run_task_set, false},
+    {"command", "delete", "ID...", "yes", NULL, "Delete commands that have ended, with their logs", "muster command delete 7", run_task_delete, false},
+
+    {"task", "run", "FILE [FOLDER]", "project-id parent fork no-pause detach", NULL,
+     "Run a task file, with the files of FOLDER, like a command; it can be paused, and have tasks below it",
+     "muster task run evaluate.yaml src/", run_task_run, false},
+    {"task", "list", "", "user limit watch", TASK_COLUMNS, "List tasks, newest first", "muster task list", run_task_list, false},
+    {"task", "describe", "ID", "watch", NULL, "Show one task: state, exit code, what it is below, configuration", "muster task describe 7", run_task_describe, false},
+    {"task", "logs", "ID", LOG_FLAGS, NULL, "Print what a task has printed", "muster task logs 7 --tail 50", run_task_logs, false},
+    {"task", "kill", "ID...", "tree", NULL, "End tasks, and those below them, at once", "muster task kill 7 --tree", run_task_act, false},
+    {"task", "pause", "ID...", NULL, NULL, "End the programs of tasks, and of those below them, until they are unpaused", "muster task pause 7", run_task_act, false},
+    {"task", "unpause", "ID...", NULL, NULL, "Start paused tasks, and those below them, again", "muster task unpause 7", run_task_act, false},
+    {"task", "delete", "ID...", "yes", NULL, "Delete tasks that have ended, with their logs", "muster task delete 7", run_task_delete, false},
+
+    {"agent", "list", "", "watch", "id,slots,used,faults,connected,enabled,draining,pool,version,registered", "List agents, and whether they are connected", "muster agent list --watch", run_agent_list, false},
+    {"agent", "describe", "AGENT", NULL, NULL, "Show one agent and its slots", "muster agent describe gpu-1", run_agent_describe, false},
+    {"agent", "enable", "AGENT", NULL, NULL, "Let an agent take tasks again", "muster agent enable gpu-1", run_agent_set, false},
+    {"agent", "disable", "AGENT", "drain", NULL, "Take an agent out of service", "muster agent disable gpu-1 --drain", run_agent_set, false},
+    {"agent", "forget", "AGENT", NULL, NULL, "Forget an agent that is lost", "muster agent forget gpu-1", run_agent_forget, false},
+    {"slot", "list", "", "agent", "agent,slot,type,device,near,load,enabled,health,allocation", "List slots and what they run", "muster slot list --agent gpu-1", run_slot_list, false},
+    {"slot", "enable", "AGENT SLOT", NULL, NULL, "Let a slot take tasks again", "muster slot enable gpu-1 3", run_slot_set, false},
+    {"slot", "disable", "AGENT SLOT", "drain", NULL, "Take a slot out of service", "muster slot disable gpu-1 3 --drain", run_slot_set, false},
+    {"pool", "list", "", NULL, "name,agents,slots,used,scheduler,default", "List resource pools: agents that jobs share (muster help scheduling)", "muster pool list", run_pool_list, false},
+
+    {"queue", "list", "", "pool all watch", QUEUE_COLUMNS, "List the queue: what runs, what waits, and why", "muster queue list --pool default", run_queue_list, false},
+    {"queue", "why", "EXPERIMENT", NULL, NULL, "Say why an experiment waits, about when it starts, and what can be done", "muster queue why 7", run_queue_why, false},
+    {"queue", "move", "EXPERIMENT", "ahead-of behind priority weight max-slots pool", NULL,
+     "Give an experiment another place: beside another one, whose priority it takes, or by its settings", "muster queue move 7 --ahead-of 5", run_queue_move, false},
+    {"job", "list", "", "pool all watch", QUEUE_COLUMNS, "Another name of queue list", "muster job list", run_queue_list, false},
+
+    {"events", NULL, "", "topics experiment trial since limit", NULL, "Print what changes, as it does, until Ctrl-C",
+     "muster events --topics trials,metrics --experiment 7 -o jsonl", run_events, false},
+
+    {"simulate", NULL, "", SIMULATE_FLAGS, NULL, "Show what a policy or a larger cluster would do with the jobs of a trace, or of a store",
+     "muster simulate --trace philly.csv.gz --window 63d..77d --nodes 48 --policy fair_share,easy,fifo", run_simulate, true},
+
+    {"team", "list", "", "all", "id,name,weight,guaranteed,max_slots,default_role,members,experiments",
+     "List teams. A team is a workspace, and its part of the slots", "muster team list", run_team_list, false},
+    {"team", "create", "NAME", "weight guaranteed max-slots default-role project", NULL,
+     "Make a team, a workspace with a project in it", "muster team create vision --weight 2 --guaranteed 8", run_team_create, false},
+    {"team", "describe", "TEAM", NULL, NULL, "Show one team: its part of the slots, its members and projects", "muster team describe vision", run_team_describe, false},
+    {"team", "set", "TEAM", "user:member weight guaranteed max-slots role default-role name:new", NULL,
+     "Change a team (a workspace), or a user's part of it; muster help teams explains roles", "muster team set vision --user ann --role editor --weight 2", run_team_set, false},
+    {"team", "members", "TEAM", NULL, "user,role,weight,max_slots", "List who has a role, a weight or a limit in a team",
+     "muster team members vision", run_team_members, false},
+    {"team", "archive", "TEAM", NULL, NULL, "Let nobody submit into a team any more", "muster team archive vision", run_team_archive, false},
+    {"team", "unarchive", "TEAM", NULL, NULL, "Open an archived team again", "muster team unarchive vision", run_team_archive, false},
+    {"team", "delete", "TEAM", "yes", NULL, "Delete a team, a workspace that holds no experiments", "muster team delete vision --yes", run_team_delete, false},
+    {"team", "shares", "", "pool", "pool,team,entitled,used,wanted,waiting,running,usage,debt,weight,guaranteed,max_slots",
+     "Show what each team may have, has, waits for, has had and is owed (slots, slot hours)", "muster team shares --pool default", run_team_shares, false},
+
+    {"project", "list", "[TEAM]", "all", "id,team,name,description,experiments,active,owner", "List projects: where experiments of a team are", "muster project list vision", run_project_list, false},
+    {"project", "create", "TEAM NAME", "description", NULL, "Make a project in a team", "muster project create vision cats --description 'cats and dogs'", run_project_create, false},
+    {"project", "describe", "TEAM PROJECT", NULL, NULL, "Show one project and its notes", "muster project describe vision cats", run_project_describe, false},
+    {"project", "set", "TEAM PROJECT", "name:new description", NULL, "Change name or description of a project", "muster project set vision cats --name felines", run_project_set, false},
+    {"project", "note", "TEAM PROJECT TEXT", "name:title", NULL, "Leave a note at a project", "muster project note vision cats 'the data moved' --name Data", run_project_note, false},
+    {"project", "archive", "TEAM PROJECT", NULL, NULL, "Let nobody submit into a project any more", "muster project archive vision cats", run_project_archive, false},
+    {"project", "unarchive", "TEAM PROJECT", NULL, NULL, "Open an archived project again", "muster project unarchive vision cats", run_project_archive, false},
+    {"project", "move", "TEAM PROJECT NEW-TEAM", NULL, NULL, "Put a project, with all that is in it, into another team", "muster project move vision cats animals", run_project_move, false},
+    {"project", "delete", "TEAM PROJECT", "yes", NULL, "Delete a project that holds no experiments", "muster project delete vision cats", run_project_delete, false},
+
+    {"user", "list", "", NULL, "id,username,display_name,admin,active,last_login", "List users", "muster user list", run_user_list, false},
+    {"user", "create", "NAME", "admin display-name password-file password-stdin", NULL, "Create a user; the password is asked for", "muster user create ann --display-name 'Ann Smith'", run_user_create, false},
+    {"user", "describe", "USER", NULL, NULL, "Show one user", "muster user describe ann", run_user_describe, false},
+    {"user", "set", "USER", "name:new display-name admin no-admin", NULL, "Change name, display name or rights of a user", "muster user set ann --admin", run_user_set, false},
+    {"user", "rename", "USER NEW", NULL, NULL, "Give a user another name to sign in with", "muster user rename ann anna", run_user_rename, false},
+    {"user", "change-password", "[USER]", "password-file password-stdin", NULL, "Change a password: the caller's own, of an administrator anybody's", "muster user change-password", run_user_password, false},
+    {"user", "activate", "USER", NULL, NULL, "Let a user sign in again", "muster user activate ann", run_user_activate, false},
+    {"user", "deactivate", "USER", NULL, NULL, "Let a user sign in no more; what is his stays", "muster user deactivate ann", run_user_activate, false},
+
+    {"token", "list", "", "all:tokens user limit", "id,user,description,state,type,created,expires", "List access tokens of programs: the caller's own, of an administrator everybody's", "muster token list", run_token_list, false},
+    {"token", "create", "", "expires description user:for", NULL, "Make an access token for a program; it is shown once", "export MUSTER_TOKEN=$(muster token create --expires 90d --description nightly)", run_token_create, false},
+    {"token", "set", "ID", "description", NULL, "Describe a token anew", "muster token set 3 --description 'the nightly job'", run_token_set, false},
+    {"token", "revoke", "ID", NULL, NULL, "End a token at once", "muster token revoke 3", run_token_revoke, false},
+
+    {"master", "info", "", NULL, NULL, "Show the master's name, version and address", "muster master info", run_master_info, false},
+    {"master", "config", "", NULL, NULL, "Print what the master was started with (administrators)", "muster master config", run_master_config, false},
+    {"master", "set", "", "log-level", NULL, "Change the level of the master's log (administrators)", "muster master set --log-level debug", run_master_set, false},
+    {"master", "logs", "", "follow tail", NULL, "Print the newest lines of the master's log (administrators)", "muster master logs --follow --tail 20", run_master_logs, false},
+    {"master", "message", "get|set|clear [TEXT]", "for since:begin until", NULL, "A notice to all users: read, set or clear it", "muster master message set 'down at noon' --for 4h", run_master_message, false},
+    {"master", "backup", "FILE", "data-dir force", NULL,
+     "Copy the master's store to FILE and verify it; the master may run meanwhile", "muster master backup muster-2026-11-21.db", run_master_backup, true},
+    {"master", "restore", "FILE", "data-dir", NULL,
+     "Put a backup in the place of a master's store; the master must not run, the old store is kept",
+     "muster master restore muster-2026-11-21.db --data-dir /var/lib/muster", run_master_restore, true},
+
+    {"audit", "list", "", "user method path status since:time until limit", "time,user,method,path,status,address,detail",
+     "List who changed what, and who was refused (administrators); the newest 100", "muster audit list --user ann --since 2d", run_audit_list, false},
+    {"resources", "raw", "", "since:time until", "experiment,user,slots,started,ended,seconds", "List who had which slots when: of the last 30 days",
+     "muster resources raw --since 2026-11-01 -o csv", run_resources_raw, false},
+    {"resources", "aggregated", "", "period since:time until", "period,slot_hours,users", "Sum slot hours by day or month, and by user, label and pool",
+     "muster resources aggregated --period monthly -o json", run_resources_aggregated, false},
+    {"api", NULL, "METHOD PATH", "body", NULL, "Make any call of the API, and print the answer (GET openapi.json lists the calls)",
+     "muster api get experiments/7/why", run_api, false},
+
+    {"help", NULL, "[TOPIC] [VERB]", NULL, NULL, "Explain: config (the experiment file), filters (of lists), scheduling (who gets the slots), data (what is kept, backups, exports), teams (roles), exit-codes", "muster help config", run_help, true},
+    {"completion", NULL, "SHELL", NULL, NULL, "Print completion for bash, zsh or fish", "eval \"$(muster completion bash)\"", run_completion, true},
+    {"complete-words", NULL, "[WORD...]", NULL, NULL, NULL, NULL, run_complete_words, true},
+    {"man", NULL, "[COMMAND] [VERB]", "to:man", NULL, "Print the manual page of a command, or write all into a folder", "muster man experiment | man -l -", run_man, true},
+    {0},
+};
+// clang-format on
+
+const size_t command_count = sizeof(commands) / sizeof(commands[0]) - 1;
+
+// --- finding one ---------------------------------------------------------------------------------
+
+const struct command *command_find(const char *noun, const char *verb, struct error *e)
+{
+    const char *nouns[128] = {NULL}, *verbs[128] = {NULL};
+    size_t noun_count = 0, verb_count = 0;
+    for (size_t i = 0; i < command_count; i++) {
+        const struct command *command = &commands[i];
+        if (noun_count == 0 || strcmp(nouns[noun_count - 1], command->noun) != 0)
+            nouns[noun_count++] = command->noun;
+        if (strcmp(command->noun, noun) != 0)
+            continue;
+        if (!command->verb || (verb && strcmp(command->verb, verb) == 0))
+            return command;
+        verbs[verb_count++] = command->verb;
+    }
+    if (verb_count == 0) {
+        const char *near = nearest_word(noun, nouns);
+        error_set(e, ERR_INVALID, "unknown command \"%s\"%s%s%s", noun,
+                  near ? "; did you mean \"" : "; see muster --help", near ? near : "",
+                  near ? "\"?" : "");
+        return NULL;
+    }
+    const char *near = verb ? nearest_word(verb, verbs) : NULL;
+    if (near) {
+        error_set(e, ERR_INVALID, "unknown command \"%s %s\"; did you mean \"%s %s\"?", noun, verb,
+                  noun, near);
+    } else {
+        error_set(e, ERR_INVALID, "\"%s\" wants one of its commands; see muster %s --help", noun,
+                  noun);
+    }
+    return NULL;
+}
+
+// --- other words for the same --------------------------------------------------------------------
+
+static const char *full_word(const char *word, const char *const (*aliases)[2], size_t count)
+{
+    for (size_t i = 0; word && i < count; i++)
+        if (strcmp(word, aliases[i][0]) == 0)
+            return aliases[i][1];
+    return word;
+}
+
+const char *command_noun(const char *noun)
+{
+    static const char *const aliases[][2] = {{"exp", "experiment"},
+                                             {"e", "experiment"},
+                                             {"t", "trial"},
+                                             {"ckpt", "checkpoint"},
+                                             {"checkpoints", "checkpoint"},
+                                             {"c", "checkpoint"},
+                                             {"m", "model"},
+                                             {"workspace", "team"},
+                                             {"w", "team"},
+                                             {"p", "project"},
+                                             {"u", "user"},
+                                             {"a", "agent"},
+                                             {"s", "slot"},
+                                             {"tpl", "template"},
+                                             {"j", "job"},
+                                             {"res", "resources"},
+                                             {"resource-pool", "pool"},
+                                             {"rp", "pool"}};
+    return full_word(noun, aliases, sizeof(aliases) / sizeof(aliases[0]));
+}
+
+// Words that det's users have in their fingers.
+const char *command_verb(const char *verb)
+{
+    static const char *const aliases[][2] = {{"ls", "list"},
+                                             {"show", "describe"},
+                                             {"edit", "set"},
+                                             {"download-model-definition", "download-model-def"},
+                                             {"list-versions", "versions"},
+                                             {"set-password", "change-password"},
+                                             {"logs-fields", "log-fields"}};
+    return full_word(verb, aliases, sizeof(aliases) / sizeof(aliases[0]));
+}

@@ -1,0 +1,65 @@
+// Signing in and out.
+#include <stdio.h>
+#include <string.h>
+
+#include "api/wire.h"
+#include "base/text/json.h"
+#include "cli/commands/commands.h"
+#include "cli/common/password.h"
+#include "cli/output/output.h"
+
+int run_login(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    const char *user = c->args[0];
+    char password[PASSWORD_MAX], hashed[SHA512_HEX];
+    c->options.token = NULL; // an old token must not stand in the way of a new one
+    int err = session_open(c, false, e);
+    err = err ? err : password_get(c, user, false, password, e);
+    if (err)
+        return err;
+    client_set_token(c->client, CLIENT_NO_AUTH, NULL);
+    wire_password_hash(password, hashed);
+    explicit_bzero(password, sizeof(password));
+    json_t *body =
+        json_pack("{s:s, s:s, s:b}", "username", user, "password", hashed, "isHashed", 1);
+    json_t *answer = NULL;
+    c->token = NULL;
+    err = cli_call(c, "POST", body, &answer, e, "/api/v1/auth/login");
+    if (!err)
+        err = session_save(c, jget_string(answer, "token", ""), e);
+    if (!err && !c->options.quiet)
+        printf("Signed in at %s as %s\n", c->master, user);
+    json_decref(answer);
+    json_decref(body);
+    return err;
+}
+
+int run_logout(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    struct error revoke = {0};
+    int err = cli_call(c, "POST", NULL, NULL, &revoke, "/api/v1/auth/logout");
+    int forgotten = session_forget(c, e);
+    if (err && err != ERR_AUTH) // the token is forgotten here, but still good there
+        return error_set(e, err, "the token could not be revoked: %s", revoke.text);
+    if (forgotten == 0 && !c->options.quiet)
+        printf("Signed out of %s\n", c->master);
+    return forgotten;
+}
+
+int run_whoami(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    json_t *answer = NULL;
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/me");
+    if (!err) {
+        const json_t *user = jget(answer, "user");
+        json_t *row = json_pack("{s:s, s:b, s:s}", "username", jget_string(user, "username", ""),
+                                "admin", jget_bool(user, "admin", false), "master", c->master);
+        err = output_object(c, row, "username,admin,master", e);
+        json_decref(row);
+    }
+    json_decref(answer);
+    return err;
+}

@@ -1,0 +1,141 @@
+// Agents, slots, the queue, the master.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text/json.h"
+#include "cli/commands/commands.h"
+#include "cli/output/output.h"
+#include "cli/output/rows.h"
+
+int run_agent_list(struct cli *c, const struct command *self, struct error *e)
+{
+    json_t *answer = NULL;
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/agents?lost=true");
+    if (!err) {
+        json_t *rows = rows_of(jget(answer, "agents"), row_agent);
+        err = output_rows(c, rows, self->columns, e);
+        json_decref(rows);
+    }
+    json_decref(answer);
+    return err;
+}
+
+int run_agent_set(struct cli *c, const struct command *self, struct error *e)
+{
+    char *id = client_escape(c->args[0]);
+    json_t *body = json_pack("{s:b}", "drain", c->options.drain);
+    int err = cli_call(c, "POST", body, NULL, e, "/api/v1/agents/%s/%s", id, self->verb);
+    json_decref(body);
+    free(id);
+    return err ? err
+               : cli_report(c, json_pack("{s:s, s:s}", "id", c->args[0], "done", self->verb), e,
+                            "Agent %s: %s", c->args[0],
+                            strcmp(self->verb, "enable") == 0 ? "enabled"
+                            : c->options.drain ? "takes no more work; what runs there finishes"
+                                               : "disabled");
+}
+
+int run_agent_forget(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    char *id = client_escape(c->args[0]);
+    int err = cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/agents/%s", id);
+    free(id);
+    return err ? err
+               : cli_report(c, json_pack("{s:s, s:s}", "id", c->args[0], "done", "forget"), e,
+                            "Agent %s is forgotten", c->args[0]);
+}
+
+int run_agent_describe(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    json_t *answer = NULL, *slots = json_array(), *slot;
+    char *id = client_escape(c->args[0]);
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/agents/%s", id);
+    if (!err) {
+        const json_t *agent = jget(answer, "agent");
+        const char *key;
+        json_t *row = row_agent(agent);
+        json_object_foreach(jget(agent, "slots"), key, slot)
+        {
+            json_array_append_new(slots, row_slot(agent, slot));
+        }
+        json_object_set_new(row, "host", json_string(jget_string(agent, "hostname", "")));
+        json_object_set_new(row, "rack", json_string(jget_string(agent, "rack", "")));
+        json_object_set(row, "addresses", jget(agent, "addresses"));
+        json_object_set(row, "slot_list", slots);
+        err = output_object(
+            c, row,
+            "id,host,addresses,pool,rack,slots,used,faults,connected,lost,seen,enabled,draining,"
+            "version,registered",
+            e);
+        json_decref(row);
+    }
+    if (!err && c->format == OUTPUT_TABLE && !c->options.columns) {
+        printf("\nSlots\n");
+        err = output_rows(c, slots, "slot,type,device,near,load,enabled,health,allocation", e);
+    }
+    json_decref(slots);
+    json_decref(answer);
+    free(id);
+    return err;
+}
+
+int run_slot_list(struct cli *c, const struct command *self, struct error *e)
+{
+    json_t *answer = NULL, *rows = json_array();
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/agents");
+    size_t i;
+    const char *key;
+    json_t *agent, *slot;
+    json_array_foreach(jget(answer, "agents"), i, agent)
+    {
+        if (c->options.agent && strcmp(c->options.agent, jget_string(agent, "id", "")) != 0)
+            continue;
+        json_object_foreach(jget(agent, "slots"), key, slot)
+        {
+            json_array_append_new(rows, row_slot(agent, slot));
+        }
+    }
+    err = err ? err : output_rows(c, rows, self->columns, e);
+    json_decref(rows);
+    json_decref(answer);
+    return err;
+}
+
+int run_slot_set(struct cli *c, const struct command *self, struct error *e)
+{
+    char *agent = client_escape(c->args[0]), *slot = client_escape(c->args[1]);
+    json_t *body = json_pack("{s:b}", "drain", c->options.drain);
+    int err = cli_call(c, "POST", body, NULL, e, "/api/v1/agents/%s/slots/%s/%s", agent, slot,
+                       self->verb);
+    json_decref(body);
+    free(slot);
+    free(agent);
+    return err ? err
+               : cli_report(c,
+                            json_pack("{s:s, s:s, s:s}", "agent", c->args[0], "slot", c->args[1],
+                                      "done", self->verb),
+                            e, "Slot %s of agent %s: %sd", c->args[1], c->args[0], self->verb);
+}
+
+int run_master_info(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    json_t *answer = NULL;
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/master");
+    if (!err) {
+        const char *notice = jget_string(jget(answer, "clusterMessage"), "message", "");
+        json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s}", "address", c->master, "name",
+                                jget_string(answer, "clusterName", ""), "version",
+                                jget_string(answer, "version", ""), "cluster",
+                                jget_string(answer, "clusterId", ""), "notice", notice);
+        err = output_object(
+            c, row,
+            *notice ? "address,name,version,cluster,notice" : "address,name,version,cluster", e);
+        json_decref(row);
+    }
+    json_decref(answer);
+    return err;
+}

@@ -1,0 +1,350 @@
+// Watching an experiment: one line redrawn on a terminal, a line now and then elsewhere. The master
+// may be away for a while; Ctrl-C ends the watching, not the experiment.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "api/wire.h"
+#include "base/clock.h"
+#include "base/text/json.h"
+#include "cli/cli.h"
+#include "cli/commands/commands.h"
+#include "cli/common/watch.h"
+#include "cli/output/failure.h"
+#include "cli/output/progress.h"
+#include "cli/output/rows.h"
+#include "cli/output/terminal.h"
+
+enum {
+    LOOK_US = 200 * 1000,        // between two looks at what events only say to have changed
+    OLD_US = 5 * 1000000,        // then the reason to wait is asked for again: it speaks of time
+    PLAIN_LINE_US = 5 * 1000000, // between two lines that are not redrawn
+};
+
+enum stale { // what is to be read anew
+    STALE_REASON = 1,
+    STALE_WARNINGS = 2,
+    STALE_ALL = 4,
+};
+
+struct follow {
+    struct cli *c;
+    long long id, trial; // id: of the experiment
+    bool terminal, away; // away: the master does not answer just now
+    unsigned stale;      // bits of enum stale
+    int64_t looked_at;   // monotonic
+    json_t *config;      // of the experiment
+    char state[32], reason[512], shown_state[32], shown_reason[512];
+    json_t *experiment, *trials; // as they were read last
+    long long log_lines;         // warnings and errors already shown
+    int64_t last_line;           // monotonic time of the last plain line
+    struct progress now;
+};
+
+static void clear_line(const struct follow *f)
+{
+    if (f->terminal)
+        terminal_control(stdout, "\r\033[K");
+}
+
+static double metric_of(const json_t *report, const char *name)
+{
+    return jget_double(jget_path(report, "metrics.avgMetrics"), name, NAN);
+}
+
+static int read_experiment(struct follow *f, struct error *e)
+{
+    json_t *experiment = NULL;
+    int err = fetch_experiment(f->c, f->id, &experiment, e);
+    if (err)
+        return err;
+    snprintf(f->state, sizeof(f->state), "%s", row_state(WIRE_EXPERIMENT_STATE, experiment));
+    f->now.fraction = jget_double(experiment, "progress", 0);
+    f->now.best = jget_double(experiment, "bestTrialSearcherMetric", NAN);
+    if (!f->config) {
+        const char *searcher = jget_string(experiment, "searcherType", "single");
+        f->config = json_incref(jget(experiment, "config"));
+        f->now.total = json_integer_value(jget_path(f->config, "trainer.steps"));
+        f->now.search = strcmp(searcher, "single") != 0;
+        f->now.trials_total = json_integer_value(jget_path(f->config, "searcher.max_trials"));
+    }
+    json_decref(f->experiment);
+    f->experiment = experiment;
+    return 0;
+}
+
+static bool trial_has_ended(const json_t *trial)
+{
+    const char *word = wire_word(WIRE_TRIAL_STATE, jget_string(trial, "state", ""));
+    return word && wire_state_is_terminal(word);
+}
+
+static void count_trials(struct follow *f, const json_t *trials)
+{
+    size_t i;
+    json_t *trial;
+    long long count = (long long)json_array_size(trials);
+    f->now.trials_ended = 0;
+    json_array_foreach((json_t *)trials, i, trial)
+    {
+        f->now.trials_ended += trial_has_ended(trial);
+    }
+    f->now.trials_live = count - f->now.trials_ended;
+    if (f->now.trials_total > 0 && count > f->now.trials_total)
+        f->now.trials_total = count; // some refused what was drawn, others were drawn for them
+}
+
+static int read_trial(struct follow *f, struct error *e)
+{
+    json_t *trials = NULL;
+    int err = fetch_trials(f->c, f->id, &trials, e);
+    const json_t *trial = json_array_get(trials, 0);
+    if (f->now.search && !err) {
+        count_trials(f, trials);
+    } else if (!err && trial) {
+        const json_t *training = jget(trial, "latestTraining");
+        f->trial = jget_int(trial, "id", 0);
+        f->now.steps = jget_int(trial, "totalBatchesProcessed", 0);
+        f->now.restarts = (int)jget_int(trial, "restarts", 0);
+        f->now.loss = metric_of(training, "loss");
+        f->now.samples_per_second = metric_of(training, "samples_per_second");
+        f->now.step_ms = metric_of(training, "step_ms");
+        f->now.validation = metric_of(jget(trial, "latestValidation"), searcher_metric(f->config));
+    }
+    if (!err) {
+        json_decref(f->trials);
+        f->trials = trials;
+    }
+    return err;
+}
+
+static int read_reason(struct follow *f, struct error *e)
+{
+    f->reason[0] = '\0';
+    if (strcmp(f->state, "QUEUED") != 0 && strcmp(f->state, "ACTIVE") != 0 &&
+        strcmp(f->state, "PAUSING") != 0)
+        return 0;
+    json_t *why = NULL;
+    int err = cli_call(f->c, "GET", NULL, &why, e, "/api/v1/experiments/%lld/why", f->id);
+    snprintf(f->reason, sizeof(f->reason), "%s", jget_string(why, "reason", ""));
+    json_decref(why);
+    return err;
+}
+
+struct log_reader {
+    struct follow *f;
+    long long seen;
+};
+
+static int on_warning(void *ctx, const json_t *result, struct error *e)
+{
+    (void)e;
+    struct log_reader *r = ctx;
+    if (++r->seen > r->f->log_lines) {
+        r->f->log_lines = r->seen;
+        clear_line(r->f);
+        fputs(jget_string(result, "message", ""), stdout);
+    }
+    return 0;
+}
+
+static int show_warnings(struct follow *f, struct error *e)
+{
+    if (f->trial == 0)
+        return 0;
+    struct log_reader r = {.f = f};
+    char path[256];
+    snprintf(path, sizeof(path),
+             "/api/v1/trials/%lld/logs?levels=LOG_LEVEL_WARNING&levels=LOG_LEVEL_ERROR"
+             "&levels=LOG_LEVEL_CRITICAL",
+             f->trial);
+    return client_stream(f->c->client, path, on_warning, &r, e);
+}
+
+static int terminal_width(void)
+{
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col - 1 : 100;
+}
+
+static void draw(struct follow *f)
+{
+    char line[1024];
+    f->now.state = f->away ? "MASTER_AWAY" : f->state;
+    f->now.reason = f->away ? "the master does not answer; the training goes on" : f->reason;
+    progress_line(&f->now, f->terminal ? terminal_width() : 200, line, sizeof(line));
+    if (f->terminal) {
+        clear_line(f);
+        fputs(line, stdout);
+    } else {
+        int64_t now = clock_mono_us();
+        bool news =
+            strcmp(f->state, f->shown_state) != 0 || strcmp(f->reason, f->shown_reason) != 0;
+        if (news || now - f->last_line >= PLAIN_LINE_US) {
+            puts(line);
+            f->last_line = now;
+        }
+        memcpy(f->shown_state, f->state, sizeof(f->state));
+        memcpy(f->shown_reason, f->reason, sizeof(f->reason));
+    }
+    fflush(stdout);
+}
+
+// --- what events say -----------------------------------------------------------------------------
+
+static double metric_in(const json_t *metrics, const char *name, double fallback)
+{
+    return jget_double(metrics, name, fallback);
+}
+
+static void take_metrics(struct follow *f, const json_t *data)
+{
+    const json_t *values = jget(data, "metrics");
+    const char *group = jget_string(data, "group", "");
+    if (f->now.search || jget_int(data, "trialId", 0) != f->trial)
+        return;
+    if (strcmp(group, "validation") == 0) {
+        f->now.validation = metric_in(values, searcher_metric(f->config), f->now.validation);
+    } else if (strcmp(group, "training") == 0) {
+        f->now.steps = jget_int(data, "steps", f->now.steps);
+        f->now.loss = metric_in(values, "loss", f->now.loss);
+        f->now.samples_per_second =
+            metric_in(values, "samples_per_second", f->now.samples_per_second);
+        f->now.step_ms = metric_in(values, "step_ms", f->now.step_ms);
+    }
+}
+
+static void take_experiment(struct follow *f, const json_t *data)
+{
+    const char *word = wire_word(WIRE_EXPERIMENT_STATE, jget_string(data, "state", ""));
+    f->now.fraction = jget_double(data, "progress", f->now.fraction);
+    f->now.best = jget_double(data, "bestMetric", f->now.best);
+    if (!word || strcmp(word, f->state) != 0)
+        f->stale |= STALE_ALL;
+}
+
+static void take_trial(struct follow *f, const json_t *data)
+{
+    if (f->now.search) {
+        f->stale |= trial_has_ended(data) ? STALE_ALL : 0;
+    } else if (f->trial == 0) {
+        f->stale |= STALE_ALL;
+    } else if (jget_int(data, "id", 0) == f->trial) {
+        f->now.steps = jget_int(data, "steps", f->now.steps);
+        f->now.restarts = (int)jget_int(data, "restarts", f->now.restarts);
+    }
+}
+
+static void take_event(struct follow *f, const struct events_item *item)
+{
+    if (strcmp(item->name, "away") == 0)
+        f->away = true;
+    else if (strcmp(item->name, "start") == 0 || strcmp(item->name, "reset") == 0)
+        f->stale |= STALE_ALL;
+    else if (strcmp(item->name, "experiment") == 0)
+        take_experiment(f, item->data);
+    else if (strcmp(item->name, "trial") == 0)
+        take_trial(f, item->data);
+    else if (strcmp(item->name, "metrics") == 0)
+        take_metrics(f, item->data);
+    else if (strcmp(item->name, "logs") == 0)
+        f->stale |= STALE_WARNINGS;
+    else if (strcmp(item->name, "queue") == 0)
+        f->stale |= STALE_REASON;
+}
+
+// All that have come, waiting for the first until `deadline`.
+static int take_events(struct follow *f, struct events *stream, int64_t deadline, struct error *e)
+{
+    struct events_item item;
+    int found;
+    while ((found = events_next(stream, deadline, &item, e)) > 0) {
+        take_event(f, &item);
+        deadline = 0;
+    }
+    return found;
+}
+
+// --- what is asked for ---------------------------------------------------------------------------
+
+static int look(struct follow *f, struct error *e)
+{
+    int err = 0;
+    if (f->stale & STALE_ALL) {
+        err = read_experiment(f, e);
+        err = err ? err : read_trial(f, e);
+    }
+    if (f->stale & (STALE_ALL | STALE_REASON))
+        err = err ? err : read_reason(f, e);
+    if (f->stale & (STALE_ALL | STALE_WARNINGS))
+        err = err ? err : show_warnings(f, e);
+    f->looked_at = clock_mono_us();
+    f->away = err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_PEER;
+    f->stale = !err ? 0 : f->stale;
+    return f->away ? 0 : err;
+}
+
+static bool has_ended(const struct follow *f)
+{
+    return !f->away && f->stale == 0 && wire_state_is_terminal(f->state);
+}
+
+static int watch(struct follow *f, struct events *stream, struct error *e)
+{
+    int err = 0;
+    f->stale = STALE_ALL;
+    while (!err && !watch_interrupted() && !has_ended(f) && watch_left(f->c) > 0) {
+        int64_t now = clock_mono_us();
+        if (now >= f->looked_at + OLD_US)
+            f->stale |= STALE_REASON;
+        if (f->stale != 0 && now >= f->looked_at + LOOK_US)
+            err = look(f, e);
+        if (!err) {
+            draw(f);
+            err = has_ended(f) ? 0 : take_events(f, stream, now + LOOK_US, e);
+        }
+    }
+    return err;
+}
+
+static int ended(struct follow *f, struct error *e)
+{
+    if (f->terminal)
+        putchar('\n');
+    if (strcmp(f->state, "COMPLETED") == 0 || !has_ended(f))
+        return 0; // .. or --timeout has passed, which is told by who waits
+    failure_print(failure_newest(f->trials));
+    fflush(stdout);
+    return failure_of(f->experiment, e);
+}
+
+int cli_follow(struct cli *c, long long experiment, struct error *e)
+{
+    struct follow f = {.c = c, .id = experiment, .terminal = isatty(STDOUT_FILENO)};
+    struct events *stream = NULL;
+    f.now = (struct progress){
+        .loss = NAN, .validation = NAN, .samples_per_second = NAN, .step_ms = NAN, .best = NAN};
+    const char *query = arena_printf(
+        &c->arena, "topics=experiments,trials,metrics,logs,queue&experimentIds=%lld", experiment);
+    int err = watch_open(c, query, &stream, e);
+    watch_begin();
+    err = err ? err : watch(&f, stream, e);
+    if (watch_interrupted()) {
+        printf(
+            "\nStopped watching; the experiment goes on. To watch again: muster experiment follow "
+            "%lld\n",
+            experiment);
+        err = 0;
+    } else if (!err) {
+        err = ended(&f, e);
+    }
+    watch_end();
+    events_close(stream);
+    json_decref(f.experiment);
+    json_decref(f.trials);
+    json_decref(f.config);
+    return err;
+}

@@ -1,0 +1,546 @@
+// muster experiment import: makes an unmanaged experiment of what an export holds. Ids are new;
+// those of before stand in its notes. What fails on the way takes the new experiment with it.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/archive/archive.h"
+#include "api/checkpoint/checkpoint.h"
+#include "api/wire.h"
+#include "base/clock.h"
+#include "base/os/file.h"
+#include "base/rng.h"
+#include "base/text/json.h"
+#include "cli/commands/commands.h"
+#include "cli/common/bundle.h"
+#include "cli/output/output.h"
+
+enum { BATCH = 1000, BATCH_BYTES = 4 << 20 };
+
+struct import {
+    struct cli *c;
+    const char *folder;
+    struct meter meter;
+    long long experiment; // the new one; 0: none yet
+    long long trial;      // the new one of what is being sent
+    json_t *trials;       // {old id: new id}
+    json_t *storage;      // checkpoint_storage of the new experiment
+    json_t *history;      // times and ends, for the last call
+    json_t *batch;        // of metrics or log lines
+    char *group;          // of the metrics in it
+    size_t bytes;         // of the batch, about
+    bool no_columns;      // the master takes none
+    long long reports, lines, checkpoints, files;
+};
+
+// --- metrics -------------------------------------------------------------------------------------
+
+static int post_one(struct import *m, const json_t *report, struct error *e)
+{
+    long long steps = jget_int(report, "steps", -1);
+    json_t *body = json_pack(
+        "{s:s, s:{s:I, s:I, s:{s:O, s:O?}}}", "group", jget_string(report, "group", ""), "metrics",
+        "trialId", (json_int_t)m->trial, "trialRunId", (json_int_t)1, "metrics", "avgMetrics",
+        json_object_get(report, "metrics"), "batchMetrics", jget(report, "batch_metrics"));
+    json_t *inner = json_object_get(body, "metrics");
+    json_object_set(inner, "reportTime", json_object_get(report, "time"));
+    if (steps >= 0)
+        json_object_set_new(inner, "stepsCompleted", json_integer(steps));
+    int err = cli_call(m->c, "POST", body, NULL, e, "/api/v1/trials/%lld/metrics", m->trial);
+    json_decref(body);
+    return err;
+}
+
+// The batch as columns: a metric that a report has not is null there.
+static json_t *columns_of(const json_t *batch)
+{
+    json_t *steps = json_array(), *times = json_array(), *metrics = json_object();
+    json_t *report, *value, *column;
+    const char *name;
+    size_t i, rows = json_array_size(batch);
+    json_array_foreach(batch, i, report)
+    {
+        json_array_append(steps, json_object_get(report, "steps"));
+        json_array_append(times, json_object_get(report, "time"));
+        json_object_foreach(json_object_get(report, "metrics"), name, value)
+        {
+            column = json_object_get(metrics, name);
+            if (!column) {
+                column = json_array();
+                json_object_set_new(metrics, name, column);
+            }
+            while (json_array_size(column) < i)
+                json_array_append_new(column, json_null());
+            json_array_append(column, value);
+        }
+    }
+    json_object_foreach(metrics, name, column)
+    {
+        while (json_array_size(column) < rows)
+            json_array_append_new(column, json_null());
+    }
+    return json_pack("{s:o, s:o, s:o}", "steps", steps, "times", times, "metrics", metrics);
+}
+
+static int post_columns(struct import *m, struct error *e)
+{
+    json_t *body = columns_of(m->batch);
+    json_object_set_new(body, "group", json_string(m->group));
+    json_object_set_new(body, "trialRunId", json_integer(1));
+    int err =
+        cli_call(m->c, "POST", body, NULL, e, "/api/v1/trials/%lld/metrics/columns", m->trial);
+    json_decref(body);
+    return err;
+}
+
+// A master that takes no columns gets one report after the other.
+static int flush_metrics(struct import *m, struct error *e)
+{
+    size_t i;
+    json_t *report;
+    int err = 0;
+    if (json_array_size(m->batch) > 0 && !m->no_columns) {
+        err = post_columns(m, e);
+        m->no_columns = err == ERR_NOT_FOUND || err == ERR_METHOD;
+        err = m->no_columns ? 0 : err;
+    }
+    if (m->no_columns) {
+        json_array_foreach(m->batch, i, report)
+        {
+            err = err ? err : post_one(m, report, e);
+        }
+    }
+    json_array_clear(m->batch);
+    m->bytes = 0;
+    return err;
+}
+
+// Reports that columns cannot carry: without a step, with metrics that are no numbers, with those
+// of single batches.
+static bool is_plain(const json_t *report)
+{
+    const char *name;
+    json_t *value;
+    if (jget_int(report, "steps", -1) < 0 || jget(report, "batch_metrics") ||
+        !jget_string(report, "time", NULL))
+        return false;
+    json_object_foreach(jget(report, "metrics"), name, value)
+    {
+        if (!json_is_number(value))
+            return false;
+    }
+    return json_object_size(jget(report, "metrics")) > 0;
+}
+
+static int on_report(void *ctx, const json_t *report, struct error *e)
+{
+    struct import *m = ctx;
+    const char *group = jget_string(report, "group", "");
+    bool plain = is_plain(report);
+    int err = 0;
+    if (!plain || !m->group || strcmp(group, m->group) != 0 || json_array_size(m->batch) >= BATCH ||
+        m->bytes > BATCH_BYTES) {
+        err = flush_metrics(m, e);
+        free(m->group);
+        m->group = xstrdup(group);
+    }
+    m->reports++;
+    meter_show(&m->meter, "metrics", m->reports, 0);
+    if (err || !plain)
+        return err ? err : post_one(m, report, e);
+    json_array_append(m->batch, (json_t *)report);
+    m->bytes += 64 * (json_object_size(jget(report, "metrics")) + 1);
+    return 0;
+}
+
+// --- logs ----------------------------------------------------------------------------------------
+
+static int flush_logs(struct import *m, struct error *e)
+{
+    int err =
+        json_array_size(m->batch) > 0 ? cli_call(m->c, "POST", m->batch, NULL, e, "/task-logs") : 0;
+    json_array_clear(m->batch);
+    m->bytes = 0;
+    return err;
+}
+
+static int on_log(void *ctx, const json_t *line, struct error *e)
+{
+    static const char *const kept[] = {"timestamp",   "level",  "log",    "agentId",
+                                       "containerId", "rankId", "source", "stdtype"};
+    struct import *m = ctx;
+    char task[48];
+    snprintf(task, sizeof(task), "%lld.%lld", m->experiment, m->trial);
+    json_t *one = json_pack("{s:s, s:s, s:I}", "taskId", task, "allocationId", "", "sequence",
+                            (json_int_t)m->lines);
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+        if (jget(line, kept[i]))
+            json_object_set(one, kept[i], jget(line, kept[i]));
+    m->bytes += 256 + strlen(jget_string(line, "log", ""));
+    json_array_append_new(m->batch, one);
+    m->lines++;
+    meter_show(&m->meter, "log lines", m->lines, 0);
+    bool full = json_array_size(m->batch) >= BATCH || m->bytes > BATCH_BYTES;
+    return full ? flush_logs(m, e) : 0;
+}
+
+// --- trials --------------------------------------------------------------------------------------
+
+static int post_trial(struct import *m, const json_t *trial, struct error *e)
+{
+    const json_t *hparams = jget(trial, "hparams");
+    char name[48];
+    snprintf(name, sizeof(name), "import-%lld", (long long)jget_int(trial, "id", 0));
+    json_t *body = json_pack("{s:s, s:{s:I, s:b, s:O}}", "externalTrialId", name,
+                             "createTrialRequest", "experimentId", (json_int_t)m->experiment,
+                             "unmanaged", 1, "hparams", hparams ? hparams : json_null());
+    json_t *answer = NULL;
+    int err = cli_call(m->c, "PUT", body, &answer, e, "/api/v1/trials");
+    m->trial = jget_int(jget(answer, "trial"), "id", 0);
+    if (!err)
+        err = cli_call(m->c, "POST", NULL, NULL, e, "/api/v1/trials/%lld/start", m->trial);
+    json_decref(answer);
+    json_decref(body);
+    return err;
+}
+
+static int send_lines(struct import *m, long long old, const char *name, bundle_line *on_line,
+                      int (*flush)(struct import *m, struct error *e), struct error *e)
+{
+    char *path = xasprintf("trials/%lld/%s", old, name);
+    int err = bundle_lines(m->folder, path, on_line, m, e);
+    err = err ? err : flush(m, e);
+    free(path);
+    return err;
+}
+
+static int post_metadata(struct import *m, long long old, struct error *e)
+{
+    char *name = xasprintf("trials/%lld/metadata.json", old), *path = path_join(m->folder, name);
+    json_t *metadata = NULL;
+    int err = path_exists(path) ? bundle_json(m->folder, name, &metadata, e) : 0;
+    if (!err && metadata) {
+        json_t *body = json_pack("{s:O}", "metadata", metadata);
+        err = cli_call(m->c, "POST", body, NULL, e, "/api/v1/runs/%lld/metadata", m->trial);
+        json_decref(body);
+    }
+    json_decref(metadata);
+    free(path);
+    free(name);
+    return err;
+}
+
+static void note_trial(struct import *m, const json_t *trial, long long old)
+{
+    static const char *const kept[] = {"startTime", "endTime", "state", "progress", "seed"};
+    char key[24];
+    snprintf(key, sizeof(key), "%lld", old);
+    json_object_set_new(m->trials, key, json_integer(m->trial));
+    json_t *one = json_pack("{s:I, s:I}", "id", (json_int_t)m->trial, "restarts",
+                            (json_int_t)jget_int(trial, "restarts", 0));
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+        json_object_set(one, kept[i], json_object_get(trial, kept[i]));
+    json_array_append_new(json_object_get(m->history, "trials"), one);
+}
+
+static int on_trial(void *ctx, const json_t *trial, struct error *e)
+{
+    struct import *m = ctx;
+    long long old = jget_int(trial, "id", 0);
+    int err = post_trial(m, trial, e);
+    m->lines = 0; // a count of its own for each task
+    err = err ? err : send_lines(m, old, "metrics.jsonl", on_report, flush_metrics, e);
+    err = err ? err : send_lines(m, old, "logs.jsonl", on_log, flush_logs, e);
+    err = err ? err : post_metadata(m, old, e);
+    if (!err)
+        note_trial(m, trial, old);
+    return err;
+}
+
+// One that had not ended there is canceled here: nobody runs it.
+static int end_trials(struct import *m, struct error *e)
+{
+    json_t *trial;
+    size_t i;
+    int err = 0;
+    json_array_foreach(json_object_get(m->history, "trials"), i, trial)
+    {
+        const char *word = wire_word(WIRE_TRIAL_STATE, jget_string(trial, "state", ""));
+        bool ended = word && wire_state_is_terminal(word);
+        json_t *body = json_pack("{s:s}", "state",
+                                 ended ? wire_name(WIRE_TRIAL_STATE, word) : "STATE_CANCELED");
+        long long id = jget_int(trial, "id", 0);
+        err = err ? err : cli_call(m->c, "PATCH", body, NULL, e, "/api/v1/trials/%lld", id);
+        json_decref(body);
+    }
+    return err;
+}
+
+// --- checkpoints ---------------------------------------------------------------------------------
+
+static int copy_tree(const char *from, const char *to, struct error *e)
+{
+    FILE *spool = tmpfile();
+    if (!spool)
+        return error_set_errno(e, ERR_IO, errno, "cannot make a temporary file");
+    int err = archive_pack_folder(from, fileno(spool), e);
+    if (!err && lseek(fileno(spool), 0, SEEK_SET) != 0)
+        err = error_set_errno(e, ERR_IO, errno, "cannot read a temporary file");
+    err = err ? err : archive_unpack_fd(fileno(spool), to, (uint64_t)BUNDLE_MAX_GIB << 30, e);
+    fclose(spool);
+    return err;
+}
+
+// Whether the files came along and are now where the new cluster looks for them: that takes a
+// storage that this machine sees.
+static int place_files(struct import *m, const char *old, const char *uuid, bool *placed,
+                       struct error *e)
+{
+    char *from = xasprintf("%s/checkpoints/%s", m->folder, old), *to = NULL;
+    int err = 0;
+    *placed = false;
+    if (path_exists(from) && checkpoint_folder(m->storage, uuid, &to, NULL) == 0) {
+        char *root = xasprintf("%.*s", (int)(strrchr(to, '/') - to), to);
+        if (access(root, W_OK) == 0) {
+            err = copy_tree(from, to, e);
+            *placed = !err;
+            m->files += !err;
+        }
+        free(root);
+    }
+    free(to);
+    free(from);
+    return err;
+}
+
+static int on_checkpoint(void *ctx, const json_t *checkpoint, struct error *e)
+{
+    struct import *m = ctx;
+    char uuid[UUID_TEXT], old[UUID_TEXT], key[24], task[48];
+    bool placed;
+    long long trial = jget_int(jget(checkpoint, "training"), "trialId", 0);
+    snprintf(key, sizeof(key), "%lld", trial);
+    trial = jget_int(m->trials, key, 0);
+    int err = checkpoint_uuid(jget_string(checkpoint, "uuid", ""), old, e);
+    if (err || trial == 0)
+        return err ? err : error_set(e, ERR_INVALID, "a checkpoint of no trial");
+    uuid_make(uuid);
+    snprintf(task, sizeof(task), "%lld.%lld", m->experiment, trial);
+    err = place_files(m, old, uuid, &placed, e);
+    json_t *metadata = json_deep_copy(jget(checkpoint, "metadata"));
+    if (!json_is_object(metadata)) {
+        json_decref(metadata);
+        metadata = json_object();
+    }
+    if (!jget(metadata, "steps_completed")) {
+        json_object_set_new(metadata, "steps_completed",
+                            json_integer(jget_int(checkpoint, "stepsCompleted", 0)));
+    }
+    json_object_set_new(metadata, "imported_from", json_string(old));
+    const json_t *resources = jget(checkpoint, "resources");
+    json_t *body = json_pack("{s:s, s:s, s:s, s:o, s:O?, s:s}", "uuid", uuid, "taskId", task,
+                             "allocationId", "", "metadata", metadata, "resources", resources,
+                             "state", placed ? "STATE_COMPLETED" : "STATE_DELETED");
+    json_object_set(body, "reportTime", json_object_get(checkpoint, "reportTime"));
+    err = err ? err : cli_call(m->c, "POST", body, NULL, e, "/api/v1/checkpoints");
+    json_decref(body);
+    m->checkpoints++;
+    meter_show(&m->meter, "checkpoints", m->checkpoints, 0);
+    return err;
+}
+
+// --- the experiment ------------------------------------------------------------------------------
+
+static int check_manifest(struct import *m, json_t **manifest, struct error *e)
+{
+    int err = bundle_json(m->folder, "manifest.json", manifest, e);
+    if (err || strcmp(jget_string(*manifest, "format", ""), "muster-experiment") != 0) {
+        return error_set(e, ERR_INVALID,
+                         "%s is no export of an experiment (it has no manifest.json that says so)",
+                         m->c->args[0]);
+    }
+    long long version = jget_int(*manifest, "version", 0);
+    if (version < 1 || version > BUNDLE_VERSION) {
+        return error_set(e, ERR_VERSION,
+                         "%s has version %lld of the format; this program knows versions up to %d",
+                         m->c->args[0], version, BUNDLE_VERSION);
+    }
+    return 0;
+}
+
+static int read_files(struct import *m, json_t **files, struct error *e)
+{
+    char *folder = path_join(m->folder, "model_definition");
+    int err = path_exists(folder) ? archive_list_folder(folder, files, e) : 0;
+    free(folder);
+    if (!err && !*files)
+        *files = json_array();
+    return err;
+}
+
+static int read_yaml(struct import *m, char **yaml, struct error *e)
+{
+    char *path = path_join(m->folder, "config.yaml");
+    size_t len = 0;
+    int err = file_read(path, BUNDLE_LINE_MAX, yaml, &len, e);
+    free(path);
+    return err;
+}
+
+static int make_experiment(struct import *m, struct error *e)
+{
+    char *yaml = NULL;
+    json_t *files = NULL, *answer = NULL;
+    int err = read_yaml(m, &yaml, e);
+    err = err ? err : read_files(m, &files, e);
+    if (!err) {
+        json_t *body = json_pack(
+            "{s:s, s:b, s:O, s:I}", "config", yaml, "unmanaged", 1, "modelDefinition", files,
+            "projectId", (json_int_t)(m->c->options.project_id > 0 ? m->c->options.project_id : 1));
+        err = cli_call(m->c, "POST", body, &answer, e, "/api/v1/experiments");
+        json_decref(body);
+    }
+    if (!err) {
+        const json_t *experiment = jget(answer, "experiment");
+        const json_t *storage = jget_path(experiment, "config.checkpoint_storage");
+        m->experiment = jget_int(experiment, "id", 0);
+        m->storage = storage ? json_deep_copy(storage) : json_object();
+    }
+    json_decref(answer);
+    json_decref(files);
+    free(yaml);
+    return err;
+}
+
+// What it is called, and where it came from.
+static int describe(struct import *m, const json_t *manifest, const json_t *old, struct error *e)
+{
+    const char *notes = jget_string(old, "notes", "");
+    const json_t *labels = jget(old, "labels");
+    char *pairs = json_text(m->trials);
+    char *text = xasprintf("%s%sImported: it was experiment %lld of cluster \"%s\" (%s), exported "
+                           "%s. Its trials, by their ids there and here: %s",
+                           notes, *notes != '\0' ? "\n\n" : "",
+                           (long long)jget_int(manifest, "experiment", 0),
+                           jget_string(jget(manifest, "cluster"), "name", ""),
+                           jget_string(jget(manifest, "cluster"), "id", ""),
+                           jget_string(manifest, "exportedAt", ""), pairs);
+    json_t *body =
+        json_pack("{s:s, s:s, s:s}", "name",
+                  m->c->options.name ? m->c->options.name : jget_string(old, "name", "imported"),
+                  "description", jget_string(old, "description", ""), "notes", text);
+    if (json_is_array(labels))
+        json_object_set(body, "labels", (json_t *)labels);
+    int err = cli_call(m->c, "PATCH", body, NULL, e, "/api/v1/experiments/%lld", m->experiment);
+    json_decref(body);
+    free(text);
+    free(pairs);
+    return err;
+}
+
+// When it ran and how far it came; last, since the calls before say that it runs now.
+static int tell_history(struct import *m, const json_t *old, struct error *e)
+{
+    json_object_set(m->history, "startTime", json_object_get(old, "startTime"));
+    json_object_set(m->history, "endTime", json_object_get(old, "endTime"));
+    json_object_set(m->history, "progress", json_object_get(old, "progress"));
+    return cli_call(m->c, "POST", m->history, NULL, e, "/api/v1/experiments/%lld/history",
+                    m->experiment);
+}
+
+static int import_all(struct import *m, struct error *e)
+{
+    json_t *manifest = NULL, *old = NULL;
+    int err = check_manifest(m, &manifest, e);
+    err = err ? err : bundle_json(m->folder, "experiment.json", &old, e);
+    err = err ? err : make_experiment(m, e);
+    err = err ? err : bundle_lines(m->folder, "trials.jsonl", on_trial, m, e);
+    err = err ? err : bundle_lines(m->folder, "checkpoints.jsonl", on_checkpoint, m, e);
+    err = err ? err : describe(m, manifest, old, e);
+    err = err ? err : end_trials(m, e);
+    if (!err && json_array_size(json_object_get(m->history, "trials")) == 0) {
+        err =
+            cli_call(m->c, "POST", NULL, NULL, e, "/api/v1/experiments/%lld/cancel", m->experiment);
+    }
+    err = err ? err : tell_history(m, old, e);
+    json_decref(old);
+    json_decref(manifest);
+    return err;
+}
+
+// Nothing half done stays.
+static void take_back(struct import *m)
+{
+    struct error ignored;
+    cli_call(m->c, "POST", NULL, NULL, &ignored, "/api/v1/experiments/%lld/kill", m->experiment);
+    if (cli_call(m->c, "DELETE", NULL, NULL, &ignored, "/api/v1/experiments/%lld", m->experiment) !=
+        0) {
+        fprintf(stderr,
+                "muster: experiment %lld is not complete and could not be deleted (%s); delete it "
+                "with muster experiment delete %lld\n",
+                m->experiment, ignored.text, m->experiment);
+    }
+}
+
+static int unpack(struct import *m, struct error *e)
+{
+    int fd = open(m->c->args[0], O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return error_set_errno(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, errno, "%s",
+                               m->c->args[0]);
+    }
+    meter_show(&m->meter, "unpacking", 0, 0);
+    int err = archive_unpack_fd(fd, m->folder, (uint64_t)BUNDLE_MAX_GIB << 30, e);
+    close(fd);
+    return err ? error_prefix(e, "%s", m->c->args[0]) : 0;
+}
+
+static int tell(struct import *m, struct error *e)
+{
+    struct cli *c = m->c;
+    if (c->format == OUTPUT_TABLE && !c->options.columns) {
+        printf(c->options.quiet ? "%lld\n" : "Imported as experiment %lld\n", m->experiment);
+        if (!c->options.quiet && m->checkpoints > m->files) {
+            printf("%lld of %lld checkpoints came without their files, and are shown as deleted\n",
+                   m->checkpoints - m->files, m->checkpoints);
+        }
+        return 0;
+    }
+    json_t *row =
+        json_pack("{s:I, s:I, s:I, s:I, s:I}", "id", (json_int_t)m->experiment, "trials",
+                  (json_int_t)json_object_size(m->trials), "reports", (json_int_t)m->reports,
+                  "checkpoints", (json_int_t)m->checkpoints, "files", (json_int_t)m->files);
+    int err = output_object(c, row, "id,trials,reports,checkpoints,files", e);
+    json_decref(row);
+    return err;
+}
+
+int run_experiment_import(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    const char *tmp = getenv("TMPDIR");
+    char *folder = xasprintf("%s/muster-import-%ld", tmp ? tmp : "/tmp", (long)getpid());
+    struct import m = {.c = c,
+                       .folder = folder,
+                       .trials = json_object(),
+                       .batch = json_array(),
+                       .history = json_pack("{s:[]}", "trials")};
+    meter_begin(&m.meter, c->options.quiet);
+    int err = unpack(&m, e);
+    err = err ? err : import_all(&m, e);
+    meter_end(&m.meter);
+    if (err && m.experiment != 0)
+        take_back(&m);
+    err = err ? err : tell(&m, e);
+    dir_remove_tree(folder, NULL);
+    json_decref(m.history);
+    json_decref(m.storage);
+    json_decref(m.batch);
+    json_decref(m.trials);
+    free(m.group);
+    free(folder);
+    return err;
+}

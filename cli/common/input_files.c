@@ -1,0 +1,96 @@
+// The files that a training reads must be among those that are sent along: told before it is
+// submitted, where a person can mend it, and not by its first start.
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/file.h"
+#include "base/text/json.h"
+#include "cli/commands/commands.h"
+
+static const char *const keys[] = {"path",
+                                   "validation_path",
+                                   "images",
+                                   "labels",
+                                   "inputs",
+                                   "values",
+                                   "validation_images",
+                                   "validation_labels",
+                                   "validation_inputs",
+                                   "validation_values",
+                                   NULL};
+
+// Absolute ones are on the machines, "${name}" is known with the hyperparameters, and what leads
+// out of the folder is the trainer's to judge.
+static bool is_ours(const char *path)
+{
+    return *path != '\0' && *path != '/' && !strstr(path, "${") && !strstr(path, "..");
+}
+
+static bool is_sent(const json_t *files, const char *path)
+{
+    for (size_t i = 0; i < json_array_size(files); i++)
+        if (fnmatch(path, jget_string(json_array_get(files, i), "path", ""), FNM_PATHNAME) == 0)
+            return true;
+    return false;
+}
+
+static int not_sent(const char *where, const char *key, const char *path, const json_t *files,
+                    const char *folder, struct error *e)
+{
+    if (!folder) {
+        return error_set(
+            e, ERR_INVALID,
+            "%s: %s: \"%s\" is relative, and no folder is sent along; give the one that "
+            "holds it: muster experiment create FILE FOLDER",
+            where, key, path);
+    }
+    size_t count = json_array_size(files);
+    char *full = path_join(folder, path);
+    const char **names = xcalloc(count + 1, sizeof(*names));
+    for (size_t i = 0; i < count; i++)
+        names[i] = jget_string(json_array_get(files, i), "path", "");
+    const char *near = nearest_word(path, names);
+    int err = path_exists(full)
+                  ? error_set(e, ERR_INVALID,
+                              "%s: %s: %s is not sent along: .musterignore leaves it out, or it is "
+                              "a link",
+                              where, key, full)
+                  : error_set(e, ERR_INVALID, "%s: %s: there is no file \"%s\" in %s%s%s%s", where,
+                              key, path, folder, near ? "; did you mean \"" : "", near ? near : "",
+                              near ? "\"?" : "");
+    free(names);
+    free(full);
+    return err;
+}
+
+static int check_one(const struct yaml_doc *doc, const char *key, const json_t *value,
+                     const json_t *files, const char *folder, struct error *e)
+{
+    char where[512];
+    const char *path = json_is_string(value) ? json_string_value(value) : "";
+    path += strncmp(path, "./", 2) == 0 ? 2 : 0;
+    if (!is_ours(path) || is_sent(files, path))
+        return 0;
+    return not_sent(yaml_where(doc, key, where, sizeof(where)), key, path, files, folder, e);
+}
+
+int inputs_check(const struct yaml_doc *doc, const json_t *files, const char *folder,
+                 struct error *e)
+{
+    const json_t *data = jget_path(doc->root, "trainer.data");
+    int err = 0;
+    for (int i = 0; keys[i] && !err; i++) {
+        const json_t *value = json_object_get(data, keys[i]);
+        char *key = xasprintf("trainer.data.%s", keys[i]);
+        if (!json_is_array(value))
+            err = check_one(doc, key, value, files, folder, e);
+        for (size_t n = 0; n < json_array_size(value) && !err; n++) {
+            char *item = xasprintf("%s.%zu", key, n);
+            err = check_one(doc, item, json_array_get(value, n), files, folder, e);
+            free(item);
+        }
+        free(key);
+    }
+    return err;
+}

@@ -1,0 +1,148 @@
+#include "cli/common/lookup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/text/json.h"
+
+struct kind {
+    const char *what, *path, *key, *list_command;
+};
+
+static const struct kind teams = {"team", "/api/v1/workspaces", "workspaces", "muster team list"};
+static const struct kind users = {"user", "/api/v1/users", "users", "muster user list"};
+static const struct kind pools = {"pool", "/api/v1/resource-pools", "resourcePools",
+                                  "muster pool list"};
+static const struct kind hooks = {"webhook", "/api/v1/webhooks", "webhooks", "muster webhook list"};
+
+static const char *name_of(const json_t *object)
+{
+    return jget_string(object, "name", jget_string(object, "username", ""));
+}
+
+static int not_there(const struct kind *kind, const json_t *list, const char *flag,
+                     const char *name, struct error *e)
+{
+    const char **names = xcalloc(json_array_size(list) + 1, sizeof(*names));
+    for (size_t i = 0; i < json_array_size(list); i++)
+        names[i] = name_of(json_array_get(list, i));
+    const char *near = nearest_word(name, names);
+    free(names);
+    error_set(e, ERR_NOT_FOUND, "%s%sthere is no %s \"%s\"; %s%s%s", flag ? flag : "",
+              flag ? ": " : "", kind->what, name,
+              near ? "did you mean \"" : "see: ", near ? near : kind->list_command,
+              near ? "\"?" : "");
+    return ERR_NOT_FOUND;
+}
+
+// A name goes before an id that looks the same. *others: how many more have the name.
+static const json_t *find(const json_t *list, const char *name, int *others)
+{
+    const json_t *by_id = NULL, *by_name = NULL;
+    char *end;
+    long long id = strtoll(name, &end, 10);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        if (strcmp(name_of(one), name) == 0) {
+            *others += by_name != NULL;
+            by_name = by_name ? by_name : one;
+        }
+        by_id = *end == '\0' && id > 0 && jget_int(one, "id", 0) == id ? one : by_id;
+    }
+    return by_name ? by_name : by_id;
+}
+
+static int lookup(struct cli *c, const struct kind *kind, const char *flag, const char *name,
+                  long long *id, struct error *e)
+{
+    json_t *list = NULL;
+    int err = cli_list(c, kind->key, 0, &list, e, "%s", kind->path);
+    int others = 0;
+    const json_t *found = find(list, name, &others);
+    *id = jget_int(found, "id", 0);
+    if (!err && others > 0) {
+        err = error_set(e, ERR_CONFLICT,
+                        "%s%sthere are %d of the name \"%s\"; give the id of the one that is meant "
+                        "(%s)",
+                        flag ? flag : "", flag ? ": " : "", others + 1, name, kind->list_command);
+    }
+    err = !err && !found ? not_there(kind, list, flag, name, e) : err;
+    json_decref(list);
+    return err;
+}
+
+int lookup_team(struct cli *c, const char *flag, const char *name, long long *id, struct error *e)
+{
+    return lookup(c, &teams, flag, name, id, e);
+}
+
+int lookup_project(struct cli *c, long long team, const char *name, long long *id, struct error *e)
+{
+    struct kind projects = {"project",
+                            arena_printf(&c->arena, "/api/v1/workspaces/%lld/projects", team),
+                            "projects", arena_printf(&c->arena, "muster project list %lld", team)};
+    return lookup(c, &projects, NULL, name, id, e);
+}
+
+int lookup_user(struct cli *c, const char *flag, const char *name, long long *id, struct error *e)
+{
+    return lookup(c, &users, flag, name, id, e);
+}
+
+int lookup_webhook(struct cli *c, const char *name, long long *id, struct error *e)
+{
+    return lookup(c, &hooks, NULL, name, id, e);
+}
+
+int lookup_pool(struct cli *c, const char *flag, const char *name, struct error *e)
+{
+    long long unused;
+    return lookup(c, &pools, flag, name, &unused, e);
+}
+
+int lookup_none(struct cli *c, const char *what, const char *path, const char *name,
+                struct error *e)
+{
+    json_t *answer = NULL;
+    struct error why = {0};
+    int err = cli_call(c, "GET", NULL, &answer, &why, "%s", path);
+    if (!err && strcmp(name_of(jget(answer, what)), name) == 0) {
+        err = error_set(e, ERR_CONFLICT, "there is a %s \"%s\" already; see: muster %s describe %s",
+                        what, name, what, name);
+    } else if (err == ERR_NOT_FOUND) {
+        err = 0;
+    } else if (err && e) {
+        *e = why;
+    }
+    json_decref(answer);
+    return err;
+}
+
+// One call for each name, kept for the rows to come.
+static const char *name_at(struct cli *c, const char *path, const char *key, long long id)
+{
+    json_t *answer = NULL;
+    const char *full = arena_printf(&c->arena, "%s/%lld", path, id);
+    if (!c->names)
+        c->names = json_object();
+    const char *name = jget_string(c->names, full, NULL);
+    if (!name) {
+        bool found = cli_call(c, "GET", NULL, &answer, NULL, "%s", full) == 0;
+        name = found ? name_of(jget(answer, key)) : arena_printf(&c->arena, "%lld", id);
+        json_object_set_new(c->names, full, json_string(name));
+        name = jget_string(c->names, full, "");
+        json_decref(answer);
+    }
+    return name;
+}
+
+const char *lookup_team_name(struct cli *c, long long id)
+{
+    return id > 0 ? name_at(c, teams.path, "workspace", id) : "";
+}
+
+const char *lookup_user_name(struct cli *c, long long id)
+{
+    return id > 0 ? name_at(c, users.path, "user", id) : "";
+}
