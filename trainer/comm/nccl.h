@@ -60,11 +60,11 @@ struct nccl {
     ncclComm_t nccl; // NULL before it is opened and after it is aborted
 
     pthread_mutex_t lock;      // protects the fields below
-    pthread_cond_t wake, news; // for the watcher; for waiters for `failed` or `ended_watch`
+    pthread_cond_t wake, news; // for the watcher; for waiters for `failed` or `watcher_ended`
     struct nccl_slot slots[COMM_PENDING_MAX];
     uint32_t entered, posted, begun, ended; // operation numbers; posted ones have their events
-    bool leaving, left, ended_watch;        // this rank wants to leave; all do; the watcher ended
-    struct error suspicion;                 // NCCL's complaint, until a better explanation is known
+    bool leaving, left, watcher_ended; // this rank wants to leave; all do; the watcher has ended
+    struct error suspicion;            // NCCL's complaint, until a better explanation is known
     int64_t suspected_at;
     struct error error; // the first failure; code 0: none
     bool own;           // the failure began on this rank, so the others must be told

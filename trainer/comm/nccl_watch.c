@@ -280,7 +280,7 @@ static void *run_watcher(void *arg)
         comm_abort(n->inner, why.text);
     end_nccl(n);
     pthread_mutex_lock(&n->lock);
-    n->ended_watch = true;
+    n->watcher_ended = true;
     pthread_cond_broadcast(&n->news);
     pthread_mutex_unlock(&n->lock);
     return NULL;
@@ -304,9 +304,9 @@ int nccl_start_watcher(struct nccl *n, struct error *e)
 static bool await_watcher(struct nccl *n, int64_t patience)
 {
     struct timespec until = deadline_in(patience);
-    while (!n->ended_watch && pthread_cond_timedwait(&n->news, &n->lock, &until) != ETIMEDOUT)
+    while (!n->watcher_ended && pthread_cond_timedwait(&n->news, &n->lock, &until) != ETIMEDOUT)
         ;
-    return n->ended_watch;
+    return n->watcher_ended;
 }
 
 bool nccl_stop_watcher(struct nccl *n)

@@ -28,7 +28,7 @@ struct recording_part {
 };
 
 struct ops_recording {
-    bool known; // the work has run once
+    bool has_run; // the work has run once
     struct recording_part *parts;
     size_t count; // 0: not recorded
 };
@@ -122,9 +122,9 @@ void ops_replay(struct ops_recording **at, void (*work)(void *), void *ctx)
     if (!*at)
         *at = xcalloc(1, sizeof **at);
     struct ops_recording *r = *at;
-    if (r->known && r->count == 0 && !disabled && !is_launch_blocking())
+    if (r->has_run && r->count == 0 && !disabled && !is_launch_blocking())
         recording_capture(r, work, ctx);
-    r->known = true;
+    r->has_run = true;
     if (r->count > 0)
         recording_launch(r);
     else
