@@ -15,15 +15,15 @@
 #include "base/os/file.h"
 #include "db/backup.h"
 
-enum { RETRY_S = 600 }; // after one that failed
+enum { RETRY_S = 600 }; // after a failed backup
 
 struct backups {
     char *store, *folder;
-    const struct room *room;
+    const struct free_space *free_space;
     int64_t every_us;
     int keep;
     pthread_t thread;
-    pthread_mutex_t lock; // for `stopping`
+    pthread_mutex_t lock; // protects `stopping`
     pthread_cond_t changed;
     bool stopping;
 };
@@ -93,7 +93,7 @@ static void remove_old(const struct backups *b)
     free(found);
 }
 
-// Seconds until the next one is to be made.
+// Seconds until the next backup is due.
 static int64_t make(struct backups *b)
 {
     const struct backup_watch watch = {is_wanted, b};
@@ -101,7 +101,7 @@ static int64_t make(struct backups *b)
     struct error e = {0};
     char quoted[ERROR_TEXT_MAX];
     char *path = name_of(b->folder, clock_wall_us() / 1000000);
-    int err = room_refuse_copy(b->room, &e);
+    int err = free_space_refuse_copy(b->free_space, &e);
     if (!err)
         err = backup_make(b->store, path, true, &watch, &report, &e);
     if (!err) {
@@ -146,8 +146,8 @@ static void *run(void *arg)
     return NULL;
 }
 
-int backups_start(const char *store, const char *folder, const struct room *room, int64_t every_us,
-                  int keep, struct backups **out, struct error *e)
+int backups_start(const char *store, const char *folder, const struct free_space *free_space,
+                  int64_t every_us, int keep, struct backups **out, struct error *e)
 {
     int err = dir_make(folder, 0700, e);
     if (err)
@@ -155,7 +155,7 @@ int backups_start(const char *store, const char *folder, const struct room *room
     struct backups *b = xcalloc(1, sizeof *b);
     b->store = xstrdup(store);
     b->folder = xstrdup(folder);
-    b->room = room;
+    b->free_space = free_space;
     b->every_us = every_us;
     b->keep = keep;
     pthread_mutex_init(&b->lock, NULL);

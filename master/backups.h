@@ -1,6 +1,6 @@
-// Backups that the master makes by itself: a thread that copies the store every so many hours to
-// FOLDER/muster-TIME.db and keeps the newest. The first is made at the start, unless the newest one
-// there is young enough. Made and stopped by the main thread.
+// Regular backups: a thread copies the store every given number of hours to FOLDER/muster-TIME.db
+// and keeps the newest copies. The first is made at the start, unless the newest copy is recent
+// enough. The main thread creates and stops it.
 #ifndef MUSTER_MASTER_BACKUPS_H
 #define MUSTER_MASTER_BACKUPS_H
 
@@ -13,12 +13,12 @@
 struct backups; // opaque
 
 // `store`: the file that the master has open.
-int backups_start(const char *store, const char *folder, const struct room *room, int64_t every_us,
-                  int keep, struct backups **out, struct error *e);
-void backups_stop(struct backups *b); // ends one that is being made; NULL is fine; frees
+int backups_start(const char *store, const char *folder, const struct free_space *free_space,
+                  int64_t every_us, int keep, struct backups **out, struct error *e);
+void backups_stop(struct backups *b); // aborts a running backup, then frees; accepts NULL
 
-// The times, in seconds since 1970, of the copies in a folder, newest first; the caller's. Pure but
-// for reading the folder; for tests.
+// The times of the copies in a folder, in seconds since 1970, newest first; the caller frees the
+// list. For tests.
 int64_t *backups_found(const char *folder, size_t *count);
 
 #endif

@@ -18,7 +18,7 @@ enum { PASSWORD_FILE_MAX = 4096, RANDOM_PASSWORD = 20 };
 
 static void make_password(char out[RANDOM_PASSWORD + 1])
 {
-    // Without letters that look like others; 32 of them, so that every byte is used evenly.
+    // No letters that are easily confused; 32 of them, so that every byte is used evenly.
     static const char letters[] = "abcdefghijkmnpqrstuvwxyz23456789";
     uint8_t bytes[RANDOM_PASSWORD];
     rng_secret(bytes, sizeof bytes);
@@ -36,7 +36,7 @@ static int read_password(const char *path, char **out, struct error *e)
     return rc;
 }
 
-// The password of the first users; *shown when nobody knows it yet.
+// The password of the first users; *shown: the caller must print it, because nobody knows it yet.
 static int initial_password(const struct first_start *o, char **out, bool *shown, struct error *e)
 {
     const char *given = getenv(INITIAL_PASSWORD_ENV);
@@ -108,8 +108,8 @@ static int name_cluster(struct db_reader *db, const struct first_start *o, struc
     return 0;
 }
 
-// The one token of all agents: what stands in the file is what counts, so that replacing the file
-// and starting the master again replaces the token.
+// The token of all agents. The file decides, so replacing the file and restarting the master
+// replaces the token.
 static int grant_agents(const char *path, struct db_batch *b, struct db_reader *db, struct error *e)
 {
     char token[TOKEN_TEXT], hash[SHA256_HEX], *text = NULL;
@@ -147,7 +147,7 @@ static bool has_users(struct db_reader *db)
     return some;
 }
 
-// On the terminal and nowhere else: not a log line, and kept as a hash only.
+// Printed on the terminal only: never in a log, and stored only as a hash.
 static void show_password(const char *password)
 {
     fprintf(stderr,
@@ -175,7 +175,7 @@ int first_start(struct db *db, const struct first_start *o, struct cluster_ident
     }
     if (!rc)
         rc = grant_agents(token_path, b, reader, e);
-    if (!rc && shown) // before it counts: a password that nobody saw would lock everybody out
+    if (!rc && shown) // before it takes effect: an unknown password would lock everybody out
         show_password(password);
     if (!rc && !db_batch_empty(b)) {
         rc = db_commit_wait(db, b, e);

@@ -1,5 +1,5 @@
-// What a master has to have before it may serve: users, the first workspace and project, the names
-// of the cluster, the token of the agents. Main thread, before the server starts.
+// Creates what a master needs before it can serve: users, the first workspace and project, the
+// names of the cluster, the token of the agents. Main thread, before the server starts.
 #ifndef MUSTER_MASTER_FIRST_START_H
 #define MUSTER_MASTER_FIRST_START_H
 
@@ -8,15 +8,15 @@
 struct first_start {
     const char *data_dir;
     const char *password_file; // NULL: MUSTER_INITIAL_PASSWORD, else a random one, shown once
-    const char *cluster_name;  // NULL: as it is in the store
+    const char *cluster_name;  // NULL: keep the one in the store
 };
 
 struct cluster_identity { // heap strings
     char *id, *name;
 };
 
-// Makes what is missing, all of it in one commit; a store that has users already keeps them. Writes
-// DATA_DIR/agent.token (mode 0600) when it is not there. ERR_INVALID: a blank password.
+// Creates what is missing in one commit; a store with users keeps them. Writes DATA_DIR/agent.token
+// (mode 0600) if it does not exist. ERR_INVALID: a blank password.
 int first_start(struct db *db, const struct first_start *options, struct cluster_identity *out,
                 struct error *e);
 

@@ -1,4 +1,4 @@
-// muster-master: starts the store, the core and the server, waits for a signal, stops them.
+// muster-master: starts the store, the core and the server, waits for a signal, and stops them.
 
 #include <errno.h>
 #include <signal.h>
@@ -63,11 +63,11 @@ static const struct options defaults = {
 
 enum {
     CONFIG_FILE_MAX = 1 << 20,
-    FILES_OF_MASTER = 512,  // open files beside connections
-    SCHEDULE_GAP_US = 5000, // what happens within this time is decided in one pass
+    FILES_OF_MASTER = 512,  // open files besides connections
+    SCHEDULE_GAP_US = 5000, // events within this time are decided in one scheduling pass
 };
 
-// The flags, with the place of their value in struct options instead of its address.
+// The flags; each holds the offset of its value in struct master_options instead of an address.
 static const struct {
     const char *name;
     char letter;
@@ -213,14 +213,14 @@ static const struct flag *find_flag(const struct flag *flags, const char *name)
     return NULL;
 }
 
-// Settings that may be given several times are lists in the file.
+// Settings that may be repeated on the command line are lists in the file.
 static bool is_list(const struct flag *flags, const char *key, const json_t *value)
 {
     const struct flag *f = find_flag(flags, key);
     return json_is_array(value) && f && f->kind == FLAG_LIST;
 }
 
-// "name: value" of the configuration file as a flag, so that one parser checks both.
+// Turns "name: value" of the configuration file into a flag, so that one parser checks both.
 static int flag_of_entry(const struct flag *flags, const struct yaml_doc *doc, const char *key,
                          const json_t *value, char **out, struct error *e)
 {
@@ -245,10 +245,10 @@ static int flag_of_entry(const struct flag *flags, const struct yaml_doc *doc, c
     return 0;
 }
 
-struct arguments { // of the command line, with those of the configuration file before them
-    char **list;   // owned, as are the first `owned` after the program's name
+struct arguments { // of the command line, preceded by those of the configuration file
+    char **list;   // owned, like the first `owned` arguments after the program's name
     int count, owned;
-    struct core_pool_option *pools; // of the file; owned, with their names
+    struct core_pool_option *pools; // from the file; owned with their names
     size_t pool_count;
 };
 
@@ -264,7 +264,7 @@ static void free_arguments(struct arguments *a)
 
 // --- resource_pools of the configuration file ----------------------------------------------------
 
-// Those that a person may choose: easy is there for simulations.
+// The policies that a user may choose; easy exists for simulations.
 static int policy_of(const char *word, enum sched_policy *out, struct error *e)
 {
     const char *words[] = {sched_policy_names[SCHED_POLICY_FAIR_SHARE],
@@ -282,7 +282,7 @@ static int policy_of(const char *word, enum sched_policy *out, struct error *e)
                      near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
-// Each key of `object`, found at `path`, is one of these words.
+// Checks that each key of `object`, which is at `path`, is one of these words.
 static int check_keys(const struct yaml_doc *doc, const json_t *object, const char *path,
                       const char *const *keys, struct error *e)
 {
@@ -476,16 +476,16 @@ struct master {
     struct server *server;
     struct backups *backups;
     struct delivery *delivery;
-    struct journal *journal;
+    struct master_log *master_log;
     struct cluster_identity cluster;
     struct storage *storage;
-    struct room_floor floor;
-    struct room *room;
+    struct free_space_floor floor;
+    struct free_space *free_space;
     struct db_reader *room_reader;
     char *config, *url_file;
 };
 
-// The default checkpoint_storage is a folder that is there, by its full path.
+// The default checkpoint_storage: an existing folder, by its full path.
 static int make_storage(struct master *m, struct error *e)
 {
     const struct options *o = &m->options;
@@ -529,7 +529,7 @@ static void describe_pools(const struct master *m, struct json_writer *w)
     jw_array_end(w);
 }
 
-// For GET /api/v1/master/config: what matters to users, and no secrets.
+// The configuration for GET /api/v1/master/config, without secrets.
 static void describe_config(struct master *m)
 {
     const struct options *o = &m->options;
@@ -579,13 +579,13 @@ static int open_store(struct master *m, struct error *e)
     return rc || o->checkpoint_dir ? rc : moved_adjust(m->db, m->storage, e);
 }
 
-// Pages look again at the notice to all users.
+// Makes pages read the notice to all users again.
 static void room_changed(void *hub)
 {
     hub_note_audit(hub, "/api/v1/master/cluster_message");
 }
 
-// The free pages inside the store count as free space: new rows fill them first.
+// Free pages inside the store count as free space, because new rows fill them first.
 static uint64_t spare_of_store(void *reader)
 {
     return (uint64_t)db_spare_bytes(reader);
@@ -596,18 +596,19 @@ static int watch_room(struct master *m, struct error *e)
     int rc = db_reader_open(m->db, &m->room_reader, e);
     if (rc)
         return rc;
-    const struct room_options options = {
-        .paths = {[ROOM_DATA] = m->options.data_dir, [ROOM_CHECKPOINTS] = storage_own(m->storage)},
+    const struct free_space_options options = {
+        .paths = {[FREE_SPACE_DATA] = m->options.data_dir,
+                  [FREE_SPACE_CHECKPOINTS] = storage_own(m->storage)},
         .floor = m->floor,
         .spare = spare_of_store,
         .spare_ctx = m->room_reader,
         .changed = room_changed,
         .ctx = m->hub};
-    m->room = room_new(&options);
-    return room_start(m->room, e);
+    m->free_space = free_space_new(&options);
+    return free_space_start(m->free_space, e);
 }
 
-// What is sent to webhooks, and the key it is signed with.
+// Starts the delivery of webhooks and loads the key that signs them.
 static int start_delivery(struct master *m, struct error *e)
 {
     const struct options *o = &m->options;
@@ -646,7 +647,7 @@ static int start_services(struct master *m, struct error *e)
         .cluster_name = m->cluster.name,
         .master_url = o->master_url ? o->master_url : "",
         .storage = m->storage,
-        .room = m->room,
+        .free_space = m->free_space,
         .agent_silence_us = o->agent_silence * 1000000,
         .agent_reconnect_us = o->agent_reconnect * 1000000,
         .kill_grace_us = o->kill_grace * 1000000,
@@ -673,9 +674,9 @@ static int start_services(struct master *m, struct error *e)
         .follow = m->follow,
         .hub = m->hub,
         .delivery = m->delivery,
-        .journal = m->journal,
+        .master_log = m->master_log,
         .storage = m->storage,
-        .room = m->room,
+        .free_space = m->free_space,
         .cluster_id = m->cluster.id,
         .cluster_name = m->cluster.name,
         .config = m->config,
@@ -687,7 +688,8 @@ static int start_services(struct master *m, struct error *e)
         .connections = (int)o->connections,
         .connections_per_address = (int)o->connections_per_address,
     };
-    rc = server_start(&server, &m->server, e); // before the core runs: a port in use harms nothing
+    rc = server_start(&server, &m->server,
+                      e); // before the core starts: a port in use causes no harm yet
     if (!rc)
         rc = core_start(m->core, e);
     return rc;
@@ -699,7 +701,7 @@ static int start_backups(struct master *m, struct error *e)
     if (!o->backup_every)
         return 0;
     char *folder = path_join(o->data_dir, "backups");
-    int rc = backups_start(db_path(m->db), folder, m->room, o->backup_every * 3600 * 1000000,
+    int rc = backups_start(db_path(m->db), folder, m->free_space, o->backup_every * 3600 * 1000000,
                            (int)o->backup_keep, &m->backups, e);
     free(folder);
     return rc;
@@ -731,7 +733,7 @@ static void stop_master(struct master *m, bool core_runs)
     delivery_stop(m->delivery);
     if (m->core)
         core_free(m->core);
-    room_free(m->room);
+    free_space_free(m->free_space);
     db_reader_close(m->room_reader);
     follow_free(m->follow);
     hub_free(m->hub);
@@ -744,13 +746,13 @@ static void stop_master(struct master *m, bool core_runs)
     free(m->url_file);
 }
 
-// One file for each connection, and an eighth more for those that are being closed.
+// One file per connection, and an eighth more for connections that are being closed.
 static rlim_t files_for(long long connections)
 {
     return (rlim_t)(connections + connections / 8 + FILES_OF_MASTER);
 }
 
-// Raises the limit on open files to fit the connections, or else lowers the number of connections.
+// Raises the limit of open files for the connections, or else lowers the number of connections.
 static void fit_connections(struct options *o)
 {
     struct rlimit limit;
@@ -786,7 +788,7 @@ static int run_master(struct master *m, const sigset_t *stop, struct error *e)
         int signal_number = 0;
         sigwait(stop, &signal_number);
         log_info("master is stopping", "signal=%s", signal_number == SIGINT ? "INT" : "TERM");
-        pthread_sigmask(SIG_UNBLOCK, stop, NULL); // a second one ends it at once
+        pthread_sigmask(SIG_UNBLOCK, stop, NULL); // a second signal ends the process at once
     }
     stop_master(m, core_runs);
     return rc;
@@ -811,9 +813,9 @@ int main(int argc, char **argv)
         if (!rc && (rc = log_parse_level(m.options.log_level, &level)))
             error_set(&e, rc, "--log-level: \"%s\" is none of debug, info, warn, error",
                       m.options.log_level);
-        m.floor = room_floor_default;
+        m.floor = free_space_floor_default;
         if (!rc && m.options.disk_floor &&
-            (rc = room_floor_parse(m.options.disk_floor, &m.floor, &e)))
+            (rc = free_space_floor_parse(m.options.disk_floor, &m.floor, &e)))
             error_prefix(&e, "--disk-floor");
         if (!rc && (rc = policy_of(m.options.scheduler, &m.scheduler, &e)))
             error_prefix(&e, "--scheduler");
@@ -823,14 +825,15 @@ int main(int argc, char **argv)
             fit_connections(&m.options);
             delivery_forget_proxies();
             signal(SIGPIPE, SIG_IGN);
-            signal(SIGXFSZ, SIG_IGN); // a file at its limit is an error like a full disk
+            signal(SIGXFSZ, SIG_IGN); // a file at its size limit is an error like a full disk
             sigemptyset(&stop);
             sigaddset(&stop, SIGTERM);
             sigaddset(&stop, SIGINT);
-            pthread_sigmask(SIG_BLOCK, &stop, NULL); // in every thread; this one waits for them
-            m.journal = journal_new();
+            pthread_sigmask(SIG_BLOCK, &stop,
+                            NULL); // in every thread; this one waits for the signals
+            m.master_log = master_log_new();
             rc = run_master(&m, &stop, &e);
-            journal_free(m.journal);
+            master_log_free(m.master_log);
         }
     }
     if (rc)

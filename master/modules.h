@@ -1,5 +1,5 @@
-// The modules of the core, from the bottom up: a room calls the rooms before it directly, and those
-// after it through events (master/kernel/module.h). Handed to core_new().
+// The modules of the core in their order: a folder calls the folders before it directly, and those
+// after it through events (master/kernel/module.h). The list is passed to core_new().
 #ifndef MUSTER_MASTER_MODULES_H
 #define MUSTER_MASTER_MODULES_H
 

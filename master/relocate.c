@@ -29,7 +29,7 @@ static int folder_of(const struct storage *storage, char **out, struct error *e)
     return rc;
 }
 
-// A copy leaves the former folder in its place, and the experiments of both stores in it.
+// After a copy, the former folder still exists and contains the experiments of both stores.
 static void adjust(struct db_batch *b, const char *from, const char *to)
 {
     if (from && !path_exists(from)) {

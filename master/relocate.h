@@ -1,6 +1,6 @@
-// A data directory that was moved while no master ran. The store names checkpoint storage by full
-// paths; at the start they are made to name the place where the storage lies now. Before the core's
-// thread starts.
+// Handles a data directory that was moved while no master ran. The store names checkpoint storage
+// by full paths; at the start these paths are changed to the present place of the storage. Runs
+// before the core's thread starts.
 #ifndef MUSTER_MASTER_RELOCATE_H
 #define MUSTER_MASTER_RELOCATE_H
 
@@ -8,9 +8,9 @@
 #include "db/db.h"
 #include "master/common/storage.h"
 
-// For checkpoint storage within the data directory, which moves with the store. Compares the
-// default storage with that of the last start. When the folder of the last start is there no more,
-// all experiments and checkpoints that were in it are in the present one.
+// Handles checkpoint storage within the data directory, which moves with the store. Compares the
+// default storage with that of the last start. If the folder of the last start no longer exists,
+// all experiments and checkpoints in it are assigned to the present one.
 int moved_adjust(struct db *db, const struct storage *storage, struct error *e);
 
 #endif

@@ -168,9 +168,10 @@ static void write_faults(struct core *c, const struct active_experiment *active,
 static void wait_reason_write(struct core *c, const struct active_experiment *active,
                               const struct sched_reason *r, struct buf *out)
 {
-    char room[ROOM_TEXT];
-    if (room_is_low(c->options.room, ROOM_CHECKPOINTS)) {
-        buf_printf(out, "waits: %s", room_say(c->options.room, ROOM_CHECKPOINTS, room));
+    char room[FREE_SPACE_TEXT];
+    if (free_space_is_low(c->options.free_space, FREE_SPACE_CHECKPOINTS)) {
+        buf_printf(out, "waits: %s",
+                   free_space_describe(c->options.free_space, FREE_SPACE_CHECKPOINTS, room));
         return;
     }
     switch (r->code) {

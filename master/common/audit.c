@@ -13,7 +13,7 @@ static bool changes(const char *method)
 bool audit_wants(const struct request *rq, int status)
 {
     const struct principal *who = &rq->principal;
-    // A login has no principal yet; it says for whom it is.
+    // A login has no principal yet; its row names the user that the body names.
     bool user = who->kind == PRINCIPAL_USER || (who->kind == PRINCIPAL_NONE && *who->username);
     return user && !rq->audited && changes(rq->method) && (status < 400 || status == 403);
 }
@@ -28,7 +28,7 @@ static bool names_something(const char *key)
     return false;
 }
 
-// `prefix`: "user." of the objects in a body, whose own objects are only named.
+// `prefix`: "user." for objects within the body; objects within those are only named.
 static void describe(const json_t *object, const char *prefix, struct buf *out)
 {
     const char *key;

@@ -14,11 +14,11 @@
 
 enum { LOOK_EVERY_S = 1, END_MOST_S = 2, SIZE_TEXT = 32 };
 
-const struct room_floor room_floor_default = {.bytes = 1 << 30, .percent = 5};
+const struct free_space_floor free_space_floor_default = {.bytes = 1 << 30, .percent = 5};
 
 struct watched {
-    struct room *room;
-    enum room_place place;
+    struct free_space *free_space;
+    enum free_space_place place;
     char *path;
     atomic_bool low;
     atomic_int_least64_t since; // wall clock; of low
@@ -27,10 +27,10 @@ struct watched {
     bool runs;
 };
 
-struct room {
-    struct room_options o;
-    struct watched places[ROOM_PLACES];
-    pthread_mutex_t lock; // for:
+struct free_space {
+    struct free_space_options o;
+    struct watched places[FREE_SPACE_PLACES];
+    pthread_mutex_t lock; // protects the following fields
     pthread_cond_t changed;
     bool stops;
 };
@@ -59,12 +59,12 @@ static int scale_of(const char *unit, double *scale)
     return -1;
 }
 
-int room_floor_parse(const char *text, struct room_floor *out, struct error *e)
+int free_space_floor_parse(const char *text, struct free_space_floor *out, struct error *e)
 {
     char *unit;
     double scale, number = strtod(text, &unit);
     bool sound = unit != text && number >= 0 && *text >= '0' && *text <= '9';
-    *out = (struct room_floor){0};
+    *out = (struct free_space_floor){0};
     if (sound && !strcmp(unit, "%") && number < 100) {
         out->percent = number;
         return 0;
@@ -80,7 +80,7 @@ int room_floor_parse(const char *text, struct room_floor *out, struct error *e)
         text);
 }
 
-static uint64_t floor_of(const struct room_floor *f, uint64_t total)
+static uint64_t floor_of(const struct free_space_floor *f, uint64_t total)
 {
     uint64_t part = (uint64_t)((double)total * f->percent / 100);
     if (!f->percent)
@@ -101,7 +101,7 @@ static const char *size_text(uint64_t bytes, char out[SIZE_TEXT])
 
 // --- looking -------------------------------------------------------------------------------------
 
-int room_look_statvfs(const char *path, uint64_t *free, uint64_t *total)
+int free_space_look_statvfs(const char *path, uint64_t *free, uint64_t *total)
 {
     struct statvfs s;
     if (statvfs(path, &s))
@@ -111,27 +111,27 @@ int room_look_statvfs(const char *path, uint64_t *free, uint64_t *total)
     return 0;
 }
 
-static void tell(const struct room *r, enum room_place place, bool low)
+static void tell(const struct free_space *r, enum free_space_place place, bool low)
 {
-    char text[ROOM_TEXT], quoted[2 * ROOM_TEXT];
+    char text[FREE_SPACE_TEXT], quoted[2 * FREE_SPACE_TEXT];
     if (low)
-        log_warn("there is little room left", "what=%s",
-                 log_quote(quoted, sizeof quoted, room_say(r, place, text)));
+        log_warn("the disk is nearly full", "what=%s",
+                 log_quote(quoted, sizeof quoted, free_space_describe(r, place, text)));
     else
-        log_info("there is room again", "path=%s",
+        log_info("the disk has space again", "path=%s",
                  log_quote(quoted, sizeof quoted, r->places[place].path));
     if (r->o.changed)
         r->o.changed(r->o.ctx);
 }
 
-void room_poll(struct room *r, enum room_place place)
+void free_space_poll(struct free_space *r, enum free_space_place place)
 {
     struct watched *w = &r->places[place];
     uint64_t free, total;
     if (r->o.look(w->path, &free, &total))
-        return; // as it was
+        return; // the state is unchanged
     uint64_t least = floor_of(&r->o.floor, total);
-    uint64_t spare = place == ROOM_DATA && r->o.spare ? r->o.spare(r->o.spare_ctx) : 0;
+    uint64_t spare = place == FREE_SPACE_DATA && r->o.spare ? r->o.spare(r->o.spare_ctx) : 0;
     bool was = atomic_load(&w->low);
     free += spare < least / 4 * 3 ? spare : least / 4 * 3;
     bool low = free < (was ? least + least / 8 : least);
@@ -147,17 +147,18 @@ void room_poll(struct room *r, enum room_place place)
 static void *watch(void *arg)
 {
     struct watched *w = arg;
-    struct room *r = w->room;
+    struct free_space *r = w->free_space;
     pthread_mutex_lock(&r->lock);
     while (!r->stops) {
         struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until); // so that a clock that is set back holds up nothing
+        clock_gettime(CLOCK_MONOTONIC,
+                      &until); // a wall clock that is set back must not delay the check
         until.tv_sec += LOOK_EVERY_S;
         pthread_cond_timedwait(&r->changed, &r->lock, &until);
         if (r->stops)
             break;
         pthread_mutex_unlock(&r->lock);
-        room_poll(r, w->place);
+        free_space_poll(r, w->place);
         pthread_mutex_lock(&r->lock);
     }
     pthread_mutex_unlock(&r->lock);
@@ -166,30 +167,30 @@ static void *watch(void *arg)
 
 // --- its life ------------------------------------------------------------------------------------
 
-struct room *room_new(const struct room_options *options)
+struct free_space *free_space_new(const struct free_space_options *options)
 {
-    struct room *r = xcalloc(1, sizeof *r);
+    struct free_space *r = xcalloc(1, sizeof *r);
     r->o = *options;
     if (!r->o.look)
-        r->o.look = room_look_statvfs;
+        r->o.look = free_space_look_statvfs;
     pthread_mutex_init(&r->lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&r->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    for (int i = 0; i < ROOM_PLACES; i++) {
-        r->places[i].room = r;
-        r->places[i].place = (enum room_place)i;
+    for (int i = 0; i < FREE_SPACE_PLACES; i++) {
+        r->places[i].free_space = r;
+        r->places[i].place = (enum free_space_place)i;
         r->places[i].path = xstrdup(options->paths[i]);
-        room_poll(r, (enum room_place)i);
+        free_space_poll(r, (enum free_space_place)i);
     }
     return r;
 }
 
-int room_start(struct room *r, struct error *e)
+int free_space_start(struct free_space *r, struct error *e)
 {
-    for (int i = 0; i < ROOM_PLACES; i++) {
+    for (int i = 0; i < FREE_SPACE_PLACES; i++) {
         int err = pthread_create(&r->places[i].thread, NULL, watch, &r->places[i]);
         if (err)
             return error_set_errno(e, ERR_INTERNAL, err, "cannot start a thread");
@@ -198,7 +199,7 @@ int room_start(struct room *r, struct error *e)
     return 0;
 }
 
-void room_free(struct room *r)
+void free_space_free(struct free_space *r)
 {
     if (!r)
         return;
@@ -210,11 +211,11 @@ void room_free(struct room *r)
     bool hangs = false;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += END_MOST_S;
-    for (int i = 0; i < ROOM_PLACES; i++)
+    for (int i = 0; i < FREE_SPACE_PLACES; i++)
         hangs |= r->places[i].runs && pthread_timedjoin_np(r->places[i].thread, NULL, &until);
     if (hangs)
-        return; // in a file system that does not answer; the process ends anyway
-    for (int i = 0; i < ROOM_PLACES; i++)
+        return; // the file system does not answer; the process ends anyway
+    for (int i = 0; i < FREE_SPACE_PLACES; i++)
         free(r->places[i].path);
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->lock);
@@ -223,71 +224,77 @@ void room_free(struct room *r)
 
 // --- asked ---------------------------------------------------------------------------------------
 
-bool room_is_low(const struct room *r, enum room_place place)
+bool free_space_is_low(const struct free_space *r, enum free_space_place place)
 {
     return r && atomic_load(&r->places[place].low);
 }
 
-int64_t room_low_since(const struct room *r, enum room_place place)
+int64_t free_space_low_since(const struct free_space *r, enum free_space_place place)
 {
     return atomic_load(&r->places[place].since);
 }
 
-static const char *const place_names[ROOM_PLACES] = {"the disk of the master's data",
-                                                     "the checkpoint storage"};
+static const char *const place_names[FREE_SPACE_PLACES] = {"the disk of the master's data",
+                                                           "the checkpoint storage"};
 
-static void measure(const struct room *r, enum room_place place, char text[ROOM_TEXT])
+static void measure(const struct free_space *r, enum free_space_place place,
+                    char text[FREE_SPACE_TEXT])
 {
     const struct watched *w = &r->places[place];
     char free[SIZE_TEXT], total[SIZE_TEXT], least[SIZE_TEXT];
     uint64_t size = atomic_load(&w->total);
-    snprintf(text, ROOM_TEXT, "%s (%.200s) is nearly full: %s of %s are free, and %s have to be",
-             place_names[place], w->path, size_text(atomic_load(&w->free), free),
-             size_text(size, total), size_text(floor_of(&r->o.floor, size), least));
+    snprintf(text, FREE_SPACE_TEXT,
+             "%s (%.200s) is nearly full: %s of %s are free, and %s have to be", place_names[place],
+             w->path, size_text(atomic_load(&w->free), free), size_text(size, total),
+             size_text(floor_of(&r->o.floor, size), least));
 }
 
-const char *room_say(const struct room *r, enum room_place place, char text[ROOM_TEXT])
+const char *free_space_describe(const struct free_space *r, enum free_space_place place,
+                                char text[FREE_SPACE_TEXT])
 {
-    static const char *const remedy[ROOM_PLACES] = {
+    static const char *const remedy[FREE_SPACE_PLACES] = {
         "new submissions, metrics and logs wait until there is more; delete experiments or other "
         "files",
         "no trial starts until there is more; delete checkpoints or other files"};
     measure(r, place, text);
     size_t len = strlen(text);
-    snprintf(text + len, ROOM_TEXT - len, "; %s", remedy[place]);
+    snprintf(text + len, FREE_SPACE_TEXT - len, "; %s", remedy[place]);
     return text;
 }
 
-const char *room_say_to_strangers(enum room_place place)
+const char *free_space_describe_public(enum free_space_place place)
 {
-    static const char *const texts[ROOM_PLACES] = {"the disk of the master's data is nearly full",
-                                                   "the checkpoint storage is nearly full"};
+    static const char *const texts[FREE_SPACE_PLACES] = {
+        "the disk of the master's data is nearly full", "the checkpoint storage is nearly full"};
     return texts[place];
 }
 
-int room_refuse_submission(const struct room *r, struct error *e)
+int free_space_refuse_submission(const struct free_space *r, struct error *e)
 {
-    char text[ROOM_TEXT];
-    return room_is_low(r, ROOM_DATA) ? error_set(e, ERR_FULL, "%s", room_say(r, ROOM_DATA, text))
-                                     : 0;
+    char text[FREE_SPACE_TEXT];
+    return free_space_is_low(r, FREE_SPACE_DATA)
+               ? error_set(e, ERR_FULL, "%s", free_space_describe(r, FREE_SPACE_DATA, text))
+               : 0;
 }
 
-int room_refuse_copy(const struct room *r, struct error *e)
+int free_space_refuse_copy(const struct free_space *r, struct error *e)
 {
-    char text[ROOM_TEXT];
-    if (!room_is_low(r, ROOM_DATA))
+    char text[FREE_SPACE_TEXT];
+    if (!free_space_is_low(r, FREE_SPACE_DATA))
         return 0;
-    measure(r, ROOM_DATA, text);
-    return error_set(e, ERR_FULL,
-                     "there is no room for a copy of the store: %s; delete experiments or other "
-                     "files",
-                     text);
+    measure(r, FREE_SPACE_DATA, text);
+    return error_set(
+        e, ERR_FULL,
+        "there is not enough free space for a copy of the store: %s; delete experiments or other "
+        "files",
+        text);
 }
 
-int room_refuse_report(const struct room *r, struct error *e)
+int free_space_refuse_report(const struct free_space *r, struct error *e)
 {
-    char text[ROOM_TEXT];
-    return room_is_low(r, ROOM_DATA) ? error_set(e, ERR_UNAVAILABLE, "send it again later: %s",
-                                                 room_say(r, ROOM_DATA, text))
-                                     : 0;
+    char text[FREE_SPACE_TEXT];
+    return free_space_is_low(r, FREE_SPACE_DATA)
+               ? error_set(e, ERR_UNAVAILABLE, "send it again later: %s",
+                           free_space_describe(r, FREE_SPACE_DATA, text))
+               : 0;
 }

@@ -1,11 +1,11 @@
-// Watches the free space of the disk of the data directory and of the checkpoint storage. Below a
+// Watches the free space on the disks of the data directory and of the checkpoint storage. Below a
 // floor the master refuses calls that grow the store (submissions, uploads, metrics, logs), so that
-// deletions, logins, pauses and ends still have room. Below the floor of the checkpoint storage no
-// trial starts. The state ends when the free space exceeds the floor by an eighth, so that it does
-// not flicker.
+// deletions, logins, pauses and ends still have space. Below the floor of the checkpoint storage no
+// trial starts. The low state ends when the free space exceeds the floor by an eighth, so that it
+// does not flicker.
 //
-// A thread looks at each place every second, for a network file system may hang. room_is_low() and
-// room_say() may be called by any thread, and with NULL: there is room.
+// A thread checks each place every second, because a network file system may hang. Any thread may
+// call free_space_is_low() and free_space_describe(); with NULL there is always space.
 #ifndef MUSTER_MASTER_COMMON_FREE_SPACE_H
 #define MUSTER_MASTER_COMMON_FREE_SPACE_H
 
@@ -15,54 +15,55 @@
 
 #include "base/error.h"
 
-struct room; // opaque
+struct free_space; // opaque
 
-enum room_place { ROOM_DATA, ROOM_CHECKPOINTS, ROOM_PLACES };
+enum free_space_place { FREE_SPACE_DATA, FREE_SPACE_CHECKPOINTS, FREE_SPACE_PLACES };
 
-// "2GiB", "500M", "5%", "0" (no floor); a number alone counts bytes. ERR_INVALID.
-struct room_floor {
+// "2GiB", "500M", "5%", "0" (no floor); a plain number counts bytes. ERR_INVALID.
+struct free_space_floor {
     uint64_t bytes;
-    double percent; // of the file system; with bytes, the smaller of the two
+    double percent; // of the file system; with both, the smaller one counts
 };
-int room_floor_parse(const char *text, struct room_floor *out, struct error *e);
-extern const struct room_floor room_floor_default; // 1 GiB or 5 %, whichever is less
+int free_space_floor_parse(const char *text, struct free_space_floor *out, struct error *e);
+extern const struct free_space_floor free_space_floor_default; // 1 GiB or 5 %, whichever is less
 
-// Bytes of the file system that `path` lies on. 0, or -1 where it cannot be asked.
-typedef int room_look(const char *path, uint64_t *free, uint64_t *total);
-room_look room_look_statvfs;
+// The size of the file system of `path` in bytes. Returns 0, or -1 if it cannot be read.
+typedef int free_space_look(const char *path, uint64_t *free, uint64_t *total);
+free_space_look free_space_look_statvfs;
 
-struct room_options {
-    const char *paths[ROOM_PLACES];
-    struct room_floor floor;
-    room_look *look; // NULL: room_look_statvfs; tests say what there is
-    // Bytes that the store would fill before its file grows: what was deleted there. They count as
-    // free, up to three quarters of the floor, since its log grows all the same. NULL: none.
+struct free_space_options {
+    const char *paths[FREE_SPACE_PLACES];
+    struct free_space_floor floor;
+    free_space_look *look; // NULL: statvfs; tests pass their own
+    // Bytes that the store can fill before its file grows (deleted rows). They count as free, up to
+    // three quarters of the floor, because the write-ahead log grows all the same. NULL: none.
     uint64_t (*spare)(void *spare_ctx);
-    void *spare_ctx; // of the thread that looks, room_new() aside
-    // Told on the watching thread when a place runs low or has room again. NULL: nobody.
+    void *spare_ctx; // used by the watching thread, except in free_space_new()
+    // Called on the watching thread when a place becomes low or has space again. May be NULL.
     void (*changed)(void *ctx);
     void *ctx;
 };
 
-struct room *room_new(const struct room_options *options); // it has measured once
-int room_start(struct room *r, struct error *e);           // from here on it watches
-void room_free(struct room *r);                            // also stops; NULL is fine
-void room_poll(struct room *r, enum room_place place);     // looks now
+struct free_space *free_space_new(const struct free_space_options *options); // measures once
+int free_space_start(struct free_space *r, struct error *e);                 // starts to watch
+void free_space_free(struct free_space *r);                              // also stops; accepts NULL
+void free_space_poll(struct free_space *r, enum free_space_place place); // measures now
 
-bool room_is_low(const struct room *r, enum room_place place);
-int64_t room_low_since(const struct room *r, enum room_place place); // wall clock
-// "the disk of the master's data (/var/lib/muster) is nearly full: 312 MiB of 40.0 GiB are free,
-// and 1.0 GiB have to be; new submissions, ..": for people.
-enum { ROOM_TEXT = 512 };
-const char *room_say(const struct room *r, enum room_place place, char text[ROOM_TEXT]);
-// The same without the path and the sizes, for callers who are not signed in.
-const char *room_say_to_strangers(enum room_place place);
+bool free_space_is_low(const struct free_space *r, enum free_space_place place);
+int64_t free_space_low_since(const struct free_space *r, enum free_space_place place); // wall clock
+// A text for users: "the disk of the master's data (/var/lib/muster) is nearly full: 312 MiB of
+// 40.0 GiB are free, and 1.0 GiB have to be; new submissions, ..".
+enum { FREE_SPACE_TEXT = 512 };
+const char *free_space_describe(const struct free_space *r, enum free_space_place place,
+                                char text[FREE_SPACE_TEXT]);
+// The same without path and sizes, for callers who are not signed in.
+const char *free_space_describe_public(enum free_space_place place);
 
-// The refusals: ERR_FULL of a submission and of a copy of the store, ERR_UNAVAILABLE of a report
-// that is to be sent again later.
-int room_refuse_submission(const struct room *r, struct error *e);
-int room_refuse_copy(const struct room *r, struct error *e);
-int room_refuse_report(const struct room *r, struct error *e);
-enum { ROOM_RETRY_S = 10 }; // when a refused report may come again
+// The refusals: ERR_FULL for a submission and for a copy of the store, ERR_UNAVAILABLE for a report
+// that the sender repeats later.
+int free_space_refuse_submission(const struct free_space *r, struct error *e);
+int free_space_refuse_copy(const struct free_space *r, struct error *e);
+int free_space_refuse_report(const struct free_space *r, struct error *e);
+enum { FREE_SPACE_RETRY_S = 10 }; // after which a refused report may be repeated
 
 #endif

@@ -1,5 +1,5 @@
-// What an experiment row is: a search, or one task of another kind, which is an experiment of one
-// trial that is no search. Pure; any thread.
+// The kind of an experiment row: a search, or a single task (command, shell, notebook, ...), which
+// is an experiment with one trial. Pure; any thread.
 #ifndef MUSTER_MASTER_COMMON_KINDS_H
 #define MUSTER_MASTER_COMMON_KINDS_H
 
@@ -14,13 +14,13 @@ enum kind {
 };
 
 struct kind_words {
-    const char *word; // of the store, and of the wire's types of jobs
-    const char *task; // of the wire's types of tasks
+    const char *word; // in the store, and in the API's job types
+    const char *task; // in the API's task types
     const char *noun; // "command"
     const char *list; // "commands"
 };
 extern const struct kind_words kind_words[KINDS];
 
-enum kind kind_of_word(const char *word); // KIND_EXPERIMENT where it is none
+enum kind kind_of_word(const char *word); // KIND_EXPERIMENT for an unknown word
 
 #endif

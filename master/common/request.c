@@ -106,7 +106,7 @@ void request_answer_fields(struct request *rq, const struct answer_field *fields
     rq->result = copy;
 }
 
-// A snapshot is smaller than its JSON.
+// A struct needs less memory than its JSON.
 int request_check_result(const struct request *rq, struct error *e)
 {
     if (rq->arena.used <= LIMIT_RESPONSE)

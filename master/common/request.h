@@ -1,8 +1,8 @@
 // A request on its way through the master: http thread -> (worker | core thread) -> http thread.
 //
-// Exactly one thread owns a request at a time; handing it on is a message. The http layer allocates
-// and frees it. The core never writes rows of JSON for lists: it decides, leaves an id, and the
-// route's `render` reads the committed store on the http thread.
+// Exactly one thread owns a request at a time; a message passes it on. The http layer allocates and
+// frees it. A handler on the core thread does not write JSON: it leaves an id, fields or a struct,
+// and the view of the route renders the answer on an http thread.
 #ifndef MUSTER_MASTER_COMMON_REQUEST_H
 #define MUSTER_MASTER_COMMON_REQUEST_H
 
@@ -18,14 +18,14 @@
 
 enum principal_kind { PRINCIPAL_NONE, PRINCIPAL_USER, PRINCIPAL_AGENT, PRINCIPAL_TASK };
 
-struct principal { // who calls; proved by the token before a handler sees the request
+struct principal { // the caller, proved by its token before a handler sees the request
     enum principal_kind kind;
-    int64_t user_id; // user; of a task: the experiment's owner
+    int64_t user_id; // of a user; of a task: the owner of the experiment
     bool admin;
-    bool session; // by the cookie of the web page
+    bool session; // authenticated by the cookie of the web page
     char username[256];
-    char allocation_id[128]; // task
-    int64_t experiment_id;   // task
+    char allocation_id[128]; // of a task
+    int64_t experiment_id;   // of a task
 };
 
 enum { REQUEST_PARAMS_MAX = 4 };
@@ -34,42 +34,44 @@ struct request {
     struct arena arena;
     const char *method, *path;
     const char *params[REQUEST_PARAMS_MAX]; // the {..} parts of the route's path, in order, decoded
-    const json_t *body;                     // parsed; NULL when there was none
+    const json_t *body;                     // parsed; NULL: there is none
     const char
-        *texts; // where the contents of files in `body` lie (json_parse_upload()); NULL: in it
+        *texts; // contents of the files in `body` (json_parse_upload()); NULL: within the body
     size_t texts_len;
-    void *input; // of a route that reads its body by itself: what it made of it
+    void *input; // of a route that parses its body itself: the result
     void (*input_free)(void *input);
     struct principal principal;
-    const char *address; // of the caller, "192.0.2.1"; NULL: not known
-    bool audited;        // its row of the audit trail has been written
+    const char *address; // of the caller, "192.0.2.1"; NULL: unknown
+    bool audited;        // its row of the audit trail exists
 
-    // The answer: status 0 stands for 200; `answer` holds JSON ("{}" when left empty).
+    // The answer. Status 0 stands for 200; `answer` holds JSON, and "{}" if it is empty.
     int status;
-    int retry_after; // seconds, of a 429; 0: 1
+    int retry_after; // seconds, for a 429; 0: 1
     struct buf answer;
-    int64_t id;                  // what a core handler created or touched, for the route's render
-    const char *warning;         // of a submission: a sentence, in the arena; NULL: none
-    const char *note;            // .. and another, that is no warning of the wire
-    const void *result;          // plain structs in the arena, for the route's render; NULL: none
-    struct kept_json *kept_json; // values that `result` points to; request_release()
+    int64_t id;          // of the object that a core handler created or changed, for the view
+    const char *warning; // of a submission: a sentence in the arena; NULL: none
+    const char *note;    // another sentence, which the API does not send as a warning
+    const void *result;  // plain structs in the arena, for the view; NULL: none
+    struct kept_json *kept_json; // values that `result` refers to; request_release() frees them
 
     // Set by the http layer:
-    const char *(*query)(struct request *rq, const char *name);  // NULL when absent; both key cases
-    const char *(*header)(struct request *rq, const char *name); // NULL when absent
-    void (*complete)(struct request *rq); // the answer is ready; any thread, once; gives it up
-    atomic_bool client_gone;              // the peer of a parked request has closed
+    const char *(*query)(struct request *rq,
+                         const char *name); // NULL: absent; both snake_case and camelCase
+    const char *(*header)(struct request *rq, const char *name); // NULL: absent
+    void (*complete)(
+        struct request *rq); // the answer is ready; any thread, once; gives the request up
+    atomic_bool client_gone; // the peer of a parked request closed its connection
     void *http;
 
-    // While parked in the core (long-polls): deadline and list membership, owned by the core.
+    // Deadline and list links while the request is parked; owned by the core.
     int64_t park_deadline; // monotonic microseconds
     struct request *park_next, *park_prev;
     void *park_owner;
 };
 
-// A result of a few fields, which render_fields() writes as a JSON object. Texts are copied.
+// A result with a few fields, which render_fields() writes as a JSON object. Texts are copied.
 struct answer_field {
-    const char *key; // NULL: the end of the list
+    const char *key; // NULL ends the list
     enum { FIELD_INT, FIELD_DOUBLE, FIELD_BOOL, FIELD_STRING, FIELD_RAW, FIELD_JSON } type;
     union {
         int64_t integer;
@@ -91,27 +93,27 @@ struct answer_field {
     request_answer_fields(rq, (const struct answer_field[]){__VA_ARGS__, {.key = NULL}})
 void request_answer_fields(struct request *rq, const struct answer_field *fields);
 
-// Shares a JSON value with the result, instead of copying it: from now on nobody may change the
-// value in place. NULL gives NULL. request_release() gives all of them back; the owner of the
-// request calls it before it frees the arena.
+// Shares a JSON value with the result instead of copying it; from now on nobody may modify the
+// value. NULL gives NULL. request_release() releases all of them; the owner of the request calls it
+// before it frees the arena.
 const json_t *request_keep_json(struct request *rq, const json_t *value);
 void request_release(struct request *rq);
 
-// ERR_TOO_LARGE: a result that is still being built is larger than any answer may be.
+// ERR_TOO_LARGE: the result under construction is already larger than any answer may be.
 int request_check_result(const struct request *rq, struct error *e);
 
 enum { REQUEST_PARKED = 1 }; // a core handler kept the request and will complete it later
 
-// A whole number of 64 bits, in decimal digits behind an optional minus; false: it is none, or too
-// large. Nothing is ever rounded to the next that fits.
+// Reads a 64-bit integer: decimal digits with an optional minus. False: it is not a number or does
+// not fit. Values are never rounded.
 bool request_number(const char *text, int64_t *out);
 
-// Path parameter or query value as an integer; ERR_INVALID names it.
+// Reads a path parameter or query value as an integer; ERR_INVALID names it.
 int request_param_int(struct request *rq, int index, int64_t *out, struct error *e);
 int request_query_int(struct request *rq, const char *name, int64_t fallback, int64_t *out,
                       struct error *e);
-// "warnings", in the wire's words, and ours: "warningTexts".
+// Writes "warnings" as in Determined's API, and our "warningTexts".
 void request_write_warning(const struct request *rq, struct json_writer *w);
-void request_fail(struct request *rq, const struct error *e); // status and error body of the wire
+void request_fail(struct request *rq, const struct error *e); // sets status and error body
 
 #endif

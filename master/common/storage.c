@@ -12,8 +12,8 @@
 struct storage {
     char *own;
     struct allowed {
-        char *path; // absolute, without a slash behind
-        char *real; // .. where its links lead; NULL: it is not there
+        char *path; // absolute, without a trailing slash
+        char *real; // with all links resolved; NULL: it does not exist
     } * allowed;
     size_t count;
 };
@@ -138,7 +138,7 @@ int storage_check(const struct storage *s, const json_t *at, struct error *e)
 
 // --- the way there -------------------------------------------------------------------------------
 
-// The administrator's folder may be a link; below it none is followed.
+// The administrator's folder may be a link; links below it are not followed.
 static int open_root(const struct storage *s, const json_t *at, int *fd, char **root,
                      struct error *e)
 {

@@ -239,12 +239,12 @@ static int find_route(struct exchange *x, struct error *e)
 // Refuses calls that grow the store while its disk is nearly full.
 static int check_room(struct exchange *x, struct error *e)
 {
-    const struct room *room = x->server->service.room;
+    const struct free_space *free_space = x->server->service.free_space;
     if (x->route->growth == GROWS_BY_SUBMISSION)
-        return room_refuse_submission(room, e);
-    int rc = x->route->growth == GROWS_BY_REPORTS ? room_refuse_report(room, e) : 0;
+        return free_space_refuse_submission(free_space, e);
+    int rc = x->route->growth == GROWS_BY_REPORTS ? free_space_refuse_report(free_space, e) : 0;
     if (rc)
-        x->rq.retry_after = ROOM_RETRY_S;
+        x->rq.retry_after = FREE_SPACE_RETRY_S;
     return rc;
 }
 

@@ -371,9 +371,9 @@ static struct server *new_server(const struct server_options *o)
                                   .follow = o->follow,
                                   .hub = o->hub,
                                   .delivery = o->delivery,
-                                  .journal = o->journal,
+                                  .master_log = o->master_log,
                                   .storage = o->storage,
-                                  .room = o->room,
+                                  .free_space = o->free_space,
                                   .logins = throttle_new(),
                                   .patterns = pattern_cache_new(),
                                   .search_us = o->log_search_us ? o->log_search_us

@@ -21,9 +21,9 @@ struct server_options {
     struct follow *follow;
     struct hub *hub;                       // of events
     struct delivery *delivery;             // of webhooks; NULL: none is sent
-    struct journal *journal;               // of the master's log; NULL: none
+    struct master_log *master_log;         // of the master's log; NULL: none
     const struct storage *storage;         // of checkpoints; lives as long as the server
-    const struct room *room;               // as long, too; NULL: there is room
+    const struct free_space *free_space;   // as long, too; NULL: there is room
     const char *cluster_id, *cluster_name; // these live as long as the server
     const char *config;                    // JSON for GET /api/v1/master/config
     struct page page;                      // the web page

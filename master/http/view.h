@@ -17,12 +17,12 @@ struct service {
     struct follow *follow;
     struct hub *hub;
     struct throttle *logins;
-    struct series_cache *series;   // charts that were answered
-    struct journal *journal;       // NULL: none
-    const struct room *room;       // NULL: there is room
-    const struct storage *storage; // of checkpoints
-    struct delivery *delivery;     // of webhooks; NULL: none is sent
-    atomic_bool testing;           // a webhook is being tried
+    struct series_cache *series;         // charts that were answered
+    struct master_log *master_log;       // NULL: none
+    const struct free_space *free_space; // NULL: there is room
+    const struct storage *storage;       // of checkpoints
+    struct delivery *delivery;           // of webhooks; NULL: none is sent
+    atomic_bool testing;                 // a webhook is being tried
     const char *cluster_id, *cluster_name, *master_id;
     const char *config;  // JSON: what the master was started with
     const char *openapi; // JSON: the route table

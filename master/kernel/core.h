@@ -33,7 +33,8 @@ struct core_options {
     const char *cluster_id, *cluster_name;    // kept in the store's table `meta`
     const char *master_url; // as agents and tasks reach the master; "": as each agent reaches it
     const struct storage *storage; // where checkpoints may be stored; outlives the core
-    const struct room *room;       // watches the free space; outlives the core; NULL: no limit
+    const struct free_space
+        *free_space;               // watches the free space; outlives the core; NULL: no limit
     int64_t agent_silence_us;      // 10 s
     int64_t agent_reconnect_us;    // 30 s until the allocations of a lost agent are given up
     int64_t kill_grace_us;         // from SIGTERM to SIGKILL, 10 s

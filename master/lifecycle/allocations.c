@@ -16,7 +16,7 @@
 #include "master/lifecycle/module.h"
 #include "master/lifecycle/retries.h"
 
-enum { ROOM_LOOK_US = 1000 * 1000 }; // between two checks of the free space for checkpoints
+enum { FREE_SPACE_LOOK_US = 1000 * 1000 }; // between two checks of the free space for checkpoints
 
 static const char *const outcome_words[OUTCOMES] = {"",     "COMPLETED", "PREEMPTED", "FAILED",
                                                     "PEER", "LOST",      "KILLED"};
@@ -214,8 +214,8 @@ void allocations_schedule(struct core *c)
     int64_t gap = c->options.schedule_gap_us > 0 ? c->options.schedule_gap_us : 0;
     int64_t next = c->sched_last + gap;
     c->sched_timer.fire = pass_timer_fired;
-    if (room_is_low(c->options.room, ROOM_CHECKPOINTS)) {
-        next = c->now + ROOM_LOOK_US; // no trial starts, since it could not save its work
+    if (free_space_is_low(c->options.free_space, FREE_SPACE_CHECKPOINTS)) {
+        next = c->now + FREE_SPACE_LOOK_US; // no trial starts, since it could not save its work
     } else if (c->now >= next) {
         schedule_now(c);
         queues_mark_changed(c);

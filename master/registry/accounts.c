@@ -1,4 +1,4 @@
-// Users and their tokens. Writes run on a worker and answer after the commit.
+// Users and their sessions. Changes run on a worker and are answered after the commit.
 
 #include "master/http/auth.h"
 #include "master/http/session.h"
@@ -29,7 +29,7 @@ static void write_user(struct json_writer *w, struct db_rows *rows)
     jw_object_end(w);
 }
 
-// {"user": {..}}, or with more before it when the object is open already.
+// Writes {"user": {..}}; if the object is open already, after its earlier members.
 static int write_user_row(struct view *v, struct db_rows *rows, struct error *e)
 {
     int found = db_next(rows);
@@ -68,7 +68,7 @@ int account_get(struct view *v, struct error *e)
 int account_get_by_name(struct view *v, struct error *e)
 {
     char *name = arena_strdup(&v->rq->arena, v->rq->params[0]);
-    for (char *c = name; *c; c++) // as user_name() keeps it
+    for (char *c = name; *c; c++) // as user_name() stores it
         *c = (char)tolower((unsigned char)*c);
     jw_object(&v->w);
     int rc = write_user_row(v, DB_QUERY(v->db, USER_BY_NAME, name), e);
@@ -98,7 +98,8 @@ int account_list(struct view *v, struct error *e)
     return list_answer(&l, &source, e);
 }
 
-// As it is kept: without letter case, as det has it. ERR_INVALID: empty, too long, odd characters.
+// Normalizes a user name as it is stored: lower case, as in det. ERR_INVALID: empty, too long, or
+// unusual characters.
 static int user_name(const json_t *body, char out[LIMIT_NAME + 1], struct error *e)
 {
     const char *name = jget_string(body, "username", "");
@@ -114,7 +115,7 @@ static int user_name(const json_t *body, char out[LIMIT_NAME + 1], struct error 
     return 0;
 }
 
-// The id and stored password of the user who may log in; false: no such user.
+// The id and the stored password of a user who may log in; false: there is none.
 static bool find_login(struct view *v, const char *name, int64_t *id, bool *active,
                        char stored[PASSWORD_HASH_MAX])
 {
@@ -179,7 +180,7 @@ int account_login(struct view *v, struct error *e)
     if (cookie)
         view_add_header(v, "Set-Cookie", session_cookie(v->rq, token, v->service->tls));
     jw_object(&v->w);
-    jw_kv_string(&v->w, "token", cookie ? "" : token); // which scripts of the page cannot read
+    jw_kv_string(&v->w, "token", cookie ? "" : token); // scripts of the page cannot read the cookie
     rc = write_user_row(v, DB_QUERY(v->db, USER_BY_ID, id), e);
     jw_object_end(&v->w);
     return rc;
@@ -194,7 +195,7 @@ int account_logout(struct view *v, struct error *e)
     return view_commit(v, b, e);
 }
 
-// What to keep of the password in a body; "" when blank.
+// The hash to store for the password in a body; "" for a blank password.
 static int new_password(const json_t *body, char hash[PASSWORD_HASH_MAX], struct error *e)
 {
     char sent[SHA512_HEX];
@@ -214,8 +215,8 @@ static int check_display_name(const char *name, struct error *e)
     return 0;
 }
 
-// Who its tasks would run as on an agent: kept and shown, since scripts set it. Tasks run as the
-// user of their agent.
+// The agent user of a user: stored and shown because scripts set it. Tasks run as the user of their
+// agent.
 static int read_agent_user(struct view *v, const json_t *body, const char **out, struct error *e)
 {
     const json_t *group = jget(body, "agentUserGroup");
@@ -270,7 +271,7 @@ int account_create(struct view *v, struct error *e)
     return rc ? rc : answer_user(v, id, e);
 }
 
-struct patch { // what is to change; NULL, -1: nothing
+struct patch { // NULL or -1: no change
     char name[LIMIT_NAME + 1];
     const char *display, *agent;
     int admin, active;
@@ -301,8 +302,8 @@ static int read_patch(struct view *v, struct patch *p, struct error *e)
     return rc;
 }
 
-// One can change one's own password and display name; the rest is for administrators, of whom one
-// has to be left.
+// Users may change their own password and display name; administrators may change everything, but
+// one active administrator must remain.
 static int may_patch(struct view *v, const struct patch *p, int64_t id, struct error *e)
 {
     const struct principal *me = &v->rq->principal;
@@ -333,11 +334,11 @@ static struct db_batch *patch_batch(struct view *v, const struct patch *p, int64
         DB_ADD(b, USER_SET_ADMIN, p->admin, now, id);
     if (p->active >= 0)
         DB_ADD(b, USER_SET_ACTIVE, p->active, now, id);
-    if (!p->active) // nor do they come back with him
+    if (!p->active) // and they stay revoked when the user becomes active again
         DB_ADD(b, TOKENS_DELETE_OTHERS, id, "");
     if (p->agent)
         DB_ADD(b, USER_SET_AGENT, p->agent, now, id);
-    if (p->has_password) { // whoever knew the old one is out
+    if (p->has_password) { // whoever knew the old password loses access
         DB_ADD(b, USER_SET_PASSWORD, p->hash, now, id);
         DB_ADD(b, TOKENS_DELETE_OTHERS, id, v->token);
         DB_ADD(b, TOKENS_REVOKE_OTHERS, id, v->token);
@@ -362,7 +363,7 @@ static int apply_patch(struct view *v, int64_t id, const struct patch *p, struct
     return 0;
 }
 
-// The id of a path; ERR_NOT_FOUND: there is no such user.
+// Reads the id of the path; ERR_NOT_FOUND: there is no such user.
 static int param_user(struct view *v, int64_t *id, struct error *e)
 {
     int rc = request_param_int(v->rq, 0, id, e);
@@ -396,7 +397,7 @@ static int set_active(struct view *v, int64_t id, bool active, struct error *e)
                         : apply_patch(v, id, &p, e);
 }
 
-// Each is tried, and the answer says of each what came of it.
+// Tries each user; the answer contains each result.
 int account_patch_many(struct view *v, struct error *e)
 {
     const json_t *ids = jget(v->rq->body, "userIds"), *id;
@@ -429,7 +430,7 @@ static void wipe(void *password)
     free(password);
 }
 
-// A body that is a password alone, as JSON: that of the call below.
+// The body is only a password, as a JSON string, for the following call.
 int account_password_read(struct request *rq, char *text, size_t len, struct error *e)
 {
     json_t *body = json_loadb(text, len, JSON_DECODE_ANY, NULL);
@@ -441,7 +442,7 @@ int account_password_read(struct request *rq, char *text, size_t len, struct err
                                  "the request body is not the new password as a JSON string");
 }
 
-// What has the form of a client's hash is one, as at a login.
+// A text in the form of a client-side hash is taken as one, as at a login.
 int account_set_password(struct view *v, struct error *e)
 {
     const char *password = v->rq->input;

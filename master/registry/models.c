@@ -1,11 +1,11 @@
-// The model registry: models, and versions of them that each name a checkpoint. A checkpoint that
-// is in the registry is kept.
+// The model registry: models, and their versions, each of which names a checkpoint. Retention keeps
+// every checkpoint in the registry.
 //
-// Who sees a model's workspace sees the checkpoints of its versions too, wherever they were
-// trained: to register one is to publish it there.
+// Whoever may see a model's workspace may see the checkpoints of its versions, wherever they were
+// trained: registering a checkpoint publishes it in that workspace.
 //
-// Clients repeat a POST when they lose the connection: what is word for word the newest of the same
-// user, and not older than REPEAT_S, is a repetition.
+// Clients repeat a POST when they lose the connection: a request that is identical to the newest
+// object of the same user, made less than REPEAT_S ago, counts as a repetition.
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ enum {
     LABELS_MAX = 100,
 };
 
-struct words { // of a model or version, as the store has them; NULL: not given
+struct words { // fields of a model or version as in the store; NULL: not given
     const char *name, *description, *notes;
     const char *metadata, *labels; // JSON
 };
@@ -84,7 +84,7 @@ static int read_metadata(struct view *v, const json_t *body, const char **out, s
     return 0;
 }
 
-// `description`: its key; of a version it is "comment".
+// `description`: its key, which is "comment" for a version.
 static int read_words(struct view *v, const char *description, struct words *out, struct error *e)
 {
     const json_t *body = v->rq->body;
@@ -110,7 +110,7 @@ static void fill_words(struct words *w)
     w->labels = w->labels ? w->labels : "[]";
 }
 
-// A path names a model by its name or, all digits, by its id; so a name is not all digits.
+// A path names a model by its name or its id (all digits), so a name must not be all digits.
 static bool is_number(const char *text)
 {
     return *text && strspn(text, "0123456789") == strlen(text);
@@ -141,14 +141,14 @@ struct model {
 
 static struct db_rows *query_model(struct view *v, const char *key)
 {
-    int64_t id = 0; // of none
+    int64_t id = 0; // no model
     if (!is_number(key))
         return DB_QUERY(v->db, MODEL_BY_NAME, key);
     (void)request_number(key, &id);
     return DB_QUERY(v->db, MODEL_BY_ID, id);
 }
 
-// Counts the models of that name or id that the caller may see, without `except`; *out: the first.
+// Counts the models with that name or id that the caller may see, except `except`; *out: the first.
 // Negative: the store failed.
 static int find_models(struct view *v, const char *key, int64_t except, struct model *out,
                        struct error *e)
@@ -169,7 +169,8 @@ static int find_models(struct view *v, const char *key, int64_t except, struct m
     return more < 0 ? store_failed(e) : count;
 }
 
-// Finds the model of the path. A caller who sees several of that name has to give the id.
+// Finds the model of the path. If several visible models have the name, the caller must give the
+// id.
 static int find_model(struct view *v, struct model *out, struct error *e)
 {
     const char *key = v->rq->params[0];
@@ -221,7 +222,7 @@ static int find_version(struct view *v, const struct model *m, struct version *o
 
 // --- models --------------------------------------------------------------------------------------
 
-// The columns of MODEL_VIEW are those from `first` on.
+// The columns of MODEL_VIEW begin at `first`.
 static void write_model_at(struct json_writer *w, struct db_rows *rows, int first)
 {
     jw_object(w);
@@ -260,7 +261,7 @@ static int answer_model(struct view *v, int64_t id, struct error *e)
     return rc;
 }
 
-// All of them.
+// Writes all of them.
 static void filter_labels(struct list *l)
 {
     const char *labels[LABELS_MAX];
@@ -307,7 +308,7 @@ int model_get(struct view *v, struct error *e)
     return rc ? rc : answer_model(v, m.id, e);
 }
 
-// Words on all models that the caller sees, the most used first.
+// Labels of all models that the caller may see, the most frequent first.
 int model_labels(struct view *v, struct error *e)
 {
     const struct principal *me = &v->rq->principal;
@@ -336,7 +337,7 @@ int model_labels(struct view *v, struct error *e)
     return more < 0 ? store_failed(e) : 0;
 }
 
-// By id, by name, else the one of whatever names none.
+// The workspace by id, by name, or else the default one.
 static int named_workspace(struct view *v, int64_t *out, struct error *e)
 {
     const char *name = jget_string(v->rq->body, "workspaceName", NULL);
@@ -354,7 +355,7 @@ static int named_workspace(struct view *v, int64_t *out, struct error *e)
     return count ? 0 : error_set(e, ERR_NOT_FOUND, "there is no workspace \"%.64s\"", name);
 }
 
-// The id of the model that a repeated call has made before; 0: none.
+// The id of the model that an earlier, identical call created; 0: none.
 static int64_t made_before(struct view *v, const struct words *w, int64_t workspace)
 {
     struct db_rows *rows =
@@ -382,7 +383,7 @@ static int name_is_taken(const char *name, struct error *e)
                      name);
 }
 
-// Followers are told of the model after the commit.
+// Followers get the event after the commit.
 static int commit_model(struct view *v, struct db_batch *b, const struct model *m, struct error *e)
 {
     int rc = view_commit(v, b, e);
@@ -415,7 +416,7 @@ int model_create(struct view *v, struct error *e)
     DB_ADD(b, MODEL_INSERT, w.name, w.description, w.metadata, w.labels, w.notes,
            v->rq->principal.user_id, workspace, clock_wall_us());
     rc = view_commit(v, b, e);
-    if (rc == ERR_CONFLICT) // another call took the name meanwhile, perhaps this one's repetition
+    if (rc == ERR_CONFLICT) // another call took the name meanwhile, perhaps this call's repetition
         return (id = made_before(v, &w, workspace)) ? answer_model(v, id, e)
                                                     : name_is_taken(w.name, e);
     if (rc)
@@ -470,7 +471,7 @@ int model_unarchive(struct view *v, struct error *e)
     return set_archived(v, false, e);
 }
 
-// Whether the name is free in a workspace that the caller may see.
+// Returns whether the name is free among the models that the caller may see in a workspace.
 static int check_room(struct view *v, int64_t id, int64_t workspace, struct error *e)
 {
     struct db_rows *rows = DB_QUERY(v->db, MODEL_NAMESAKE, id, workspace);
@@ -513,7 +514,7 @@ int model_delete(struct view *v, struct error *e)
 
 // --- versions ------------------------------------------------------------------------------------
 
-// Of one whose experiment was deleted all the same, nothing is left but the name.
+// Of a version whose experiment was deleted only the name is left.
 static void write_lost_checkpoint(struct json_writer *w, const char *uuid)
 {
     jw_object(w);
@@ -576,7 +577,7 @@ int model_version_list(struct view *v, struct error *e)
     static const struct list_source source = {"modelVersions", "SELECT " SQL_MODEL_VERSION_COLUMNS,
                                               SQL_MODEL_VERSION_FROM, SQL_MODEL_VERSION_JOINED,
                                               write_version};
-    l.within = true; // beside its model
+    l.within = true; // it appears beside its model
     jw_object(&v->w);
     rc = write_model_member(v, m.id, e);
     if (!rc)
@@ -612,7 +613,7 @@ int model_version_metrics(struct view *v, struct error *e)
               : write_source_metrics(v, DB_QUERY(v->db, TRIALS_OF_VERSION, m.id, number, type), e);
 }
 
-// Of a repeated call, what it has made before; 0: nothing.
+// The version that an earlier, identical call created; 0: none.
 static int64_t registered_before(struct view *v, const struct model *m, const char *uuid,
                                  const struct words *w)
 {
@@ -631,7 +632,7 @@ static int64_t registered_before(struct view *v, const struct model *m, const ch
     return id;
 }
 
-// The checkpoint that the body names: completed, and the caller may see it.
+// The checkpoint that the body names; it must be completed and visible to the caller.
 static int read_checkpoint(struct view *v, const char **uuid, struct error *e)
 {
     *uuid = jget_string(v->rq->body, "checkpointUuid", "");
@@ -649,7 +650,7 @@ static int read_checkpoint(struct view *v, const char **uuid, struct error *e)
                                 "checkpoint %.64s is not complete: it cannot be registered", *uuid);
 }
 
-// The version that was made at `now`; 0: its checkpoint went away meanwhile.
+// The version that was created at `now`; 0: its checkpoint disappeared meanwhile.
 static int64_t version_of_moment(struct view *v, const struct model *m, int64_t now)
 {
     struct db_rows *rows = DB_QUERY(v->db, MODEL_VERSION_NEWEST, m->id, now - 1);

@@ -1,4 +1,4 @@
-// Settings of the web page, by user: it keeps and reads them, nobody else.
+// Settings of the web page, by user; only the page uses them.
 
 #include "base/limits.h"
 #include "base/log.h"

@@ -6,8 +6,8 @@
 #include "api/config/template.h"
 #include "master/teams/authz.h"
 
-// Chooses the template that the caller may see in the workspace, else the only one that the caller
-// may see anywhere.
+// Prefers the visible template of the workspace; otherwise takes the only visible template of that
+// name.
 static int choose(struct db_reader *db, const struct principal *who, const char *name,
                   int64_t workspace, int64_t *id, struct error *e)
 {

@@ -1,14 +1,13 @@
-// Templates at a submission. Any thread that has a reader.
+// Applies a template to a submission. Any thread that has a reader.
 #ifndef MUSTER_MASTER_REGISTRY_TEMPLATE_APPLY_H
 #define MUSTER_MASTER_REGISTRY_TEMPLATE_APPLY_H
 
 #include "db/db.h"
 #include "master/common/request.h"
 
-// Completes the configuration, as it was written, by the template of that name
-// (api/config/template.h has the rules). `workspace`: of the submission, whose template comes
-// first. ERR_NOT_FOUND: there is none, for this caller; ERR_CONFLICT: it is not clear which is
-// meant.
+// Completes the configuration with the template of that name (rules: api/config/template.h).
+// `workspace`: of the submission; its template comes first. ERR_NOT_FOUND: the caller may see none;
+// ERR_CONFLICT: the name is ambiguous.
 int template_merge(struct db_reader *db, const struct principal *who, const char *name,
                    int64_t workspace, json_t *config, struct error *e);
 

@@ -69,12 +69,12 @@ static int answer_template(struct view *v, int64_t id, const char *doubt, struct
 struct template
 {
     int64_t id, workspace;
-    char *config; // of the arena
+    char *config; // in the arena
     struct workspace_access standing;
 };
 
-// Counts the templates of that name that the caller may see, in this workspace or (0) in all; *out:
-// the first. Negative: the store failed.
+// Counts the visible templates of that name, in this workspace or (0) in all; *out: the first.
+// Negative: the store failed.
 static int find_all(struct view *v, const char *name, int64_t workspace, struct template *out,
                     struct error *e)
 {
@@ -94,8 +94,8 @@ static int find_all(struct view *v, const char *name, int64_t workspace, struct 
     return more < 0 ? store_failed(e) : count;
 }
 
-// Finds the template of the path. A caller who sees several of that name has to say which is meant.
-// ERR_NOT_FOUND: the caller may see none.
+// Finds the template of the path. If several visible templates have the name, the caller must name
+// the workspace. ERR_NOT_FOUND: the caller may see none.
 static int find_template(struct view *v, struct template *out, struct error *e)
 {
     int64_t workspace;
@@ -128,8 +128,8 @@ static int check_name(const char *name, struct error *e)
     return 0;
 }
 
-// What an experiment could not take of it. A template may be for tasks alone, which have other
-// keys, so it is no fault.
+// Describes parts that an experiment could not use. That is no error, because a template for tasks
+// has other keys.
 static const char *doubt_of(struct view *v, struct yaml_doc *doc)
 {
     struct error doubt = {0};
@@ -138,7 +138,7 @@ static const char *doubt_of(struct view *v, struct yaml_doc *doc)
     return arena_strdup(&v->rq->arena, doubt.text);
 }
 
-// As an object, or as the text of one (YAML), of which `doubt` tells what is odd; NULL: nothing.
+// Accepts an object, or its text (YAML); `doubt` describes suspicious parts; NULL: none.
 static int read_config(struct view *v, const json_t *config, const char **out, const char **doubt,
                        struct error *e)
 {
@@ -194,7 +194,7 @@ static int replace(struct view *v, const struct template *t, const char *config,
     return view_commit(v, b, e);
 }
 
-// Whether it would be taken, and nothing else.
+// Checks whether the template would be accepted, and changes nothing.
 static int answer_doubt(struct view *v, const char *doubt)
 {
     jw_object(&v->w);
@@ -203,9 +203,9 @@ static int answer_doubt(struct view *v, const char *doubt)
     return 0;
 }
 
-// POST makes one, PUT makes or replaces one: the one in the workspace that the body names, else the
-// one that the caller sees. A POST that is repeated after a lost connection finds what it has made,
-// word for word. What the caller does not see is in nobody's way.
+// POST creates a template; PUT creates or replaces the one in the workspace of the body, or else
+// the only visible one. A POST that is repeated after a lost connection finds the identical
+// template. Invisible templates cause no conflict.
 static int put_template(struct view *v, bool may_replace, struct error *e)
 {
     const char *name = v->rq->params[0], *config, *doubt;

@@ -1,5 +1,6 @@
-// Access tokens: made by people for their programs, with a description, a life of their own, and a
-// revocation that works at once. What is shown of one is never its text, which nobody has.
+// Access tokens: users create them for their programs, with a description and a lifetime;
+// revocation takes effect at once. The text of a token is shown once, at its creation, and never
+// stored.
 
 #include "base/clock.h"
 #include "base/limits.h"
@@ -16,7 +17,7 @@ static void write_token(struct json_writer *w, struct db_rows *rows)
     jw_object(w);
     jw_kv_int(w, "id", DB_GET(rows, TOKEN, id));
     jw_kv_int(w, "userId", DB_GET(rows, TOKEN, user_id));
-    write_time(w, "expiry", DB_GET(rows, TOKEN, expires_at)); // null: never
+    write_time(w, "expiry", DB_GET(rows, TOKEN, expires_at)); // null: it never expires
     write_time(w, "createdAt", DB_GET(rows, TOKEN, created_at));
     jw_kv_string(w, "tokenType",
                  DB_GET(rows, TOKEN, access) ? "TOKEN_TYPE_ACCESS_TOKEN"
@@ -26,8 +27,8 @@ static void write_token(struct json_writer *w, struct db_rows *rows)
     jw_object_end(w);
 }
 
-// Access tokens that work; others when they are asked for: showInactive, tokenIds, and ours:
-// sessions, which logins leave.
+// Lists valid access tokens; further ones with showInactive, tokenIds, and our own parameter
+// sessions, which logins create.
 int token_list(struct view *v, struct error *e)
 {
     static const struct list_sort sorts[] = {{"SORT_BY_USER_ID", "k.user_id"},
@@ -62,7 +63,7 @@ int token_list(struct view *v, struct error *e)
 
 // --- made ----------------------------------------------------------------------------------------
 
-// "72h", as Go writes it; "-1": for ever. Without one, 30 days.
+// "72h" as in Go; "-1": forever. Default: 30 days.
 static int read_lifespan(const json_t *body, int64_t now, int64_t *expires, struct error *e)
 {
     const char *text = jget_string(body, "lifespan", NULL);
@@ -76,7 +77,7 @@ static int read_lifespan(const json_t *body, int64_t now, int64_t *expires, stru
     return 0;
 }
 
-// An administrator makes them for others too, for programs that have a user of their own.
+// Administrators may create tokens for other users, such as those of programs.
 static int check_user(struct view *v, int64_t user, int64_t now, struct error *e)
 {
     const struct principal *me = &v->rq->principal;
@@ -129,7 +130,7 @@ int token_create(struct view *v, struct error *e)
 
 // --- changed -------------------------------------------------------------------------------------
 
-// Of the path, and that the caller may change it.
+// The token of the path, which the caller must be allowed to change.
 static int find_token(struct view *v, int64_t *id, struct error *e)
 {
     const struct principal *me = &v->rq->principal;

@@ -39,7 +39,7 @@ struct download { // shared by its stream and its thread; the last of them frees
     enum archive_format format;
 
     pthread_mutex_t lock; // for all below
-    pthread_cond_t room;
+    pthread_cond_t capacity;
     struct stream *stream; // NULL: closed
     struct buf ready;      // bytes for the connection
     bool makes;            // the thread is under way
@@ -57,7 +57,7 @@ struct sending {
 static void free_download(struct download *d)
 {
     pthread_mutex_unlock(&d->lock);
-    pthread_cond_destroy(&d->room);
+    pthread_cond_destroy(&d->capacity);
     pthread_mutex_destroy(&d->lock);
     buf_free(&d->ready);
     if (d->dir >= 0)
@@ -75,9 +75,9 @@ static int hand_over(void *ctx, const void *data, size_t len)
     struct download *d = ctx;
     pthread_mutex_lock(&d->lock);
     for (size_t done = 0; d->stream && done < len;) {
-        size_t room = AHEAD - d->ready.len, n = len - done < room ? len - done : room;
+        size_t capacity = AHEAD - d->ready.len, n = len - done < capacity ? len - done : capacity;
         if (!n) {
-            pthread_cond_wait(&d->room, &d->lock);
+            pthread_cond_wait(&d->capacity, &d->lock);
             continue;
         }
         buf_append(&d->ready, (const char *)data + done, n);
@@ -137,7 +137,7 @@ static enum stream_turn fill_download(struct stream *s, struct db_reader *db, st
     buf_append(out, d->ready.data, d->ready.len);
     buf_reset(&d->ready);
     bool over = d->over, failed = d->failed;
-    pthread_cond_signal(&d->room);
+    pthread_cond_signal(&d->capacity);
     pthread_mutex_unlock(&d->lock);
     if (atomic_load(&s->ending) || (over && failed))
         return STREAM_BROKEN;
@@ -153,7 +153,7 @@ static void close_download(struct stream *s)
         free_download(d);
         return;
     }
-    pthread_cond_signal(&d->room);
+    pthread_cond_signal(&d->capacity);
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -170,7 +170,7 @@ static struct download *open_download(struct view *v, struct seats *seats, struc
     d->dir = -1;
     d->stream = *out = &s->stream;
     pthread_mutex_init(&d->lock, NULL);
-    pthread_cond_init(&d->room, NULL);
+    pthread_cond_init(&d->capacity, NULL);
     buf_init(&d->ready, AHEAD);
     return d;
 }
@@ -293,7 +293,7 @@ static int copy_store(struct download *d, struct error *e)
 
 int stream_backup(struct view *v, struct stream **out, struct error *e)
 {
-    int rc = room_refuse_copy(v->service->room, e);
+    int rc = free_space_refuse_copy(v->service->free_space, e);
     if (!rc)
         rc = seats_take(&v->service->backups, v->rq->principal.user_id, 1, 1, "backups", e);
     if (rc)

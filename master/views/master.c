@@ -18,16 +18,16 @@ enum {
 
 // --- the log -------------------------------------------------------------------------------------
 
-struct journal_stream {
+struct master_log_stream {
     struct stream stream;
     struct follower follower;
     struct follow *follow;
-    struct journal *journal;
+    struct master_log *master_log;
     int64_t after, left; // left -1: no limit
     bool follows;
 };
 
-static void write_entry(struct json_writer *w, const struct journal_entry *entry)
+static void write_entry(struct json_writer *w, const struct master_log_entry *entry)
 {
     static const char *const levels[] = {"LOG_LEVEL_DEBUG", "LOG_LEVEL_INFO", "LOG_LEVEL_WARNING",
                                          "LOG_LEVEL_ERROR"};
@@ -47,12 +47,12 @@ static void write_entry(struct json_writer *w, const struct journal_entry *entry
 
 static enum stream_turn fill_journal(struct stream *s, struct db_reader *db, struct buf *out)
 {
-    struct journal_stream *j = (struct journal_stream *)s;
-    struct journal_entry entries[ENTRIES];
+    struct master_log_stream *j = (struct master_log_stream *)s;
+    struct master_log_entry entries[ENTRIES];
     struct arena arena = {0};
     (void)db;
     size_t most = j->left < 0 || j->left > ENTRIES ? ENTRIES : (size_t)j->left;
-    size_t count = journal_read(j->journal, j->after, &arena, entries, most);
+    size_t count = master_log_read(j->master_log, j->after, &arena, entries, most);
     for (size_t i = 0; i < count; i++) {
         struct json_writer w;
         jw_init(&w, out);
@@ -73,7 +73,7 @@ static enum stream_turn fill_journal(struct stream *s, struct db_reader *db, str
 
 static void close_journal(struct stream *s)
 {
-    struct journal_stream *j = (struct journal_stream *)s;
+    struct master_log_stream *j = (struct master_log_stream *)s;
     follow_remove(j->follow, &j->follower);
 }
 
@@ -86,14 +86,14 @@ int stream_master_logs(struct view *v, struct stream **out, struct error *e)
         rc = request_query_int(v->rq, "limit", 0, &limit, e);
     if (rc)
         return rc;
-    journal_range(v->service->journal, &before, &newest);
-    struct journal_stream *j = arena_alloc(&v->rq->arena, sizeof *j);
-    *j = (struct journal_stream){.stream = {.fill = fill_journal, .close = close_journal},
-                                 .follow = v->service->follow,
-                                 .journal = v->service->journal,
-                                 .after = offset < 0 ? newest + offset : before + offset,
-                                 .left = limit > 0 ? limit : -1,
-                                 .follows = query_flag(v->query, "follow")};
+    master_log_range(v->service->master_log, &before, &newest);
+    struct master_log_stream *j = arena_alloc(&v->rq->arena, sizeof *j);
+    *j = (struct master_log_stream){.stream = {.fill = fill_journal, .close = close_journal},
+                                    .follow = v->service->follow,
+                                    .master_log = v->service->master_log,
+                                    .after = offset < 0 ? newest + offset : before + offset,
+                                    .left = limit > 0 ? limit : -1,
+                                    .follows = query_flag(v->query, "follow")};
     j->follower = (struct follower){.task_id = "", .stream = &j->stream};
     follow_add(j->follow, &j->follower); // so that it ends when the server does
     *out = &j->stream;
@@ -146,17 +146,19 @@ int master_patch_config(struct view *v, struct error *e)
 // Writes the notice that a disk is nearly full; false if none is.
 static bool write_room_message(struct view *v)
 {
-    const struct room *room = v->service->room;
-    char text[ROOM_TEXT];
-    enum room_place place = room_is_low(room, ROOM_DATA) ? ROOM_DATA : ROOM_CHECKPOINTS;
-    if (!room_is_low(room, place))
+    const struct free_space *free_space = v->service->free_space;
+    char text[FREE_SPACE_TEXT];
+    enum free_space_place place =
+        free_space_is_low(free_space, FREE_SPACE_DATA) ? FREE_SPACE_DATA : FREE_SPACE_CHECKPOINTS;
+    if (!free_space_is_low(free_space, place))
         return false;
-    int64_t since = room_low_since(room, place);
+    int64_t since = free_space_low_since(free_space, place);
     jw_key(&v->w, "clusterMessage");
     jw_object(&v->w);
     jw_kv_string(&v->w, "message",
-                 v->rq->principal.kind == PRINCIPAL_NONE ? room_say_to_strangers(place)
-                                                         : room_say(room, place, text));
+                 v->rq->principal.kind == PRINCIPAL_NONE
+                     ? free_space_describe_public(place)
+                     : free_space_describe(free_space, place, text));
     write_time(&v->w, "startTime", since);
     write_time(&v->w, "endTime", 0);
     write_time(&v->w, "createdTime", since);

@@ -139,7 +139,7 @@ class Disk(unittest.TestCase):
         self.assertIn(f"line {LINES - 1}\n", said)
         lines = {int(n) for n in re.findall(r"line (\d+)$", said, re.M)}
         self.assertEqual(lines, set(range(LINES)))
-        self.assertIn("there is room again", (self.cluster.folder / "master.log").read_text())
+        self.assertIn("the disk has space again", (self.cluster.folder / "master.log").read_text())
 
     def test_reports_of_a_training_wait(self):
         """Steps that are reported while there is no room arrive when there is."""

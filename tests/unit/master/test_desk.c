@@ -161,35 +161,35 @@ static void test_key(void **state)
 static void test_journal(void **state)
 {
     (void)state;
-    struct journal *j = journal_new();
+    struct master_log *j = master_log_new();
     struct arena arena = {0};
-    struct journal_entry entries[4];
+    struct master_log_entry entries[4];
     int64_t before, newest;
     log_set_level(LOG_LEVEL_WARN);
     log_info("not shown", "n=0");
     log_warn("first", "n=1");
     log_error("second", "n=%d", 2);
-    assert_int_equal(journal_read(j, 0, &arena, entries, 4), 2);
+    assert_int_equal(master_log_read(j, 0, &arena, entries, 4), 2);
     assert_string_equal(entries[0].text, "msg=\"first\" n=1");
     assert_int_equal(entries[1].level, LOG_LEVEL_ERROR);
     assert_int_equal(entries[1].id, 2);
-    assert_int_equal(journal_read(j, 1, &arena, entries, 4), 1);
-    assert_int_equal(journal_read(j, 2, &arena, entries, 4), 0);
+    assert_int_equal(master_log_read(j, 1, &arena, entries, 4), 1);
+    assert_int_equal(master_log_read(j, 2, &arena, entries, 4), 0);
 
     int nowhere = dup(STDERR_FILENO), saved = nowhere;
     assert_non_null(freopen("/dev/null", "w", stderr));
-    for (int i = 0; i < JOURNAL_LINES; i++)
+    for (int i = 0; i < MASTER_LOG_LINES; i++)
         log_warn("more", "i=%d", i);
     fflush(stderr);
     dup2(saved, STDERR_FILENO);
     close(saved);
-    journal_range(j, &before, &newest);
-    assert_int_equal(newest, JOURNAL_LINES + 2);
+    master_log_range(j, &before, &newest);
+    assert_int_equal(newest, MASTER_LOG_LINES + 2);
     assert_int_equal(before, 2); // the newest stay
-    assert_int_equal(journal_read(j, 0, &arena, entries, 1), 1);
+    assert_int_equal(master_log_read(j, 0, &arena, entries, 1), 1);
     assert_int_equal(entries[0].id, 3);
     arena_free(&arena);
-    journal_free(j);
+    master_log_free(j);
     log_warn("nobody listens", "n=3");
     log_set_level(LOG_LEVEL_INFO);
 }

@@ -16,14 +16,15 @@
 static const uint64_t MiB = 1 << 20, GiB = 1 << 30;
 
 static struct {
-    atomic_uint_least64_t free[ROOM_PLACES], total;
+    atomic_uint_least64_t free[FREE_SPACE_PLACES], total;
     atomic_bool away;
     atomic_int changes;
 } disk;
 
 static int look(const char *path, uint64_t *free, uint64_t *total)
 {
-    *free = atomic_load(&disk.free[strcmp(path, "data") ? ROOM_CHECKPOINTS : ROOM_DATA]);
+    *free =
+        atomic_load(&disk.free[strcmp(path, "data") ? FREE_SPACE_CHECKPOINTS : FREE_SPACE_DATA]);
     *total = atomic_load(&disk.total);
     return atomic_load(&disk.away) ? -1 : 0;
 }
@@ -39,24 +40,24 @@ static uint64_t spare(void *bytes)
     return *(uint64_t *)bytes;
 }
 
-static struct room *make(uint64_t total, uint64_t free, struct room_floor floor)
+static struct free_space *make(uint64_t total, uint64_t free, struct free_space_floor floor)
 {
-    const struct room_options options = {
+    const struct free_space_options options = {
         .paths = {"data", "checkpoints"}, .floor = floor, .look = look, .changed = note_change};
     atomic_store(&disk.total, total);
-    atomic_store(&disk.free[ROOM_DATA], free);
-    atomic_store(&disk.free[ROOM_CHECKPOINTS], total);
+    atomic_store(&disk.free[FREE_SPACE_DATA], free);
+    atomic_store(&disk.free[FREE_SPACE_CHECKPOINTS], total);
     atomic_store(&disk.away, false);
     atomic_store(&disk.changes, 0);
     log_set_level(LOG_LEVEL_ERROR);
-    return room_new(&options);
+    return free_space_new(&options);
 }
 
-static bool low_at(struct room *r, uint64_t free)
+static bool low_at(struct free_space *r, uint64_t free)
 {
-    atomic_store(&disk.free[ROOM_DATA], free);
-    room_poll(r, ROOM_DATA);
-    return room_is_low(r, ROOM_DATA);
+    atomic_store(&disk.free[FREE_SPACE_DATA], free);
+    free_space_poll(r, FREE_SPACE_DATA);
+    return free_space_is_low(r, FREE_SPACE_DATA);
 }
 
 static void floors_are_sizes_or_parts(void **state)
@@ -74,37 +75,37 @@ static void floors_are_sizes_or_parts(void **state)
                 {"5%", 0, 5},
                 {"0.5%", 0, 0.5}};
     static const char *const bad[] = {"", "x", "-1", "5 %", "100%", "2GB", "1e99", "nan", "5%%"};
-    struct room_floor f;
+    struct free_space_floor f;
     struct error e;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        assert_int_equal(room_floor_parse(good[i].text, &f, &e), 0);
+        assert_int_equal(free_space_floor_parse(good[i].text, &f, &e), 0);
         assert_int_equal(f.bytes, good[i].bytes);
         assert_true(f.percent == good[i].percent);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(room_floor_parse(bad[i], &f, &e), ERR_INVALID);
+        assert_int_equal(free_space_floor_parse(bad[i], &f, &e), ERR_INVALID);
 }
 
 static void the_default_is_the_smaller_of_two(void **state)
 {
     (void)state;
-    struct room *r = make(1000 * GiB, 500 * GiB, room_floor_default); // 1 GiB of it
+    struct free_space *r = make(1000 * GiB, 500 * GiB, free_space_floor_default); // 1 GiB of it
     assert_false(low_at(r, GiB));
     assert_true(low_at(r, GiB - 1));
-    room_free(r);
-    r = make(2000 * MiB, 1000 * MiB, room_floor_default); // 5 % of it
+    free_space_free(r);
+    r = make(2000 * MiB, 1000 * MiB, free_space_floor_default); // 5 % of it
     assert_false(low_at(r, 100 * MiB));
     assert_true(low_at(r, 100 * MiB - 1));
-    room_free(r);
-    r = make(GiB, 0, (struct room_floor){0}); // none
-    assert_false(room_is_low(r, ROOM_DATA));
-    room_free(r);
+    free_space_free(r);
+    r = make(GiB, 0, (struct free_space_floor){0}); // none
+    assert_false(free_space_is_low(r, FREE_SPACE_DATA));
+    free_space_free(r);
 }
 
 static void it_is_over_only_with_more_room_than_the_floor(void **state)
 {
     (void)state;
-    struct room *r = make(GiB, 100 * MiB, (struct room_floor){.bytes = 80 * MiB});
+    struct free_space *r = make(GiB, 100 * MiB, (struct free_space_floor){.bytes = 80 * MiB});
     assert_false(low_at(r, 80 * MiB));
     assert_true(low_at(r, 79 * MiB));
     assert_true(low_at(r, 80 * MiB));
@@ -115,7 +116,7 @@ static void it_is_over_only_with_more_room_than_the_floor(void **state)
     assert_true(low_at(r, 0));
     atomic_store(&disk.away, true); // who cannot be asked says nothing new
     assert_true(low_at(r, GiB));
-    room_free(r);
+    free_space_free(r);
 }
 
 // Deleting experiments makes room inside the store's file, which does not become smaller.
@@ -123,69 +124,70 @@ static void what_was_deleted_from_the_store_is_room(void **state)
 {
     (void)state;
     uint64_t deleted = 0;
-    struct room_options options = {.paths = {"data", "checkpoints"},
-                                   .floor = {.bytes = 80 * MiB},
-                                   .look = look,
-                                   .spare = spare,
-                                   .spare_ctx = &deleted};
-    room_free(make(GiB, 50 * MiB, (struct room_floor){0}));
-    struct room *r = room_new(&options);
-    assert_true(room_is_low(r, ROOM_DATA));
+    struct free_space_options options = {.paths = {"data", "checkpoints"},
+                                         .floor = {.bytes = 80 * MiB},
+                                         .look = look,
+                                         .spare = spare,
+                                         .spare_ctx = &deleted};
+    free_space_free(make(GiB, 50 * MiB, (struct free_space_floor){0}));
+    struct free_space *r = free_space_new(&options);
+    assert_true(free_space_is_low(r, FREE_SPACE_DATA));
     deleted = 40 * MiB;
     assert_false(low_at(r, 50 * MiB));
     deleted = GiB; // the log of the store needs room of its own
     assert_false(low_at(r, 20 * MiB));
     assert_true(low_at(r, 19 * MiB));
-    room_free(r);
+    free_space_free(r);
 }
 
 static void what_is_said_names_place_sizes_and_remedy(void **state)
 {
     (void)state;
     struct error e = {0};
-    char text[ROOM_TEXT];
-    struct room *r = make(40 * GiB, 300 * MiB, (struct room_floor){.bytes = GiB});
-    assert_int_equal(room_refuse_submission(r, &e), ERR_FULL);
+    char text[FREE_SPACE_TEXT];
+    struct free_space *r = make(40 * GiB, 300 * MiB, (struct free_space_floor){.bytes = GiB});
+    assert_int_equal(free_space_refuse_submission(r, &e), ERR_FULL);
     assert_string_equal(e.text,
                         "the disk of the master's data (data) is nearly full: 300 MiB of 40.0 GiB "
                         "are free, and 1.0 GiB have to be; new submissions, metrics and logs wait "
                         "until there is more; delete experiments or other files");
-    assert_int_equal(room_refuse_report(r, &e), ERR_UNAVAILABLE);
+    assert_int_equal(free_space_refuse_report(r, &e), ERR_UNAVAILABLE);
     assert_non_null(strstr(e.text, "send it again later"));
-    assert_int_equal(room_refuse_copy(r, &e), ERR_FULL);
-    assert_non_null(strstr(e.text, "no room for a copy of the store"));
+    assert_int_equal(free_space_refuse_copy(r, &e), ERR_FULL);
+    assert_non_null(strstr(e.text, "not enough free space for a copy of the store"));
     assert_non_null(strstr(e.text, "(data) is nearly full: 300 MiB of 40.0 GiB are free"));
     assert_null(strstr(e.text, "submissions"));
-    assert_false(room_is_low(r, ROOM_CHECKPOINTS)); // each place by itself
-    assert_non_null(strstr(room_say(r, ROOM_CHECKPOINTS, text), "no trial starts"));
-    assert_true(room_low_since(r, ROOM_DATA) > 0);
-    room_free(r);
-    assert_int_equal(room_refuse_submission(NULL, &e), 0);
-    assert_int_equal(room_refuse_copy(NULL, &e), 0);
-    assert_int_equal(room_refuse_report(NULL, &e), 0);
+    assert_false(free_space_is_low(r, FREE_SPACE_CHECKPOINTS)); // each place by itself
+    assert_non_null(
+        strstr(free_space_describe(r, FREE_SPACE_CHECKPOINTS, text), "no trial starts"));
+    assert_true(free_space_low_since(r, FREE_SPACE_DATA) > 0);
+    free_space_free(r);
+    assert_int_equal(free_space_refuse_submission(NULL, &e), 0);
+    assert_int_equal(free_space_refuse_copy(NULL, &e), 0);
+    assert_int_equal(free_space_refuse_report(NULL, &e), 0);
 }
 
 static void it_is_watched(void **state)
 {
     (void)state;
     struct error e = {0};
-    struct room *r = make(GiB, GiB, (struct room_floor){.bytes = 80 * MiB});
-    assert_int_equal(room_start(r, &e), 0);
-    atomic_store(&disk.free[ROOM_CHECKPOINTS], 1);
+    struct free_space *r = make(GiB, GiB, (struct free_space_floor){.bytes = 80 * MiB});
+    assert_int_equal(free_space_start(r, &e), 0);
+    atomic_store(&disk.free[FREE_SPACE_CHECKPOINTS], 1);
     int64_t until = clock_mono_us() + 20 * 1000000;
-    while (!room_is_low(r, ROOM_CHECKPOINTS) && clock_mono_us() < until)
+    while (!free_space_is_low(r, FREE_SPACE_CHECKPOINTS) && clock_mono_us() < until)
         clock_sleep_us(10000);
-    assert_true(room_is_low(r, ROOM_CHECKPOINTS));
-    room_free(r);
+    assert_true(free_space_is_low(r, FREE_SPACE_CHECKPOINTS));
+    free_space_free(r);
 }
 
 static void a_real_disk_can_be_asked(void **state)
 {
     (void)state;
     uint64_t free = 0, total = 0;
-    assert_int_equal(room_look_statvfs(".", &free, &total), 0);
+    assert_int_equal(free_space_look_statvfs(".", &free, &total), 0);
     assert_true(total > 0 && free <= total);
-    assert_int_equal(room_look_statvfs("nowhere", &free, &total), -1);
+    assert_int_equal(free_space_look_statvfs("nowhere", &free, &total), -1);
 }
 
 int main(void)
