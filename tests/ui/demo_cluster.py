@@ -17,7 +17,7 @@ EXPERIMENTS = ("spirals-wide", "spirals-deep", "spirals-search", "broken-loader"
 
 SPIRALS = """\
 name: {name}
-description: two spirals, told apart by a small network
+description: two spirals, separated by a small network
 labels: [spirals, {label}]
 resources: {{slots_per_trial: 1}}
 searcher: {searcher}
@@ -181,7 +181,7 @@ class DemoCluster:
     def make_models(self):
         newest = [self.cluster.rows("checkpoint", "list", "--experiment", number, "--latest")[0]["uuid"]
                   for number in (1, 2)]
-        self.user.post("/models", {"name": "spirals", "description": "tells two spirals apart", "labels": ["small"],
+        self.user.post("/models", {"name": "spirals", "description": "separates two spirals", "labels": ["small"],
                                    "metadata": {"task": "classification"}})
         for uuid, comment in zip(newest, ("the wide one", "the deep one, a little better")):
             self.user.post("/models/spirals/versions", {"checkpointUuid": uuid, "comment": comment})

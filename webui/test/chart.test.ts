@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rangeCodec } from "../src/lib/chart/chart_view";
-import { rangeWithoutSpikes, lineFromSeries, lowerBound, nearest, smoothedValues, thinningNote, ticks, timeTicks, indexRange, xRange, yRange } from "../src/lib/chart/plot";
+import {
+    rangeWithoutSpikes, lineFromSeries, lowerBound, nearest, smoothedValues, thinningNote, ticks, timeTicks,
+    indexRange, xRange, yRange,
+} from "../src/lib/chart/plot";
 import { compareValues, nextSort, type PageRequest, pagedRows, sortDirection } from "../src/lib/rows";
 
 const line = (x: number[], y: number[], total?: number) => ({
@@ -22,10 +25,10 @@ test("ticks are round numbers within the range", () => {
     assert.deepEqual(timeTicks({ from: 10, to: 130 }, 3, 0), [30, 60, 90, 120]);
 });
 
-test("a range is written with as many digits as one sees, and read again", () => {
+test("a range is written with its visible digits, and read again", () => {
     const { read, write } = rangeCodec;
     assert.equal(write({ from: 1200.0312, to: 2400.0471 }), "1200:2400");
-    assert.equal(write({ from: 0.00123456, to: 4000 }), "0.001235:4000"); // of a logarithmic axis
+    assert.equal(write({ from: 0.00123456, to: 4000 }), "0.001235:4000"); // on a logarithmic axis
     assert.equal(write({ from: 1763770000.21, to: 1763770031.57 }), "1763770000.21:1763770031.57");
     assert.equal(write(null), "");
     assert.deepEqual(read("-2.5:1e3"), { from: -2.5, to: 1000 });
@@ -33,7 +36,7 @@ test("a range is written with as many digits as one sees, and read again", () =>
         assert.equal(read(wrong), null, wrong);
 });
 
-test("places by x", () => {
+test("indexes by x", () => {
     const x = [1, 2, 4, 8];
     assert.equal(lowerBound(x, 3), 2);
     assert.equal(nearest(x, 2.9), 1);
@@ -42,7 +45,7 @@ test("places by x", () => {
     assert.deepEqual(indexRange(x, { from: 2, to: 3 }), [0, 4]);
 });
 
-test("a few spikes are cut off, and counted; what is usual is not", () => {
+test("spikes are cut off and counted, usual values are not", () => {
     const x = Array.from({ length: 100 }, (_, i) => i);
     const usual = x.map((i) => 1 + (i % 10) / 10); // 1 to 1.9
     assert.equal(rangeWithoutSpikes([line(x, usual)], null), undefined);
@@ -50,15 +53,15 @@ test("a few spikes are cut off, and counted; what is usual is not", () => {
     const { range, spikes: beyond } = rangeWithoutSpikes([line(x, spiky)], null)!;
     assert.equal(beyond, 2);
     assert.ok(range.from < 1 && range.from > 0.9 && range.to > 1.9 && range.to < 2, JSON.stringify(range));
-    assert.equal(rangeWithoutSpikes([line(x, spiky)], { from: 10, to: 60 }), undefined, "none of them is seen");
-    assert.equal(rangeWithoutSpikes([line(x.slice(0, 20), spiky)], null), undefined, "too few to tell");
-    const rare = x.map((i) => (i === 50 ? 3 : 0)); // all that there is to see
+    assert.equal(rangeWithoutSpikes([line(x, spiky)], { from: 10, to: 60 }), undefined, "no spike is visible");
+    assert.equal(rangeWithoutSpikes([line(x.slice(0, 20), spiky)], null), undefined, "too few values");
+    const rare = x.map((i) => (i === 50 ? 3 : 0)); // the only variation
     assert.equal(rangeWithoutSpikes([line(x, rare)], null), undefined);
-    const slower = usual.map((y, i) => (i < 93 ? y : 50)); // stays: it is no spike
+    const slower = usual.map((y, i) => (i < 93 ? y : 50)); // lasts, so it is not a spike
     assert.equal(rangeWithoutSpikes([line(x, slower)], null), undefined);
 });
 
-test("ranges leave out what cannot be drawn", () => {
+test("ranges skip values that cannot be drawn", () => {
     const one = line([0, 10, 100], [NaN, 5, -1]);
     assert.deepEqual(xRange([one], false), { from: 0, to: 100 });
     assert.deepEqual(xRange([one], true), { from: 10, to: 100 });
@@ -67,7 +70,7 @@ test("ranges leave out what cannot be drawn", () => {
     assert.deepEqual(yRange([], null, false), { from: 0, to: 1 });
 });
 
-test("smoothing is not pulled to zero, and passes over gaps", () => {
+test("smoothing has no bias to zero, and skips gaps", () => {
     assert.deepEqual([...smoothedValues([4, 4, 4], 0.9)], [4, 4, 4]);
     const found = smoothedValues([1, NaN, 3], 0.5);
     assert.equal(found[0], 1);
@@ -84,7 +87,7 @@ test("a series as a line", () => {
     assert.equal(thinningNote([line([1, 2], [1, 2])]), "");
 });
 
-test("orders by clicks", () => {
+test("sorting by clicks", () => {
     assert.equal(nextSort("", "a", false), "a");
     assert.equal(nextSort("a", "a", false), "-a");
     assert.equal(nextSort("-a", "a", false), "a");
@@ -96,7 +99,7 @@ test("orders by clicks", () => {
 
 const settled = () => new Promise((done) => setTimeout(done, 5));
 
-/** A server with so many rows, and what it was asked for. */
+/** A server with `total` rows, and the requests to it. */
 function server(total: number) {
     const asked: PageRequest[] = [];
     const rows = pagedRows<{ id: number }>(
@@ -116,21 +119,21 @@ function server(total: number) {
     return { rows, asked };
 }
 
-test("pages are asked for as one scrolls, by cursor where there is one", async () => {
+test("pages are loaded while scrolling, by cursor if possible", async () => {
     const { rows, asked } = server(1000);
     rows.setVisible(0, 10);
     await settled();
     assert.equal(rows.count.value, 1000);
     assert.equal(rows.at(5)?.id, 5);
     assert.equal(rows.at(900), undefined);
-    assert.ok(asked.slice(1).every((page) => page.cursor), "ahead by cursor");
+    assert.ok(asked.slice(1).every((page) => page.cursor), "the next pages by cursor");
     rows.setVisible(900, 910);
     await settled();
     assert.equal(rows.at(905)?.id, 905);
     assert.ok(asked.some((page) => page.offset === 900));
 });
 
-test("what was there stays until the new comes, and a row changes in its place", async () => {
+test("old rows stay during a reload, and rows change in place", async () => {
     const { rows } = server(30);
     rows.setVisible(0, 10);
     await settled();
@@ -143,7 +146,7 @@ test("what was there stays until the new comes, and a row changes in its place",
     assert.equal(rows.version.value, before + 1);
 });
 
-test("a question that is refused is not asked again by scrolling", async () => {
+test("scrolling does not repeat a failed load", async () => {
     let calls = 0;
     const rows = pagedRows<{ id: number }>(
         () => (calls++, Promise.reject(new Error("no"))),

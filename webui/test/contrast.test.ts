@@ -1,4 +1,4 @@
-// The colours of tokens.css by WCAG's arithmetic: what a theme says stands on which surface.
+// The contrast of the colours in tokens.css, as WCAG defines it, on all surfaces of both themes.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -31,7 +31,7 @@ const texts = ["--text", "--muted", "--accent", "--good", "--bad", "--warn", "--
 const marks = ["--c0", "--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--c7", "--c8", "--c9", "--edge"];
 
 for (const theme of ["light", "dark"]) {
-    test(`${theme}: texts have 4.5:1, marks 3:1`, () => {
+    test(`${theme}: text has a contrast of 4.5:1, graphics of 3:1`, () => {
         const of = colours(theme);
         const check = (front: string, back: string, least: number) => {
             const found = contrast(of[front]!, of[back]!);
@@ -44,14 +44,14 @@ for (const theme of ["light", "dark"]) {
     });
 }
 
-// --- the colours of lines: how far apart they are ------------------------------------------------
+// --- the distance between the colours of lines ---------------------------------------------------
 
 type Triple = readonly [number, number, number];
 
 const mixed = (rows: readonly Triple[], [x, y, z]: Triple): Triple =>
     rows.map(([a, b, c]) => a * x + b * y + c * z) as unknown as Triple;
 
-// Linear RGB as seen without the cones for red, or for green (Machado, Oliveira, Fernandes 2009).
+// Simulations of colour blindness in linear RGB (Machado, Oliveira, Fernandes 2009).
 const SIGHTS: Record<string, readonly Triple[]> = {
     all: [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
     protanopia: [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
@@ -73,7 +73,7 @@ function oklab(hex: string, sight: readonly Triple[]): Triple {
 
 for (const theme of ["light", "dark"])
     for (const [sight, least] of [["all", 15], ["protanopia", 9.5], ["deuteranopia", 9.5]] as const)
-        test(`${theme}: ten curves differ to the eye, ${sight}`, () => {
+        test(`${theme}: ten line colours are distinguishable, ${sight}`, () => {
             const of = colours(theme);
             const points = marks.slice(0, 10).map((name) => [name, oklab(of[name]!, SIGHTS[sight]!)] as const);
             for (const [a, [l, m, s]] of points)

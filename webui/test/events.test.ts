@@ -1,9 +1,9 @@
-// The page's source of events, in a browser made of stubs: a shared worker that fails.
+// The source of events with a failing shared worker, in a simulated browser.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-let streams = 0; // that the page itself opened
+let streams = 0; // opened by the page itself
 let worker: FailingWorker | undefined;
 
 class FailingWorker {
@@ -22,7 +22,7 @@ class CountedSource {
     close() {}
 }
 
-// Timers by a clock that the test moves on.
+// Timers that run when the test advances the clock.
 let now = 0;
 let timers: { at: number; run: () => void }[] = [];
 const later = (run: () => void, ms: number) => timers.push({ at: now + ms, run });
@@ -62,6 +62,6 @@ test("a page whose shared worker fails opens one stream of its own, not two", as
     assert.equal(streams, 0);
     worker.onerror();
     worker.onerror();
-    pass(60_000); // beyond the wait for an answer of the worker
+    pass(60_000); // longer than the timeout for an answer of the worker
     assert.equal(streams, 1);
 });

@@ -21,23 +21,23 @@ const start = (more: Partial<Start>): Start => ({
     ...more,
 });
 
-test("equal values share the middle of their ranks", () => {
+test("equal values get the mean of their ranks", () => {
     assert.deepEqual(ranks([30, 10, 20, 20]), [4, 1, 2.5, 2.5]);
 });
 
-test("rank correlation sees order alone, and nothing where nothing varies", () => {
+test("rank correlation depends only on the order, and is 0 without variation", () => {
     assert.equal(spearman([1, 10, 100, 1000], [1, 2, 3, 4]), 1);
     assert.equal(spearman([1, 2, 3], [9, 5, 1]), -1);
     assert.equal(spearman([7, 7, 7], [1, 2, 3]), 0);
 });
 
-test("words that split the metric wholly have a ratio of nearly one", () => {
+test("the correlation ratio is near 1 if the words determine the metric", () => {
     assert.equal(correlationRatio(["a", "b", "a", "b"], [1, 1, 1, 1]), 0);
     assert.ok(correlationRatio(["a", "a", "b", "b"], [1, 2, 9, 10]) > 0.85);
     assert.ok(correlationRatio(["a", "b", "a", "b"], [1, 2, 9, 10]) < 0.5);
 });
 
-test("hyperparameters are flat, and those that vary are found", () => {
+test("hyperparameters are flattened, and the varying ones found", () => {
     const one = flatten({ optimizer: { lr: 1, name: "sgd" }, deep: true, layers: [1, 2] });
     assert.deepEqual(
         [...one],
@@ -54,7 +54,7 @@ test("hyperparameters are flat, and those that vary are found", () => {
     );
 });
 
-test("metrics: validation first, losses first, words are none", () => {
+test("validation metrics and losses come first; words are no metrics", () => {
     const number = { type: "number", last: 1 };
     const summaryMetrics = {
         avg_metrics: { speed: number, loss: number, note: { type: "string" } },
@@ -65,7 +65,7 @@ test("metrics: validation first, losses first, words are none", () => {
     assert.deepEqual(names, ["validation.accuracy", "training.loss", "training.speed", "gpu.heat"]);
 });
 
-test("a range of x is a range of steps, with a point more at both sides", () => {
+test("a range of x is converted to steps, with one more point on either side", () => {
     const series = {
         metric: "loss",
         total: 4,
@@ -79,7 +79,7 @@ test("a range of x is a range of steps, with a point more at both sides", () => 
     assert.deepEqual(stepsInRange(line!, series.steps, { from: 2, to: 6 }), { from: 10, to: 30 });
 });
 
-test("why a start ended, and why the next took place", () => {
+test("the end reason of a start, and the reason of the next start", () => {
     const moved = start({
         cause: "SHARE",
         preemptedForTrialId: 7,
@@ -87,20 +87,20 @@ test("why a start ended, and why the next took place", () => {
     });
     assert.match(endReason(moved), /below its share \(trial 7\)/);
     assert.equal(endReason(start({ reason: "rank 0: exit 3" })), "rank 0: exit 3");
-    assert.equal(endReason(start({})), "ended");
+    assert.equal(endReason(start({})), "ended normally");
     assert.equal(endReason(start({ endTime: null })), "");
     assert.equal(startReason(undefined), "first start");
     assert.equal(startReason(start({ reason: "rank 0: exit 3" })), "after: rank 0: exit 3");
 });
 
-test("a metric is named with its group where its name leaves that open", () => {
+test("the title of a metric includes its group if the name does not", () => {
     assert.equal(metricTitle({ group: "validation", name: "validation_loss" }), "validation_loss");
     assert.equal(metricTitle({ group: "validation", name: "loss" }), "validation loss");
     assert.equal(metricTitle({ group: "training", name: "loss" }), "training loss");
     assert.equal(metricTitle({ group: "training", name: "learning_rate" }), "learning_rate");
 });
 
-test("the time that starts ran is theirs alone, and of one that runs until now", () => {
+test("the run time sums up all starts; a running one counts until now", () => {
     const at = (second: number) => new Date(1000 * second).toISOString();
     const starts = [
         { startTime: at(10), endTime: at(14) },
@@ -111,16 +111,16 @@ test("the time that starts ran is theirs alone, and of one that runs until now",
     assert.equal(totalRunSeconds([], 102_000), 0);
 });
 
-test("a search has stopped early what has completed before its time", () => {
+test("a completed trial of a search with partial progress was stopped early", () => {
     const search = { searcherType: "async_halving" };
     assert.ok(stoppedEarly({ state: "STATE_COMPLETED", progress: 0.25 }, search));
     assert.ok(!stoppedEarly({ state: "STATE_COMPLETED", progress: 1 }, search));
-    assert.ok(!stoppedEarly({ state: "STATE_COMPLETED" }, search)); // it never said
+    assert.ok(!stoppedEarly({ state: "STATE_COMPLETED" }, search)); // no progress reported
     assert.ok(!stoppedEarly({ state: "STATE_ERROR", progress: 0.25 }, search));
     assert.ok(!stoppedEarly({ state: "STATE_COMPLETED", progress: 0.25 }, { searcherType: "single" }));
 });
 
-test("who asked for what is in the audit", () => {
+test("audit rows as text", () => {
     const of = (path: string, status = 200, detail = "") =>
         auditText({ path: `/api/v1/experiments/${path}`, status, username: "ann", detail }, 5);
     assert.equal(of("5/activate"), "Resumed by ann");
@@ -131,12 +131,12 @@ test("who asked for what is in the audit", () => {
     assert.equal(of("5/archive"), "");
 });
 
-test("a project that is called as its team is named once", () => {
+test("a project with the name of its team has a short title", () => {
     assert.equal(projectTitle({ workspaceName: "Vision", projectName: "letters" }), "Vision / letters");
     assert.equal(projectTitle({ workspaceName: "Uncategorized", projectName: "Uncategorized" }), "Uncategorized");
 });
 
-test("nobody can say how long it takes at the very start", () => {
+test("the remaining time is unknown at the very start", () => {
     assert.equal(remainingSeconds(0, 10), undefined);
     assert.equal(remainingSeconds(0.25, 10), 30);
     assert.equal(remainingSeconds(0.25, 10, 2), 15);

@@ -19,34 +19,34 @@ const fields = [
     field("hparams", "hparam", { names: ["lr", "optimizer.name"] }),
 ];
 
-/** What is offered at the | of a text. */
+/** The suggestions at the | in a text. */
 function offered(text: string): string[] {
     const caret = text.indexOf("|");
     return complete(fields, text.replace("|", ""), caret).suggestions.map((one) => one.text);
 }
 
-test("names are offered first, and behind and, or, not and parentheses", () => {
+test("names are suggested at the start and after and, or, not and parentheses", () => {
     for (const text of ["|", "not |", "(|", "state = RUNNING and |", "(archived or |"])
         assert.ok(offered(text).includes("validation.loss"), text);
     assert.deepEqual(offered("val|"), ["validation.loss", 'validation."top 5"']);
     assert.deepEqual(offered("hparams.o|"), ["hparams.optimizer.name"]);
 });
 
-test("operators go by the type of the field", () => {
+test("operators depend on the type of the field", () => {
     assert.deepEqual(offered("state |"), ["=", "!=", "in ("]);
     assert.ok(offered("validation.loss |").includes("<="));
     assert.ok(offered("label |").includes("~") && offered("label |").includes("and"));
     assert.deepEqual(offered("archived |"), ["and", "or"]);
 });
 
-test("values are those in use, in quotes where they need them", () => {
+test("values in use are suggested, quoted if necessary", () => {
     assert.deepEqual(offered("state = |"), ["RUNNING", "PAUSED"]);
     assert.deepEqual(offered("state in (RUNNING, P|"), ["PAUSED"]);
     assert.deepEqual(offered('label = "two|'), ['"two words"']);
     assert.ok(offered("started > |").includes("-7d"));
 });
 
-test("behind a whole test something joins", () => {
+test("connectives are suggested after a complete condition", () => {
     assert.deepEqual(offered("state = RUNNING |"), ["and", "or"]);
     assert.deepEqual(offered("label in (vision) |"), ["and", "or"]);
 });
@@ -56,7 +56,7 @@ test("a suggestion replaces the word at the caret", () => {
     assert.deepEqual([found.from, found.to], [8, 10]);
 });
 
-test("texts that are put together", () => {
+test("quoting of values and names, and the column of an error", () => {
     assert.equal(quoteValue('say "hi"'), '"say \\"hi\\""');
     assert.equal(quoteValue("and"), '"and"');
     assert.equal(quoteName("validation", "top 5"), 'validation."top 5"');

@@ -10,7 +10,7 @@ import { fillPath, findRoute, matchPath } from "../src/lib/routes";
 import { buildHref, list } from "../src/lib/url";
 import { toYaml } from "../src/lib/config/yaml";
 
-test("numbers for people", () => {
+test("numbers as text", () => {
     assert.equal(formatMetric(0.023456789), "0.02346");
     assert.equal(formatMetric(1e-7), "1e-7");
     assert.equal(formatMetric(12345678.9), "1.235e7");
@@ -26,14 +26,14 @@ test("numbers for people", () => {
     assert.equal(count(1, "trial") + count(1200, "trial"), "1 trial1,200 trials");
 });
 
-test("what is late, or about to begin, begins soon", () => {
+test("an imminent or past estimate is \"soon\"", () => {
     const from = Date.now();
     assert.equal(dueTime(from - 60_000), "soon");
     assert.equal(dueTime(from + 1000), "soon");
     assert.match(dueTime(from + 7_300_000), /^in 2h$/);
 });
 
-test("a page of the table of routes, and what stands for its names", () => {
+test("paths match patterns with names", () => {
     assert.deepEqual(matchPath("/trials/:id", "/trials/7/"), { id: "7" });
     assert.deepEqual(matchPath("/", "/"), {});
     assert.equal(matchPath("/trials/:id", "/trials"), undefined);
@@ -43,7 +43,7 @@ test("a page of the table of routes, and what stands for its names", () => {
     assert.equal(fillPath("/models/:name", { name: "a/b" }), "/models/a%2Fb");
 });
 
-test("addresses", () => {
+test("URLs and query strings", () => {
     assert.equal(apiUrl("/x", { a: [1, 2], b: undefined, c: "ä b" }), "/api/v1/x?a=1&a=2&c=%C3%A4+b");
     const words = ["a,b", "50%", "plain"];
     const codec = list();
@@ -51,13 +51,13 @@ test("addresses", () => {
     assert.equal(buildHref("/x", new URLSearchParams({ t: "1,2" })), "/x?t=1,2");
 });
 
-test("tries again after what the master asks for, else ever later", () => {
+test("the retry delay is the master's, or else grows", () => {
     assert.deepEqual([0, 1, 2].map((tried) => retryDelay(tried, null)), [0.5, 1, 2]);
     assert.equal(retryDelay(0, "3"), 3);
     assert.equal(retryDelay(0, "1000"), 30);
 });
 
-test("an answer that is no success says what to do next", async () => {
+test("an error has the master's message and advice", async () => {
     const { get } = await import("../src/lib/api");
     const body = { error: { reason: "NotFound", error: "there is no trial 7" } };
     globalThis.fetch = () => Promise.resolve(Response.json(body, { status: 404 }));
@@ -68,7 +68,7 @@ test("an answer that is no success says what to do next", async () => {
     });
 });
 
-test("who asked for a change while nobody answered is not told that it will be made", async () => {
+test("a change that got no answer is not retried, and the advice says so", async () => {
     const { send } = await import("../src/lib/api");
     globalThis.fetch = () => Promise.reject(new TypeError("refused"));
     await assert.rejects(send("POST", "/experiments/7/pause"), (error: ApiError) => {
@@ -78,7 +78,7 @@ test("who asked for a change while nobody answered is not told that it will be m
     });
 });
 
-test("a call that changes nothing is made again while the master is busy, others are not", async () => {
+test("only GET calls are repeated while the master is busy", async () => {
     const { get, send } = await import("../src/lib/api");
     let calls = 0;
     globalThis.fetch = () =>
@@ -104,14 +104,14 @@ test("commands to copy", () => {
     assert.equal(shellQuote("a-b.c"), "a-b.c");
 });
 
-test("files", () => {
+test("CSV files and file names", () => {
     assert.equal(toCsv(["a", "b"], [[1, 'x,"y"'], [null, true]]), 'a,b\r\n1,"x,""y"""\r\n,true\r\n');
     assert.equal(toCsv(["=a"], [['=HYPERLINK("x")'], ["@b"], ["-1e-3"], [-2], ["a-b"]]),
         "'=a\r\n\"'=HYPERLINK(\"\"x\"\")\"\r\n'@b\r\n-1e-3\r\n-2\r\na-b\r\n");
     assert.equal(safeFileName("../loss of / trial 7.svg"), "loss-of-trial-7.svg");
 });
 
-test("what differs, line by line", () => {
+test("differences by line", () => {
     const kinds = (a: string, b: string) =>
         diffLines(a, b).map((line) => ({ same: " ", removed: "-", added: "+" })[line.kind] + line.text);
     assert.deepEqual(kinds("a\nb\nc", "a\nx\nc"), [" a", "-b", "+x", " c"]);
@@ -130,7 +130,7 @@ test("configurations as YAML", () => {
     );
 });
 
-test("one stream asks for what all views want, and each hears its own", () => {
+test("one stream covers all filters, and events match their filters", () => {
     const all = { topics: ["experiments"] } as const;
     const one = { topics: ["metrics"], trialId: 7 } as const;
     assert.equal(eventsUrl([]), "");

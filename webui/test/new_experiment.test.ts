@@ -1,4 +1,4 @@
-// A new experiment: its files, and where in a configuration the master found something wrong.
+// The form for a new experiment: its files, and diagnostics of its configuration.
 
 import assert from "node:assert/strict";
 import { File } from "node:buffer";
@@ -8,12 +8,12 @@ import { parseDiagnostic } from "../src/lib/config/diagnostics";
 import { selectFolder, mergeUploads, missingDataPath, sizeError, totalSize } from "../src/lib/upload/uploads";
 import { examples, spirals } from "../src/pages/new_experiment/examples";
 
-Object.assign(globalThis, { File }); // which Node 18 lacks
+Object.assign(globalThis, { File }); // Node 18 has no global File
 
 const upload = (path: string, content = "") => ({ path, file: new globalThis.File([content], path) });
 const paths = (uploads: { path: string }[]) => uploads.map(({ path }) => path);
 
-test("a message that names a place is marked there", () => {
+test("a message with a position becomes a diagnostic", () => {
     const { message, diagnostics: marks } = parseDiagnostic("config:3:5: searcher.name: no");
     assert.equal(message, "Line 3, column 5: searcher.name: no");
     assert.deepEqual(marks, [{ line: 3, message }]);
@@ -21,19 +21,19 @@ test("a message that names a place is marked there", () => {
     assert.deepEqual(parseDiagnostic("project 9 does not exist").diagnostics, []);
 });
 
-/** What goes along of a folder, and what is left out. */
+/** The uploaded files of a folder, and the ignored paths. */
 async function folder(files: Record<string, string>) {
     const all = Object.entries(files).map(([path, content]) => upload(`mine/${path}`, content));
     const { uploads, ignored: leftOut } = await selectFolder(all);
     return [paths(uploads).sort().join(" "), leftOut.sort().join(" ")];
 }
 
-test("a folder's files are named from within it, without what git keeps", async () => {
+test("paths are relative to the folder, and .git is ignored", async () => {
     assert.deepEqual(await folder({ "a.py": "", ".git/HEAD": "", "lib/.gitignore": "" }), ["a.py lib/.gitignore", ".git/"]);
 });
 
 // The cases of ignored_files_are_left_out() in tests/unit/api/test_archive.c.
-test("what .detignore and .musterignore name is left out, as the command line does", async () => {
+test("the rules of .detignore and .musterignore apply as on the command line", async () => {
     const work: Record<string, string> = {
         "model.py": "m",
         "notes.log": "l",
@@ -59,7 +59,7 @@ test("what .detignore and .musterignore name is left out, as the command line do
     ]);
 });
 
-test("patterns are those of fnmatch", () => {
+test("patterns match as in fnmatch", () => {
     const fits = (pattern: string, path: string, isFolder = false) => parseIgnoreRules([pattern])(path, isFolder);
     const yes = ["*.log a/.log", "[a-c]x bx", "[!a-c]x dx", "[]-]x ]x", "[]-]x -x", "\\*x *x", "[ab [ab", "a/*/c a/b/c"];
     yes.push("**/c a/b/c", "[[:digit:]]? 7x", "/a a", "a+(b) a+(b)", "? \u{1f600}");
@@ -68,17 +68,17 @@ test("patterns are those of fnmatch", () => {
     for (const one of yes) assert.ok(fits(...(one.split(" ") as [string, string])), one);
     for (const one of no) assert.ok(!fits(...(one.split(" ") as [string, string])), one);
     assert.ok(fits("a/", "b/a", true));
-    assert.ok(!fits("!.git", ".git", true), "it can be taken back");
+    assert.ok(!fits("!.git", ".git", true), "a negated rule overrides the default");
     assert.ok(!fits("#a", "#a"));
 });
 
-test("a file that comes again takes the place of the former", () => {
+test("an added file replaces one with the same path", () => {
     const all = mergeUploads([upload("b", "1"), upload("a")], [upload("b", "123")]);
     assert.deepEqual(paths(all), ["a", "b"]);
     assert.equal(totalSize(all), 3);
 });
 
-test("too much is refused with what to do", () => {
+test("too many or too large files are refused with advice", () => {
     const sized = (path: string, size: number) => ({ path, file: { size } as globalThis.File });
     const huge = [sized("a.bin", 20e6), sized("b.bin", 50e6), sized("c.bin", 25e6)];
     assert.equal(sizeError(huge), undefined);
@@ -89,7 +89,7 @@ test("too much is refused with what to do", () => {
     assert.match(sizeError(Array(100_001).fill(sized("a", 0)))!, /100001 files/);
 });
 
-test("the data of the examples is the same every time, and half of each kind", () => {
+test("the example data is deterministic and balanced", () => {
     assert.equal(spirals(), spirals());
     const kinds = spirals().trim().split("\n").slice(1).map((line) => line.split(",")[2]);
     const ones = kinds.filter((kind) => kind === "1").length;
@@ -97,7 +97,7 @@ test("the data of the examples is the same every time, and half of each kind", (
     for (const { files } of examples) assert.ok(totalSize(files()) > 0);
 });
 
-test("data that the trainer reads and that does not go along is named", () => {
+test("a data file of the trainer that is missing is named", () => {
     const config = "trainer:\n  data: {format: csv, path: spirls.csv}  # path: other.csv\n";
     assert.equal(missingDataPath(config, [upload("spirals.csv")]), "spirls.csv");
     assert.equal(missingDataPath(config, [upload("spirls.csv")]), undefined);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { metadataLines, parseMetadata } from "../src/pages/registry/metadata_lines";
 
-test("metadata comes back from its lines as it was", () => {
+test("metadata is unchanged after writing and parsing", () => {
     const metadata = {
         task: "classification",
         classes: "2",
@@ -18,7 +18,7 @@ test("metadata comes back from its lines as it was", () => {
     assert.deepEqual(parseMetadata(metadataLines(metadata)), metadata);
 });
 
-test("a line that is not like name: value is told", () => {
+test("a line without name: value is an error", () => {
     assert.deepEqual(parseMetadata("\na: 1\n\n"), { a: 1 });
     assert.throws(() => parseMetadata("no colon"), /"no colon" does not have the form "name: value"/);
     assert.throws(() => parseMetadata(": x"), /does not have the form/);

@@ -3,7 +3,10 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { test } from "node:test";
-import { confirmDialog, closePage, expectHidden, master, clickMenuItem, clickMenuItemAndConfirm, openPage, expectVisible, waitForData, openSignedIn, waitUntil } from "../browser.mjs";
+import {
+    confirmDialog, closePage, expectHidden, master, clickMenuItem, clickMenuItemAndConfirm, openPage,
+    expectVisible, waitForData, openSignedIn, waitUntil,
+} from "../browser.mjs";
 
 /** Two windows of an administrator, on the same tab. */
 async function openTwice(tab) {

@@ -5,7 +5,10 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { closePage, findProblems, expectHidden, master, clickMenuItem, expectVisible, waitForData, openSignedIn, clickMenuItemAndConfirm, waitUntil } from "../browser.mjs";
+import {
+    closePage, findProblems, expectHidden, master, clickMenuItem, expectVisible, waitForData, openSignedIn,
+    clickMenuItemAndConfirm, waitUntil,
+} from "../browser.mjs";
 
 const folder = process.env.MUSTER_UI_FOLDER;
 

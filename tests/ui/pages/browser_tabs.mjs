@@ -71,7 +71,7 @@ test("twelve tabs share one stream, while tabs close and the master restarts", a
     await setDescription(page, "seen after the restart");
     await expectAllVisible(tabs, "seen after the restart");
     await expectAnswer(tabs.at(-1));
-    await setDescription(page, "two spirals, told apart by a small network");
+    await setDescription(page, "two spirals, separated by a small network");
     await closePage(page);
 });
 
@@ -115,7 +115,7 @@ test("without shared workers, hidden tabs have no stream, and catch up when they
     await setHidden(tabs.at(-1), true);
     await setHidden(tabs[0], false);
     await expectVisible(tabs[0].getByText("written while hidden"));
-    await setDescription(page, "two spirals, told apart by a small network");
+    await setDescription(page, "two spirals, separated by a small network");
     await closePage(page);
 });
 

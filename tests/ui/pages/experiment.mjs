@@ -164,7 +164,7 @@ test("killing asks for confirmation, and a running experiment updates live", asy
     await page.getByRole("menuitem", { name: "Kill", exact: true }).click();
     const asked = page.getByRole("dialog", { name: /Kill/ });
     await expectVisible(asked.getByText(/lost/));
-    await asked.getByRole("button", { name: "Cancel" }).click();
+    await asked.getByRole("button", { name: "Go back" }).click();
     await expectHidden(asked);
     await expectVisible(page.getByText("Running").first());
     await closePage(page);

@@ -2,7 +2,9 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { expectCopied, closePage, expectHidden, master, expectVisible, waitForData, openSignedIn, waitUntil } from "../browser.mjs";
+import {
+    expectCopied, closePage, expectHidden, master, expectVisible, waitForData, openSignedIn, waitUntil,
+} from "../browser.mjs";
 
 async function openExperiment(id, name) {
     const page = await openSignedIn();
@@ -140,7 +142,7 @@ test("a fork trains, continues for longer, and is deleted", async () => {
     await text.fill("name: lost");
     await page.keyboard.press("Escape");
     const lost = page.getByRole("dialog", { name: "Discard your changes?" });
-    await lost.getByRole("button", { name: "Cancel" }).click();
+    await lost.getByRole("button", { name: "Go back" }).click();
     await expectHidden(lost);
     assert.equal(await text.inputValue(), "name: lost");
     await text.fill(given.replace("name: spirals-deep", "name: deeper").replace(/steps: \d+/, "steps: 20"));

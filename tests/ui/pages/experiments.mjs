@@ -3,7 +3,9 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { expectCopied, closePage, expectHidden, master, expectVisible, waitForData, openSignedIn, waitUntil } from "../browser.mjs";
+import {
+    expectCopied, closePage, expectHidden, master, expectVisible, waitForData, openSignedIn, waitUntil,
+} from "../browser.mjs";
 
 const experimentNames = (page) =>
     page.locator("tbody tr[data-index]").evaluateAll((rows) => rows.map((row) => row.querySelector("a").textContent));

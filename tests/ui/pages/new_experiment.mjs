@@ -5,7 +5,9 @@ import { mkdirSync, mkdtempSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
-import { expectCopied, closePage, findProblems, expectHidden, master, expectVisible, openSignedIn, waitUntil } from "../browser.mjs";
+import {
+    expectCopied, closePage, findProblems, expectHidden, master, expectVisible, openSignedIn, waitUntil,
+} from "../browser.mjs";
 
 const configEditor = (page) => page.getByRole("textbox", { name: "Configuration" });
 const expectValid = (page) => expectVisible(page.getByText("The configuration is valid."));

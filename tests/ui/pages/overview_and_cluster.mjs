@@ -2,7 +2,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { closePage, expectHidden, clickMenuItem, expectVisible, waitForData, openSignedIn, clickMenuItemAndConfirm, waitUntil } from "../browser.mjs";
+import {
+    closePage, expectHidden, clickMenuItem, expectVisible, waitForData, openSignedIn, clickMenuItemAndConfirm,
+    waitUntil,
+} from "../browser.mjs";
 
 test("the overview shows used slots, waiting jobs with reasons, and failures", async () => {
     const page = await openSignedIn();

@@ -2,7 +2,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { PASSWORD, confirmDialog, closePage, expectHidden, master, clickMenuItem, clickMenuItemAndConfirm, openPage, expectVisible, waitForData, openSignedIn, waitUntil } from "../browser.mjs";
+import {
+    PASSWORD, confirmDialog, closePage, expectHidden, master, clickMenuItem, clickMenuItemAndConfirm,
+    openPage, expectVisible, waitForData, openSignedIn, waitUntil,
+} from "../browser.mjs";
 
 test("a model links to its origin, and its version is downloaded", async () => {
     const page = await openSignedIn();

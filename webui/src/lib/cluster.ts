@@ -135,7 +135,7 @@ export function slotRanges(slots: readonly Slot[], rowLength: number): SlotRange
 
 // --- the queue -----------------------------------------------------------------------------------
 
-export interface Jobs {
+export interface JobList {
     jobs: Job[];
     total: number;
 }
@@ -143,7 +143,7 @@ export interface Jobs {
 export async function readJobs(
     query: { states?: string; resourcePool?: string; limit: number },
     abort: AbortSignal,
-): Promise<Jobs> {
+): Promise<JobList> {
     const response = await get<{ jobs: { full: Job }[]; pagination: { total: number } }>(
         "/job-queues-v2",
         query,

@@ -4,9 +4,9 @@ import { type Call, apiUrl } from "./api";
 
 /** A word of a shell command, in quotes if it needs them. */
 export function shellQuote(word: string | number): string {
-    const given = String(word);
-    if (/^[\w@%+=:,./-]+$/.test(given)) return given;
-    return `'${given.replaceAll("'", `'\\''`)}'`;
+    const text = String(word);
+    if (/^[\w@%+=:,./-]+$/.test(text)) return text;
+    return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
 export function musterCommand(call: Call): string | undefined {

@@ -167,8 +167,8 @@ function candidates(fields: readonly FilterField[], before: readonly Token[]): S
 export function rankSuggestions(list: readonly Suggestion[], typed: string): Suggestion[] {
     const word = typed.toLowerCase();
     const position = (one: Suggestion) => one.text.toLowerCase().replace(/^"/, "").indexOf(word);
-    const fit = list.filter((one) => position(one) >= 0 && one.text !== typed);
-    return fit.sort((a, b) => Math.min(position(a), 1) - Math.min(position(b), 1));
+    const matches = list.filter((one) => position(one) >= 0 && one.text !== typed);
+    return matches.sort((a, b) => Math.min(position(a), 1) - Math.min(position(b), 1));
 }
 
 export function complete(

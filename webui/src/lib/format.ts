@@ -30,14 +30,14 @@ export function number(value: number): string {
 /** A measured value with its significant digits: 0.02345678 -> "0.02346". */
 export function formatMetric(value: number | string | null | undefined): string {
     if (value === null || value === undefined || value === "") return "–";
-    const given = typeof value === "string" ? Number(value) : value;
-    if (Number.isNaN(given)) return String(value);
-    if (!Number.isFinite(given)) return given > 0 ? "∞" : "−∞";
-    const size = Math.abs(given);
+    const parsed = typeof value === "string" ? Number(value) : value;
+    if (Number.isNaN(parsed)) return String(value);
+    if (!Number.isFinite(parsed)) return parsed > 0 ? "∞" : "−∞";
+    const size = Math.abs(parsed);
     if (size !== 0 && (size >= 1e6 || size < 1e-4))
-        return given.toExponential(3).replace("e+", "e").replace(/\.?0+e/, "e");
-    if (Number.isInteger(given)) return number(given);
-    return String(Number(given.toPrecision(size >= 1000 ? 6 : 4)));
+        return parsed.toExponential(3).replace("e+", "e").replace(/\.?0+e/, "e");
+    if (Number.isInteger(parsed)) return number(parsed);
+    return String(Number(parsed.toPrecision(size >= 1000 ? 6 : 4)));
 }
 
 const compactFormat = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 3 });

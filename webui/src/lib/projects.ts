@@ -26,4 +26,7 @@ export const projectTitle = ({ workspaceName = "", projectName = "" }: ProjectNa
     workspaceName === projectName ? projectName : `${workspaceName} / ${projectName}`;
 
 export const projectOptions = (projects: readonly Project[]) =>
-    projects.map(({ id, name, workspaceName }) => ({ value: String(id), title: projectTitle({ workspaceName, projectName: name }) }));
+    projects.map(({ id, name, workspaceName }) => ({
+        value: String(id),
+        title: projectTitle({ workspaceName, projectName: name }),
+    }));

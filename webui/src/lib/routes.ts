@@ -33,10 +33,10 @@ export function findRoute<R>(
     rows: readonly R[],
     patternOf: (row: R) => string,
     path: string,
-): { row: R; given: PathParams } | undefined {
+): { row: R; params: PathParams } | undefined {
     for (const row of rows) {
         const params = matchPath(patternOf(row), path);
-        if (params) return { row, given: params };
+        if (params) return { row, params };
     }
     return undefined;
 }

@@ -171,8 +171,8 @@ export class PagedRows<T> implements Rows<T> {
 
     private loadMissing(): void {
         // Only the first page is loaded until its answer says how many rows there are.
-        const most = this.pages.get(0) || this.visible[0] ? MAX_CONCURRENT : 1;
-        while (this.loading.size < most && !this.hasFailed) {
+        const maxConcurrent = this.pages.get(0) || this.visible[0] ? MAX_CONCURRENT : 1;
+        while (this.loading.size < maxConcurrent && !this.hasFailed) {
             const page = this.nextMissing();
             if (page === undefined) return;
             void this.fetch(page);

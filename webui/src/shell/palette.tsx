@@ -21,7 +21,7 @@ export function openPalette(): void {
     dialogElement.showModal();
 }
 
-interface Entry {
+interface PaletteEntry {
     id: string;
     name: string;
     action?: Action;
@@ -46,7 +46,7 @@ export function matchDistance(name: string, typed: string): number | undefined {
     return gaps;
 }
 
-function actionEntries(typed: string): Entry[] {
+function actionEntries(typed: string): PaletteEntry[] {
     const near = actions.value.flatMap((action) => {
         const far = action.disabledReason ? undefined : matchDistance(action.name, typed);
         return far === undefined ? [] : [{ action, far }];
@@ -60,7 +60,7 @@ function actionEntries(typed: string): Entry[] {
     }));
 }
 
-async function findExperiments(typed: string, abort: AbortSignal): Promise<Entry[]> {
+async function findExperiments(typed: string, abort: AbortSignal): Promise<PaletteEntry[]> {
     const filter = /^\d+$/.test(typed) ? `id = ${typed}` : `name ~ ${quoteValue(typed)}`;
     const query = { filter, limit: MAX_EXPERIMENTS, omit: "config,originalConfig,description,notes" };
     const found = await get<{ experiments: Experiment[] }>("/experiments", query, abort);
@@ -72,7 +72,7 @@ async function findExperiments(typed: string, abort: AbortSignal): Promise<Entry
     }));
 }
 
-function EntryLine({ entry, isCurrent, onRun }: { entry: Entry; isCurrent: boolean; onRun: () => void }) {
+function EntryLine({ entry, isCurrent, onRun }: { entry: PaletteEntry; isCurrent: boolean; onRun: () => void }) {
     const line = useRef<HTMLLIElement>(null);
     useEffect(() => void (isCurrent && line.current?.scrollIntoView({ block: "nearest" })), [isCurrent]);
     const { action, experiment } = entry;
@@ -99,7 +99,7 @@ function EntryLine({ entry, isCurrent, onRun }: { entry: Entry; isCurrent: boole
 export function Palette() {
     const typed = useSignal("");
     const at = useSignal(0);
-    const found = useSignal<Entry[]>([]);
+    const found = useSignal<PaletteEntry[]>([]);
     useEffect(() => {
         at.value = 0;
         if (!typed.value.trim()) {
@@ -121,7 +121,7 @@ export function Palette() {
         isOpen.value = false;
         typed.value = "";
     };
-    const run = (entry: Entry | undefined) => {
+    const run = (entry: PaletteEntry | undefined) => {
         if (!entry) return;
         close();
         void entry.run();

@@ -41,20 +41,21 @@ async function open(path: string): Promise<void> {
     try {
         const { Page } = await found.row.load();
         if (currentAddress.peek().path === path)
-            shown.value = { path, Page: Page as ComponentType<PathParams>, params: found.given };
+            shown.value = { path, Page: Page as ComponentType<PathParams>, params: found.params };
     } catch (error) {
         failure.value = error;
     }
 }
 
 function openOrRedirect(path: string): void {
-    const other = findRoute(redirects, ([pattern]) => pattern, path);
-    const known = findRoute(pages, (row) => row.pattern, path);
-    if (other && !known) navigate(fillPath(other.row[1], other.given), true);
+    const redirect = findRoute(redirects, ([pattern]) => pattern, path);
+    const route = findRoute(pages, (row) => row.pattern, path);
+    if (redirect && !route) navigate(fillPath(redirect.row[1], redirect.params), true);
     else void open(path);
 }
 
-/** Shown when a module cannot be loaded. After an update of the master its files have other names, so the button reloads the page. */
+/** Shown when a module cannot be loaded. After an update of the master its file has another name, so the button
+    reloads the page. */
 function LoadFailed({ error }: { error: unknown }) {
     return (
         <main>

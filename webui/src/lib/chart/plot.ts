@@ -195,9 +195,9 @@ const MIN_TICKS = 3; // an axis needs so many ticks to be readable
 
 /** About `count` round numbers in a range; more if they are too few for an axis. */
 export function ticks(range: Range, count: number, log: boolean): number[] {
-    for (let wanted = count;; wanted++) {
-        const found = log ? logTicks(range, wanted) : roundTicks(range, wanted);
-        if (found.length >= MIN_TICKS || wanted > count + MIN_TICKS) return found;
+    for (let targetCount = count;; targetCount++) {
+        const found = log ? logTicks(range, targetCount) : roundTicks(range, targetCount);
+        if (found.length >= MIN_TICKS || targetCount > count + MIN_TICKS) return found;
     }
 }
 

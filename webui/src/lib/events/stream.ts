@@ -87,7 +87,7 @@ export interface EventFilter {
 
 /** The URL of the narrowest stream that has all events for these filters; "" without filters. */
 export function eventsUrl(filters: readonly EventFilter[]): string {
-    const wanted = new Set(filters.flatMap((filter) => filter.topics));
+    const topicSet = new Set(filters.flatMap((filter) => filter.topics));
     const trials = new Set<number>();
     const experiments = new Set<number>();
     let isUnrestricted = false;
@@ -96,8 +96,8 @@ export function eventsUrl(filters: readonly EventFilter[]): string {
         else if (one.experimentId) experiments.add(one.experimentId);
         else isUnrestricted = true;
     }
-    if (!wanted.size) return "";
-    const query: Record<string, string> = { topics: [...wanted].sort().join(",") };
+    if (!topicSet.size) return "";
+    const query: Record<string, string> = { topics: [...topicSet].sort().join(",") };
     if (!isUnrestricted && trials.size) query["trialIds"] = [...trials].sort().join(",");
     if (!isUnrestricted && experiments.size) query["experimentIds"] = [...experiments].sort().join(",");
     return apiUrl("/events", query);

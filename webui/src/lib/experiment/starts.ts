@@ -18,7 +18,7 @@ export function endReason(start: Start): string {
     const other = start.preemptedForTrialId ? ` (trial ${start.preemptedForTrialId})` : "";
     const reason = cause ? cause + other : start.reason;
     if (reason) return reason;
-    return start.endTime ? "ended" : "";
+    return start.endTime ? "ended normally" : "";
 }
 
 /** Why a start took place. `before`: the previous start. */

@@ -75,15 +75,15 @@ interface Rule {
 
 function parseRule(line: string): Rule[] {
     if (!line || line.startsWith("#")) return [];
-    const keeps = line.startsWith("!");
-    const whole = keeps ? line.slice(1) : line;
-    const pattern = whole.replace(/\/$/, "");
+    const isNegated = line.startsWith("!");
+    const rule = isNegated ? line.slice(1) : line;
+    const pattern = rule.replace(/\/$/, "");
     if (!pattern) return [];
-    const isPath = pattern.includes("/");
-    const fits = toRegExp(pattern.replace(/^\//, ""), isPath && !pattern.includes("**"));
-    const nameOf = (path: string) => (isPath ? path : path.slice(path.lastIndexOf("/") + 1));
-    const isOfFolders = pattern !== whole;
-    return [{ isNegated: keeps, matches: (path, isFolder) => (isFolder || !isOfFolders) && !!fits?.test(nameOf(path)) }];
+    const hasSlash = pattern.includes("/");
+    const fits = toRegExp(pattern.replace(/^\//, ""), hasSlash && !pattern.includes("**"));
+    const nameOf = (path: string) => (hasSlash ? path : path.slice(path.lastIndexOf("/") + 1));
+    const isFolderRule = pattern !== rule;
+    return [{ isNegated, matches: (path, isFolder) => (isFolder || !isFolderRule) && !!fits?.test(nameOf(path)) }];
 }
 
 /** The rules of the texts, in order. The last matching rule decides. The folder .git is ignored by default. */

@@ -125,7 +125,12 @@ async function readRules(entries: readonly FileSystemEntry[]): Promise<IgnoreRul
 }
 
 /** Collects files recursively. Ignored folders are not read, because they may be large. */
-async function collectFiles(entries: readonly FileSystemEntry[], prefix: string, rules: IgnoreRules, into: FileSelection): Promise<void> {
+async function collectFiles(
+    entries: readonly FileSystemEntry[],
+    prefix: string,
+    rules: IgnoreRules,
+    into: FileSelection,
+): Promise<void> {
     for (const entry of entries) {
         const path = prefix + entry.name;
         if (rules(path, entry.isDirectory)) into.ignored.push(entry.isDirectory ? `${path}/` : path);

@@ -11,13 +11,13 @@ import { Ago, Bar, Search, StateBadge } from "../../parts";
 import type { Column } from "../../parts/table/table";
 import { searchText, ListTable, menuColumn } from "./list_table";
 
-const slotsIn = (agent: Agent) => ({ total: agentSlots(agent).length, used: usedSlotCount(agent) });
+const slotCounts = (agent: Agent) => ({ total: agentSlots(agent).length, used: usedSlotCount(agent) });
 
-function actionsOf(agent: Agent, changed: () => void): Action[] {
+function adminActions(agent: Agent, changed: () => void): Action[] {
     return isAdmin() ? agentActions(agent).map((action) => ({ ...action, run: changed })) : [];
 }
 
-function columnsFor(changed: () => void): Column<Agent>[] {
+function agentColumns(changed: () => void): Column<Agent>[] {
     return [
         { id: "id", title: "Agent", width: 180, sort: "id", value: (agent) => agent.id, cell: (agent) => agent.id },
         {
@@ -33,9 +33,9 @@ function columnsFor(changed: () => void): Column<Agent>[] {
             title: "Slots in use",
             width: 170,
             sort: "slots",
-            value: (agent) => slotsIn(agent).total,
+            value: (agent) => slotCounts(agent).total,
             cell: (agent) => {
-                const { used, total } = slotsIn(agent);
+                const { used, total } = slotCounts(agent);
                 return (
                     <span class="num">
                         <Bar value={used} max={total} label={`${used} of ${total} slots in use`} />{" "}
@@ -61,7 +61,7 @@ function columnsFor(changed: () => void): Column<Agent>[] {
             width: 110,
             cell: (agent) => (agent.connected === false ? <Ago at={agent.lastSeen} /> : "now"),
         },
-        menuColumn((agent) => agent.id, (agent) => actionsOf(agent, changed)),
+        menuColumn((agent) => agent.id, (agent) => adminActions(agent, changed)),
     ];
 }
 
@@ -76,7 +76,7 @@ export function Agents() {
                 label="Agents"
                 load={load}
                 pick={({ agents }) => agents}
-                columns={columnsFor(load.reload)}
+                columns={agentColumns(load.reload)}
                 name={(agent) => agent.id}
                 id={(agent) => agent.id}
                 searchable={(agent) => `${agent.id} ${agent.hostname ?? ""}`}

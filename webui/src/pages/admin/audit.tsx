@@ -34,7 +34,7 @@ const statuses = [
     { value: "409", title: "409 conflict" },
 ];
 
-function query() {
+function auditQuery() {
     const hours = Number(age.value);
     return {
         user: userName.value || undefined,
@@ -73,11 +73,11 @@ const columns: Column<AuditRow>[] = [
     { id: "address", title: "From", width: 130, cell: (row) => row.address },
 ];
 
-function makeRows() {
+function auditRows() {
     let total = 0; // from the first page
     return pagedRows<AuditRow>(
         async (page, abort) => {
-            const answer = await get<{ audit: AuditRow[] } & Paged>("/audit", { ...query(), ...page }, abort);
+            const answer = await get<{ audit: AuditRow[] } & Paged>("/audit", { ...auditQuery(), ...page }, abort);
             if (!page.cursor) total = answer.pagination.total;
             return { rows: answer.audit, total, next: answer.nextCursor };
         },
@@ -86,13 +86,13 @@ function makeRows() {
 }
 
 export function Audit() {
-    const rows = useMemo(makeRows, []);
+    const rows = useMemo(auditRows, []);
     const hasNewRows = useSignal(false);
     const reload = () => {
         hasNewRows.value = false;
         rows.reload();
     };
-    useEffect(() => reloadOn({ reload }, query), []);
+    useEffect(() => reloadOn({ reload }, auditQuery), []);
     // New rows appear at once only while the table is scrolled to the top, so that rows do not move while they
     // are read.
     const onChange = () => (rows.isAtTop() ? reload() : (hasNewRows.value = true));

@@ -8,7 +8,9 @@ import { useLoad } from "../../lib/load";
 import { whileVisible } from "../../lib/events/visibility";
 import type { ClusterMessage, LogEntry } from "../../lib/types";
 import { flag, queryParam, text } from "../../lib/url";
-import { Button, Empty, ErrorBox, Field, FormDialog, Loaded, Search, Select, Switch, TextArea, Time } from "../../parts";
+import {
+    Button, Empty, ErrorBox, Field, FormDialog, Loaded, Search, Select, Switch, TextArea, Time,
+} from "../../parts";
 import { type LogLine, LogView } from "../../parts/log/log_view";
 import { searchText } from "./list_table";
 
@@ -116,7 +118,7 @@ function withoutKey(message: string): string {
     return message.replace(/^msg=(?:"((?:[^"\\]|\\.)*)"|(\S+))/, (_, quoted?: string, bare?: string) => quoted ?? bare ?? "");
 }
 
-function lineOf(entry: LogEntry): LogLine {
+function toLogLine(entry: LogEntry): LogLine {
     const word = entry.level.replace("LOG_LEVEL_", "").toLowerCase();
     const level = levels.find((one) => one === word) ?? "info";
     return { id: String(entry.id), time: entry.timestamp, level, text: withoutKey(entry.message) };
@@ -145,7 +147,7 @@ export function MasterLog() {
     const error = useSignal<unknown>(undefined);
     useEffect(() => {
         const take = (found: { logEntry: LogEntry }[]) => {
-            const lines = found.map((one) => lineOf(one.logEntry));
+            const lines = found.map((one) => toLogLine(one.logEntry));
             all.value = [...all.peek(), ...lines].slice(-MAX_LINES);
         };
         const broke = (failure: unknown) => {

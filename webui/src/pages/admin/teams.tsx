@@ -22,7 +22,7 @@ import {
 import type { Column } from "../../parts/table/table";
 import { searchText, ListTable, menuColumn, NewButton } from "./list_table";
 
-const chosen = queryParam("team", text());
+const chosenTeam = queryParam("team", text());
 const roles: readonly Role[] = ["none", "viewer", "editor", "admin"];
 
 const defaultRoleTexts: Record<Role, string> = {
@@ -47,13 +47,13 @@ function teamSlots(team: Workspace, shares: readonly Share[]) {
 /** A limit, or a dash if there is none. */
 const limitText = (slots: number | undefined) => (slots ? number(slots) : "–");
 
-function columnsFor(shares: readonly Share[], actions: (team: Workspace) => Action[]): Column<Workspace>[] {
+function teamColumns(shares: readonly Share[], actions: (team: Workspace) => Action[]): Column<Workspace>[] {
     const numbers = (id: string, title: string, of: (team: Workspace) => number | undefined, help: string) => ({
         id,
         title,
         help,
         width: 100,
-        end: true,
+        alignEnd: true,
         sort: id,
         value: of,
         cell: (team: Workspace) => limitText(of(team)),
@@ -115,7 +115,11 @@ function TeamForm({ team, onClose }: { team: Workspace | undefined; onClose: () 
     const maximum = useSignal(String(team?.maxSlots ?? 0));
     const submit = async () => {
         const quota = isAdmin()
-            ? { weight: Number(weight.value), guaranteedSlots: parseSlots(guaranteed.value), maxSlots: parseSlots(maximum.value) }
+            ? {
+                  weight: Number(weight.value),
+                  guaranteedSlots: parseSlots(guaranteed.value),
+                  maxSlots: parseSlots(maximum.value),
+              }
             : {};
         const rename = name.value.trim() === team?.name ? {} : { name: name.value.trim() };
         const body = { ...rename, defaultRole: role.value, ...quota };
@@ -322,7 +326,7 @@ export function TeamsTab() {
         load.reload();
     };
     const shares = load.data.value?.shares ?? [];
-    const shown = load.data.value?.teams.find((team) => String(team.id) === chosen.value);
+    const shown = load.data.value?.teams.find((team) => String(team.id) === chosenTeam.value);
     return (
         <>
             <div class="spread">
@@ -333,7 +337,7 @@ export function TeamsTab() {
                 label="Teams"
                 load={load}
                 pick={({ teams }) => teams}
-                columns={columnsFor(shares, actions)}
+                columns={teamColumns(shares, actions)}
                 name={(team) => team.name}
                 id={(team) => String(team.id)}
                 searchable={(team) => team.name}

@@ -15,7 +15,7 @@ import type { Column } from "../../parts/table/table";
 import { diagnosticsOf, useConfigCheck, ConfigCheck } from "../../parts/config/config_check";
 import { searchText, ListTable, menuColumn, NewButton, teamOptions } from "./list_table";
 
-const chosen = queryParam("template", text());
+const chosenTemplate = queryParam("template", text());
 
 interface Templates {
     templates: Template[];
@@ -63,12 +63,12 @@ function TemplateForm(props: {
                 </>
             )}
             <Editor label="Configuration" bind={config} diagnostics={diagnosticsOf(check.value)} rows={16} />
-            <ConfigCheck of={check.value} />
+            <ConfigCheck result={check.value} />
         </FormDialog>
     );
 }
 
-function columnsFor(teams: ReadonlyMap<number, string>, actions: (template: Template) => Action[]): Column<Template>[] {
+function templateColumns(teams: ReadonlyMap<number, string>, actions: (template: Template) => Action[]): Column<Template>[] {
     return [
         {
             id: "name",
@@ -115,7 +115,7 @@ export function TemplatesTab() {
             },
         ];
     };
-    const shown = load.data.value?.templates.find((template) => template.name === chosen.value);
+    const shown = load.data.value?.templates.find((template) => template.name === chosenTemplate.value);
     const close = () => {
         open.value = null;
         load.reload();
@@ -130,7 +130,7 @@ export function TemplatesTab() {
                 label="Templates"
                 load={load}
                 pick={({ templates }) => templates}
-                columns={columnsFor(new Map(teams.map((team) => [team.id, team.name])), actions)}
+                columns={templateColumns(new Map(teams.map((team) => [team.id, team.name])), actions)}
                 name={(template) => template.name}
                 searchable={(template) => template.name}
                 id={(template) => template.name}

@@ -87,7 +87,7 @@ function NewTokenDialog({ token, onClose }: { token: string; onClose: () => void
     );
 }
 
-function columnsFor(names: ReadonlyMap<number, string>, actions: (token: Token) => Action[]): Column<Token>[] {
+function tokenColumns(names: ReadonlyMap<number, string>, actions: (token: Token) => Action[]): Column<Token>[] {
     return [
         {
             id: "about",
@@ -168,7 +168,7 @@ export function TokensTab() {
                 label="Tokens"
                 load={load}
                 pick={({ tokens }) => tokens}
-                columns={columnsFor(names, actions)}
+                columns={tokenColumns(names, actions)}
                 name={(token) => token.description || `token ${token.id}`}
                 searchable={(token) => `${token.description ?? ""} ${names.get(token.userId) ?? ""}`}
                 id={(token) => String(token.id)}

@@ -77,7 +77,7 @@ function PasswordForm({ user, onClose }: { user: User; onClose: () => void }) {
     );
 }
 
-function columnsFor(actions: (user: User) => Action[]): Column<User>[] {
+function userColumns(actions: (user: User) => Action[]): Column<User>[] {
     return [
         {
             id: "name",
@@ -175,7 +175,7 @@ export function Users() {
                 label="Users"
                 load={load}
                 pick={({ users }) => users}
-                columns={columnsFor(actions)}
+                columns={userColumns(actions)}
                 name={(user) => user.username}
                 id={(user) => String(user.id)}
                 searchable={(user) => `${user.username} ${user.displayName ?? ""}`}

@@ -119,7 +119,7 @@ function AddressForm({ hook, onClose }: { hook: Webhook; onClose: () => void }) 
     );
 }
 
-function columnsFor(teams: ReadonlyMap<number, string>, actions: (hook: Webhook) => Action[]): Column<Webhook>[] {
+function webhookColumns(teams: ReadonlyMap<number, string>, actions: (hook: Webhook) => Action[]): Column<Webhook>[] {
     return [
         { id: "name", title: "Name", width: 150, sort: "name", value: (hook) => hook.name, cell: (hook) => hook.name },
         {
@@ -193,7 +193,7 @@ export function Webhooks() {
                 label="Webhooks"
                 load={load}
                 pick={({ webhooks }) => webhooks}
-                columns={columnsFor(new Map(teams.map((team) => [team.id, team.name])), actions)}
+                columns={webhookColumns(new Map(teams.map((team) => [team.id, team.name])), actions)}
                 name={(hook) => hook.name}
                 searchable={(hook) => `${hook.name} ${hook.url}`}
                 id={(hook) => String(hook.id)}

@@ -1,6 +1,9 @@
 // An agent as a card: its health, and its slots with the experiments that use them.
 
-import { agentActions, experimentIdOf, agentHealth, type SlotRange, slotRanges, displayedSlots, categoryColour, usedSlotCount } from "../../lib/cluster";
+import {
+    agentActions, experimentIdOf, agentHealth, type SlotRange, slotRanges, displayedSlots, categoryColour,
+    usedSlotCount,
+} from "../../lib/cluster";
 import { count } from "../../lib/format";
 import { isAdmin } from "../../lib/session";
 import type { Agent } from "../../lib/types";
@@ -19,7 +22,15 @@ export interface AllocationInfo {
 }
 export type AllocationNames = ReadonlyMap<string, AllocationInfo>;
 
-function SlotRangeView({ range, name, highlighted, isPast }: { range: SlotRange; name: string; highlighted: HighlightedExperiment; isPast: boolean }) {
+interface SlotRangeProps {
+    range: SlotRange;
+    name: string;
+    highlighted: HighlightedExperiment;
+    /** Whether the agent is lost, so the slots show their last allocations. */
+    isPast: boolean;
+}
+
+function SlotRangeView({ range, name, highlighted, isPast }: SlotRangeProps) {
     const { first, count: size, experimentId } = range;
     const slots = size > 1 ? `slots ${first} to ${first + size - 1}` : `slot ${first}`;
     const description = range.fault ? `${slots}: ${range.fault}` : slots;

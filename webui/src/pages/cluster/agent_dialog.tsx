@@ -133,7 +133,7 @@ function SlotTable(props: { agent: Agent; names: AllocationNames; onChanged: () 
                     <th scope="col">Slot</th>
                     <th scope="col">Device</th>
                     <th scope="col">State</th>
-                    <th scope="col">{agent.lost ? "Ran" : "Used by"}</th>
+                    <th scope="col">{agent.lost ? "Last used by" : "Used by"}</th>
                     {canChange && (
                         <th scope="col">
                             <span class="hidden">Actions</span>

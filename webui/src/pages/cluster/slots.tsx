@@ -30,13 +30,17 @@ interface Allocation {
     name: string;
 }
 
-interface Cluster {
+interface ClusterData {
     agents: Agent[];
     names: Map<string, AllocationInfo>;
 }
 
 /** Adds the names and current states of the experiments that lost agents were running. */
-async function addLostAllocations(agents: readonly Agent[], names: Map<string, AllocationInfo>, abort: AbortSignal): Promise<void> {
+async function addLostAllocations(
+    agents: readonly Agent[],
+    names: Map<string, AllocationInfo>,
+    abort: AbortSignal,
+): Promise<void> {
     const ran = agents.flatMap((agent) => (agent.lost ? (agent.ran ?? []) : []));
     const ids = [...new Set(ran.map((run) => experimentIdOf(run.allocationId)))].filter((id) => id !== undefined);
     if (ids.length === 0) return;
@@ -51,7 +55,7 @@ async function addLostAllocations(agents: readonly Agent[], names: Map<string, A
     }
 }
 
-async function read(abort: AbortSignal): Promise<Cluster> {
+async function readCluster(abort: AbortSignal): Promise<ClusterData> {
     const [{ agents }, tasks] = await Promise.all([
         get<{ agents: Agent[] }>("/agents", { lost: true }, abort),
         get<{ allocationIdToSummary?: Record<string, Allocation> }>("/tasks", {}, abort),
@@ -62,7 +66,7 @@ async function read(abort: AbortSignal): Promise<Cluster> {
     return { agents, names };
 }
 
-function slotHolders(agents: readonly Agent[], names: Cluster["names"]): SlotHolder[] {
+function slotHolders(agents: readonly Agent[], names: ClusterData["names"]): SlotHolder[] {
     const found = new Map<number, SlotHolder & { seen: Set<string> }>();
     for (const agent of agents)
         for (const slot of agentSlots(agent)) {
@@ -112,10 +116,10 @@ function SlotHolders({ holders, highlighted }: { holders: readonly SlotHolder[];
     );
 }
 
-function PoolOfAgents(props: {
+function AgentPool(props: {
     name: string;
     agents: readonly Agent[];
-    names: Cluster["names"];
+    names: ClusterData["names"];
     highlighted: HighlightedExperiment;
 }) {
     const { name, agents, names, highlighted } = props;
@@ -154,11 +158,11 @@ const poolOf = (agent: Agent) => agent.resourcePools?.[0] ?? "default";
 
 function matchesFilters(agent: Agent): boolean {
     const words = [agent.id, agent.hostname, agent.label, agent.rack, ...(agent.addresses ?? [])];
-    const wanted = search.value.trim().toLowerCase();
+    const pattern = search.value.trim().toLowerCase();
     return (
         (!pool.value || poolOf(agent) === pool.value) &&
         (!health.value || agentHealth(agent) === health.value) &&
-        (!wanted || words.some((word) => word?.toLowerCase().includes(wanted)))
+        (!pattern || words.some((word) => word?.toLowerCase().includes(pattern)))
     );
 }
 
@@ -192,7 +196,7 @@ function Filters({ agents }: { agents: readonly Agent[] }) {
 }
 
 export function Slots() {
-    const cluster = useLoad(read, { topics: ["agents", "queue", "experiments"] });
+    const cluster = useLoad(readCluster, { topics: ["agents", "queue", "experiments"] });
     const highlighted = useSignal<HighlightedExperiment>(undefined);
     return (
         <Loaded load={cluster}>
@@ -211,7 +215,7 @@ export function Slots() {
                         <Filters agents={agents} />
                         <SlotHolders holders={slotHolders(shown, names)} highlighted={highlighted} />
                         {pools.map((name) => (
-                            <PoolOfAgents
+                            <AgentPool
                                 key={name}
                                 name={name}
                                 agents={shown.filter((agent) => poolOf(agent) === name)}

@@ -21,7 +21,7 @@ const grouping = queryParam("by", text("byUsername"));
 const OTHERS = "others";
 const MAX_NAMES = 7; // further names are summed up as "others"
 
-const spans = [
+const periods = [
     { value: "14", title: "14 days" },
     { value: "30", title: "30 days" },
     { value: "90", title: "90 days" },
@@ -64,7 +64,7 @@ function hoursByName(entries: readonly UsageEntry[]): [name: string, hours: numb
     return [...sorted.slice(0, MAX_NAMES), [OTHERS, rest]];
 }
 
-function hoursOf(entry: UsageEntry, name: string, names: readonly string[]): number {
+function slotHours(entry: UsageEntry, name: string, names: readonly string[]): number {
     const parts = secondsByName(entry);
     if (name !== OTHERS || OTHERS in parts) return (parts[name] ?? 0) / 3600;
     const rest = Object.entries(parts).filter(([one]) => !names.includes(one));
@@ -72,11 +72,11 @@ function hoursOf(entry: UsageEntry, name: string, names: readonly string[]): num
 }
 
 function columnTitle(entry: UsageEntry, names: readonly string[]): string {
-    const said = (name: string, hours: number) => `${name}: ${formatMetric(Number(hours.toPrecision(4)))}`;
-    const parts = names.map((name) => [name, hoursOf(entry, name, names)] as const);
+    const text = (name: string, hours: number) => `${name}: ${formatMetric(Number(hours.toPrecision(4)))}`;
+    const parts = names.map((name) => [name, slotHours(entry, name, names)] as const);
     return [
-        said(`${entry.periodStart}, slot-hours`, entry.seconds / 3600),
-        ...parts.filter(([, hours]) => hours > 0).map(([name, hours]) => said(name, hours)),
+        text(`${entry.periodStart}, slot-hours`, entry.seconds / 3600),
+        ...parts.filter(([, hours]) => hours > 0).map(([name, hours]) => text(name, hours)),
     ].join("\n");
 }
 
@@ -97,7 +97,7 @@ function UsageColumns({ entries, names }: { entries: readonly UsageEntry[]; name
                                 key={name}
                                 style={{
                                     "--tint": categoryColour(i),
-                                    "--part": `${(100 * hoursOf(entry, name, names)) / maxHours}%`,
+                                    "--part": `${(100 * slotHours(entry, name, names)) / maxHours}%`,
                                 }}
                             />
                         ))}
@@ -176,7 +176,7 @@ export function History() {
         <section class="card stack" aria-label="Usage history">
             <div class="spread">
                 <div class="line">
-                    <Select label="Period" bind={days} options={spans} />
+                    <Select label="Period" bind={days} options={periods} />
                     <Select label="By" bind={grouping} options={groupings} />
                 </div>
                 <a href={csv} download="use.csv">

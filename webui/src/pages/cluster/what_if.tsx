@@ -40,7 +40,7 @@ const slotsPerAgent = queryParam("size", number(0)); // 0: as most agents have
 const days = queryParam("days", text("14"));
 const pool = queryParam("pool", text());
 
-const spans = ["7", "14", "30", "90"].map((value) => ({ value, title: `${value} days` }));
+const periods = ["7", "14", "30", "90"].map((value) => ({ value, title: `${value} days` }));
 
 function NumberInput(props: { label: string; bind: { value: number }; hint?: string }) {
     const { label, bind, hint } = props;
@@ -106,11 +106,11 @@ function figures({ now, then }: Comparison): Figure[] {
 }
 
 function FigureCell({ figure, value }: { figure: Figure; value: number }) {
-    const said = figure.format(value);
+    const text = figure.format(value);
     return (
         <td class="num">
-            <Bar value={value} max={figure.max} label={`${figure.name}: ${said}`} />
-            {said}
+            <Bar value={value} max={figure.max} label={`${figure.name}: ${text}`} />
+            {text}
         </td>
     );
 }
@@ -138,8 +138,9 @@ function Figures({ answer }: { answer: Comparison }) {
         <>
             <p class="what-if-sentence">
                 With {count(then.nodes - now.nodes, "more agent")} of{" "}
-                {count(answer.slotsPerNode, "slot")}, the {count(then.jobs, "job")} of this period would have waited <ChangedValue then={hoursText(meanWait(then))} now={hoursText(meanWait(now))} /> on
-                average, and <ChangedValue then={percent(then.use)} now={percent(now.use)} /> of the slots would
+                {count(answer.slotsPerNode, "slot")}, the {count(then.jobs, "job")} of this period would have waited{" "}
+                <ChangedValue then={hoursText(meanWait(then))} now={hoursText(meanWait(now))} /> on average, and{" "}
+                <ChangedValue then={percent(then.use)} now={percent(now.use)} /> of the slots would
                 have been in use.
             </p>
             <table class="what-if">
@@ -223,7 +224,7 @@ function WhatIfForm({ pools }: { pools: readonly ResourcePool[] }) {
                 )}
                 <NumberInput label="Additional agents" bind={addedAgents} hint="1" />
                 <NumberInput label="Slots per agent" bind={slotsPerAgent} hint="as now" />
-                <Select label="Jobs of the last" bind={days} options={spans} />
+                <Select label="Jobs of the last" bind={days} options={periods} />
             </div>
             {isAdmin() ? (
                 <Simulation key={selected.name} pool={selected} />

@@ -19,7 +19,7 @@ import "./compare.css";
 
 const MAX_METRICS = 5; // metrics in the table; the search selects others
 
-const panels = [
+const tabs = [
     { id: "charts", title: "Charts" },
     { id: "settings", title: "Settings" },
 ];
@@ -36,11 +36,11 @@ function exportValues(runs: readonly Run[], metrics: readonly Metric[]): void {
     saveFile("compare.csv", "text/csv", toCsv(head, rows));
 }
 
-const order = ["step", "elapsed", "time", "samples"] as const;
+const xKinds = ["step", "elapsed", "time", "samples"] as const;
 
 function pageActions(runs: readonly Run[], metrics: readonly Metric[]): Action[] {
     const toggle = (at: { value: boolean }) => () => (at.value = !at.value);
-    const next = order[(order.indexOf(chartView.x.value) + 1) % order.length]!;
+    const next = xKinds[(xKinds.indexOf(chartView.x.value) + 1) % xKinds.length]!;
     const smoother = () => (chartView.smooth.value = chartView.smooth.peek() ? 0 : 0.8);
     return [
         { name: "Export values as CSV", icon: "download", run: () => exportValues(runs, metrics) },
@@ -87,7 +87,7 @@ export function Page() {
                         ) : (
                             <>
                                 <ValuesTable runs={runs} metrics={metrics.value.slice(0, MAX_METRICS)} />
-                                <Tabs tabs={panels} bind={state.tab} label="Comparison" />
+                                <Tabs tabs={tabs} bind={state.tab} label="Comparison" />
                                 {state.tab.value === "settings" ? (
                                     <SettingsTable runs={runs} />
                                 ) : (

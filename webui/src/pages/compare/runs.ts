@@ -188,7 +188,8 @@ const METRICS_PER_CALL = 60; // at most
 
 function sendBatches(): void {
     for (const { path, query, requests } of pendingBatches.values())
-        for (let i = 0; i < requests.length; i += METRICS_PER_CALL) void fetchSeries(path, query, requests.slice(i, i + METRICS_PER_CALL));
+        for (let i = 0; i < requests.length; i += METRICS_PER_CALL)
+            void fetchSeries(path, query, requests.slice(i, i + METRICS_PER_CALL));
     pendingBatches.clear();
 }
 
@@ -199,14 +200,14 @@ export interface RunSeries {
 
 /** The steps of a series within a range of x; null: none. */
 function stepRange(drawn: RunSeries, kind: XKind, range: Range): Range | null {
-    const x = xOf(drawn, kind);
+    const x = xValues(drawn, kind);
     const first = Math.max(0, lowerBound(x, range.from) - 1);
     const last = Math.min(x.length - 1, lowerBound(x, range.to));
     const { steps } = drawn.series;
     return first > last ? null : { from: steps[first]!, to: steps[last]! };
 }
 
-export function xOf({ run, series }: RunSeries, kind: XKind): number[] {
+export function xValues({ run, series }: RunSeries, kind: XKind): number[] {
     const start = startTime(run);
     const batch = batchSize(run);
     if (kind === "time") return series.times;

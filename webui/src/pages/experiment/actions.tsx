@@ -153,7 +153,7 @@ function DetailsDialog({ experiment, onClose, reload }: DialogProps) {
 function LabelsDialog({ experiment, onClose, reload }: DialogProps) {
     const before = experiment.labels ?? [];
     const typed = useSignal(before.join(", "));
-    const wanted = [
+    const labels = [
         ...new Set(
             typed.value
                 .split(",")
@@ -164,7 +164,7 @@ function LabelsDialog({ experiment, onClose, reload }: DialogProps) {
     const call: Call = {
         method: "PATCH",
         path: `/experiments/${experiment.id}`,
-        body: { labels: wanted },
+        body: { labels: labels },
     };
     return (
         <FormDialog

@@ -60,7 +60,7 @@ function ForkOptions(props: { check: ConfigCheck; isPaused: Signal<boolean>; bef
     const showsDiff = useSignal(false);
     return (
         <>
-            <ConfigCheck of={check} />
+            <ConfigCheck result={check} />
             <div class="line">
                 <Switch label="Submit paused" bind={isPaused} />
                 <Switch label="Show changes" bind={showsDiff} />

@@ -11,7 +11,7 @@ import { BestCheckpoint } from "../../parts/checkpoint/best_checkpoint";
 import type { OpenDialog } from "./actions";
 import { type ExperimentData, failedTrial } from "./experiment_data";
 
-interface Why {
+interface WaitState {
     reason: string;
     requestedSlots?: number;
     allocatedSlots?: number;
@@ -28,7 +28,7 @@ function failureText({ restarts, failedAlike = 0, restartTime }: Trial): string 
 /** Why the experiment waits, runs or ended. */
 function StateReason({ experiment, trials }: ExperimentData) {
     const { id, state } = experiment;
-    const why = useLoad((abort) => get<Why>(`/experiments/${id}/why`, {}, abort), {
+    const why = useLoad((abort) => get<WaitState>(`/experiments/${id}/why`, {}, abort), {
         topics: ["experiments", "trials", "queue", "agents"],
         experimentId: id,
         minIntervalS: 2,

@@ -11,17 +11,17 @@ import { type Axis, axisOf, labelPositions, type Point } from "./axes";
 import type { ExperimentData } from "./experiment_data";
 import { ParallelCoordinates } from "./parallel_coordinates";
 
-const chosen = queryParam("by", text());
+const chosenMetric = queryParam("by", text());
 const valueKind = queryParam("value", text("best"));
 
 const MIN_TRIALS = 3;
 
 // --- scatter -------------------------------------------------------------------------------------
 
-const SIDE = { width: 300, height: 180, left: 46, foot: 24 };
+const SCATTER = { width: 300, height: 180, left: 46, foot: 24 };
 
 function Scatter({ axis, yAxis, points }: { axis: Axis; yAxis: Axis; points: readonly Point[] }) {
-    const { width, height, left, foot } = SIDE;
+    const { width, height, left, foot } = SCATTER;
     const x = (position: number) => left + position * (width - left - 30);
     const y = (position: number) => height - foot - position * (height - foot - 12);
     return (
@@ -151,7 +151,7 @@ const keyOf = ({ group, name }: MetricName) => `${group}.${name}`;
 function useMetric({ experiment, trials }: ExperimentData) {
     const metrics = metricNames(trials).filter(({ group }) => group === "validation" || group === "training");
     const own = metrics.find(({ group, name }) => group === "validation" && name === experiment.searcherMetric);
-    const current = metrics.find((one) => keyOf(one) === chosen.value) ?? own ?? metrics[0];
+    const current = metrics.find((one) => keyOf(one) === chosenMetric.value) ?? own ?? metrics[0];
     const searcher = experiment.config?.["searcher"] as { smaller_is_better?: boolean } | undefined;
     const isSmallerBetter =
         current === own
@@ -197,7 +197,7 @@ export function Hyperparameters({ experiment, trials }: ExperimentData) {
             return keyOf(current);
         },
         set value(key: string) {
-            chosen.value = key;
+            chosenMetric.value = key;
         },
     };
     return (

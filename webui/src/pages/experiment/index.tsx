@@ -10,7 +10,6 @@ import { queryParam, text } from "../../lib/url";
 import { Empty, PageHead, Loaded, type Tab, Tabs } from "../../parts";
 import { lazy } from "../../parts/basic/lazy";
 import { type OpenDialog, experimentActions, Dialogs, useOpenDialog } from "./actions";
-import { ConfigTab } from "./config";
 import { Headline } from "./headline";
 import type { ExperimentData } from "./experiment_data";
 import { Logs } from "./logs";
@@ -22,6 +21,7 @@ const Hyperparameters = lazy(() => import("./hyperparameters").then((all) => all
 const CheckpointTable = lazy(() =>
     import("../../parts/checkpoint/checkpoint_table").then((all) => all.CheckpointTable),
 );
+const ConfigTab = lazy(() => import("./config").then((all) => all.ConfigTab));
 const Search = lazy(() => import("./search").then((all) => all.Search));
 const Timeline = lazy(() => import("./timeline").then((all) => all.Timeline));
 

@@ -18,11 +18,11 @@ const trialCount = queryParam("trials", text("10"));
 /** The label of a trial, with the hyperparameters that vary. */
 function trialLabel(trial: Trial, names: readonly string[]): string {
     const values = flatten(trial.hparams);
-    const said = names.slice(0, 2).map((name) => {
+    const parts = names.slice(0, 2).map((name) => {
         const value = values.get(name);
         return `${name.split(".").at(-1)} ${typeof value === "number" ? formatMetric(value) : (value ?? "–")}`;
     });
-    return [`trial ${trial.id}`, ...said].join(" · ");
+    return [`trial ${trial.id}`, ...parts].join(" · ");
 }
 
 function Charts(props: { names: readonly MetricName[]; runs: readonly Run[]; id: number }) {

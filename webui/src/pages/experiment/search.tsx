@@ -102,10 +102,10 @@ function BracketView(props: {
         <section class="stack">
             <h2>{title}</h2>
             <p class="muted">
-                Created {number(bracket.created)} of {count(bracket.trials, "trial")}, at most
-                {number(bracket.concurrent)} at a time. At each rung, a trial continues if it is in the best
-                {share} of the trials that have reached the rung, by {state.metric} ({state.smallerIsBetter ?
-                "smaller" : "larger"} is better). The first trial always continues.
+                Created {number(bracket.created)} of {count(bracket.trials, "trial")}, at most{" "}
+                {number(bracket.concurrent)} at a time. At each rung, a trial continues if it is in the best {share} of
+                the trials that have reached the rung, by {state.metric} (
+                {state.smallerIsBetter ? "smaller" : "larger"} is better). The first trial always continues.
             </p>
             <div class="rungs">
                 {bracket.rungs.map((rung, i) => (

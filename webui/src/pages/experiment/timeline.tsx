@@ -11,7 +11,7 @@ import { flag, queryParam } from "../../lib/url";
 import { Icon, type IconName, Loaded, stateText, Switch } from "../../parts";
 import type { ExperimentData } from "./experiment_data";
 
-const PAGE = 400;
+const PAGE_SIZE = 400;
 const MAX_ROWS = 60;
 
 const newestFirst = queryParam("newest", flag());
@@ -198,7 +198,7 @@ function StartBars({ experiment, starts }: { experiment: Experiment; starts: rea
 async function readAudit({ id, startTime }: Experiment, abort: AbortSignal) {
     if (!isAdmin()) return { audit: [] };
     const rows = [`/experiments/${id}/`, "/experiments/continue"].map((path) => {
-        const query = { path, since: startTime, limit: PAGE };
+        const query = { path, since: startTime, limit: PAGE_SIZE };
         return get<{ audit: AuditRow[] }>("/audit", query, abort);
     });
     return { audit: (await Promise.all(rows)).flatMap(({ audit }) => audit) };
@@ -209,7 +209,7 @@ export function Timeline({ experiment, trials }: ExperimentData) {
     const load = useLoad(
         async (abort) => {
             const [answer, { audit }] = await Promise.all([
-                get<{ starts: Start[] } & Paged>(path, { limit: PAGE }, abort),
+                get<{ starts: Start[] } & Paged>(path, { limit: PAGE_SIZE }, abort),
                 readAudit(experiment, abort),
             ]);
             return { ...answer, audit };

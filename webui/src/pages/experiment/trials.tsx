@@ -13,7 +13,7 @@ import { queryParam, text } from "../../lib/url";
 import { Empty, LinkButton, Progress, Search, TrialState } from "../../parts";
 import { type Column, Table } from "../../parts/table/table";
 
-const PAGE = 100;
+const PAGE_SIZE = 100;
 const HPARAM_COLUMNS = 8; // at most
 
 const sort = queryParam("sort", text("id"));
@@ -24,7 +24,7 @@ function hparamColumns(names: readonly string[]): Column<Trial>[] {
         id: `hparams.${name}`,
         title: name,
         width: 130,
-        end: true,
+        alignEnd: true,
         sort: `hparams.${name}`,
         cell: ({ hparams }) => {
             const value = flatten(hparams).get(name);
@@ -33,7 +33,7 @@ function hparamColumns(names: readonly string[]): Column<Trial>[] {
     }));
 }
 
-function columnsOf(experiment: Experiment, names: readonly string[]): Column<Trial>[] {
+function trialColumns(experiment: Experiment, names: readonly string[]): Column<Trial>[] {
     return [
         {
             id: "id",
@@ -132,7 +132,7 @@ function useTrialRows(id: number) {
                     return { rows: trials, total: pagination.total, isTotalMinimum: totalIsLeast, next: nextCursor };
                 },
                 (trial) => String(trial.id),
-                { size: PAGE },
+                { size: PAGE_SIZE },
             ),
         [id],
     );
@@ -168,7 +168,7 @@ export function Trials({ experiment }: { experiment: Experiment }) {
     const { id } = experiment;
     const selected = useSignal<ReadonlySet<string>>(new Set());
     const { rows, names } = useTrialRows(id);
-    const columns = useComputed(() => columnsOf(experiment, names.value)).value;
+    const columns = useComputed(() => trialColumns(experiment, names.value)).value;
     const ids = [...selected.value];
     return (
         <div class="stack">

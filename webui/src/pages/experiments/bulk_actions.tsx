@@ -44,7 +44,7 @@ const verbs: readonly Verb[] = [
 ];
 
 /** The best trial of each experiment, or its first one. */
-async function trialsOf(ids: readonly string[]): Promise<number[]> {
+async function bestTrialIds(ids: readonly string[]): Promise<number[]> {
     const answers = await Promise.all(
         ids.map((id) => get<{ experiment: Experiment }>(`/experiments/${id}`)),
     );
@@ -113,7 +113,7 @@ export function BulkActions({ selected, labels, onDone, onPin }: BulkProps) {
         projects.value = await readProjects();
         open.value = "move";
     };
-    const compare = async () => navigate(`/compare?trials=${(await trialsOf(ids)).join(",")}`);
+    const compare = async () => navigate(`/compare?trials=${(await bestTrialIds(ids)).join(",")}`);
     const pin: Action = { name: "Pin as baseline", icon: "pin", run: () => onPin(Number(ids[0])) };
     const actions: Action[] = [
         {

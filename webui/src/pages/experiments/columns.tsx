@@ -13,13 +13,13 @@ import type { Column } from "../../parts/table/table";
 import type { Row } from "./rows";
 import { isValueColumn, labels, pinnedId } from "./state";
 
-function secondsOf(row: Row): number {
+function durationSeconds(row: Row): number {
     const end = row.endTime ? millis(row.endTime) : now.value;
     return (end - millis(row.startTime)) / 1000;
 }
 
 function Duration({ row }: { row: Row }) {
-    return <>{duration(secondsOf(row))}</>;
+    return <>{duration(durationSeconds(row))}</>;
 }
 
 function Labels({ row }: { row: Row }) {
@@ -95,7 +95,7 @@ const builtInColumns: Record<string, ColumnDefinition> = {
         alignEnd: true,
         sort: "duration",
         cell: (row) => <Duration row={row} />,
-        value: secondsOf,
+        value: durationSeconds,
     },
     labels: {
         title: "Labels",

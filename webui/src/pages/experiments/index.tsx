@@ -79,7 +79,7 @@ function FacetMenus({ known, labelNames }: { known: FilterValues | undefined; la
     );
 }
 
-function clear(): void {
+function clearFilters(): void {
     filter.value = "";
     for (const facet of [states, owners, labels, projects]) facet.value = [];
 }
@@ -98,8 +98,8 @@ const readPinned = (abort: AbortSignal) => (pinnedId.value ? readBaseline(pinned
 
 type Rows = ReturnType<typeof useRows>["rows"];
 
-function ListHead(props: { rows: Rows; reload: () => void; fields: readonly FilterField[]; onSave: () => void }) {
-    const { rows, reload, fields, onSave } = props;
+function ListHead(props: { rows: Rows; reload: () => void; fields: readonly FilterField[]; onSaveCsv: () => void }) {
+    const { rows, reload, fields, onSaveCsv: onSave } = props;
     return (
         <PageHead title="Experiments">
             <span class="muted num" aria-live="polite">
@@ -134,7 +134,7 @@ function Baseline({ baseline }: { baseline: ReadonlySignal<Row | null | undefine
 function NoExperiments() {
     return isFiltered.value ? (
         <Empty title="No experiments match" icon="filter">
-            <Button onClick={clear}>Clear the filter</Button>
+            <Button onClick={clearFilters}>Clear the filter</Button>
         </Empty>
     ) : (
         <div class="line first-use">
@@ -157,19 +157,19 @@ export function Page() {
     const onSave = () => saveCsv(shown, rows.loadedRows());
     useActions([
         { name: "Save the loaded rows as CSV", icon: "download", run: onSave },
-        { name: "Clear the filter", icon: "close", run: clear },
+        { name: "Clear the filter", icon: "close", run: clearFilters },
         { name: "Reload the list", key: "r", icon: "refresh", run: reload },
     ]);
     return (
         <main class="experiments">
-            <ListHead rows={rows} reload={reload} fields={filterFields} onSave={onSave} />
+            <ListHead rows={rows} reload={reload} fields={filterFields} onSaveCsv={onSave} />
             <SavedViews />
             <div class="list-filters">
                 <FilterInput label="Filter experiments" bind={filter} fields={filterFields} error={rows.error.value} />
                 <div class="line">
                     <FacetMenus known={filterValues.data.value} labelNames={labelNames} />
                     {isFiltered.value && (
-                        <Button kind="quiet" icon="close" onClick={clear}>
+                        <Button kind="quiet" icon="close" onClick={clearFilters}>
                             Clear
                         </Button>
                     )}

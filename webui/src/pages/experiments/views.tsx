@@ -29,10 +29,10 @@ function defaultViews(): SavedView[] {
 function SaveDialog({ query, onClose }: { query: string; onClose: () => void }) {
     const name = useSignal("");
     const save = () => {
-        const given = name.value.trim();
-        if (!given) return;
-        const others = saved.value.filter((view) => view.name !== given);
-        saved.value = [...others, { name: given, query }];
+        const viewName = name.value.trim();
+        if (!viewName) return;
+        const others = saved.value.filter((view) => view.name !== viewName);
+        saved.value = [...others, { name: viewName, query }];
         onClose();
     };
     return (

@@ -2,13 +2,15 @@
 
 import { computed, signal } from "@preact/signals";
 import { confirm } from "../../lib/toasts";
-import { selectFolder, type FileSelection, mergeUploads, sizeError, totalSize, type Upload } from "../../lib/upload/uploads";
+import {
+    selectFolder, type FileSelection, mergeUploads, sizeError, totalSize, type Upload,
+} from "../../lib/upload/uploads";
 import { examples, type Example } from "./examples";
 
-const first = examples[0]!;
+const firstExample = examples[0]!;
 
-export const config = signal(first.config);
-export const files = signal<readonly Upload[]>(first.files());
+export const config = signal(firstExample.config);
+export const files = signal<readonly Upload[]>(firstExample.files());
 /** The paths that the ignore rules of added folders exclude. */
 export const ignored = signal<readonly string[]>([]);
 export const folder = signal("FOLDER");
@@ -17,7 +19,7 @@ export const projectId = signal("");
 
 const initial = signal({ config: config.value, files: files.value });
 
-export const total = computed(() => totalSize(files.value));
+export const totalBytes = computed(() => totalSize(files.value));
 export const uploadError = computed(() => sizeError(files.value));
 export const example = computed(() =>
     examples.find((one) => one.config === config.value && files.value === initial.value.files),
@@ -46,10 +48,10 @@ function filesToKeep(): readonly Upload[] {
     return files.value === initial.value.files ? [] : files.value;
 }
 
-function addSelection(given: FileSelection): void {
-    if (given.folder) folder.value = given.folder;
-    if (given.uploads.length) files.value = mergeUploads(filesToKeep(), given.uploads);
-    const all = new Set([...ignored.value, ...given.ignored]);
+function addSelection(selection: FileSelection): void {
+    if (selection.folder) folder.value = selection.folder;
+    if (selection.uploads.length) files.value = mergeUploads(filesToKeep(), selection.uploads);
+    const all = new Set([...ignored.value, ...selection.ignored]);
     for (const { path } of files.value) all.delete(path); // the user added the file explicitly
     ignored.value = [...all].sort();
 }
@@ -73,8 +75,8 @@ export async function openConfig(file: File): Promise<void> {
 }
 
 /** A single YAML file is opened as the configuration; other files are added. */
-export async function addDropped(given: FileSelection): Promise<void> {
-    const [only, ...others] = given.uploads;
-    if (only && !others.length && isYaml(only) && !given.folder) await openConfig(only.file);
-    else addSelection(given);
+export async function addDropped(selection: FileSelection): Promise<void> {
+    const [only, ...others] = selection.uploads;
+    if (only && !others.length && isYaml(only) && !selection.folder) await openConfig(only.file);
+    else addSelection(selection);
 }

@@ -41,7 +41,7 @@ export function spirals(points = POINT_COUNT): string {
 
 const data = () => [textFile("spirals.csv", spirals())];
 
-const train = `# A small network learns to separate two spirals. The data is in spirals.csv.
+const trainConfig = `# A small network learns to separate two spirals. The data is in spirals.csv.
 name: spirals
 resources: {slots_per_trial: 1}
 searcher: {name: single, metric: validation_accuracy, smaller_is_better: false}
@@ -57,7 +57,7 @@ trainer:
   checkpoint_every: 1000
 `;
 
-const search = `# A search for a learning rate and a width: many short trainings, of which only the best continue.
+const searchConfig = `# A search for a learning rate and a width: many short trainings, of which only the best continue.
 name: search
 resources: {slots_per_trial: 1}
 searcher:
@@ -81,7 +81,7 @@ trainer:
   validate_every: 100
 `;
 
-const script = `# Any program can be an experiment. Its output becomes the log.
+const scriptConfig = `# Any program can be an experiment. Its output becomes the log.
 name: script
 entrypoint: sh run.sh
 launch: per_slot                  # one process per slot
@@ -90,7 +90,7 @@ searcher: {name: single, metric: none}
 max_restarts: 0
 `;
 
-const run = `#!/bin/sh
+const runScript = `#!/bin/sh
 # The rank is in the environment variables that torchrun sets.
 echo "INFO: rank $RANK of $WORLD_SIZE: trial $DET_TRIAL_ID of experiment $DET_EXPERIMENT_ID"
 for step in 1 2 3 4 5; do
@@ -104,21 +104,21 @@ export const examples: readonly Example[] = [
         id: "train",
         title: "Train a network",
         description: "With Muster's own trainer, in a few seconds",
-        config: train,
+        config: trainConfig,
         files: data,
     },
     {
         id: "search",
         title: "Search hyperparameters",
         description: "12 trials, of which the best continue",
-        config: search,
+        config: searchConfig,
         files: data,
     },
     {
         id: "script",
         title: "Run your own program",
         description: "A shell script or any other program",
-        config: script,
-        files: () => [textFile("run.sh", run)],
+        config: scriptConfig,
+        files: () => [textFile("run.sh", runScript)],
     },
 ];

@@ -7,7 +7,7 @@ import { IGNORE_FILES } from "../../lib/upload/ignore_rules";
 import { toastError } from "../../lib/toasts";
 import { UPLOAD_MAX } from "../../lib/upload/uploads";
 import { Bar, Button } from "../../parts";
-import { addChosen, files, ignored, uploadError, removeAll, total } from "./draft";
+import { addChosen, files, ignored, uploadError, removeAll, totalBytes } from "./draft";
 
 const MAX_SHOWN = 200;
 
@@ -86,16 +86,16 @@ export function Files() {
             <div class="spread">
                 <h2 id="new-files">Files</h2>
                 <span class="muted num" aria-live="polite">
-                    {many ? `${count(many, "file")}, ${bytes(total.value)}` : "none"}
+                    {many ? `${count(many, "file")}, ${bytes(totalBytes.value)}` : "none"}
                 </span>
             </div>
             {many > 0 && <FileList />}
             {ignored.value.length > 0 && <IgnoredPaths />}
-            {total.value > UPLOAD_MAX / 10 && (
+            {totalBytes.value > UPLOAD_MAX / 10 && (
                 <Bar
-                    value={Math.min(total.value, UPLOAD_MAX)}
+                    value={Math.min(totalBytes.value, UPLOAD_MAX)}
                     max={UPLOAD_MAX}
-                    label={`${bytes(total.value)} of at most ${bytes(UPLOAD_MAX)}`}
+                    label={`${bytes(totalBytes.value)} of at most ${bytes(UPLOAD_MAX)}`}
                 />
             )}
             {uploadError.value && (

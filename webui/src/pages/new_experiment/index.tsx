@@ -17,7 +17,9 @@ import { Button, Field, PageHead, Icon, Loaded, Select } from "../../parts";
 import { Code } from "../../parts/config/code";
 import { Editor } from "../../parts/config/editor";
 import { type CreatedExperiment, diagnosticsOf, useConfigCheck, ConfigCheck } from "../../parts/config/config_check";
-import { addDropped, startFrom, config, example, files, folder, openConfig, projectId, uploadError, template } from "./draft";
+import {
+    addDropped, startFrom, config, example, files, folder, openConfig, projectId, uploadError, template,
+} from "./draft";
 import { examples } from "./examples";
 import { Files } from "./files";
 import "./new_experiment.css";
@@ -144,7 +146,7 @@ function Submit({ check }: { check: ConfigCheck }) {
     const isDisabled = check.kind === "bad" || !!uploadError.value || !!progress.value;
     return (
         <section class="card stack" aria-label="Submit">
-            <ConfigCheck of={check} />
+            <ConfigCheck result={check} />
             {missingPath && (
                 <p>
                     <Icon name="warning" /> <code>{missingPath}</code> is missing from the files.

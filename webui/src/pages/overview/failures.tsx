@@ -24,7 +24,7 @@ async function readFailedTrial(experiment: Experiment, abort: AbortSignal): Prom
     return trial ? { experiment, trial } : { experiment };
 }
 
-async function read(abort: AbortSignal): Promise<Failure[]> {
+async function readFailures(abort: AbortSignal): Promise<Failure[]> {
     const { experiments } = await get<{ experiments: Experiment[] }>(
         "/experiments",
         { filter: "state = error", sort: "-ended", limit: MAX_SHOWN, omit: "config" },
@@ -55,7 +55,7 @@ function FailureRow({ experiment, trial }: Failure) {
 }
 
 export function Failures() {
-    const failures = useLoad(read);
+    const failures = useLoad(readFailures);
     useEvents(
         { topics: ["experiments"] },
         (event) => {

@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { get } from "../../lib/api";
-import { type Jobs, jobHref, jobTitle, readJobs } from "../../lib/cluster";
+import { type JobList, jobHref, jobTitle, readJobs } from "../../lib/cluster";
 import { count, number } from "../../lib/format";
 import { type Load, useLoad } from "../../lib/load";
 import type { Experiment, ResourcePool, Share } from "../../lib/types";
@@ -17,10 +17,10 @@ const MAX_WAITING = 6; // jobs shown
 interface Overview {
     pools: ResourcePool[];
     shares: Share[];
-    waiting: Jobs;
+    waiting: JobList;
 }
 
-async function read(abort: AbortSignal): Promise<Overview> {
+async function readOverview(abort: AbortSignal): Promise<Overview> {
     const [{ resourcePools: pools }, { shares }, waiting] = await Promise.all([
         get<{ resourcePools: ResourcePool[] }>("/resource-pools", {}, abort),
         get<{ shares: Share[] }>("/shares", {}, abort),
@@ -62,7 +62,7 @@ function PoolCard({ pool, shares }: { pool: ResourcePool; shares: readonly Share
     );
 }
 
-function QueueCard({ waiting }: { waiting: Jobs }) {
+function QueueCard({ waiting }: { waiting: JobList }) {
     return (
         <section class="card stack" aria-label="Queue">
             <div class="spread">
@@ -98,7 +98,7 @@ function QueueCard({ waiting }: { waiting: Jobs }) {
 }
 
 function ClusterOverview() {
-    const overview = useLoad(read, { topics: ["queue", "agents", "workspaces"], minIntervalS: 1 });
+    const overview = useLoad(readOverview, { topics: ["queue", "agents", "workspaces"], minIntervalS: 1 });
     return (
         <Loaded load={overview}>
             {({ pools, shares, waiting }) => (

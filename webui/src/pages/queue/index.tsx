@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { get } from "../../lib/api";
-import { type Jobs, readJobs } from "../../lib/cluster";
+import { type JobList, readJobs } from "../../lib/cluster";
 import { count } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { user } from "../../lib/session";
@@ -22,11 +22,11 @@ const showsUsers = queryParam("users", flag());
 interface Queue {
     pools: ResourcePool[];
     shares: Share[];
-    waiting: Jobs;
-    running: Jobs;
+    waiting: JobList;
+    running: JobList;
 }
 
-async function read(abort: AbortSignal): Promise<Queue> {
+async function readQueue(abort: AbortSignal): Promise<Queue> {
     const only = pool.value ? { resourcePool: pool.value } : {};
     const limit = shownCount.value;
     const [{ resourcePools: pools }, { shares }, waiting, running] = await Promise.all([
@@ -79,18 +79,18 @@ function PoolCard(props: { pool: ResourcePool; queue: Queue; controls: QueueCont
     );
 }
 
-function ShowMore({ jobs, verb }: { jobs: Jobs; verb: string }) {
+function ShowMore({ jobs, state }: { jobs: JobList; state: string }) {
     if (jobs.total <= jobs.jobs.length) return null;
     return (
         <p class="line muted">
-            Showing {jobs.jobs.length} of {count(jobs.total, "job")} {verb}.
+            Showing {jobs.jobs.length} of {count(jobs.total, `${state} job`)}.
             <Button onClick={() => (shownCount.value += PAGE_SIZE)}>Show more</Button>
         </p>
     );
 }
 
 export function Page() {
-    const queue = useLoad(read, { topics: ["queue", "agents", "workspaces"], minIntervalS: 1 });
+    const queue = useLoad(readQueue, { topics: ["queue", "agents", "workspaces"], minIntervalS: 1 });
     const priorityOf = useSignal<Job | null>(null);
     const data = queue.data.value;
     const controls: QueueControls = {
@@ -127,8 +127,8 @@ export function Page() {
                             .map((one) => (
                                 <PoolCard key={one.name} pool={one} queue={queue} controls={controls} />
                             ))}
-                        <ShowMore jobs={queue.waiting} verb="waiting" />
-                        <ShowMore jobs={queue.running} verb="running" />
+                        <ShowMore jobs={queue.waiting} state="waiting" />
+                        <ShowMore jobs={queue.running} state="running" />
                         {queue.pools.length === 0 && (
                             <Empty title="No agents connected yet" icon="queue">
                                 <LinkButton href="/">How to connect an agent</LinkButton>

@@ -75,7 +75,7 @@ function possibleMoves(jobs: readonly Job[], index: number, isShared: boolean): 
     return moves;
 }
 
-function Title({ job }: { job: Job }) {
+function JobTitle({ job }: { job: Job }) {
     const href = jobHref(job);
     const title = jobTitle(job);
     return href ? (
@@ -89,7 +89,7 @@ function Title({ job }: { job: Job }) {
 
 type Teams = ReadonlyMap<number, string>; // names of teams by workspace id
 
-function Owner({ job, teams }: { job: Job; teams: Teams }) {
+function JobOwner({ job, teams }: { job: Job; teams: Teams }) {
     return (
         <span class="muted">
             {[job.username, teams.get(job.workspaceId)].filter(Boolean).join(" in ")}
@@ -221,8 +221,8 @@ function WaitingRow(props: RowProps) {
             <span class="job-position num">{position}</span>
             <div class="job-main">
                 <div class="line">
-                    <Title job={job} />
-                    <Owner job={job} teams={props.teams} />
+                    <JobTitle job={job} />
+                    <JobOwner job={job} teams={props.teams} />
                 </div>
                 <p class="job-reason">{job.reason || "Just queued"}</p>
             </div>
@@ -348,8 +348,8 @@ function RunningRow({ job, teams, controls }: { job: Job; teams: Teams; controls
             </span>
             <div class="job-main">
                 <div class="line">
-                    <Title job={job} />
-                    <Owner job={job} teams={teams} />
+                    <JobTitle job={job} />
+                    <JobOwner job={job} teams={teams} />
                 </div>
                 {job.reason && <p class="job-reason">{job.reason}</p>}
             </div>

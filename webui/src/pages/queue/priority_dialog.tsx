@@ -12,9 +12,9 @@ export function musterMove(job: Job, ...flags: (string | number)[]) {
 }
 
 export function PriorityDialog({ job, onClose }: { job: Job; onClose: (done: boolean) => void }) {
-    const given = useSignal(String(job.priority ?? 42));
-    const priority = Number(given.value);
-    const isGood = Number.isInteger(priority) && priority >= 1 && priority <= 99;
+    const typed = useSignal(String(job.priority ?? 42));
+    const priority = Number(typed.value);
+    const isValid = Number.isInteger(priority) && priority >= 1 && priority <= 99;
     const action: Action = {
         name: `Set priority ${priority} for ${jobTitle(job)}`,
         doneText: `Set priority ${priority} for ${jobTitle(job)}`,
@@ -26,7 +26,7 @@ export function PriorityDialog({ job, onClose }: { job: Job; onClose: (done: boo
         },
     };
     const submit = async () => {
-        if (isGood && (await runAction(action))) onClose(true);
+        if (isValid && (await runAction(action))) onClose(true);
     };
     return (
         <Dialog
@@ -36,7 +36,7 @@ export function PriorityDialog({ job, onClose }: { job: Job; onClose: (done: boo
                 <>
                     <CopyAs call={action.call!} />
                     <Button onClick={() => onClose(false)}>Cancel</Button>
-                    <Button kind="main" disabled={!isGood} onClick={submit}>
+                    <Button kind="main" disabled={!isValid} onClick={submit}>
                         Change
                     </Button>
                 </>
@@ -45,9 +45,9 @@ export function PriorityDialog({ job, onClose }: { job: Job; onClose: (done: boo
             <Field
                 label="Priority"
                 help="1 to 99. Smaller numbers start first. The default is 42; only administrators may set less."
-                error={isGood ? undefined : "Enter a whole number from 1 to 99"}
+                error={isValid ? undefined : "Enter a whole number from 1 to 99"}
             >
-                <TextInput bind={given} type="number" autofocus onEnter={submit} />
+                <TextInput bind={typed} type="number" autofocus onEnter={submit} />
             </Field>
         </Dialog>
     );

@@ -15,7 +15,7 @@ export interface Details {
     metadata: Signal<string>;
 }
 
-interface Described {
+interface InitialDetails {
     name?: string;
     about?: string;
     labels?: readonly string[];
@@ -23,13 +23,13 @@ interface Described {
     metadata?: JsonObject;
 }
 
-export function detailsOf(given: Described): Details {
+export function detailsOf(initial: InitialDetails): Details {
     return {
-        name: signal(given.name ?? ""),
-        about: signal(given.about ?? ""),
-        labels: signal((given.labels ?? []).join(", ")),
-        notes: signal(given.notes ?? ""),
-        metadata: signal(metadataLines(given.metadata ?? {})),
+        name: signal(initial.name ?? ""),
+        about: signal(initial.about ?? ""),
+        labels: signal((initial.labels ?? []).join(", ")),
+        notes: signal(initial.notes ?? ""),
+        metadata: signal(metadataLines(initial.metadata ?? {})),
     };
 }
 
@@ -79,7 +79,7 @@ export function Labels({ labels }: { labels: readonly string[] | undefined }) {
 }
 
 /** Notes and metadata, for reading. */
-export function Described({ notes, metadata }: { notes?: string; metadata?: JsonObject }) {
+export function NotesAndMetadata({ notes, metadata }: { notes?: string; metadata?: JsonObject }) {
     const facts = Object.entries(metadata ?? {});
     return (
         <>

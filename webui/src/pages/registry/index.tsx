@@ -19,25 +19,25 @@ const team = queryParam("team", text());
 const archived = queryParam("archived", flag());
 const sort = queryParam("sort", text("-updated"));
 
-const orders: Record<string, string> = {
+const sortKeys: Record<string, string> = {
     name: "SORT_BY_NAME",
     updated: "SORT_BY_LAST_UPDATED_TIME",
     created: "SORT_BY_CREATION_TIME",
     versions: "SORT_BY_NUM_VERSIONS",
 };
 
-function query() {
+function modelQuery() {
     const key = sort.value.replace(/^-/, "");
     return {
         name: name.value || undefined,
         workspaceIds: team.value || undefined,
         archived: archived.value ? undefined : false,
-        sortBy: orders[key],
+        sortBy: sortKeys[key],
         orderBy: sort.value.startsWith("-") ? "ORDER_BY_DESC" : "ORDER_BY_ASC",
     };
 }
 
-function columnsFor(teams: ReadonlyMap<number, string>): Column<Model>[] {
+function modelColumns(teams: ReadonlyMap<number, string>): Column<Model>[] {
     return [
         {
             id: "name",
@@ -105,7 +105,7 @@ export function Page() {
         () =>
             pagedRows<Model>(
                 async ({ offset, limit }, abort) => {
-                    const asked = { ...query(), offset, limit };
+                    const asked = { ...modelQuery(), offset, limit };
                     const answer = await get<{ models: Model[] } & Paged>("/models", asked, abort);
                     return { rows: answer.models, total: answer.pagination.total };
                 },
@@ -113,9 +113,9 @@ export function Page() {
             ),
         [],
     );
-    useEffect(() => reloadOn(rows, query), []);
+    useEffect(() => reloadOn(rows, modelQuery), []);
     useEvents({ topics: ["models"] }, () => rows.reload(), () => rows.reload());
-    const columns = useComputed(() => columnsFor(new Map(all.value.map((one) => [one.id, one.name]))));
+    const columns = useComputed(() => modelColumns(new Map(all.value.map((one) => [one.id, one.name]))));
     const create: Action = { name: "New model", icon: "plus", key: "n", run: () => (isCreating.value = true) };
     useActions([create]);
     return (

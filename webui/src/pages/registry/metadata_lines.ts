@@ -11,11 +11,11 @@ export function metadataLines(metadata: JsonObject): string {
 
 /** Whether a value is a text that needs no quotes, because it does not parse as JSON. */
 function isPlain(value: Json): value is string {
-    return typeof value === "string" && value.trim() === value && typeof valueOf(value) === "string"
+    return typeof value === "string" && value.trim() === value && typeof parseValue(value) === "string"
         && !value.startsWith('"') && !value.includes("\n");
 }
 
-function valueOf(text: string): Json {
+function parseValue(text: string): Json {
     try {
         return JSON.parse(text) as Json;
     } catch {
@@ -29,7 +29,7 @@ export function parseMetadata(text: string): JsonObject {
         const at = line.indexOf(":");
         if (!line.trim()) continue;
         if (at < 1) throw new Error(`Metadata: "${line.trim()}" does not have the form "name: value".`);
-        facts[line.slice(0, at).trim()] = valueOf(line.slice(at + 1).trim());
+        facts[line.slice(0, at).trim()] = parseValue(line.slice(at + 1).trim());
     }
     return facts;
 }

@@ -14,7 +14,7 @@ import { navigate, queryParam, text } from "../../lib/url";
 import { Ago, Empty, Field, FormDialog, PageHead, Loaded, Select } from "../../parts";
 import { type Column, Table } from "../../parts/table/table";
 import { RegisterVersionDialog, Version } from "./version";
-import { Described, Labels, DetailFields, detailsBody, detailsOf } from "./details_form";
+import { DetailFields, detailsBody, detailsOf, Labels, NotesAndMetadata } from "./details_form";
 
 const chosenVersion = queryParam("version", text());
 const sort = queryParam("sort", text("-version"));
@@ -71,7 +71,7 @@ const columns: Column<ModelVersion>[] = [
     },
 ];
 
-type Open = "" | "edit" | "move" | "register";
+type OpenDialog = "" | "edit" | "move" | "register";
 
 function EditModelDialog({ model, onClose }: { model: Model; onClose: () => void }) {
     const details = useMemo(() => {
@@ -118,7 +118,12 @@ function MoveModelDialog({ model, onClose }: { model: Model; onClose: () => void
     );
 }
 
-function modelActions(model: Model, refused: string | undefined, open: (what: Open) => void, changed: () => void): Action[] {
+function modelActions(
+    model: Model,
+    refused: string | undefined,
+    open: (dialog: OpenDialog) => void,
+    onChanged: () => void,
+): Action[] {
     const path = `/models/${model.id}`;
     const closed = model.archived ? "The model is archived. Unarchive it first" : undefined;
     const mayAdd = changeDeniedReason(model.workspaceId);
@@ -132,7 +137,7 @@ function modelActions(model: Model, refused: string | undefined, open: (what: Op
             icon: "archive",
             disabledReason: refused,
             call: { method: "POST", path: `${path}/${verb}`, muster: ["model", verb, model.name] },
-            run: changed,
+            run: onChanged,
         },
         {
             name: "Delete the model",
@@ -163,13 +168,13 @@ function ModelFacts({ model, team }: { model: Model; team: Workspace }) {
                 </dd>
             </dl>
             {model.labels && model.labels.length > 0 && <Labels labels={model.labels} />}
-            <Described {...(model.notes ? { notes: model.notes } : {})} metadata={model.metadata} />
+            <NotesAndMetadata {...(model.notes ? { notes: model.notes } : {})} metadata={model.metadata} />
         </aside>
     );
 }
 
 export function Page({ name }: { name: string }) {
-    const open = useSignal<Open>("");
+    const open = useSignal<OpenDialog>("");
     const path = `/models/${encodeURIComponent(name)}`;
     const load = useLoad(
         async (abort): Promise<ModelData> => {

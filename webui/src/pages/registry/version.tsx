@@ -19,11 +19,11 @@ import {
     StateBadge,
     TextInput,
 } from "../../parts";
-import { Described, Labels, DetailFields, detailsBody, detailsOf } from "./details_form";
+import { DetailFields, detailsBody, detailsOf, Labels, NotesAndMetadata } from "./details_form";
 
 const MAX_FOUND = 50;
 
-const pathOf = (version: ModelVersion) =>
+const versionPath = (version: ModelVersion) =>
     `/models/${encodeURIComponent(version.model.name)}/versions/${version.version}`;
 
 function Lineage({ version }: { version: ModelVersion }) {
@@ -129,7 +129,7 @@ function EditVersionDialog({ version, onClose }: { version: ModelVersion; onClos
             submitLabel="Save"
             doneText="Saved"
             onClose={onClose}
-            submit={async () => send("PATCH", pathOf(version), detailsBody(details, "comment"))}
+            submit={async () => send("PATCH", versionPath(version), detailsBody(details, "comment"))}
         >
             <DetailFields details={details} about="Comment" />
         </FormDialog>
@@ -209,10 +209,10 @@ export function Version(props: {
         {
             name: `Delete version ${version.version}`,
             disabledReason: refused,
-            danger: "The version is removed from the registry. Its checkpoint stays as long as the checkpoint policy keeps it.",
+            danger: "The version is removed from the registry. Its checkpoint stays as long as the retention policy keeps it.",
             call: {
                 method: "DELETE",
-                path: pathOf(version),
+                path: versionPath(version),
                 muster: ["model", "delete-version", name, version.version],
             },
             run: props.onChanged,
@@ -240,7 +240,7 @@ export function Version(props: {
             {version.comment && <p>{version.comment}</p>}
             {version.labels && version.labels.length > 0 && <Labels labels={version.labels} />}
             <Lineage version={version} />
-            <Described
+            <NotesAndMetadata
                 {...(version.notes ? { notes: version.notes } : {})}
                 {...(version.metadata ? { metadata: version.metadata } : {})}
             />

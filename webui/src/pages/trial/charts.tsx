@@ -22,27 +22,27 @@ const STEP_PARTS: readonly (readonly [metric: string, label: string])[] = [
     ["optimizer_ms", "optimizer"],
     ["checkpoint_stall_ms", "checkpoints"],
 ];
-const MEMORY = ["memory_mb", "memory_peak_mb"];
+const MEMORY_METRICS = ["memory_mb", "memory_peak_mb"];
 
-const training = (name: string): MetricName => ({ group: "training", name });
+const trainingMetric = (name: string): MetricName => ({ group: "training", name });
 
 function meanValue(trial: Trial, name: string): number {
-    const found = metricSummary(trial, training(name))?.["mean"];
+    const found = metricSummary(trial, trainingMetric(name))?.["mean"];
     return typeof found === "number" ? found : 0;
 }
 
 /** The mean time of each part of a step, as a bar. */
 function StepParts({ trial }: { trial: Trial }) {
-    const whole = meanValue(trial, "step_ms");
+    const stepMs = meanValue(trial, "step_ms");
     const parts = STEP_PARTS.map(([name, label], i) => ({ label, kind: i, mean: meanValue(trial, name) }));
-    const rest = whole - parts.reduce((sum, part) => sum + part.mean, 0);
-    if (whole <= 0) return null;
+    const rest = stepMs - parts.reduce((sum, part) => sum + part.mean, 0);
+    if (stepMs <= 0) return null;
     const all = rest > 0 ? [...parts, { label: "other", kind: 7, mean: rest }] : parts;
     const total = all.reduce((sum, part) => sum + part.mean, 0);
     let at = 0;
     return (
         <section class="card step-parts">
-            <h3>Mean time per step: {formatMetric(whole)} ms</h3>
+            <h3>Mean time per step: {formatMetric(stepMs)} ms</h3>
             <svg
                 viewBox="0 0 1000 22"
                 preserveAspectRatio="none"
@@ -132,10 +132,10 @@ function MetricSection(props: {
 }
 
 function SystemCharts({ trial, starts }: { trial: Trial; starts: readonly Start[] }) {
-    const has = (name: string) => metricSummary(trial, training(name)) !== undefined;
+    const has = (name: string) => metricSummary(trial, trainingMetric(name)) !== undefined;
     const run = { trialId: trial.id, label: "" };
     const slots = slotLines(starts);
-    if (!has("step_ms") && !MEMORY.some(has) && !slots.length) return null;
+    if (!has("step_ms") && !MEMORY_METRICS.some(has) && !slots.length) return null;
     return (
         <section class="stack">
             <h2>System</h2>
@@ -149,11 +149,11 @@ function SystemCharts({ trial, starts }: { trial: Trial; starts: readonly Start[
                         runs={[run]}
                     />
                 )}
-                {MEMORY.some(has) && (
+                {MEMORY_METRICS.some(has) && (
                     <MetricChart
                         title="Memory of rank 0, in MiB"
                         group="training"
-                        metrics={MEMORY.filter(has)}
+                        metrics={MEMORY_METRICS.filter(has)}
                         runs={[run]}
                     />
                 )}
@@ -187,7 +187,7 @@ export function Charts({
     const all = metricNames([trial]);
     const matches = all.filter(({ name }) => name.toLowerCase().includes(metricSearch.value.toLowerCase()));
     const modelMetrics = matches.filter((one) => !isSystemMetric(one));
-    const shownNames = new Set([...STEP_PARTS.map(([name]) => name), ...MEMORY]);
+    const shownNames = new Set([...STEP_PARTS.map(([name]) => name), ...MEMORY_METRICS]);
     const otherMetrics = matches.filter((one) => isSystemMetric(one) && !shownNames.has(one.name));
     const groups = [...new Set(modelMetrics.map(({ group }) => group))];
     const trainer = experiment.config?.["trainer"] as JsonObject | undefined;

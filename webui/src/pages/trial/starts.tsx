@@ -80,7 +80,7 @@ export function Starts({ starts }: { starts: readonly Start[] }) {
                                 </dd>
                             </div>
                             <div>
-                                <dt>{start.endTime ? "Reason for end" : "State"}</dt>
+                                <dt>{start.endTime ? "End reason" : "State"}</dt>
                                 <dd>{start.endTime ? endReason(start) : "running"}</dd>
                             </div>
                             <div>

@@ -40,11 +40,11 @@ export function ShareBar({ share, max, name }: { share: Share; max: number; name
 }
 
 function limitText(share: Share): string {
-    const said: string[] = [];
-    if (share.guaranteedSlots) said.push(`${share.guaranteedSlots} guaranteed`);
-    if (share.maxSlots) said.push(`at most ${share.maxSlots}`);
-    if (share.weight !== 1) said.push(`weight ${formatMetric(share.weight)}`);
-    return said.join(" · ");
+    const parts: string[] = [];
+    if (share.guaranteedSlots) parts.push(`${share.guaranteedSlots} guaranteed`);
+    if (share.maxSlots) parts.push(`at most ${share.maxSlots}`);
+    if (share.weight !== 1) parts.push(`weight ${formatMetric(share.weight)}`);
+    return parts.join(" · ");
 }
 
 function ShareRow({ share, slots }: { share: Share; slots: number }) {

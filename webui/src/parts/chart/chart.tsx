@@ -5,7 +5,9 @@ import type { RefObject } from "preact";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type uPlot from "uplot";
 import { count, formatMetric } from "../../lib/format";
-import { rangeWithoutSpikes, type ClippedRange, type Line, type Range, thinningNote, type XKind, xRange, yRange } from "../../lib/chart/plot";
+import {
+    rangeWithoutSpikes, type ClippedRange, type Line, type Range, thinningNote, type XKind, xRange, yRange,
+} from "../../lib/chart/plot";
 import { isDark } from "../../lib/theme";
 import { Button } from "../basic/button";
 import { Menu } from "../overlay/menu";
@@ -76,7 +78,8 @@ function useView(props: ChartProps, state: ChartState): View {
     const zoom = state.zoom.value;
     const hidden = state.hidden.value;
     // The index counts all lines, so hiding one line changes no other line's colour.
-    const shown = lines.map((line, i) => ({ ...line, kind: line.styleIndex ?? i })).filter((line) => !hidden.has(line.id));
+    const all = lines.map((line, i) => ({ ...line, styleIndex: line.styleIndex ?? i }));
+    const shown = all.filter((line) => !hidden.has(line.id));
     const fullRange = xRange(shown, logX);
     const clipped = useMemo(
         () => (props.clipSpikes && !logY ? rangeWithoutSpikes(shown, zoom) : undefined),

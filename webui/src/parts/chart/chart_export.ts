@@ -22,7 +22,7 @@ export interface Drawing {
     y: Range;
     props: { logX?: boolean; logY?: boolean };
     css: (name: string) => string;
-    xTicks: (most: number) => number[];
+    xTicks: (count: number) => number[];
     xText: (value: number) => string;
 }
 

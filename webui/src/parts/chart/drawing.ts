@@ -3,7 +3,9 @@
 
 import uPlot from "uplot";
 import { shortTime, compact, duration, fullTime, number } from "../../lib/format";
-import { colourOf, dashOf, type Line, type Range, smoothedValues, ticks, timeTicks, indexRange, type XKind } from "../../lib/chart/plot";
+import {
+    colourOf, dashOf, type Line, type Range, smoothedValues, ticks, timeTicks, indexRange, type XKind,
+} from "../../lib/chart/plot";
 import type { ChartProps } from "./chart";
 
 const MARKED_POINTS = 40; // a line with at most so many points gets a dot at each
@@ -113,15 +115,15 @@ function drawLines(u: uPlot, picture: Picture): void {
     ctx.restore();
 }
 
-export function xTicks(kind: XKind, range: Range, most: number, log: boolean): number[] {
+export function xTicks(kind: XKind, range: Range, count: number, log: boolean): number[] {
     if (kind === "time")
-        return timeTicks(range, most, new Date(range.from * 1000).getTimezoneOffset() * 60);
-    return kind === "elapsed" && !log ? timeTicks(range, most, 0) : ticks(range, most, log);
+        return timeTicks(range, count, new Date(range.from * 1000).getTimezoneOffset() * 60);
+    return kind === "elapsed" && !log ? timeTicks(range, count, 0) : ticks(range, count, log);
 }
 
 function axis(side: "x" | "y", picture: () => Picture): uPlot.Axis {
     const isX = side === "x";
-    const room = isX ? 90 : 42; // pixels per label
+    const labelSize = isX ? 90 : 42; // pixels per label
     return {
         stroke: () => cssVariable("--muted"),
         grid: { stroke: () => cssVariable("--line"), width: 1 },
@@ -132,10 +134,10 @@ function axis(side: "x" | "y", picture: () => Picture): uPlot.Axis {
         splits: (u) => {
             const { props, x, y } = picture();
             const size = isX ? u.bbox.width : u.bbox.height;
-            const most = Math.max(2, Math.floor(size / devicePixelRatio / room));
+            const count = Math.max(2, Math.floor(size / devicePixelRatio / labelSize));
             return isX
-                ? xTicks(props.x ?? "step", x, most, props.logX ?? false)
-                : ticks(y, most, props.logY ?? false);
+                ? xTicks(props.x ?? "step", x, count, props.logX ?? false)
+                : ticks(y, count, props.logY ?? false);
         },
         values: (_, found) =>
             found.map((value) =>

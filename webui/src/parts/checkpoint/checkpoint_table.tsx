@@ -17,7 +17,7 @@ import { hasMetric, useBestCheckpoint } from "./best_checkpoint";
 import { checkpointColumns, isDeleted } from "./checkpoint_columns";
 import { RegisterDialog } from "./register_dialog";
 
-const PAGE = 500;
+const PAGE_SIZE = 500;
 
 const sort = queryParam("csort", text("-steps"));
 const showsDeleted = queryParam("deleted", flag());
@@ -47,9 +47,9 @@ function NoCheckpoint() {
     );
 }
 
-type OpenDialog = { kind: "register" | "files"; checkpoint: Checkpoint } | undefined;
+type OpenedState = { kind: "register" | "files"; checkpoint: Checkpoint } | undefined;
 
-function OpenedDialog({ open, workspaceId }: { open: Signal<OpenDialog>; workspaceId: number }) {
+function OpenedDialog({ open, workspaceId }: { open: Signal<OpenedState>; workspaceId: number }) {
     if (!open.value) return null;
     const { kind, checkpoint } = open.value;
     const close = () => (open.value = undefined);
@@ -85,7 +85,7 @@ function CheckpointList(props: {
                 height={640}
                 empty={
                     <Empty title="No checkpoints left">
-                        <p>The checkpoint policy or a user deleted them.</p>
+                        <p>The retention policy or a user deleted them.</p>
                     </Empty>
                 }
             />
@@ -102,10 +102,10 @@ export interface CheckpointTableProps {
 export function CheckpointTable({ experiment, trialId }: CheckpointTableProps) {
     const path = trialId ? `/trials/${trialId}` : `/experiments/${experiment.id}`;
     const load = useLoad(
-        (abort) => get<{ checkpoints: Checkpoint[] } & Paged>(`${path}/checkpoints`, { limit: PAGE }, abort),
+        (abort) => get<{ checkpoints: Checkpoint[] } & Paged>(`${path}/checkpoints`, { limit: PAGE_SIZE }, abort),
         { topics: ["checkpoints"], experimentId: experiment.id },
     );
-    const open = useSignal<OpenDialog>(undefined);
+    const open = useSignal<OpenedState>(undefined);
     const all = useComputed(() => load.data.value?.checkpoints);
     const shown = useComputed(() =>
         showsDeleted.value ? all.value : all.value?.filter((checkpoint) => !isDeleted(checkpoint)),

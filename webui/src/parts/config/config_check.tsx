@@ -25,14 +25,17 @@ interface SubmittedConfig {
 }
 
 /** A call that validates a configuration. */
-type CheckCall = (asked: SubmittedConfig & { validateOnly: true }, abort: AbortSignal) => Promise<Pick<CreatedExperiment, "warningTexts">>;
+type CheckCall = (
+    body: SubmittedConfig & { validateOnly: true },
+    abort: AbortSignal,
+) => Promise<Pick<CreatedExperiment, "warningTexts">>;
 
-const checkExperiment: CheckCall = (asked, abort) => send<CreatedExperiment>("POST", "/experiments", asked, abort);
+const checkExperiment: CheckCall = (body, abort) => send<CreatedExperiment>("POST", "/experiments", body, abort);
 
-async function check(asked: SubmittedConfig, call: CheckCall, abort: AbortSignal): Promise<ConfigCheck> {
+async function check(config: SubmittedConfig, call: CheckCall, abort: AbortSignal): Promise<ConfigCheck> {
     try {
         await sleep(TYPING_PAUSE_S, abort);
-        const answer = await call({ ...asked, validateOnly: true }, abort);
+        const answer = await call({ ...config, validateOnly: true }, abort);
         const warnings = (answer.warningTexts ?? []).map(parseDiagnostic);
         return {
             kind: "good",
@@ -45,18 +48,21 @@ async function check(asked: SubmittedConfig, call: CheckCall, abort: AbortSignal
     }
 }
 
-/** Checks the configuration again when signals change that `getConfig` reads. If it returns undefined, nothing is checked. */
-export function useConfigCheck(getConfig: () => SubmittedConfig | undefined, call = checkExperiment): ReadonlySignal<ConfigCheck> {
+/** Checks the configuration again when signals that `getConfig` reads change. Undefined: nothing is checked. */
+export function useConfigCheck(
+    getConfig: () => SubmittedConfig | undefined,
+    call = checkExperiment,
+): ReadonlySignal<ConfigCheck> {
     const result = useSignal<ConfigCheck>({ kind: "checking" });
     useSignalEffect(() => {
-        const asked = getConfig();
-        if (!asked) {
+        const config = getConfig();
+        if (!config) {
             result.value = { kind: "good", warnings: [], diagnostics: [] };
             return;
         }
         const abort = new AbortController();
         result.value = { kind: "checking" };
-        check(asked, call, abort.signal).then(
+        check(config, call, abort.signal).then(
             (found) => abort.signal.aborted || (result.value = found),
             (error: unknown) => abort.signal.aborted || toastError(error),
         );
@@ -65,19 +71,20 @@ export function useConfigCheck(getConfig: () => SubmittedConfig | undefined, cal
     return result;
 }
 
-export const diagnosticsOf = (verdict: ConfigCheck): readonly Diagnostic[] => (verdict.kind === "checking" ? [] : verdict.diagnostics);
+export const diagnosticsOf = (result: ConfigCheck): readonly Diagnostic[] =>
+    result.kind === "checking" ? [] : result.diagnostics;
 
-export function ConfigCheck({ of }: { of: ConfigCheck }) {
-    if (of.kind === "checking")
+export function ConfigCheck({ result }: { result: ConfigCheck }) {
+    if (result.kind === "checking")
         return (
             <p class="muted" role="status" aria-busy="true">
                 <Icon name="spinner" /> Checking…
             </p>
         );
-    if (of.kind === "bad")
+    if (result.kind === "bad")
         return (
             <p class="bad" role="status">
-                <Icon name="warning" /> {of.message}
+                <Icon name="warning" /> {result.message}
             </p>
         );
     return (
@@ -85,7 +92,7 @@ export function ConfigCheck({ of }: { of: ConfigCheck }) {
             <p class="good">
                 <Icon name="check" /> The configuration is valid.
             </p>
-            {of.warnings.map((warning) => (
+            {result.warnings.map((warning) => (
                 <p key={warning}>
                     <Icon name="warning" /> {warning}
                 </p>

@@ -41,13 +41,13 @@ const levelNames = { trace: "TRACE", debug: "DEBUG", info: "", warning: "WARN", 
 /** The text with the matches of the search in <mark>. */
 function highlightMatches(text: string, search: string): ComponentChildren {
     if (!search) return text;
-    const low = text.toLowerCase();
-    const wanted = search.toLowerCase();
+    const lower = text.toLowerCase();
+    const pattern = search.toLowerCase();
     const parts: ComponentChildren[] = [];
     let from = 0;
-    for (let at = low.indexOf(wanted); at >= 0; at = low.indexOf(wanted, from)) {
-        parts.push(text.slice(from, at), <mark>{text.slice(at, at + wanted.length)}</mark>);
-        from = at + wanted.length;
+    for (let at = lower.indexOf(pattern); at >= 0; at = lower.indexOf(pattern, from)) {
+        parts.push(text.slice(from, at), <mark>{text.slice(at, at + pattern.length)}</mark>);
+        from = at + pattern.length;
     }
     return [...parts, text.slice(from)];
 }

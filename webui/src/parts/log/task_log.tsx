@@ -14,7 +14,7 @@ import { LogView, type LogLine } from "./log_view";
 import { Menu, type MenuItem } from "../overlay/menu";
 import { ErrorBox, Loading } from "../page/page";
 
-const PAGE = 1000;
+const PAGE_SIZE = 1000;
 const MAX_LINES = 20_000; // kept in the page; the lines at the far end are dropped first
 const LINES_AFTER_TARGET = 200; // loaded after the line that the user jumps to
 
@@ -39,7 +39,7 @@ function logQuery(): LogQuery {
     };
 }
 
-function lineOf(row: Row): LogLine {
+function toLogLine(row: Row): LogLine {
     return {
         id: row.id,
         time: row.timestamp,
@@ -70,8 +70,8 @@ class LogWindow {
     /** The lines of one call, the oldest first. */
     async read(query: Query): Promise<LogLine[]> {
         const lines: LogLine[] = [];
-        const take = (rows: Row[]) => lines.push(...rows.map(lineOf));
-        await streamLines<Row>(this.path, { limit: PAGE, ...query }, take, this.abort.signal);
+        const take = (rows: Row[]) => lines.push(...rows.map(toLogLine));
+        await streamLines<Row>(this.path, { limit: PAGE_SIZE, ...query }, take, this.abort.signal);
         return query["orderBy"] === "ORDER_BY_DESC" ? lines.reverse() : lines;
     }
 
@@ -84,7 +84,7 @@ class LogWindow {
             const last = at ? { before: Number(at) + LINES_AFTER_TARGET } : {};
             const lines = await this.read({ ...query, ...last });
             batch(() => {
-                this.hasStart = lines.length < PAGE;
+                this.hasStart = lines.length < PAGE_SIZE;
                 this.hasEnd = !at;
                 this.follows.value = !at;
                 this.lines.value = lines;
@@ -103,7 +103,7 @@ class LogWindow {
                 before: Number(first.id),
             };
             const lines = await this.read(query);
-            this.hasStart = lines.length < PAGE;
+            this.hasStart = lines.length < PAGE_SIZE;
             const all = [...lines, ...this.lines.peek()];
             if (all.length > MAX_LINES) this.hasEnd = false;
             this.lines.value = all.slice(0, MAX_LINES);
@@ -123,7 +123,7 @@ class LogWindow {
         void this.runExclusively(async () => {
             const last = this.lines.peek().at(-1);
             const lines = await this.read({ ...logQuery(), after: Number(last?.id ?? 0) });
-            this.hasEnd = lines.length < PAGE;
+            this.hasEnd = lines.length < PAGE_SIZE;
             if (!lines.length) return;
             const all = [...this.lines.peek(), ...lines];
             if (all.length > MAX_LINES) this.hasStart = false;

@@ -52,7 +52,7 @@ function ConfirmationDialog() {
             onClose={() => question.answer(false)}
             actions={
                 <>
-                    <Button onClick={() => question.answer(false)}>Cancel</Button>
+                    <Button onClick={() => question.answer(false)}>Go back</Button>
                     <Button
                         kind={question.danger ? "danger" : "main"}
                         onClick={() => question.answer(true)}

@@ -33,7 +33,7 @@ export function GettingStarted() {
     const load = useLoad((abort) => get<{ agents: Agent[] }>("/agents", {}, abort), {
         topics: ["agents"],
     });
-    const agents = load.data.value?.agents.length ?? 0;
+    const agentCount = load.data.value?.agents.length ?? 0;
     const master = shellQuote(location.origin);
     return (
         <section class="card getting-started" aria-labelledby="getting-started">
@@ -50,7 +50,7 @@ export function GettingStarted() {
                             New experiment
                         </LinkButton>
                     </div>
-                    {load.data.value && agents === 0 && (
+                    {load.data.value && agentCount === 0 && (
                         <p class="muted">
                             <Icon name="clock" /> No agent is connected yet. Experiments wait in the queue until the first one connects.
                         </p>
@@ -62,7 +62,7 @@ export function GettingStarted() {
                         <Step
                             title="Connect an agent, with the token from the master's data folder"
                             command={`muster-agent --master ${master} --token-file agent.token`}
-                            done={agents > 0 ? `${count(agents, "agent")} connected` : undefined}
+                            done={agentCount > 0 ? `${count(agentCount, "agent")} connected` : undefined}
                         />
                         <Step
                             title="Sign in"

@@ -41,10 +41,10 @@ function HeadCell<T>({ column, sort }: { column: Column<T>; sort: Binding<string
 /** The checkbox that selects all loaded rows, or none. */
 function SelectAllBox<T>(props: { rows: Rows<T>; selected: Signal<ReadonlySet<string>> }) {
     const { rows, selected } = props;
-    const some = selected.value.size > 0;
+    const hasSelection = selected.value.size > 0;
     const onChange = () => {
         const next = new Set<string>();
-        for (let i = 0; !some && i < rows.count.peek(); i++) {
+        for (let i = 0; !hasSelection && i < rows.count.peek(); i++) {
             const row = rows.at(i);
             if (row !== undefined) next.add(rows.key(row));
         }
@@ -53,9 +53,9 @@ function SelectAllBox<T>(props: { rows: Rows<T>; selected: Signal<ReadonlySet<st
     return (
         <input
             type="checkbox"
-            checked={some}
-            indeterminate={some && selected.value.size < rows.count.value}
-            aria-label={some ? `Clear the selection of ${number(selected.value.size)}` : "Select all loaded rows"}
+            checked={hasSelection}
+            indeterminate={hasSelection && selected.value.size < rows.count.value}
+            aria-label={hasSelection ? `Clear the selection of ${number(selected.value.size)}` : "Select all loaded rows"}
             onChange={onChange}
         />
     );
