@@ -5,7 +5,7 @@ the table of ARCHITECTURE.md from it (`tests/style/check.py --write`).
 """
 
 BASE = "base/*"
-CONTRACT = BASE + " api"
+CONTRACT = BASE + " api/*"
 MASTER = CONTRACT + " db/* master/common"
 
 # (folder, what it owns, what it may include besides itself). "x" stands for the headers in folder
