@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/os/file.h"
+#include "db/statements/control.h"
 #include "db/store.h"
 
 enum {
@@ -72,9 +73,9 @@ static void look_on(sqlite3 *sql, struct looking *l)
 static int check_identity(sqlite3 *sql, const char *path, int64_t *version, struct error *e)
 {
     int64_t application = 0;
-    int err = connection_ask_int(sql, "PRAGMA application_id", &application, e);
+    int err = connection_ask_int(sql, SQL_APPLICATION_ID, &application, e);
     if (!err)
-        err = connection_ask_int(sql, "PRAGMA user_version", version, e);
+        err = connection_ask_int(sql, SQL_USER_VERSION, version, e);
     if (err)
         return error_set(e, ERR_CORRUPT, "%s is no store of Muster, or damaged", path);
     if (application != STORE_APPLICATION_ID)
@@ -89,7 +90,7 @@ static int check_identity(sqlite3 *sql, const char *path, int64_t *version, stru
 
 static int count_rows(sqlite3 *sql, const char *table, int64_t *rows, struct error *e)
 {
-    char *text = sqlite3_mprintf("SELECT count(*) FROM \"%w\"", table);
+    char *text = sqlite3_mprintf(SQL_COUNT_TABLE, table);
     must(text);
     int err = connection_ask_int(sql, text, rows, e);
     sqlite3_free(text);
@@ -110,8 +111,7 @@ static void note_table(struct backup_report *r, const char *table, int64_t rows)
 
 static int count_all(sqlite3 *sql, struct backup_report *r, struct error *e)
 {
-    static const char tables[] = "SELECT name FROM sqlite_schema WHERE type = 'table'"
-                                 " AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name";
+    static const char tables[] = SQL_TABLES_BY_NAME;
     sqlite3_stmt *s = NULL;
     int err = 0;
     r->tables = r->rows = 0;
@@ -130,12 +130,9 @@ static int count_all(sqlite3 *sql, struct backup_report *r, struct error *e)
 static int check_whole(sqlite3 *sql, const char *path, struct error *e)
 {
     int64_t faults = 0, broken = 0;
-    int err = connection_ask_int(sql,
-                                 "SELECT count(*) FROM pragma_integrity_check"
-                                 " WHERE integrity_check <> 'ok'",
-                                 &faults, e);
+    int err = connection_ask_int(sql, SQL_INTEGRITY_FAULTS, &faults, e);
     if (!err)
-        err = connection_ask_int(sql, "SELECT count(*) FROM pragma_foreign_key_check", &broken, e);
+        err = connection_ask_int(sql, SQL_BROKEN_REFERENCES, &broken, e);
     if (err || faults || broken)
         return error_set(e, ERR_CORRUPT,
                          "%s is damaged (%lld faults, %lld rows that refer to nothing): use "
@@ -207,10 +204,7 @@ static int vacuum_into(sqlite3 *sql, const char *aside, const struct backup_watc
                        struct error *e)
 {
     struct looking looking = {.watch = watch, .what = "copying", .file = aside};
-    int err = connection_ask_int(sql,
-                                 "SELECT (page_count - freelist_count) * page_size FROM"
-                                 " pragma_page_count, pragma_freelist_count, pragma_page_size",
-                                 &looking.total, e);
+    int err = connection_ask_int(sql, SQL_BYTES_IN_USE, &looking.total, e);
     if (err)
         return err;
     char *text = sqlite3_mprintf("VACUUM INTO %Q", aside);
@@ -230,7 +224,7 @@ static int compare(sqlite3 *sql, int64_t data_version, const struct backup_repor
     int64_t now = 0;
     int err = count_all(sql, &store, e);
     if (!err)
-        err = connection_ask_int(sql, "PRAGMA data_version", &now, e);
+        err = connection_ask_int(sql, SQL_DATA_VERSION, &now, e);
     if (!err && now == data_version && (store.rows != copy->rows || store.tables != copy->tables))
         err = error_set(e, ERR_CORRUPT,
                         "the copy has %lld rows in %lld tables, the store %lld in %lld: is the "
@@ -250,7 +244,7 @@ static int make_copy(const char *store, const char *aside, const struct backup_w
         return err;
     err = check_identity(c.sql, store, &version, e);
     if (!err)
-        err = connection_ask_int(c.sql, "PRAGMA data_version", &data_version, e);
+        err = connection_ask_int(c.sql, SQL_DATA_VERSION, &data_version, e);
     if (!err)
         err = vacuum_into(c.sql, aside, watch, e);
     if (!err)
@@ -347,12 +341,8 @@ static int advance_ids(const char *path, struct error *e)
     int err = connection_open(&c, path, SQLITE_OPEN_READWRITE, e);
     if (err)
         return err;
-    snprintf(text, sizeof text,
-             "UPDATE sqlite_sequence SET seq = seq + %d WHERE name IN ('experiments', 'trials');"
-             "UPDATE trials SET run_id = run_id + %d"
-             " WHERE state NOT IN ('COMPLETED', 'CANCELED', 'ERROR')",
-             IDS_AHEAD, STARTS_AHEAD);
-    err = connection_exec(c.sql, "PRAGMA synchronous = FULL", e);
+    snprintf(text, sizeof text, SQL_ADVANCE_IDS, IDS_AHEAD, STARTS_AHEAD);
+    err = connection_exec(c.sql, SQL_SYNCHRONOUS_FULL, e);
     if (!err)
         err = connection_exec(c.sql, text, e);
     connection_close(&c);
@@ -372,7 +362,7 @@ static void fold_log(const char *path)
     struct error ignored = {0};
     if (connection_open(&c, path, SQLITE_OPEN_READWRITE, &ignored))
         return;
-    connection_exec(c.sql, "PRAGMA wal_checkpoint(TRUNCATE)", &ignored);
+    connection_exec(c.sql, SQL_CHECKPOINT_LOG, &ignored);
     connection_close(&c); // the last one removes the log, when all of it is in the file
 }
 

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "db/statements/control.h"
 #include "db/store.h"
 
 enum {
@@ -30,7 +31,7 @@ static void add_fault(struct buf *out, const char *table, const char *text)
 static bool check_table(sqlite3 *sql, const char *table, struct buf *out)
 {
     sqlite3_stmt *s = NULL;
-    char *text = sqlite3_mprintf("PRAGMA quick_check(\"%w\")", table);
+    char *text = sqlite3_mprintf(SQL_QUICK_CHECK, table);
     must(text);
     bool bad = sqlite3_prepare_v2(sql, text, -1, &s, NULL) != SQLITE_OK;
     int rc = bad ? SQLITE_DONE : sqlite3_step(s);
@@ -49,8 +50,7 @@ static bool check_table(sqlite3 *sql, const char *table, struct buf *out)
 // Reads all names first, since a check would disturb the running query.
 static size_t list_tables(sqlite3 *sql, char **names, size_t room)
 {
-    static const char list[] = "SELECT name FROM sqlite_schema WHERE type = 'table'"
-                               " AND sql NOT LIKE 'CREATE VIRTUAL%'";
+    static const char list[] = SQL_TABLES;
     sqlite3_stmt *s = NULL;
     size_t count = 0;
     if (sqlite3_prepare_v2(sql, list, -1, &s, NULL) == SQLITE_OK)

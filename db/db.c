@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/os/file.h"
+#include "db/statements/control.h"
 #include "db/store.h"
 
 // synchronous FULL: each commit is flushed; group commit makes that cheap. secure_delete: the
@@ -20,12 +21,8 @@
 // is trusted: its triggers write the text index, which this SQLite would else refuse, and no
 // function that a schema could name reaches out of the store.
 static const char *const pragmas[] = {
-    "PRAGMA synchronous = FULL",
-    "PRAGMA foreign_keys = ON",
-    "PRAGMA secure_delete = OFF",
-    "PRAGMA cache_size = -8192",
-    "PRAGMA journal_size_limit = 67108864",
-    "PRAGMA temp_store = MEMORY",
+    SQL_SYNCHRONOUS_FULL, SQL_FOREIGN_KEYS_ON,  SQL_SECURE_DELETE_OFF,
+    SQL_CACHE_8_MIB,      SQL_LOG_LIMIT_64_MIB, SQL_TEMPORARY_IN_MEMORY,
 };
 
 enum { LOG_PAGES = 2000 }; // 8 MiB
@@ -79,10 +76,9 @@ static int make_file(const char *dir, const char *path, struct error *e)
 static int use_wal(sqlite3 *sql, struct error *e)
 {
     int64_t is_wal = 0;
-    int err = connection_exec(sql, "PRAGMA journal_mode = WAL", e);
+    int err = connection_exec(sql, SQL_JOURNAL_WAL, e);
     if (!err)
-        err = connection_ask_int(sql, "SELECT journal_mode = 'wal' FROM pragma_journal_mode",
-                                 &is_wal, e);
+        err = connection_ask_int(sql, SQL_JOURNAL_IS_WAL, &is_wal, e);
     if (!err && !is_wal)
         err = error_set(e, ERR_IO,
                         "a write-ahead log is not possible there; the folder must be on a local "
@@ -172,7 +168,7 @@ int db_open_memory(struct db *from, struct db **out, struct error *e)
     if (!err)
         err = store_migrate(db->connection.sql, db->path, migrations, migration_count, e);
     if (!err)
-        err = connection_exec(db->connection.sql, "PRAGMA journal_mode = MEMORY", e);
+        err = connection_exec(db->connection.sql, SQL_JOURNAL_MEMORY, e);
     if (!err)
         err = set_pragmas(db, e);
     if (!err)

@@ -27,6 +27,7 @@
 
 const struct migration migrations[] = {
 #define MIGRATION(number, name, path) {name, db_migration_##number},
+#include "db/statements/control.h"
 #include "migrations.inc"
 #undef MIGRATION
 };
@@ -38,11 +39,11 @@ struct identity {
 
 static int read_identity(sqlite3 *sql, struct identity *id, struct error *e)
 {
-    int err = connection_ask_int(sql, "PRAGMA application_id", &id->application, e);
+    int err = connection_ask_int(sql, SQL_APPLICATION_ID, &id->application, e);
     if (!err)
-        err = connection_ask_int(sql, "PRAGMA user_version", &id->version, e);
+        err = connection_ask_int(sql, SQL_USER_VERSION, &id->version, e);
     if (!err)
-        err = connection_ask_int(sql, "SELECT count(*) FROM sqlite_schema", &id->tables, e);
+        err = connection_ask_int(sql, SQL_COUNT_TABLES, &id->tables, e);
     return err;
 }
 
@@ -149,7 +150,7 @@ static int copy_aside(sqlite3 *sql, const char *path, int version, struct error 
 static int check_foreign_keys(sqlite3 *sql, struct error *e)
 {
     int64_t broken = 0;
-    int err = connection_ask_int(sql, "SELECT count(*) FROM pragma_foreign_key_check", &broken, e);
+    int err = connection_ask_int(sql, SQL_BROKEN_REFERENCES, &broken, e);
     if (!err && broken)
         err = error_set(e, ERR_CORRUPT, "%lld rows would refer to nothing", (long long)broken);
     return err;
@@ -158,11 +159,10 @@ static int check_foreign_keys(sqlite3 *sql, struct error *e)
 static int apply(sqlite3 *sql, const struct migration *list, int from, int to, struct error *e)
 {
     char marks[128];
-    snprintf(marks, sizeof marks, "PRAGMA application_id = %d; PRAGMA user_version = %d",
-             STORE_APPLICATION_ID, to);
+    snprintf(marks, sizeof marks, SQL_SET_IDENTITY, STORE_APPLICATION_ID, to);
     // References are checked as a whole at the end: a table that is made anew passes through states
     // in which they do not hold.
-    int err = connection_exec(sql, "PRAGMA foreign_keys = OFF", e);
+    int err = connection_exec(sql, SQL_FOREIGN_KEYS_OFF, e);
     if (!err)
         err = connection_exec(sql, "BEGIN EXCLUSIVE", e);
     struct telling t = telling_of("begin");

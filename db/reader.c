@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/os/file.h"
+#include "db/statements/control.h"
 #include "db/store.h"
 
 enum { SQL_CACHE = 32 };
@@ -59,9 +60,9 @@ int db_reader_open(struct db *db, struct db_reader **out, struct error *e)
 static int check_identity(sqlite3 *sql, const char *path, struct error *e)
 {
     int64_t application = 0, version = 0;
-    int err = connection_ask_int(sql, "PRAGMA application_id", &application, e);
+    int err = connection_ask_int(sql, SQL_APPLICATION_ID, &application, e);
     if (!err)
-        err = connection_ask_int(sql, "PRAGMA user_version", &version, e);
+        err = connection_ask_int(sql, SQL_USER_VERSION, &version, e);
     if (err)
         return error_prefix(e, "%s", path);
     if (application != STORE_APPLICATION_ID)

@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "db/statements/control.h"
 #include "db/store.h"
 
 enum { LONG = 8 }; // times the pages after which the thread copies
@@ -103,9 +104,9 @@ static int open_connection(struct connection *c, const char *path, struct error 
     int err = connection_open(c, path, SQLITE_OPEN_READWRITE, e);
     if (err)
         return err;
-    err = connection_exec(c->sql, "PRAGMA synchronous = FULL", e);
+    err = connection_exec(c->sql, SQL_SYNCHRONOUS_FULL, e);
     if (!err)
-        err = connection_ask_int(c->sql, "SELECT count(*) FROM sqlite_schema", &tables, e);
+        err = connection_ask_int(c->sql, SQL_COUNT_TABLES, &tables, e);
     if (err)
         connection_close(c);
     return err;

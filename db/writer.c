@@ -18,22 +18,14 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "db/statements/control.h"
 #include "db/store.h"
 
 static const char *const control_sql[CONTROL_COUNT] = {
-    [CONTROL_BEGIN] = "BEGIN IMMEDIATE",
-    [CONTROL_COMMIT] = "COMMIT",
-    [CONTROL_MARK] = "SAVEPOINT batch",
-    [CONTROL_KEEP] = "RELEASE batch",
-    [CONTROL_INDEX_TEXTS] =
-        "INSERT INTO experiments_text (rowid, name, description, labels, notes)"
-        " SELECT e.id, e.name, e.description, e.labels, e.notes FROM experiments_unindexed u"
-        " CROSS JOIN experiments e ON e.id = u.id",
-    [CONTROL_INDEX_NAMES] =
-        ("INSERT INTO experiments_names (rowid, name) SELECT e.id, e.name"
-         " FROM experiments_unindexed u CROSS JOIN experiments e ON e.id = u.id"),
-    [CONTROL_INDEXED] = "DELETE FROM experiments_unindexed",
-    [CONTROL_UNINDEXED] = "SELECT 1 FROM experiments_unindexed LIMIT 1",
+    [CONTROL_BEGIN] = "BEGIN IMMEDIATE",     [CONTROL_COMMIT] = "COMMIT",
+    [CONTROL_MARK] = "SAVEPOINT batch",      [CONTROL_KEEP] = "RELEASE batch",
+    [CONTROL_INDEX_TEXTS] = SQL_INDEX_TEXTS, [CONTROL_INDEX_NAMES] = SQL_INDEX_NAMES,
+    [CONTROL_INDEXED] = SQL_CLEAR_UNINDEXED, [CONTROL_UNINDEXED] = SQL_HAS_UNINDEXED,
 };
 
 // 1 when the statement has a row, 0 when it has none.

@@ -23,6 +23,7 @@
 #define SQL_MODEL_VERSION_COLUMNS                                                                  \
     SQL_LIST(CHECKPOINT_VIEW_ROW)                                                                  \
     VERSION_VIEW_ROW(SQL_NEXT, SQL_NEXT) MODEL_VIEW_ROW(SQL_NEXT, SQL_NEXT)
+#define SQL_SELECT_MODEL_VERSION "SELECT " SQL_MODEL_VERSION_COLUMNS
 #define SQL_MODEL_VERSION_JOINED                                                                   \
     "JOIN models m ON m.id = v.model_id " SQL_MODEL_JOINED " JOIN users vu ON vu.id = v.user_id "  \
     "LEFT JOIN checkpoints c ON c.uuid = v.checkpoint_uuid " SQL_CHECKPOINT_JOINED

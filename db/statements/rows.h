@@ -17,6 +17,8 @@
 #define SQL_FIRST(type, name, ...) __VA_OPT__(__VA_ARGS__ " AS ") #name
 #define SQL_NEXT(type, name, ...)  ", " __VA_OPT__(__VA_ARGS__ " AS ") #name
 
+#define SQL_SELECT(row) "SELECT " SQL_LIST(row)
+
 // Rows with one column.
 #define ID_ROW(FIRST, NEXT)    FIRST(integer, id)
 #define COUNT_ROW(FIRST, NEXT) FIRST(integer, count)

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
+#include "db/statements/compose.h"
 #include "master/calls/module.h"
 #include "master/calls/snapshots.h"
 #include "master/calls/verbs.h"
@@ -120,7 +121,7 @@ static void filter_labels(struct bulk_filter *f, const json_t *filters)
         return;
     json_array_foreach(jget(filters, "labels"), i, value)
     {
-        buf_puts(&f->where, " AND EXISTS (SELECT 1 FROM json_each(e.labels) WHERE value = ?)");
+        buf_puts(&f->where, SQL_AND_HAS_LABEL);
         filter_bind_text(f, json_is_string(value) ? json_string_value(value) : "");
     }
 }
@@ -147,7 +148,7 @@ static void filter_states(struct bulk_filter *f, const json_t *filters)
     json_t *value;
     if (!filter_has_list(f, filters, "states"))
         return;
-    buf_puts(&f->where, " AND e.state IN (NULL");
+    buf_puts(&f->where, SQL_AND_STATE_IN);
     json_array_foreach(jget(filters, "states"), i, value)
         filter_state(f, json_is_string(value) ? json_string_value(value) : "");
     buf_puts(&f->where, ")");
@@ -161,8 +162,8 @@ static void filter_build(struct bulk_filter *f, const json_t *filters)
     filter_text(f, filters, "description", " AND instr(lower(e.description), lower(?))");
     filter_labels(f, filters);
     filter_states(f, filters);
-    filter_ints(f, filters, "userIds", " AND e.user_id IN (");
-    filter_ints(f, filters, "excludedExperimentIds", " AND e.id NOT IN (");
+    filter_ints(f, filters, "userIds", SQL_AND_USER_IN);
+    filter_ints(f, filters, "excludedExperimentIds", SQL_AND_ID_NOT_IN);
     if (jget(filters, "archived")) {
         buf_puts(&f->where, " AND e.archived = ?");
         filter_bind_int(f, jget_bool(filters, "archived", false));
@@ -172,8 +173,7 @@ static void filter_build(struct bulk_filter *f, const json_t *filters)
         filter_bind_int(f, project);
     }
     if (!me->admin) {
-        buf_puts(&f->where, " AND (SELECT workspace_id FROM projects WHERE id = e.project_id) IN"
-                            " (" SQL_SEEN_WORKSPACES ")");
+        buf_puts(&f->where, SQL_AND_VISIBLE);
         filter_bind_int(f, me->user_id);
     }
 }
@@ -205,10 +205,7 @@ static void bulk_read(struct work *work, struct db_reader *db)
     buf_init(&f.where, FIND_SQL_MAX);
     buf_init(&sql, 2 * FIND_SQL_MAX);
     filter_build(&f, jget(b->rq->body, "filters"));
-    buf_printf(&sql,
-               "SELECT e.id FROM experiments e WHERE e.kind = 'EXPERIMENT'%s ORDER BY e.id"
-               " LIMIT %d",
-               buf_str(&f.where), LIMIT_BULK);
+    buf_printf(&sql, SQL_FIND_EXPERIMENTS, buf_str(&f.where), LIMIT_BULK);
     if (!b->err) {
         struct db_rows *rows = db_query_sql(db, buf_str(&sql), f.values, f.count);
         int more;

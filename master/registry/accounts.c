@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "db/statements/lists.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 
@@ -93,8 +94,8 @@ int account_list(struct view *v, struct error *e)
     list_filter_part(&l, "name", "username || ' ' || display_name");
     list_sort(&l, "sortBy", sorts, "id", "id");
     list_page(&l);
-    static const struct list_source source = {"users", "SELECT " SQL_LIST(USER_ROW), "FROM users",
-                                              NULL, write_user};
+    static const struct list_source source = {"users", SQL_SELECT(USER_ROW), SQL_USER_FROM, NULL,
+                                              write_user};
     return list_answer(&l, &source, e);
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "db/statements/lists.h"
 #include "master/notify/hub.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
@@ -267,37 +268,36 @@ static void filter_labels(struct list *l)
     const char *labels[LABELS_MAX];
     size_t count = query_all(l->v->query, "labels", labels, LABELS_MAX);
     for (size_t i = 0; i < count && i < LABELS_MAX; i++) {
-        list_and(l, "EXISTS (SELECT 1 FROM json_each(m.labels) WHERE value = ?)");
+        list_and(l, SQL_MODEL_HAS_LABEL);
         list_bind_text(l, labels[i]);
     }
 }
 
 int model_list(struct view *v, struct error *e)
 {
-    static const struct list_sort sorts[] = {
-        {"SORT_BY_NAME", "m.name"},
-        {"SORT_BY_DESCRIPTION", "m.description"},
-        {"SORT_BY_CREATION_TIME", "m.created_at"},
-        {"SORT_BY_LAST_UPDATED_TIME", "m.updated_at"},
-        {"SORT_BY_NUM_VERSIONS", "(SELECT count(*) FROM model_versions x WHERE x.model_id = m.id)"},
-        {"SORT_BY_WORKSPACE", "(SELECT name FROM workspaces WHERE id = m.workspace_id)"},
-        {NULL, NULL}};
+    static const struct list_sort sorts[] = {{"SORT_BY_NAME", "m.name"},
+                                             {"SORT_BY_DESCRIPTION", "m.description"},
+                                             {"SORT_BY_CREATION_TIME", "m.created_at"},
+                                             {"SORT_BY_LAST_UPDATED_TIME", "m.updated_at"},
+                                             {"SORT_BY_NUM_VERSIONS", SQL_MODEL_VERSION_COUNT},
+                                             {"SORT_BY_WORKSPACE", SQL_MODEL_WORKSPACE_SORT},
+                                             {NULL, NULL}};
     struct list l;
     list_init(&l, v);
     list_filter_seen(&l, "m.workspace_id");
     list_filter_part(&l, "name", "m.name");
     list_filter_part(&l, "description", "m.description");
     list_filter_bool(&l, "archived", "m.archived");
-    list_filter_texts(&l, "users", "SELECT username FROM users WHERE id = m.user_id");
+    list_filter_texts(&l, "users", SQL_MODEL_USERNAME);
     list_filter_ints(&l, "userIds", "m.user_id");
     list_filter_ints(&l, "id", "m.id");
     list_filter_ints(&l, "workspaceIds", "m.workspace_id");
-    list_filter_texts(&l, "workspaceName", "SELECT name FROM workspaces WHERE id = m.workspace_id");
+    list_filter_texts(&l, "workspaceName", SQL_MODEL_WORKSPACE);
     filter_labels(&l);
     list_sort(&l, "sortBy", sorts, "m.updated_at DESC, m.id DESC", "m.id");
     list_page(&l);
-    static const struct list_source source = {"models", "SELECT " SQL_LIST(MODEL_VIEW_ROW),
-                                              SQL_MODEL_FROM, SQL_MODEL_JOINED, write_model};
+    static const struct list_source source = {"models", SQL_SELECT(MODEL_VIEW_ROW), SQL_MODEL_FROM,
+                                              SQL_MODEL_JOINED, write_model};
     return list_answer(&l, &source, e);
 }
 
@@ -574,7 +574,7 @@ int model_version_list(struct view *v, struct error *e)
     list_bind_int(&l, m.id);
     list_sort(&l, "sortBy", sorts, "v.version DESC", "v.version");
     list_page(&l);
-    static const struct list_source source = {"modelVersions", "SELECT " SQL_MODEL_VERSION_COLUMNS,
+    static const struct list_source source = {"modelVersions", SQL_SELECT_MODEL_VERSION,
                                               SQL_MODEL_VERSION_FROM, SQL_MODEL_VERSION_JOINED,
                                               write_version};
     l.within = true; // it appears beside its model

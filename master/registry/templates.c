@@ -31,7 +31,7 @@ int template_list(struct view *v, struct error *e)
     list_filter_ints(&l, "workspaceIds", "t.workspace_id");
     list_sort(&l, "sortBy", sorts, "t.name", "t.id");
     list_page(&l);
-    static const struct list_source source = {"templates", "SELECT " SQL_LIST(TEMPLATE_ROW),
+    static const struct list_source source = {"templates", SQL_SELECT(TEMPLATE_ROW),
                                               SQL_TEMPLATE_FROM, NULL, write_template};
     return list_answer(&l, &source, e);
 }

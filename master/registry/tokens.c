@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "db/statements/lists.h"
 #include "master/http/auth.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
@@ -47,17 +48,17 @@ int token_list(struct view *v, struct error *e)
         list_bind_int(&l, me->user_id);
     }
     if (!query_flag(v->query, "showInactive") && !query_get(v->query, "tokenIds")) {
-        list_and(&l, "k.revoked = 0 AND (k.expires_at = 0 OR k.expires_at > ?)");
+        list_and(&l, SQL_TOKEN_WORKS);
         list_bind_int(&l, clock_wall_us());
     }
     if (!query_flag(v->query, "sessions") && !query_get(v->query, "tokenIds"))
         list_and(&l, "k.access = 1");
     list_filter_ints(&l, "tokenIds", "k.id");
-    list_filter_texts(&l, "username", "SELECT username FROM users WHERE id = k.user_id");
+    list_filter_texts(&l, "username", SQL_TOKEN_USERNAME);
     list_sort(&l, "sortBy", sorts, "k.id", "k.id");
     list_page(&l);
-    static const struct list_source source = {"tokenInfo", "SELECT " SQL_LIST(TOKEN_ROW),
-                                              SQL_TOKEN_FROM, NULL, write_token};
+    static const struct list_source source = {"tokenInfo", SQL_SELECT(TOKEN_ROW), SQL_TOKEN_FROM,
+                                              NULL, write_token};
     return list_answer(&l, &source, e);
 }
 

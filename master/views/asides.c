@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "db/statements/lists.h"
 #include "master/views/views.h"
 
 enum { SQL_MAX = 4096 };
@@ -15,12 +16,9 @@ int view_labels(struct view *v, struct error *e)
     int more;
     list_init(&l, v);
     buf_init(&sql, SQL_MAX);
-    list_filter_seen(&l, "SELECT workspace_id FROM projects WHERE id = c.project_id");
+    list_filter_seen(&l, SQL_COUNTED_WORKSPACE);
     list_filter_ints(&l, "projectId", "c.project_id");
-    buf_printf(&sql,
-               "SELECT c.label FROM label_counts c WHERE c.experiments > 0%s"
-               " GROUP BY c.label ORDER BY sum(c.experiments) DESC, c.label",
-               buf_str(&l.where));
+    buf_printf(&sql, SQL_LABELS_IN_USE, buf_str(&l.where));
     struct db_rows *rows =
         l.error.code ? NULL : db_query_sql(v->db, buf_str(&sql), l.values, l.value_count);
     jw_object(&v->w);

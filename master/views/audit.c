@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "db/statements/lists.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 
@@ -57,7 +58,7 @@ int audit_list(struct view *v, struct error *e)
     list_cursor(&l, "a.id", way && !strcmp(way, "ORDER_BY_ASC"));
     list_sort(&l, "sortBy", sorts, "a.id DESC", "a.id");
     list_page(&l);
-    static const struct list_source source = {"audit", "SELECT " SQL_LIST(AUDIT_ROW),
-                                              "FROM audit a", NULL, write_row};
+    static const struct list_source source = {"audit", SQL_SELECT(AUDIT_ROW), SQL_AUDIT_FROM, NULL,
+                                              write_row};
     return list_answer(&l, &source, e);
 }

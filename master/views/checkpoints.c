@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "db/statements/compose.h"
 #include "master/retention/gc.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
@@ -106,11 +107,7 @@ static void sort_by_metric(struct list *l, const char *metric)
     snprintf(text, sizeof text, "?%d IS NOT NULL", number);
     list_and(l, text);
     list_bind_text(l, metric);
-    for (int part = 0; part < 2; part++)
-        buf_printf(&l->order,
-                   "%s json_extract(c.validation, '$.avgMetrics.\"' || replace(?%d, '\"', '') || "
-                   "'\"')%s",
-                   part ? "," : " ORDER BY", number, part ? "" : " IS NULL");
+    buf_printf(&l->order, SQL_ORDER_BY_CHECKPOINT_METRIC, number);
     buf_printf(&l->order, "%s, c.uuid", way && !strcmp(way, "ORDER_BY_DESC") ? " DESC" : "");
 }
 
@@ -130,7 +127,7 @@ static void sort_checkpoints(struct list *l)
     if (metric)
         sort_by_metric(l, metric);
     else if (by && !strcmp(by, "SORT_BY_SEARCHER_METRIC") && !query_get(l->v->query, "orderBy"))
-        buf_puts(&l->order, " ORDER BY " SQL_CHECKPOINT_BEST_FIRST); // the caller names no order
+        buf_puts(&l->order, SQL_ORDER_BY SQL_CHECKPOINT_BEST_FIRST); // the caller names no order
     else
         list_sort(l, name, sorts, "c.steps DESC, c.reported_at DESC, c.uuid", "c.uuid");
 }
@@ -144,9 +141,9 @@ static int list_checkpoints(struct view *v, const char *condition, int64_t id, s
     list_filter_words(&l, "states", "c.state", WIRE_CHECKPOINT_STATE);
     sort_checkpoints(&l);
     list_page(&l);
-    static const struct list_source source = {
-        "checkpoints", "SELECT " SQL_LIST(CHECKPOINT_VIEW_ROW), SQL_CHECKPOINT_FROM,
-        SQL_CHECKPOINT_JOINED, write_checkpoint_object};
+    static const struct list_source source = {"checkpoints", SQL_SELECT(CHECKPOINT_VIEW_ROW),
+                                              SQL_CHECKPOINT_FROM, SQL_CHECKPOINT_JOINED,
+                                              write_checkpoint_object};
     return list_answer(&l, &source, e);
 }
 

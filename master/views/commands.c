@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "db/statements/lists.h"
 #include "master/common/kinds.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
@@ -65,7 +66,7 @@ static int list(struct view *v, enum kind kind, const char *key, list_writer *wr
         list_filter_ints(&l, "workspaceId", "p.workspace_id");
     list_sort(&l, "sortBy", sorts, "e.id DESC", "e.id");
     list_page(&l);
-    const struct list_source source = {key, "SELECT " SQL_LIST(TASK_VIEW_ROW), SQL_TASK_FROM,
+    const struct list_source source = {key, SQL_SELECT(TASK_VIEW_ROW), SQL_TASK_FROM,
                                        SQL_TASK_JOINED, write};
     return list_answer(&l, &source, e);
 }
@@ -182,13 +183,10 @@ int view_task_count(struct view *v, struct error *e)
     int rc = 0;
     list_init(&l, v);
     buf_init(&sql, LIST_SQL_MAX);
-    list_filter_seen(&l, "SELECT workspace_id FROM projects WHERE id = e.project_id");
+    list_filter_seen(&l, SQL_EXPERIMENT_WORKSPACE);
     list_and(&l, "e.kind = ?");
     list_bind_text(&l, "");
-    buf_printf(&sql,
-               "SELECT count(*) FROM experiments e INDEXED BY experiments_live WHERE e.state NOT "
-               "IN ('COMPLETED', 'CANCELED', 'ERROR')%s",
-               buf_str(&l.where));
+    buf_printf(&sql, SQL_COUNT_ACTIVE, buf_str(&l.where));
     jw_object(&v->w);
     for (int kind = KIND_COMMAND; kind < KINDS && !rc; kind++) {
         const char *word = kind_words[kind].word;

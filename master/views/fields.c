@@ -6,12 +6,11 @@
 #include <string.h>
 
 #include "api/filter/filter.h"
+#include "db/statements/lists.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 
 enum { NAMES_MAX = 2000, SQL_MAX = 8192 };
-
-#define PROJECT_IS_SEEN(column) "SELECT workspace_id FROM projects WHERE id = " column
 
 static const char *const type_words[] = {
     [FILTER_NUMBER] = "number", [FILTER_TEXT] = "text",         [FILTER_STATE] = "state",
@@ -32,15 +31,9 @@ static int write_names(struct view *v, const char *table, const char *prefix, st
     struct buf sql;
     int more = 0, rc;
     list_init(&l, v);
-    list_filter_seen(&l, PROJECT_IS_SEEN("b.project_id"));
+    list_filter_seen(&l, SQL_BRIEF_WORKSPACE);
     buf_init(&sql, SQL_MAX);
-    buf_printf(&sql,
-               "WITH RECURSIVE n(name) AS (SELECT min(name) FROM %1$s UNION ALL "
-               "SELECT (SELECT min(name) FROM %1$s WHERE name > n.name) FROM n "
-               "WHERE n.name IS NOT NULL LIMIT %2$d) SELECT name FROM n WHERE name IS NOT NULL "
-               "AND EXISTS (SELECT 1 FROM %1$s m JOIN experiment_briefs b ON b.id = "
-               "m.experiment_id WHERE m.name = n.name%3$s)",
-               table, NAMES_MAX, buf_str(&l.where));
+    buf_printf(&sql, SQL_NAMES_IN_USE, table, NAMES_MAX, buf_str(&l.where));
     struct db_rows *rows = db_query_sql(v->db, buf_str(&sql), l.values, l.value_count);
     size_t skipped = strlen(prefix);
     jw_key(&v->w, "names");
@@ -92,9 +85,8 @@ static const struct sort {
     const char *key, *columns, *joined, *group;
 } sorts[] = {
     {"states", "c.state, NULL, NULL, NULL", "", "c.state"},
-    {"users", "u.username, u.id, NULL, NULL", "JOIN users u ON u.id = c.user_id", "u.id"},
-    {"projects", "p.name, p.id, w.name, w.id",
-     "JOIN projects p ON p.id = c.project_id JOIN workspaces w ON w.id = p.workspace_id", "p.id"},
+    {"users", "u.username, u.id, NULL, NULL", SQL_COUNTED_USERS, "u.id"},
+    {"projects", "p.name, p.id, w.name, w.id", SQL_COUNTED_PROJECTS, "p.id"},
 };
 
 static void write_count(struct json_writer *w, struct db_rows *rows)
@@ -117,13 +109,10 @@ static int write_counts(struct view *v, const struct sort *s, struct error *e)
     struct buf sql;
     int more = 0, rc;
     list_init(&l, v);
-    list_filter_seen(&l, PROJECT_IS_SEEN("c.project_id"));
+    list_filter_seen(&l, SQL_COUNTED_WORKSPACE);
     list_filter_bool(&l, "archived", "c.archived");
     buf_init(&sql, SQL_MAX);
-    buf_printf(&sql,
-               "SELECT %s, sum(c.experiments) AS total FROM experiment_counts c %s "
-               "WHERE c.kind = 'EXPERIMENT'%s GROUP BY %s HAVING total > 0 ORDER BY total DESC",
-               s->columns, s->joined, buf_str(&l.where), s->group);
+    buf_printf(&sql, SQL_COUNT_VALUES, s->columns, s->joined, buf_str(&l.where), s->group);
     struct db_rows *rows =
         l.error.code ? NULL : db_query_sql(v->db, buf_str(&sql), l.values, l.value_count);
     jw_key(&v->w, s->key);

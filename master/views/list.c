@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "db/statements/compose.h"
 
 void list_init(struct list *l, struct view *v)
 {
@@ -17,7 +18,7 @@ void list_init(struct list *l, struct view *v)
 
 void list_and(struct list *l, const char *sql)
 {
-    buf_printf(&l->where, " AND (%s)", sql);
+    buf_printf(&l->where, SQL_AND_CONDITION, sql);
 }
 
 static void bind(struct list *l, struct db_value value)
@@ -39,7 +40,7 @@ void list_bind_text(struct list *l, const char *value)
 // " AND column IN (?, ?)"
 static void open_in(struct list *l, const char *column, size_t count)
 {
-    buf_printf(&l->where, " AND (%s) IN (", column);
+    buf_printf(&l->where, SQL_AND_COLUMN_IN, column);
     for (size_t i = 0; i < count; i++)
         buf_puts(&l->where, i ? ", ?" : "?");
     buf_puts(&l->where, ")");
@@ -91,7 +92,7 @@ void list_filter_bool(struct list *l, const char *name, const char *column)
     if (!yes && !no && !l->error.code)
         error_set(&l->error, ERR_INVALID, "query parameter %s: \"%.64s\" is neither true nor false",
                   name, value);
-    buf_printf(&l->where, " AND (%s) = ?", column);
+    buf_printf(&l->where, SQL_AND_COLUMN_IS, column);
     list_bind_int(l, yes);
 }
 
@@ -100,7 +101,7 @@ void list_filter_part(struct list *l, const char *name, const char *column)
     const char *value = query_get(l->v->query, name);
     if (!value || !*value)
         return;
-    buf_printf(&l->where, " AND (%s) LIKE ? ESCAPE '\\'", column);
+    buf_printf(&l->where, SQL_AND_COLUMN_LIKE, column);
     char *pattern = arena_alloc(&l->v->rq->arena, 2 * strlen(value) + 3), *to = pattern;
     *to++ = '%';
     for (const char *c = value; *c; c++) {
@@ -132,7 +133,7 @@ void list_filter_seen(struct list *l, const char *workspace_column)
     const struct principal *me = &l->v->rq->principal;
     if (me->admin)
         return;
-    buf_printf(&l->where, " AND (%s) IN (" SQL_SEEN_WORKSPACES ")", workspace_column);
+    buf_printf(&l->where, SQL_AND_COLUMN_VISIBLE, workspace_column);
     list_bind_int(l, me->user_id);
 }
 
@@ -153,7 +154,7 @@ void list_sort(struct list *l, const char *name, const struct list_sort *sorts,
                const char *fallback, const char *tie)
 {
     const char *by = query_get(l->v->query, name), *way = direction(l);
-    buf_puts(&l->order, " ORDER BY ");
+    buf_puts(&l->order, SQL_ORDER_BY);
     if (!by || !*by || !strcmp(by, "SORT_BY_UNSPECIFIED")) {
         bool asked = query_get(l->v->query, "orderBy");
         buf_printf(&l->order, "%s %s", asked ? tie : fallback, asked ? way : "");
@@ -200,7 +201,7 @@ static int count_rows(struct list *l, const char *from, struct error *e)
 {
     struct buf sql;
     buf_init(&sql, LIST_SQL_MAX);
-    buf_printf(&sql, "SELECT count(*) %s WHERE 1%s", from, buf_str(&l->where));
+    buf_printf(&sql, SQL_LIST_COUNT, from, buf_str(&l->where));
     struct db_rows *rows = db_query_sql(l->v->db, buf_str(&sql), l->values, l->value_count);
     int rc = db_next(rows) == 1 ? 0 : error_set(e, ERR_INTERNAL, "the store cannot be read");
     if (!rc)
@@ -223,7 +224,7 @@ static struct db_rows *open_page(struct list *l, const struct list_source *sourc
         l->offset = l->offset + l->total > 0 ? l->offset + l->total : 0;
     struct buf sql;
     buf_init(&sql, LIST_SQL_MAX);
-    buf_printf(&sql, "%s %s %s WHERE 1%s%s LIMIT ? OFFSET ?", source->columns, source->from,
+    buf_printf(&sql, SQL_LIST_PAGE, source->columns, source->from,
                source->joined ? source->joined : "", buf_str(&l->where), buf_str(&l->order));
     list_bind_int(l, l->limit);
     list_bind_int(l, l->offset);

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "db/statements/compose.h"
 
 enum {
     COUNT_ROWS = 2000, // so many rows are counted one by one, for every page
@@ -501,9 +502,9 @@ static void add_bounds(struct pager *g, const struct sql_field *walk, struct sql
 static void add_source(struct pager *g, const struct plan *p, struct sql *out)
 {
     const struct filter_node *covered = NULL;
-    sql_add(out, " FROM ");
+    sql_add(out, SQL_FROM);
     sql_add(out, p->walk ? p->walk->walk_from : g->source->base);
-    sql_add(out, " WHERE 1");
+    sql_add(out, SQL_WHERE_TRUE);
     if (p->walk && p->walk->walk_where) {
         sql_add(out, " AND ");
         bool down = g->keys[0].descending && p->walk->walk_where_down;
@@ -518,7 +519,7 @@ static void add_source(struct pager *g, const struct plan *p, struct sql *out)
     } else if (!p->walk && g->driver) {
         sql_add(out, " AND ");
         sql_add(out, g->context.table->id);
-        sql_add(out, " IN (SELECT value FROM json_each(?))");
+        sql_add(out, SQL_IN_LIST);
         sql_text(out, g->ids);
         return;
     }
@@ -534,7 +535,7 @@ static const char *alias_of(const struct pager *g, size_t key)
 
 static void add_inner(struct pager *g, const struct plan *p, struct sql *out)
 {
-    sql_add(out, "SELECT ");
+    sql_add(out, SQL_SELECT_WORD);
     for (size_t i = 0; i < g->key_count; i++) {
         sql_add(out, i ? ", " : "");
         add_expression(g, p, i, out);
@@ -548,12 +549,12 @@ static void add_inner(struct pager *g, const struct plan *p, struct sql *out)
         sql_add(out, p->phase == PHASE_HAVE ? " IS NOT NULL" : " IS NULL");
     }
     add_cursor(g, p, out);
-    sql_add(out, " ORDER BY ");
+    sql_add(out, SQL_ORDER_BY);
     for (size_t i = p->phase == PHASE_NONE; i < g->key_count; i++) {
         bool nulls = field_of(g, i)->nullable && (i || p->phase == PHASE_ALL);
         sql_add(out, alias_of(g, i));
         sql_add(out, g->keys[i].descending ? " DESC" : nulls ? " ASC NULLS LAST" : " ASC");
-        sql_add(out, i + 1 < g->key_count ? ", " : " LIMIT ? OFFSET ?");
+        sql_add(out, i + 1 < g->key_count ? ", " : SQL_PAGE);
     }
 }
 
@@ -572,7 +573,7 @@ static void add_page(struct pager *g, const struct plan *p, struct sql *out)
         sql_add(out, f->sort);
         sql_key_bind(out, g->context.arena, f, &g->shown[i]);
     }
-    sql_add(out, " FROM (");
+    sql_add(out, SQL_FROM_QUERY);
     add_inner(g, p, out);
     sql_int(out, g->limit < 0 ? -1 : g->limit + 1 - g->rows);
     sql_int(out, g->offset);
@@ -655,16 +656,16 @@ static void add_driven(struct pager *g, const char *ids, struct sql *out)
     const struct filter_node *covered = filter_drive_is_exact(g->driver) ? g->driver : NULL;
     const struct sql_field *along =
         words ? sql_field_of(g->context.table, &words->name)->along : NULL;
-    sql_add(out, " FROM ");
+    sql_add(out, SQL_FROM);
     sql_add(out, along ? along->walk_from : g->source->base);
-    sql_add(out, " WHERE ");
+    sql_add(out, SQL_WHERE);
     if (along) {
         sql_add(out, along->walk_where);
         sql_text(out, filter_along(&g->context, words));
         sql_add(out, " AND +");
     }
     sql_add(out, along ? along->walk_id : g->context.table->id);
-    sql_add(out, " IN (SELECT value FROM json_each(?))");
+    sql_add(out, SQL_IN_LIST);
     sql_text(out, ids);
     add_conditions(g, along ? words : covered, out);
 }
@@ -675,7 +676,7 @@ static int drive(struct pager *g, int64_t *ids, int64_t count, struct error *e)
     struct sql s;
     int state;
     sql_init(&s);
-    sql_add(&s, "SELECT ");
+    sql_add(&s, SQL_SELECT_WORD);
     sql_add(&s, g->context.table->id);
     add_driven(g, list_of(g, ids, count), &s);
     struct db_rows *rows = sql_query(g->v->db, &s);
@@ -770,10 +771,10 @@ static int count(struct pager *g, struct error *e)
     sql_init(&s);
     if (is_counted(g)) {
         sql_add(&s, g->source->counts);
-        sql_add(&s, " WHERE 1");
+        sql_add(&s, SQL_WHERE_TRUE);
         add_conditions(g, NULL, &s);
     } else {
-        sql_add(&s, "SELECT count(*)");
+        sql_add(&s, SQL_SELECT_COUNT);
         add_source(g, &(struct plan){0}, &s);
     }
     int err = ask(g, &s, &g->total, e);

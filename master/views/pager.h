@@ -15,7 +15,7 @@
 #ifndef MUSTER_MASTER_VIEWS_PAGER_H
 #define MUSTER_MASTER_VIEWS_PAGER_H
 
-#include "master/views/filter_sql.h"
+#include "db/lists/filter_sql.h"
 #include "master/views/list.h"
 
 struct pager_source {

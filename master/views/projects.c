@@ -46,7 +46,7 @@ int view_workspace_projects(struct view *v, struct error *e)
     list_filter_part(&l, "name", "p.name");
     list_sort(&l, "sortBy", sorts, "p.id", "p.id");
     list_page(&l);
-    static const struct list_source source = {"projects", "SELECT " SQL_LIST(PROJECT_VIEW_ROW),
+    static const struct list_source source = {"projects", SQL_SELECT(PROJECT_VIEW_ROW),
                                               SQL_PROJECT_FROM, SQL_PROJECT_JOINED, write_project};
     return list_answer(&l, &source, e);
 }

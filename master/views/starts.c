@@ -4,6 +4,7 @@
 
 #include "api/wire.h"
 #include "base/text/json.h"
+#include "db/statements/lists.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 
@@ -68,17 +69,17 @@ int view_trial_starts(struct view *v, struct error *e)
 
 int view_experiment_starts(struct view *v, struct error *e)
 {
-    static const struct list_source source = {"starts", "SELECT " SQL_LIST(START_ROW),
-                                              "FROM allocations", "", write_start};
+    static const struct list_source source = {"starts", SQL_SELECT(START_ROW), SQL_ALLOCATION_FROM,
+                                              "", write_start};
     int64_t id;
     struct list l;
     int err = request_param_int(v->rq, 0, &id, e);
     if (err)
         return err;
     list_init(&l, v);
-    list_and(&l, "trial_id IN (SELECT t.id FROM trials t WHERE t.experiment_id = ?)");
+    list_and(&l, SQL_STARTS_OF_EXPERIMENT);
     list_bind_int(&l, id);
-    buf_puts(&l.order, " ORDER BY queued_at DESC, id");
+    buf_puts(&l.order, SQL_STARTS_NEWEST_FIRST);
     list_page(&l);
     return list_answer(&l, &source, e);
 }

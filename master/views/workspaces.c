@@ -1,6 +1,7 @@
 // Workspaces as the wire has them, and what of ours makes them teams: weight, slots, roles.
 
 #include "base/log.h"
+#include "db/statements/lists.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 
@@ -35,10 +36,10 @@ int view_workspaces(struct view *v, struct error *e)
     list_filter_seen(&l, "w.id");
     list_filter_bool(&l, "archived", "w.archived");
     list_filter_part(&l, "name", "w.name");
-    list_filter_texts(&l, "users", "SELECT username FROM users WHERE id = w.user_id");
+    list_filter_texts(&l, "users", SQL_WORKSPACE_USERNAME);
     list_sort(&l, "sortBy", sorts, "w.id", "w.id");
     list_page(&l);
-    static const struct list_source source = {"workspaces", "SELECT " SQL_LIST(WORKSPACE_VIEW_ROW),
+    static const struct list_source source = {"workspaces", SQL_SELECT(WORKSPACE_VIEW_ROW),
                                               SQL_WORKSPACE_FROM, SQL_WORKSPACE_JOINED,
                                               write_workspace};
     return list_answer(&l, &source, e);

@@ -3,8 +3,8 @@
 //
 // A field's test is `open OPERATOR ? close`. Its drive is a query of ids from an index, which holds
 // every id that passes the test and perhaps others: where few do, a list starts from there.
-#ifndef MUSTER_MASTER_VIEWS_FILTER_SQL_H
-#define MUSTER_MASTER_VIEWS_FILTER_SQL_H
+#ifndef MUSTER_DB_LISTS_FILTER_SQL_H
+#define MUSTER_DB_LISTS_FILTER_SQL_H
 
 #include "api/filter/filter.h"
 #include "db/db.h"
@@ -54,6 +54,8 @@ struct sql_table {
     const char *id;                 // "r.id"
     const char *active_ids;         // drive of all that are active; NULL: no drive by state
 };
+
+extern const struct sql_table sql_experiments, sql_trials; // db/statements/fields_*.c
 
 const struct sql_field *sql_field_of(const struct sql_table *t, const struct filter_name *name);
 void sql_key_bind(struct sql *s, struct arena *a, const struct sql_field *f,

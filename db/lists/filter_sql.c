@@ -1,10 +1,12 @@
-#include "master/views/filter_sql.h"
+#include "db/lists/filter_sql.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "db/statements/compose.h"
+#include "db/statements/lists.h"
 
 enum { SQL_TEXT_MAX = 256 * 1024 };
 
@@ -104,7 +106,7 @@ void sql_key_bind(struct sql *s, struct arena *a, const struct sql_field *f,
 
 static void add_marks(struct sql *out, size_t count)
 {
-    sql_add(out, " IN (");
+    sql_add(out, SQL_IN);
     for (size_t i = 0; i < count; i++)
         sql_add(out, i ? ", ?" : "?");
     sql_add(out, ")");
@@ -296,7 +298,7 @@ static void add_live(const struct filter_context *c, const struct states *s, con
     sql_add(out, raw);
     sql_add(out, " = 'ACTIVE' AND ");
     sql_add(out, c->table->id);
-    sql_add(out, queued ? " NOT IN (" : " IN (");
+    sql_add(out, queued ? SQL_NOT_IN : SQL_IN);
     sql_add(out, c->table->live_open);
     for (int k = 1; k < LIVE_WORDS; k++) {
         static const char *const ranks[] = {"0", "1", "2", "3"};
@@ -397,7 +399,7 @@ static bool drive_test(const struct filter_context *c, const struct filter_node 
         const char *query = parts_query(c->arena, n->values[0].text);
         if (!query)
             return false;
-        sql_add(out, "SELECT rowid FROM experiments_names WHERE experiments_names MATCH ?");
+        sql_add(out, SQL_NAMES_MATCH);
         sql_text(out, query);
         return true;
     }

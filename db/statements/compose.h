@@ -1,0 +1,56 @@
+// Parts of queries that are composed while the master runs: lists with filters and pages. What a
+// caller sent is bound, and never part of the text.
+#ifndef MUSTER_DB_STATEMENTS_COMPOSE_H
+#define MUSTER_DB_STATEMENTS_COMPOSE_H
+
+#include "db/statements/rows.h"
+
+// The filters of bulk calls, which are appended to one another: of experiment e.
+#define SQL_AND_HAS_LABEL " AND EXISTS (SELECT 1 FROM json_each(e.labels) WHERE value = ?)"
+#define SQL_AND_STATE_IN  " AND e.state IN (NULL"
+#define SQL_AND_USER_IN   " AND e.user_id IN ("
+#define SQL_AND_ID_NOT_IN " AND e.id NOT IN ("
+#define SQL_AND_VISIBLE                                                                            \
+    " AND (SELECT workspace_id FROM projects WHERE id = e.project_id) IN"                          \
+    " (" SQL_SEEN_WORKSPACES ")"
+
+// A format: the filters, how many at most.
+#define SQL_FIND_EXPERIMENTS                                                                       \
+    "SELECT e.id FROM experiments e WHERE e.kind = 'EXPERIMENT'%s ORDER BY e.id"                   \
+    " LIMIT %d"
+
+// Words between the parts of a composed query.
+#define SQL_ORDER_BY   " ORDER BY "
+#define SQL_FROM       " FROM "
+#define SQL_FROM_QUERY " FROM ("
+#define SQL_WHERE      " WHERE "
+
+// Conditions follow, each with an AND of its own.
+#define SQL_WHERE_TRUE " WHERE 1"
+
+// .. the ids of a JSON list.
+#define SQL_IN_LIST      " IN (SELECT value FROM json_each(?))"
+#define SQL_SELECT_WORD  "SELECT "
+#define SQL_PAGE         " LIMIT ? OFFSET ?"
+#define SQL_SELECT_COUNT "SELECT count(*)"
+#define SQL_IN           " IN ("
+#define SQL_NOT_IN       " NOT IN ("
+
+// Formats of conditions.
+#define SQL_AND_CONDITION      " AND (%s)"
+#define SQL_AND_COLUMN_IN      " AND (%s) IN ("
+#define SQL_AND_COLUMN_IS      " AND (%s) = ?"
+#define SQL_AND_COLUMN_LIKE    " AND (%s) LIKE ? ESCAPE '\\'"
+#define SQL_AND_COLUMN_VISIBLE " AND (%s) IN (" SQL_SEEN_WORKSPACES ")"
+
+// Formats of a list: FROM .. and the conditions; columns, FROM .., JOIN .., conditions, order.
+#define SQL_LIST_COUNT "SELECT count(*) %s WHERE 1%s"
+#define SQL_LIST_PAGE  "%s %s %s WHERE 1%s%s LIMIT ? OFFSET ?"
+
+// A format: the number of the value that is a metric's name. Checkpoints without it come last.
+#define SQL_ORDER_BY_CHECKPOINT_METRIC                                                             \
+    " ORDER BY json_extract(c.validation, '$.avgMetrics.\"' || replace(?%1$d, '\"', '') ||"        \
+    " '\"') IS NULL, json_extract(c.validation, '$.avgMetrics.\"' || replace(?%1$d, '\"', '')"     \
+    " || '\"')"
+
+#endif
