@@ -164,15 +164,16 @@ struct db_batch *core_batch(struct core *c)
 
 static void parked_expire(struct core *c, void *arg)
 {
-    struct parked *p = arg;
+    struct parked_request *p = arg;
     p->expire(c, p);
 }
 
-struct parked *core_park(struct core *c, struct request *rq, struct parked **list, void *owner,
-                         int64_t until, void (*expire)(struct core *c, struct parked *p))
+struct parked_request *core_park(struct core *c, struct request *rq, struct parked_request **list,
+                                 void *owner, int64_t until,
+                                 void (*expire)(struct core *c, struct parked_request *p))
 {
-    struct parked *p = arena_alloc(&rq->arena, sizeof *p);
-    *p = (struct parked){.rq = rq, .expire = expire, .owner = owner, .list = list};
+    struct parked_request *p = arena_alloc(&rq->arena, sizeof *p);
+    *p = (struct parked_request){.rq = rq, .expire = expire, .owner = owner, .list = list};
     p->timer.fire = parked_expire;
     p->timer.arg = p;
     p->next = *list;
@@ -187,7 +188,7 @@ struct parked *core_park(struct core *c, struct request *rq, struct parked **lis
     return p;
 }
 
-struct request *core_unpark(struct core *c, struct parked *p)
+struct request *core_unpark(struct core *c, struct parked_request *p)
 {
     timer_clear(&c->timers, &p->timer);
     if (p->next)
@@ -201,7 +202,7 @@ struct request *core_unpark(struct core *c, struct parked *p)
 
 static void client_gone_handle(struct core *c, const struct request *rq)
 {
-    for (struct parked *p = c->parked; p; p = p->all_next)
+    for (struct parked_request *p = c->parked; p; p = p->all_next)
         if (p->rq == rq) {
             if (atomic_load(
                     &p->rq->client_gone)) // else another request was allocated at that address

@@ -65,7 +65,7 @@ struct allocation {
     int64_t measured_at; // monotonic: when the trial's progress was `measured`
     double measured;
     struct timer drain_timer;
-    struct parked *drain_waiters, *rendezvous_waiters;
+    struct parked_request *drain_waiters, *rendezvous_waiters;
     struct gather_round *gathers;
 };
 
@@ -93,9 +93,9 @@ struct agent {
     json_t *handle_near; // the slots whose groups the scheduler knows
     int stray_tasks;     // tasks that it still runs and must not run: its slots are not free
     struct part *parts;
-    int64_t desired;     // version of the desired tasks
-    int64_t applied;     // newest version that its reports were based on
-    struct parked *poll; // its parked poll
+    int64_t desired;             // version of the desired tasks
+    int64_t applied;             // newest version that its reports were based on
+    struct parked_request *poll; // its parked poll
     bool answer_due;
     struct agent *due_next;
     struct timer silence, grace;

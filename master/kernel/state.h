@@ -62,7 +62,7 @@ struct core {
     struct unowned_archives *unowned_archives; // code_archives.c
 
     struct timers timers;
-    struct parked *parked; // all of them
+    struct parked_request *parked; // all of them
     struct db_batch *batch;
     struct commit_barrier {
         struct held_item *items;
@@ -84,18 +84,19 @@ void core_notify_log(struct core *c,
 
 // A parked request. It is allocated in the request's arena; `list` is its owner's list. expire() is
 // called when its time is over or its client has gone, and must complete the request.
-struct parked {
+struct parked_request {
     struct request *rq;
-    void (*expire)(struct core *c, struct parked *p);
+    void (*expire)(struct core *c, struct parked_request *p);
     void *owner;
     struct timer timer;
-    struct parked **list, *next, *prev, *all_next, *all_prev;
+    struct parked_request **list, *next, *prev, *all_next, *all_prev;
 };
-struct parked *core_park(struct core *c, struct request *rq, struct parked **list, void *owner,
-                         int64_t until, void (*expire)(struct core *c, struct parked *p));
-struct request *core_unpark(struct core *c, struct parked *p); // returns the request
+struct parked_request *core_park(struct core *c, struct request *rq, struct parked_request **list,
+                                 void *owner, int64_t until,
+                                 void (*expire)(struct core *c, struct parked_request *p));
+struct request *core_unpark(struct core *c, struct parked_request *p); // returns the request
 
-// --- finding -------------------------------------------------------------------------------------
+// --- lookup --------------------------------------------------------------------------------------
 
 struct experiment *core_experiment_find(struct core *c, int64_t id);
 struct trial *core_trial_find(struct core *c, int64_t id);

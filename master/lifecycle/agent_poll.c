@@ -26,7 +26,7 @@ enum {
 
 static const char supervisor_lost[] = "supervisor lost"; // agent/supervisor/supervisor.h
 
-// --- what a report says of a task ----------------------------------------------------------------
+// --- reported tasks ------------------------------------------------------------------------------
 
 static bool task_has_exited(const json_t *task)
 {
@@ -195,7 +195,7 @@ static int report_apply(struct core *c, struct agent *g, const json_t *tasks)
     return strangers;
 }
 
-// --- the agent itself ----------------------------------------------------------------------------
+// --- registration --------------------------------------------------------------------------------
 
 static void string_replace(char **text, const char *with)
 {
@@ -357,7 +357,7 @@ static bool part_is_held_back(const struct agent *g, const struct part *p)
 }
 
 static void forget_list_make(struct core *c, const struct agent *g, struct request *rq,
-                             struct desired_tasks *out)
+                             struct poll_snapshot *out)
 {
     size_t i;
     json_t *task;
@@ -379,9 +379,9 @@ static void poll_answer(struct core *c, struct agent *g)
     struct request *rq = core_unpark(c, g->poll);
     for (const struct part *p = g->parts; p; p = p->next_on_agent)
         parts++;
-    struct desired_task *tasks = arena_alloc(&rq->arena, (parts + 1) * sizeof *tasks);
-    struct desired_tasks *answer = arena_alloc(&rq->arena, sizeof *answer);
-    *answer = (struct desired_tasks){.version = g->desired, .items = tasks};
+    struct task_snapshot *tasks = arena_alloc(&rq->arena, (parts + 1) * sizeof *tasks);
+    struct poll_snapshot *answer = arena_alloc(&rq->arena, sizeof *answer);
+    *answer = (struct poll_snapshot){.version = g->desired, .items = tasks};
     for (const struct part *p = g->parts; p; p = p->next_on_agent)
         if (!part_is_held_back(g, p))
             tasks[answer->count++] = launch_describe(c, rq, p);
@@ -402,7 +402,7 @@ void agents_answer_due(struct core *c)
 }
 
 // A live agent calls again at once after its connection closed; a killed one does not.
-static void poll_expire(struct core *c, struct parked *p)
+static void poll_expire(struct core *c, struct parked_request *p)
 {
     struct agent *g = p->owner;
     if (!atomic_load(&p->rq->client_gone)) {

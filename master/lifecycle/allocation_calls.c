@@ -26,7 +26,7 @@ struct gather_round {          // one round of all_gather
     char *round;
     struct gather_peer *peers;
     int count, wanted;
-    struct parked *waiters;
+    struct parked_request *waiters;
 };
 
 // --- drain ---------------------------------------------------------------------------------------
@@ -37,7 +37,7 @@ static void preemption_answer(struct core *c, struct request *rq, const struct a
     core_complete(c, rq);
 }
 
-static void preemption_expire(struct core *c, struct parked *p)
+static void preemption_expire(struct core *c, struct parked_request *p)
 {
     preemption_answer(c, core_unpark(c, p), p->owner);
 }
@@ -146,14 +146,14 @@ static void rendezvous_answer(struct core *c, struct request *rq, const struct a
     core_complete(c, rq);
 }
 
-static void peers_time_out(struct core *c, struct parked *p, const char *what)
+static void peers_time_out(struct core *c, struct parked_request *p, const char *what)
 {
     struct error e = {0};
     error_set(&e, ERR_TIMEOUT, "%s; ask again", what);
     core_refuse(c, core_unpark(c, p), &e);
 }
 
-static void rendezvous_expire(struct core *c, struct parked *p)
+static void rendezvous_expire(struct core *c, struct parked_request *p)
 {
     peers_time_out(c, p, "not all machines of the allocation run yet");
 }
@@ -266,7 +266,7 @@ static void rounds_drop_old(struct allocation *a)
 // Rounds are not stored. If a round was complete when the previous master ended, one peer may have
 // its answer and never call again while another's answer was lost. Then the ranks are started
 // again.
-static void round_expire(struct core *c, struct parked *p)
+static void round_expire(struct core *c, struct parked_request *p)
 {
     const struct gather_round *g = p->owner;
     struct allocation *a = core_allocation_find(c, p->rq->principal.allocation_id);

@@ -26,7 +26,7 @@ const char *outcome_word(enum outcome outcome)
     return outcome_words[outcome];
 }
 
-// --- made and freed ------------------------------------------------------------------------------
+// --- creation ------------------------------------------------------------------------------------
 
 static void drain_overdue(struct core *c, void *arg)
 {
@@ -167,7 +167,7 @@ static void allocation_launch(struct core *c, struct allocation *a)
              a->part_count, a->parts[0].agent->id);
 }
 
-// --- the scheduler's will ------------------------------------------------------------------------
+// --- scheduling ----------------------------------------------------------------------------------
 
 static void schedule_now(struct core *c)
 {

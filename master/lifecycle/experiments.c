@@ -10,7 +10,7 @@
 #include "master/lifecycle/unmanaged.h"
 #include "master/teams/teams.h"
 
-// --- made and freed ------------------------------------------------------------------------------
+// --- creation ------------------------------------------------------------------------------------
 
 // Sets the fields that follow from the configuration; the caller sets the others.
 struct active_experiment *active_experiment_new(struct core *c, struct experiment *x,

@@ -209,7 +209,7 @@ static json_t *env_make(struct core *c, const struct part *p)
     return env;
 }
 
-// --- the task as an agent gets it ----------------------------------------------------------------
+// --- description for the agent -------------------------------------------------------------------
 
 static void argv_add(json_t *argv, const char *word)
 {
@@ -247,18 +247,18 @@ static const json_t *json_hand_over(struct request *rq, json_t *value)
     return kept;
 }
 
-struct desired_task launch_describe(struct core *c, struct request *rq, const struct part *p)
+struct task_snapshot launch_describe(struct core *c, struct request *rq, const struct part *p)
 {
     const struct allocation *a = p->allocation;
     const struct trial *t = a->trial;
-    struct desired_task task = {.allocation_id = arena_strdup(&rq->arena, a->id),
-                                .task_id = arena_strdup(&rq->arena, t->task_id),
-                                .trial_id = t->id,
-                                .experiment_id = t->active->experiment->id,
-                                .epoch = a->epoch,
-                                .grace_s = c->options.kill_grace_us / 1000000,
-                                .kill =
-                                    a->state == ALLOCATION_TERMINATING || p->state == PART_EXITED};
+    struct task_snapshot task = {.allocation_id = arena_strdup(&rq->arena, a->id),
+                                 .task_id = arena_strdup(&rq->arena, t->task_id),
+                                 .trial_id = t->id,
+                                 .experiment_id = t->active->experiment->id,
+                                 .epoch = a->epoch,
+                                 .grace_s = c->options.kill_grace_us / 1000000,
+                                 .kill =
+                                     a->state == ALLOCATION_TERMINATING || p->state == PART_EXITED};
     if (task.kill)
         return task;
     if (!t->active->no_files)

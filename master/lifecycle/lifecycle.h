@@ -82,7 +82,7 @@ void usage_predict_end(struct core *c, const struct allocation *a);
 char *launch_placement(const struct allocation *a);             // JSON for the store
 const char *launch_token(struct core *c, struct allocation *a); // makes one if none is known
 // The description of the task for its agent, in the arena of the request.
-struct desired_task launch_describe(struct core *c, struct request *rq, const struct part *p);
+struct task_snapshot launch_describe(struct core *c, struct request *rq, const struct part *p);
 const char *launch_container(const struct part *p, char out[UUID_TEXT]);
 
 // allocation_calls.c

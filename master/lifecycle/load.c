@@ -195,7 +195,7 @@ static int trial_load(struct core *c, struct db_rows *rows, struct error *e)
     return err;
 }
 
-// --- one that had ended --------------------------------------------------------------------------
+// --- reopening an ended experiment ---------------------------------------------------------------
 
 static int ended_experiment_read(struct core *c, struct experiment *x, struct db_rows *rows,
                                  json_t *config, struct error *e)
@@ -417,7 +417,7 @@ static void schedule_all(struct core *c)
     }
 }
 
-// --- what follows --------------------------------------------------------------------------------
+// --- resuming ------------------------------------------------------------------------------------
 
 // Whether it was to leave, or an operator has disabled its slots.
 static bool allocation_is_leaving(const struct allocation *a)

@@ -55,7 +55,7 @@ void agent_overrule_fault(struct agent *g, int slot)
         json_array_set(g->overruled, (size_t)slot, (json_t *)fault);
 }
 
-// --- with the slots ------------------------------------------------------------------------------
+// --- storing -------------------------------------------------------------------------------------
 
 // Keeps one entry for each slot; overruled faults that are not reported any more are dropped.
 void agent_prune_overruled(struct agent *g)
@@ -104,7 +104,7 @@ void agent_store(struct core *c, const struct agent *g)
     free(slots);
 }
 
-// --- what follows --------------------------------------------------------------------------------
+// --- effects -------------------------------------------------------------------------------------
 
 struct part *agent_part_on_slot(const struct agent *g, int slot)
 {
@@ -169,7 +169,7 @@ void agent_apply_faults(struct core *c, struct agent *g, const json_t *before)
     }
 }
 
-// --- how much the slots are used -----------------------------------------------------------------
+// --- utilization ---------------------------------------------------------------------------------
 
 // Adds the means over the devices, for charts: {name: mean}; for a trial on several machines {"name
 // agent": mean}.

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct desired_task { // the part of an allocation that should run on the agent
+struct task_snapshot { // the part of an allocation that should run on the agent
     const char *allocation_id, *task_id;
     int64_t trial_id, experiment_id, epoch, grace_s;
     bool kill;               // it must end; the fields below are not set
@@ -20,9 +20,9 @@ struct desired_task { // the part of an allocation that should run on the agent
     int slot_count, first_rank, rank_count;
 };
 
-struct desired_tasks { // the answer to an agent's poll
+struct poll_snapshot { // the answer to an agent's poll
     int64_t version;
-    const struct desired_task *items;
+    const struct task_snapshot *items;
     size_t count;
     const char *const *forget; // allocations that the agent need not report any more
     size_t forget_count;

@@ -13,7 +13,7 @@
 
 enum { SILENCE_US = LIMIT_UNMANAGED_SILENCE_S * 1000000 };
 
-// --- made and freed ------------------------------------------------------------------------------
+// --- creation ------------------------------------------------------------------------------------
 
 static void silence_over(struct core *c, void *arg)
 {
@@ -193,7 +193,7 @@ int unmanaged_verb(struct core *c, struct experiment *x, enum experiment_event e
     return 0;
 }
 
-// --- who reports ---------------------------------------------------------------------------------
+// --- reporters -----------------------------------------------------------------------------------
 
 int64_t trial_of_task(const char *task_id)
 {

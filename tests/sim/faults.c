@@ -1,4 +1,4 @@
-// What goes wrong, and the plan of all that comes from outside.
+// Faults, and the plan of all outside events.
 #include <string.h>
 
 #include "base/log.h"
@@ -9,7 +9,7 @@ static struct machine *some_machine(const struct world *w, const struct outside 
     return w->machines[o->a % (uint32_t)w->machine_count];
 }
 
-// Spans are short more often than long, so that both sides of every time-out are met.
+// Most spans are short, so that runs meet both sides of every timeout.
 static int64_t some_span(const struct outside *o)
 {
     static const int64_t spans[] = {300 * MS,    1500 * MS,   3 * SECOND,  8 * SECOND, 12 * SECOND,
@@ -101,7 +101,7 @@ static void kill_task(struct world *w, const struct outside *o)
 {
     static const int codes[] = {1, 3, 80, 0, 6};
     struct machine *m = some_machine(w, o);
-    for (struct task *t = m->tasks; t; t = t->next)
+    for (struct model_part *t = m->tasks; t; t = t->next)
         if (t->state == TASK_RUNNING) {
             note_outside(w, "%s: %s dies", m->id, t->run->id);
             known_trial(w, t->run->trial)->done |= o->b % 2 && !codes[o->c % 5];
@@ -160,24 +160,25 @@ const struct outside_kind fault_kinds[] = {
 
 // --- the plan ------------------------------------------------------------------------------------
 
-struct choice { // of kinds, with the weight this run gives them
+struct fault_choice { // of kinds, with their weight in this run
     uint32_t weights[64];
     int count;
     uint32_t total;
 };
 
-// A run leaves many kinds out, so that the others come together more often.
-static void weigh(struct rng *r, struct choice *all, const struct outside_kind *kinds, bool always)
+// A run leaves many kinds out, so that the others meet more often.
+static void weigh(struct rng *r, struct fault_choice *all, const struct outside_kind *kinds,
+                  bool always)
 {
     for (int i = 0; kinds[i].name; i++) {
-        bool first = always && i == 0; // without submissions there is nothing to see
+        bool first = always && i == 0; // a run without submissions tests nothing
         uint32_t weight = first || chance(r, 5500) ? kinds[i].weight : 0;
         all->weights[all->count++] = weight;
         all->total += weight;
     }
 }
 
-static int draw(struct rng *r, const struct choice *all)
+static int draw(struct rng *r, const struct fault_choice *all)
 {
     uint32_t left = rng_below(r, all->total);
     int kind = 0;
@@ -205,7 +206,7 @@ static void make_machines(struct world *w, struct rng *r)
 void plan_make(struct world *w)
 {
     struct rng r;
-    struct choice all = {0};
+    struct fault_choice all = {0};
     rng_seed(&r, w->seed, 4);
     make_machines(w, &r);
     weigh(&r, &all, people_kinds, true);

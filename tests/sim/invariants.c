@@ -1,5 +1,5 @@
-// What must hold, whatever happens: each a few lines under its name. Most look at the truth of the
-// models, not at what the master believes.
+// The invariants, each a few lines under its name. Most check the truth of the models, not the
+// beliefs of the master.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 enum { STORE_CHECKED = 1500, REPLAY_CHECKED = 60 }; // of 10,000
 enum { DRAINS_MOST = 30 };
-enum { LEAVE_SLACK = 40 * SECOND }; // for the kill, and messages that are lost
+enum { LEAVE_SLACK = 40 * SECOND }; // for the kill, and for lost messages
 
 void broken(struct world *w, const char *name, const char *fmt, ...)
 {
@@ -50,8 +50,8 @@ struct known_trial *known_trial(struct world *w, int64_t id)
 
 void check_slots(struct world *w, const struct machine *m)
 {
-    const struct task *owner[MACHINE_SLOTS_MAX] = {0};
-    for (const struct task *t = m->tasks; t; t = t->next)
+    const struct model_part *owner[MACHINE_SLOTS_MAX] = {0};
+    for (const struct model_part *t = m->tasks; t; t = t->next)
         for (int i = 0; t->state != TASK_EXITED && i < t->slot_count; i++) {
             if (owner[t->slots[i]])
                 broken(w, "no_slot_runs_two_tasks", "slot %d of %s runs %s and %s", t->slots[i],
@@ -60,28 +60,28 @@ void check_slots(struct world *w, const struct machine *m)
         }
 }
 
-static bool share_a_rank(const struct task *a, const struct task *b)
+static bool share_a_rank(const struct model_part *a, const struct model_part *b)
 {
     return a->first_rank < b->first_rank + b->rank_count &&
            b->first_rank < a->first_rank + a->rank_count;
 }
 
-static void check_ranks(struct world *w, const struct task *t)
+static void check_ranks(struct world *w, const struct model_part *t)
 {
-    const struct run *r = t->run;
+    const struct model_run *r = t->run;
     if (t->first_rank < 0 || t->first_rank + t->rank_count > r->world)
         broken(w, "ranks_are_of_the_gang", "%s: %d and %d more of %d", r->id, t->first_rank,
                t->rank_count, r->world);
     for (int i = 0; i < r->task_count; i++) {
-        const struct task *other = r->tasks[i];
+        const struct model_part *other = r->tasks[i];
         if (other != t && !other->gone && other->state != TASK_EXITED && share_a_rank(other, t))
             broken(w, "no_rank_runs_twice", "rank %d of %s, on %s and %s", t->first_rank, r->id,
                    other->machine->id, t->machine->id);
     }
 }
 
-// An older epoch may begin late, behind a slow message; it must not be listened to.
-void check_begin(struct world *w, const struct task *t, int64_t resume)
+// An older epoch may begin late, after a slow message, but the master must not accept its reports.
+void check_begin(struct world *w, const struct model_part *t, int64_t resume)
 {
     struct known_trial *k = known_trial(w, t->run->trial);
     check_ranks(w, t);
@@ -111,7 +111,7 @@ static int64_t ask_id(struct world *w, const char *sql, int64_t id)
     return ask_store(w, sql, &(struct db_value){.type = DB_INTEGER, .i = id}, 1);
 }
 
-// The run whose report of that step is to be seen; 0: none.
+// The run whose report of that step should be visible; 0: none.
 static int64_t run_seen(struct world *w, const struct acknowledged *a)
 {
     static const struct series_names none = {0};
@@ -134,7 +134,7 @@ static int64_t run_seen(struct world *w, const struct acknowledged *a)
     return run;
 }
 
-// It is there, or a later run has said the same step, or started from before it.
+// The report is visible, or a later run has reported the same step or started from before it.
 static bool report_stands(struct world *w, const struct acknowledged *a)
 {
     const struct db_value values[] = {{.type = DB_INTEGER, .i = a->trial},
@@ -147,7 +147,7 @@ static bool report_stands(struct world *w, const struct acknowledged *a)
                      values, 3) > 0;
 }
 
-static void heard_metrics(struct world *w, const struct call *c, const struct run *r)
+static void heard_metrics(struct world *w, const struct sim_call *c, const struct model_run *r)
 {
     const json_t *metrics = jget(c->body, "metrics");
     struct acknowledged *a = arena_alloc(&w->arena, sizeof *a);
@@ -162,7 +162,7 @@ static void heard_metrics(struct world *w, const struct call *c, const struct ru
                (long long)a->steps);
 }
 
-static void heard_checkpoint(struct world *w, const struct call *c, const struct run *r)
+static void heard_checkpoint(struct world *w, const struct sim_call *c, const struct model_run *r)
 {
     struct known_trial *k = known_trial(w, r->trial);
     const char *uuid = jget_string(c->body, "uuid", "");
@@ -175,9 +175,9 @@ static void heard_checkpoint(struct world *w, const struct call *c, const struct
                (long long)steps);
 }
 
-static void heard_task(struct world *w, const struct call *c)
+static void heard_task(struct world *w, const struct sim_call *c)
 {
-    const struct run *r = run_find(w, c->allocation);
+    const struct model_run *r = run_find(w, c->allocation);
     struct known_trial *k = known_trial(w, r->trial);
     if (r->epoch < k->heard)
         broken(w, "one_live_epoch", "%s is heard after epoch %lld", r->id, (long long)k->heard);
@@ -188,7 +188,7 @@ static void heard_task(struct world *w, const struct call *c)
         heard_checkpoint(w, c, r);
 }
 
-void check_answer(struct world *w, const struct call *c, const struct request *rq)
+void check_answer(struct world *w, const struct sim_call *c, const struct request *rq)
 {
     int status = rq->status ? rq->status : 200;
     if (status >= 500 && status != 503 && status != 504)
@@ -228,7 +228,7 @@ static void check_limit(struct world *w, const struct active_experiment *l)
                (long long)l->experiment->id, (long long)held, (long long)l->max_slots);
 }
 
-// At a start no maximum is exceeded: not the workspace's, not the user's in it.
+// At a start no maximum is exceeded: neither the workspace's nor the user's in it.
 static void check_teams(struct world *w, const struct active_experiment *l)
 {
     const struct workspace *ws = core_workspace_of(w->core, l->experiment);
@@ -250,7 +250,7 @@ static void check_teams(struct world *w, const struct active_experiment *l)
                (long long)l->experiment->id, (long long)own, (long long)m->max_slots);
 }
 
-// Nothing comes from outside any more, so what the scheduler moves about must settle.
+// Nothing comes from outside any more, so the scheduler must stop moving gangs.
 static void count_drains(struct world *w, const struct allocation *a)
 {
     struct known_trial *k = known_trial(w, a->trial->id);
@@ -321,7 +321,8 @@ static bool is_heard(const struct allocation *a)
     return true;
 }
 
-// From "asked to leave" to "told" no time passes: the turn that asks answers who waits for that.
+// No time passes between the order to leave and the answer: the turn that orders it answers the
+// waiting poll.
 static void check_told(struct world *w, const struct allocation *a)
 {
     if (a && a->draining && a->drain_waiters)
@@ -329,7 +330,7 @@ static void check_told(struct world *w, const struct allocation *a)
                a->id);
 }
 
-// Who is told to leave has left, or was killed, in time.
+// A program that is told to leave has left, or was killed, in time.
 static void check_leaving(struct world *w, const struct trial *t)
 {
     struct known_trial *k = known_trial(w, t->id);
@@ -412,7 +413,7 @@ static void check_reports(struct world *w)
                    (long long)a->trial, (long long)a->epoch, (long long)a->steps);
 }
 
-// A trial completes at its end, or when its search has stopped it: at a rung.
+// A trial completes at its end, or when its search has stopped it at a rung.
 static void check_completed(struct world *w)
 {
     struct db_rows *rows = db_query_sql(
@@ -468,7 +469,7 @@ void check_end(struct world *w)
     none_of(w, "nothing_is_left", "SELECT count(*) FROM tokens WHERE kind = 'allocation'");
     if (!c)
         return;
-    for (const struct parked *p = c->parked; p; p = p->all_next)
+    for (const struct parked_request *p = c->parked; p; p = p->all_next)
         if (p->rq->principal.kind != PRINCIPAL_AGENT)
             broken(w, "nothing_is_left", "a request is parked");
     for (size_t i = 0; i < c->agent_count; i++)

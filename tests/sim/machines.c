@@ -23,8 +23,8 @@ static json_t *number_or_null(bool known, int value)
     return known ? json_integer(value) : json_null();
 }
 
-// The rank that failed first tells; its supervisor ended the others of the machine.
-static json_t *ranks_json(const struct task *t)
+// The rank that failed first is the cause; its supervisor has ended the other ranks of the machine.
+static json_t *ranks_json(const struct model_part *t)
 {
     json_t *ranks = json_array();
     bool exited = t->state == TASK_EXITED;
@@ -44,14 +44,14 @@ static json_t *tasks_json(const struct machine *m)
 {
     static const char *const words[] = {"STARTING", "RUNNING", "EXITED"};
     json_t *tasks = json_array();
-    for (const struct task *t = m->tasks; t; t = t->next)
+    for (const struct model_part *t = m->tasks; t; t = t->next)
         json_array_append_new(tasks, json_pack("{s:s, s:s, s:o, s:s}", "allocationId", t->run->id,
                                                "state", words[t->state], "ranks", ranks_json(t),
                                                "reason", t->reason ? t->reason : ""));
     return tasks;
 }
 
-static void sync_done(struct world *w, struct call *c, int status, const json_t *answer);
+static void sync_done(struct world *w, struct sim_call *c, int status, const json_t *answer);
 
 static const char *machine_pool(const struct world *w, const struct machine *m)
 {
@@ -64,13 +64,13 @@ static void post(struct world *w, struct machine *m)
     snprintf(session, sizeof session, "%s-%d", m->id, m->life);
     if (m->poll)
         call_drop(w, m->poll);
-    struct call call = {.handler = core_agent_poll,
-                        .name = "sync",
-                        .kind = PRINCIPAL_AGENT,
-                        .machine = m,
-                        .timeout = CALL_TIMEOUT,
-                        .done = sync_done,
-                        .owner = m};
+    struct sim_call call = {.handler = core_agent_poll,
+                            .name = "sync",
+                            .kind = PRINCIPAL_AGENT,
+                            .machine = m,
+                            .timeout = CALL_TIMEOUT,
+                            .done = sync_done,
+                            .owner = m};
     snprintf(call.p0, sizeof call.p0, "%s", m->id);
     call.body = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:O, s:I, s:o}", "version", "1",
                           "session", session, "pool", machine_pool(w, m), "hostname", m->id,
@@ -97,17 +97,17 @@ void machine_wake(struct world *w, struct machine *m)
     act_at(w, m, w->now);
 }
 
-static struct task *find_task(const struct machine *m, const char *id)
+static struct model_part *find_task(const struct machine *m, const char *id)
 {
-    for (struct task *t = m->tasks; t; t = t->next)
+    for (struct model_part *t = m->tasks; t; t = t->next)
         if (!strcmp(t->run->id, id))
             return t;
     return NULL;
 }
 
-static void forget_task(struct machine *m, struct task *t)
+static void forget_task(struct machine *m, struct model_part *t)
 {
-    struct task **link = &m->tasks;
+    struct model_part **link = &m->tasks;
     while (*link != t)
         link = &(*link)->next;
     *link = t->next;
@@ -116,7 +116,7 @@ static void forget_task(struct machine *m, struct task *t)
 
 static void task_ready(struct world *w, void *who, int64_t arg)
 {
-    struct task *t = who;
+    struct model_part *t = who;
     (void)arg;
     if (t->gone || t->state != TASK_STARTING)
         return;
@@ -126,19 +126,19 @@ static void task_ready(struct world *w, void *who, int64_t arg)
     program_start(w, t);
 }
 
-static struct task *task_new(struct world *w, struct machine *m, struct run *run)
+static struct model_part *task_new(struct world *w, struct machine *m, struct model_run *run)
 {
-    struct task *t = arena_alloc(&w->arena, sizeof *t);
+    struct model_part *t = arena_alloc(&w->arena, sizeof *t);
     t->machine = m;
     t->run = run;
-    struct task **last = &m->tasks;
+    struct model_part **last = &m->tasks;
     while (*last)
         last = &(*last)->next;
     *last = t;
     return t;
 }
 
-static void take_ranks(struct world *w, struct task *t, const json_t *ranks)
+static void take_ranks(struct world *w, struct model_part *t, const json_t *ranks)
 {
     size_t i, k;
     json_t *rank, *slot;
@@ -162,10 +162,10 @@ static void begin_task(struct world *w, struct machine *m, const json_t *task)
     const char *id = jget_string(task, "allocationId", "");
     if (!env)
         broken(w, "tasks_have_an_environment", "%s on %s", id, m->id);
-    struct task *t = task_new(w, m, run_of(w, task, env));
+    struct model_part *t = task_new(w, m, run_of(w, task, env));
     take_ranks(w, t, jget(task, "ranks"));
     snprintf(t->resources, sizeof t->resources, "%s", jget_string(env, "DET_RESOURCES_ID", ""));
-    struct run *run = t->run;
+    struct model_run *run = t->run;
     must(run->task_count < MACHINES_MAX);
     run->tasks[run->task_count++] = t;
     t->resume = jget_int(env, "DET_STEPS_COMPLETED", 0);
@@ -178,10 +178,10 @@ static void begin_task(struct world *w, struct machine *m, const json_t *task)
 
 static void declare_gone(struct world *w, struct machine *m, const json_t *task)
 {
-    struct run *run = run_find(w, jget_string(task, "allocationId", ""));
+    struct model_run *run = run_find(w, jget_string(task, "allocationId", ""));
     if (!run)
         run = run_of(w, task, NULL);
-    struct task *t = task_new(w, m, run);
+    struct model_part *t = task_new(w, m, run);
     t->state = TASK_EXITED;
     t->never_ran = true;
     t->reason = "told to end before it was started";
@@ -190,12 +190,12 @@ static void declare_gone(struct world *w, struct machine *m, const json_t *task)
 
 static void end_task(struct world *w, void *who, int64_t signal)
 {
-    struct task *t = who;
+    struct model_part *t = who;
     if (!t->gone && t->state != TASK_EXITED)
         task_exit(w, t, 0, (int)signal);
 }
 
-static void kill_task(struct world *w, struct task *t, int64_t grace_s)
+static void kill_task(struct world *w, struct model_part *t, int64_t grace_s)
 {
     if (t->killed || t->state == TASK_EXITED)
         return;
@@ -206,7 +206,7 @@ static void kill_task(struct world *w, struct task *t, int64_t grace_s)
     at(w, w->now + grace_s * SECOND, end_task, t, SIGNAL_KILL);
 }
 
-void task_exit(struct world *w, struct task *t, int code, int signal)
+void task_exit(struct world *w, struct model_part *t, int code, int signal)
 {
     must(t->state != TASK_EXITED);
     t->state = TASK_EXITED;
@@ -247,12 +247,12 @@ static bool is_run(const json_t *task)
     return !strcmp(jget_string(task, "action", ""), "RUN");
 }
 
-// As the table of agent/tasks/reconcile.c.
+// Like the table in agent/tasks/reconcile.c.
 static void apply(struct world *w, struct machine *m, const json_t *answer)
 {
     size_t i;
     json_t *task;
-    for (struct task *t = m->tasks, *next; t; t = next) {
+    for (struct model_part *t = m->tasks, *next; t; t = next) {
         const json_t *wish = wanted(answer, t->run->id);
         next = t->next;
         if (t->state != TASK_EXITED && (!wish || !is_run(wish)))
@@ -281,7 +281,7 @@ static void take_answer(struct world *w, struct machine *m, const json_t *answer
     apply(w, m, answer);
 }
 
-static void sync_done(struct world *w, struct call *c, int status, const json_t *answer)
+static void sync_done(struct world *w, struct sim_call *c, int status, const json_t *answer)
 {
     struct machine *m = c->owner;
     if (m->poll != c)
@@ -375,11 +375,11 @@ void machine_down(struct world *w, struct machine *m)
     m->held = NULL;
 }
 
-// A disk that is kept tells the next agent what ran here.
+// A disk that survives tells the next agent which tasks ran here.
 void machine_crash(struct world *w, struct machine *m, bool keeps_disk)
 {
     machine_down(w, m);
-    for (struct task *t = m->tasks, *next; t; t = next) {
+    for (struct model_part *t = m->tasks, *next; t; t = next) {
         next = t->next;
         if (t->state != TASK_EXITED) {
             t->state = TASK_EXITED;

@@ -1,5 +1,5 @@
-// Runs seeds in parallel processes; of one that fails it says what broke, how to play it again, and
-// the few outside events that it takes.
+// Runs seeds in parallel processes. For a seed that fails it reports the broken invariant, the
+// command that replays it, and the few outside events that cause it.
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,16 +14,16 @@
 
 enum { JOBS_MAX = 64, SEEDS_DEFAULT = 1000, SHRINK_US = 45 * SECOND };
 
-struct options {
+struct sim_options {
     uint64_t first, last;
     int jobs, trace;
     bool keep_going;
     const char *without;
 };
 
-struct slot { // a place for a running child
+struct child_slot { // a place for a running child
     pid_t pid;
-    struct job job;
+    struct seed_job job;
 };
 
 static const char usage[] =
@@ -68,11 +68,11 @@ static struct db *make_template(void)
 
 struct totals {
     uint64_t seeds, failed, steps, checks;
-    uint64_t worst; // seed of the failure that is explained
+    uint64_t worst; // the lowest failed seed, which is reported
     struct verdict verdict;
 };
 
-static void finished(struct totals *all, const struct slot *s, int status)
+static void finished(struct totals *all, const struct child_slot *s, int status)
 {
     const struct verdict *v = s->job.verdict;
     all->seeds++;
@@ -88,7 +88,7 @@ static void finished(struct totals *all, const struct slot *s, int status)
     }
 }
 
-static void wait_for_one(struct totals *all, struct slot *slots, int jobs)
+static void wait_for_one(struct totals *all, struct child_slot *slots, int jobs)
 {
     int status = 0;
     pid_t pid = wait(&status);
@@ -99,7 +99,7 @@ static void wait_for_one(struct totals *all, struct slot *slots, int jobs)
         }
 }
 
-static struct slot *free_slot(struct slot *slots, int jobs)
+static struct child_slot *free_slot(struct child_slot *slots, int jobs)
 {
     for (int i = 0; i < jobs; i++)
         if (!slots[i].pid)
@@ -107,7 +107,7 @@ static struct slot *free_slot(struct slot *slots, int jobs)
     return NULL;
 }
 
-static void progress(const struct totals *all, const struct options *o, int64_t began, bool end)
+static void progress(const struct totals *all, const struct sim_options *o, int64_t began, bool end)
 {
     static int64_t last;
     double seconds = (double)(clock_mono_us() - began) / SECOND;
@@ -120,17 +120,18 @@ static void progress(const struct totals *all, const struct options *o, int64_t 
             (unsigned long long)all->steps, (unsigned long long)all->failed, end ? "\n" : " ");
 }
 
-static struct totals run_all(const struct options *o, struct db *template, struct verdict *verdicts)
+static struct totals run_all(const struct sim_options *o, struct db *template,
+                             struct verdict *verdicts)
 {
-    struct slot slots[JOBS_MAX] = {0};
+    struct child_slot slots[JOBS_MAX] = {0};
     struct totals all = {0};
     int running = 0;
     int64_t began = clock_mono_us();
     for (uint64_t seed = o->first; seed <= o->last || running;) {
         bool stop = seed > o->last || (all.failed && !o->keep_going);
-        struct slot *s = stop ? NULL : free_slot(slots, o->jobs);
+        struct child_slot *s = stop ? NULL : free_slot(slots, o->jobs);
         if (s) {
-            s->job = (struct job){.seed = seed++, .verdict = &verdicts[s - slots]};
+            s->job = (struct seed_job){.seed = seed++, .verdict = &verdicts[s - slots]};
             s->pid = job_start(&s->job, template);
             running++;
         } else if (running) {
@@ -159,10 +160,10 @@ static void read_without(const char *list, bool left_out[PLAN_MAX])
     }
 }
 
-static bool run_one(const struct options *o, struct db *template, struct verdict *verdict)
+static bool run_one(const struct sim_options *o, struct db *template, struct verdict *verdict)
 {
     int status = 0;
-    struct job job = {.seed = o->first, .trace = o->trace, .verdict = verdict};
+    struct seed_job job = {.seed = o->first, .trace = o->trace, .verdict = verdict};
     read_without(o->without, job.left_out);
     pid_t pid = job_start(&job, template);
     must(waitpid(pid, &status, 0) == pid);
@@ -175,7 +176,7 @@ static bool run_one(const struct options *o, struct db *template, struct verdict
 
 static void explain(uint64_t seed, struct db *template, struct verdict *verdict)
 {
-    struct job job = {.seed = seed, .verdict = verdict};
+    struct seed_job job = {.seed = seed, .verdict = verdict};
     int count = verdict->plan_count, status;
     printf("\nreplay: tests/sim/run --seed %llu --trace\n", (unsigned long long)seed);
     fflush(stdout);
@@ -196,7 +197,7 @@ static void explain(uint64_t seed, struct db *template, struct verdict *verdict)
 
 // --- arguments -----------------------------------------------------------------------------------
 
-static bool read_seeds(const char *text, struct options *o)
+static bool read_seeds(const char *text, struct sim_options *o)
 {
     char *end;
     o->first = strtoull(text, &end, 10);
@@ -206,7 +207,7 @@ static bool read_seeds(const char *text, struct options *o)
     return end != text && !*end && o->last >= o->first;
 }
 
-static bool read_options(int argc, char **argv, struct options *o)
+static bool read_options(int argc, char **argv, struct sim_options *o)
 {
     static const struct option list[] = {
         {"seeds", required_argument, NULL, 's'}, {"seed", required_argument, NULL, 'o'},
@@ -243,7 +244,7 @@ static bool read_options(int argc, char **argv, struct options *o)
 int main(int argc, char **argv)
 {
     const char *count = getenv("MUSTER_SIM_SEEDS");
-    struct options o = {.first = 1, .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN)};
+    struct sim_options o = {.first = 1, .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN)};
     o.last = count ? strtoull(count, NULL, 10) : SEEDS_DEFAULT;
     if (!read_options(argc, argv, &o) || !o.last) {
         fputs(usage, stderr);

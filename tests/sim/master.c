@@ -1,10 +1,10 @@
-// The master's lives over one store: turns, writes that take their time, the end at any of them.
+// The lives of the master over one store: turns, slow writes, and an end at any of them.
 #include "base/log.h"
 #include "master/kernel/state.h"
 #include "master/modules.h"
 #include "tests/sim/machines.h"
 
-static int64_t sim_now; // of the one world of this process: a clock has no context
+static int64_t sim_now; // of the only world of this process: a clock has no context
 
 static int64_t mono(void)
 {
@@ -26,7 +26,7 @@ static struct core_options options = {
     .agent_reconnect_us = 30 * SECOND,
     .kill_grace_us = 10 * SECOND,
     .preemption_timeout_us = 60 * SECOND,
-    .max_user_priority = SCHED_PRIORITY_MIN, // people do to each other what they can
+    .max_user_priority = SCHED_PRIORITY_MIN, // people may do anything to each other's jobs
     .rules = &rules,
     .mono_us = mono,
     .wall_us = wall,
@@ -41,7 +41,7 @@ const struct core_options *master_options(void)
     return &options;
 }
 
-// The scheduler counts in hours; a run is minutes long, so most divide its times.
+// The scheduler thinks in hours and a run takes minutes, so most runs divide its times.
 static void draw_options(uint64_t seed)
 {
     static const int64_t parts[] = {1, 20, 60, 200};
@@ -73,7 +73,7 @@ void master_start(struct world *w)
     if (core_new(w->db, master_options(), &w->core, &e))
         broken(w, "master_starts", "%s", e.text);
     for (size_t i = 0; i < w->trial_cap; i++)
-        w->trials[i].leaving = 0; // it waits anew
+        w->trials[i].leaving = 0; // it waits again
     check_start(w);
 }
 
@@ -150,7 +150,7 @@ static void plan_write(struct world *w)
     at(w, w->now + takes, write_store, NULL, w->lives);
 }
 
-// When it takes its next turn: a little after there is something to do.
+// The next turn comes a little after there is something to do.
 int64_t master_due(struct world *w)
 {
     if (!w->core)

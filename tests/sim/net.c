@@ -9,12 +9,12 @@
 
 enum { ANSWER_MAX = 64 << 20 };
 
-static bool is_cut(const struct call *c)
+static bool is_cut(const struct sim_call *c)
 {
     return c->machine && machine_is_cut(c->world, c->machine);
 }
 
-// Some come late, and a few of these later than their sender's patience.
+// Some messages come late, and a few of these after the timeout of their sender.
 static int64_t travel(struct world *w)
 {
     if (w->calm || !chance(&w->net, w->late))
@@ -22,7 +22,7 @@ static int64_t travel(struct world *w)
     return between(&w->net, 20 * MS, chance(&w->net, 2000) ? 30 * SECOND : 3 * SECOND);
 }
 
-static void tell(struct world *w, struct call *c, int status, const json_t *answer)
+static void tell(struct world *w, struct sim_call *c, int status, const json_t *answer)
 {
     if (c->over)
         return;
@@ -32,7 +32,7 @@ static void tell(struct world *w, struct call *c, int status, const json_t *answ
         c->done(w, c, status, answer);
 }
 
-static void call_free(struct call *c)
+static void call_free(struct sim_call *c)
 {
     json_decref(c->body);
     free(c->text);
@@ -44,7 +44,7 @@ static void call_free(struct call *c)
 
 static void come_back(struct world *w, void *who, int64_t arg)
 {
-    struct call *c = who;
+    struct sim_call *c = who;
     json_t *answer = NULL;
     struct error e = {0};
     (void)arg;
@@ -58,7 +58,7 @@ static void come_back(struct world *w, void *who, int64_t arg)
         call_free(c);
 }
 
-static void send_back(struct world *w, struct call *c, int status)
+static void send_back(struct world *w, struct sim_call *c, int status)
 {
     c->status = status;
     if (status && !w->calm && chance(&w->net, w->lost))
@@ -67,7 +67,7 @@ static void send_back(struct world *w, struct call *c, int status)
         at(w, w->now + travel(w), come_back, c, 0);
 }
 
-static void unlink_call(struct world *w, struct call *c)
+static void unlink_call(struct world *w, struct sim_call *c)
 {
     if (c->next)
         c->next->prev = c->prev;
@@ -75,7 +75,7 @@ static void unlink_call(struct world *w, struct call *c)
     c->next = c->prev = NULL;
 }
 
-static void free_request(struct call *c)
+static void free_request(struct sim_call *c)
 {
     buf_free(&c->rq->answer);
     request_release(c->rq);
@@ -84,10 +84,10 @@ static void free_request(struct call *c)
     c->rq = NULL;
 }
 
-// The master lets an answer go.
+// The master releases an answer.
 static void complete(struct request *rq)
 {
-    struct call *c = rq->http;
+    struct sim_call *c = rq->http;
     struct world *w = c->world;
     must(rq == c->rq);
     struct error e = {0};
@@ -106,12 +106,12 @@ static void complete(struct request *rq)
 
 static const char *query(struct request *rq, const char *name)
 {
-    const struct call *c = rq->http;
+    const struct sim_call *c = rq->http;
     (void)name;
     return c->query;
 }
 
-static struct request *request_of(struct call *c)
+static struct request *request_of(struct sim_call *c)
 {
     static const char *const users[USERS + 1] = {"", "ada", "ben", "cleo"};
     struct request *rq = xcalloc(1, sizeof *rq);
@@ -133,11 +133,11 @@ static struct request *request_of(struct call *c)
 
 static void arrive(struct world *w, void *who, int64_t arg)
 {
-    struct call *c = who;
+    struct sim_call *c = who;
     struct error e = {0};
     (void)arg;
     if (is_cut(c))
-        return; // its time will be up
+        return; // the call will time out
     if (!w->core) {
         send_back(w, c, 0); // refused
         return;
@@ -152,10 +152,10 @@ static void arrive(struct world *w, void *who, int64_t arg)
         broken(w, "core_takes_requests", "%s", e.text);
 }
 
-// The master learns of a closed connection a little later, or, through a cut, not at all.
+// The master learns of a closed connection a little later, or never if the machine is cut off.
 static void hear_of_close(struct world *w, void *who, int64_t arg)
 {
-    struct call *c = who;
+    struct sim_call *c = who;
     (void)arg;
     if (!c->rq || !w->core || is_cut(c))
         return;
@@ -165,7 +165,7 @@ static void hear_of_close(struct world *w, void *who, int64_t arg)
 
 static void time_up(struct world *w, void *who, int64_t arg)
 {
-    struct call *c = who;
+    struct sim_call *c = who;
     (void)arg;
     if (c->over)
         return;
@@ -173,9 +173,9 @@ static void time_up(struct world *w, void *who, int64_t arg)
     tell(w, c, 0, NULL);
 }
 
-static struct call *call_new(struct world *w, const struct call *like)
+static struct sim_call *call_new(struct world *w, const struct sim_call *like)
 {
-    struct call *c = arena_alloc(&w->arena, sizeof *c);
+    struct sim_call *c = arena_alloc(&w->arena, sizeof *c);
     *c = *like;
     c->world = w;
     c->all_next = w->all_calls;
@@ -183,11 +183,11 @@ static struct call *call_new(struct world *w, const struct call *like)
     return c;
 }
 
-struct call *call_send(struct world *w, const struct call *like)
+struct sim_call *call_send(struct world *w, const struct sim_call *like)
 {
-    struct call *c = call_new(w, like);
+    struct sim_call *c = call_new(w, like);
     if (!w->calm && chance(&w->net, w->doubled)) {
-        struct call *twin = call_new(w, like);
+        struct sim_call *twin = call_new(w, like);
         json_incref(c->body);
         twin->over = true;
         note(w, "%s %s is sent twice", c->name, c->p0);
@@ -201,7 +201,7 @@ struct call *call_send(struct world *w, const struct call *like)
     return c;
 }
 
-void call_drop(struct world *w, struct call *c)
+void call_drop(struct world *w, struct sim_call *c)
 {
     c->over = true;
     at(w, w->now + travel(w), hear_of_close, c, 0);
@@ -210,7 +210,7 @@ void call_drop(struct world *w, struct call *c)
 void calls_fail(struct world *w)
 {
     while (w->calls) {
-        struct call *c = w->calls;
+        struct sim_call *c = w->calls;
         unlink_call(w, c);
         free_request(c);
         send_back(w, c, 0);
@@ -219,16 +219,16 @@ void calls_fail(struct world *w)
 
 void calls_cut(struct world *w)
 {
-    for (struct call *c = w->calls; c; c = c->next) {
+    for (struct sim_call *c = w->calls; c; c = c->next) {
         at(w, w->now + travel(w), hear_of_close, c, 0);
         if (!c->over)
-            at(w, w->now + travel(w), come_back, c, 0); // as status 0
+            at(w, w->now + travel(w), come_back, c, 0); // with status 0
     }
 }
 
 void net_free(struct world *w)
 {
-    for (struct call *c = w->all_calls; c; c = c->all_next) {
+    for (struct sim_call *c = w->all_calls; c; c = c->all_next) {
         if (c->rq)
             free_request(c);
         call_free(c);

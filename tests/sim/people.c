@@ -1,4 +1,4 @@
-// What people do: submit, change their minds, move others about. Their calls may be lost; they do
+// Actions of people: they submit, change settings, and move jobs. Their calls may be lost; they do
 // not repeat them.
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,13 +14,13 @@ enum { ADA = 1, CALL_TIMEOUT = 30 * SECOND }; // an administrator
 static void say(struct world *w, int64_t user, core_handler *handler, const char *name,
                 const char *p0, const char *p1, json_t *body, call_done *done)
 {
-    struct call call = {.handler = handler,
-                        .name = name,
-                        .kind = PRINCIPAL_USER,
-                        .user = user,
-                        .body = body,
-                        .timeout = CALL_TIMEOUT,
-                        .done = done};
+    struct sim_call call = {.handler = handler,
+                            .name = name,
+                            .kind = PRINCIPAL_USER,
+                            .user = user,
+                            .body = body,
+                            .timeout = CALL_TIMEOUT,
+                            .done = done};
     snprintf(call.p0, sizeof call.p0, "%s", p0);
     snprintf(call.p1, sizeof call.p1, "%s", p1);
     note_outside(w, "%s %s%s%s", name, p0, *p1 ? " " : "", p1);
@@ -29,12 +29,12 @@ static void say(struct world *w, int64_t user, core_handler *handler, const char
 
 // --- submission ----------------------------------------------------------------------------------
 
-static void submitted(struct world *w, struct call *c, int status, const json_t *answer)
+static void submitted(struct world *w, struct sim_call *c, int status, const json_t *answer)
 {
     if (status == 200 && c->id > w->experiments)
         w->experiments = c->id;
     const char *why = jget_string(jget(answer, "error"), "error", "no reason");
-    bool early = strstr(why, "there is no resource pool"); // nor any agent of it yet
+    bool early = strstr(why, "there is no resource pool"); // its pool has no agent yet
     if (status == 400 && !w->limited && !early)
         broken(w, "submissions_are_taken", "%s", why);
 }
@@ -362,7 +362,8 @@ void people_push_on(struct world *w)
     const struct core *c = w->core;
     if (!c)
         return;
-    if (w->pushes % 8 == 0 && w->pushes < 17) { // again after the last late message of before
+    if (w->pushes % 8 == 0 &&
+        w->pushes < 17) { // repeated after the last late message of the trouble before
         for (int i = 0; i < w->machine_count; i++)
             free_machine(w, w->machines[i]);
         free_teams(w);

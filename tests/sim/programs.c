@@ -1,6 +1,6 @@
 // Training programs: a gang meets, its rank 0 counts steps, saves, reports, and watches for the
-// drain; the others follow it. Reports are made one after the other and again until they are heard,
-// as the trainer does.
+// drain; the other ranks follow. Reports are sent one after the other and repeated until they are
+// answered, as the trainer does.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,8 @@ enum {
     EXIT_PEERS = 1,
     ASK_TIMEOUT = 30 * SECOND,
     TRY_AGAIN = 500 * MS,
-    MEET_MOST = 30 * MINUTE,    // as calls are repeated
-    PEERS_NOTICED = 2 * SECOND, // a lost peer
+    MEET_MOST = 30 * MINUTE,    // all repeated calls together
+    PEERS_NOTICED = 2 * SECOND, // until a lost peer is noticed
 };
 
 // --- characters ----------------------------------------------------------------------------------
@@ -42,18 +42,18 @@ static const struct character *character_of(struct world *w, int64_t experiment)
     return k;
 }
 
-struct run *run_find(struct world *w, const char *id)
+struct model_run *run_find(struct world *w, const char *id)
 {
-    for (struct run *r = w->runs; r; r = r->next)
+    for (struct model_run *r = w->runs; r; r = r->next)
         if (!strcmp(r->id, id))
             return r;
     return NULL;
 }
 
-struct run *run_of(struct world *w, const json_t *task, const json_t *env)
+struct model_run *run_of(struct world *w, const json_t *task, const json_t *env)
 {
     const char *id = jget_string(task, "allocationId", "");
-    struct run *r = run_find(w, id);
+    struct model_run *r = run_find(w, id);
     int world = (int)jget_int(env, "WORLD_SIZE", 0);
     if (r && env && r->world && r->world != world)
         broken(w, "a_gang_has_one_size", "%s: %d and %d ranks", id, r->world, world);
@@ -74,37 +74,37 @@ struct run *run_of(struct world *w, const json_t *task, const json_t *env)
 
 // --- calls ---------------------------------------------------------------------------------------
 
-static bool is_over(const struct task *t)
+static bool is_over(const struct model_part *t)
 {
     return t->gone || t->state != TASK_RUNNING;
 }
 
-static void leave(struct world *w, struct task *t, int code);
+static void leave(struct world *w, struct model_part *t, int code);
 
-// Whether the answer ends the task: its allocation is over.
-static bool is_stale(struct world *w, struct task *t, int status)
+// Whether the answer ends the task because its allocation has ended.
+static bool is_stale(struct world *w, struct model_part *t, int status)
 {
     if (status == 403)
         leave(w, t, EXIT_STALE);
     return status == 403;
 }
 
-static struct call *ask(struct world *w, struct task *t, core_handler *handler, const char *name,
-                        const char *p0, const char *p1, json_t *body, const char *query,
-                        call_done *done, int64_t tag)
+static struct sim_call *ask(struct world *w, struct model_part *t, core_handler *handler,
+                            const char *name, const char *p0, const char *p1, json_t *body,
+                            const char *query, call_done *done, int64_t tag)
 {
-    struct call call = {.handler = handler,
-                        .name = name,
-                        .kind = PRINCIPAL_TASK,
-                        .user = 2,
-                        .allocation = t->run->id,
-                        .machine = t->machine,
-                        .body = body,
-                        .query = query,
-                        .timeout = ASK_TIMEOUT,
-                        .done = done,
-                        .owner = t,
-                        .tag = tag};
+    struct sim_call call = {.handler = handler,
+                            .name = name,
+                            .kind = PRINCIPAL_TASK,
+                            .user = 2,
+                            .allocation = t->run->id,
+                            .machine = t->machine,
+                            .body = body,
+                            .query = query,
+                            .timeout = ASK_TIMEOUT,
+                            .done = done,
+                            .owner = t,
+                            .tag = tag};
     snprintf(call.p0, sizeof call.p0, "%s", p0);
     snprintf(call.p1, sizeof call.p1, "%s", p1);
     return call_send(w, &call);
@@ -114,12 +114,12 @@ static struct call *ask(struct world *w, struct task *t, core_handler *handler, 
 
 static void leave_now(struct world *w, void *who, int64_t code)
 {
-    struct task *t = who;
+    struct model_part *t = who;
     if (!is_over(t))
         task_exit(w, t, code < 0 ? 0 : (int)code, code < 0 ? (int)-code : 0);
 }
 
-static void leave(struct world *w, struct task *t, int code)
+static void leave(struct world *w, struct model_part *t, int code)
 {
     if (t->left)
         return;
@@ -127,8 +127,8 @@ static void leave(struct world *w, struct task *t, int code)
     at(w, w->now + between(&w->work, MS, t->run->character->leave_us), leave_now, t, code);
 }
 
-// Rank 0 tells the others that it is over.
-static void end_run(struct world *w, struct run *r, int code)
+// Rank 0 tells the other ranks to end.
+static void end_run(struct world *w, struct model_run *r, int code)
 {
     if (r->ended)
         return;
@@ -141,15 +141,15 @@ static void end_run(struct world *w, struct run *r, int code)
 
 static void miss_peers(struct world *w, void *who, int64_t arg)
 {
-    struct task *t = who;
+    struct model_part *t = who;
     (void)arg;
     if (!is_over(t))
         leave(w, t, EXIT_PEERS);
 }
 
-void program_gone(struct world *w, struct task *t)
+void program_gone(struct world *w, struct model_part *t)
 {
-    struct run *r = t->run;
+    struct model_run *r = t->run;
     if (r->ended)
         return;
     for (int i = 0; i < r->task_count; i++)
@@ -159,11 +159,11 @@ void program_gone(struct world *w, struct task *t)
 
 // --- training ------------------------------------------------------------------------------------
 
-static void step_later(struct world *w, struct task *t, int64_t in);
-static void send_metrics(struct world *w, struct task *t, char group);
-static void send_checkpoint(struct world *w, struct task *t);
+static void step_later(struct world *w, struct model_part *t, int64_t in);
+static void send_metrics(struct world *w, struct model_part *t, char group);
+static void send_checkpoint(struct world *w, struct model_part *t);
 
-static bool peers_stand(const struct world *w, const struct run *r)
+static bool peers_stand(const struct world *w, const struct model_run *r)
 {
     int ranks = 0;
     for (int i = 0; i < r->task_count; i++)
@@ -174,9 +174,9 @@ static bool peers_stand(const struct world *w, const struct run *r)
 
 static void send_ack(struct world *w, void *who, int64_t arg);
 
-static void acked(struct world *w, struct call *c, int status, const json_t *answer)
+static void acked(struct world *w, struct sim_call *c, int status, const json_t *answer)
 {
-    struct task *t = c->owner;
+    struct model_part *t = c->owner;
     (void)answer;
     if (is_over(t) || is_stale(w, t, status))
         return;
@@ -188,16 +188,16 @@ static void acked(struct world *w, struct call *c, int status, const json_t *ans
 
 static void send_ack(struct world *w, void *who, int64_t arg)
 {
-    struct task *t = who;
+    struct model_part *t = who;
     (void)arg;
     if (!is_over(t) && !t->run->ended)
         ask(w, t, core_allocation_ack_preemption, "ack", t->run->id, "", NULL, NULL, acked, 0);
 }
 
-// What follows when nothing is left to report.
-static void go_on(struct world *w, struct task *t)
+// Continues when no report is left.
+static void go_on(struct world *w, struct model_part *t)
 {
-    struct run *r = t->run;
+    struct model_run *r = t->run;
     const struct character *k = r->character;
     if (r->steps >= k->steps && r->saved >= r->steps) {
         known_trial(w, r->trial)->done = true;
@@ -214,8 +214,8 @@ static void go_on(struct world *w, struct task *t)
 
 static void step(struct world *w, void *who, int64_t arg)
 {
-    struct task *t = who;
-    struct run *r = t->run;
+    struct model_part *t = who;
+    struct model_run *r = t->run;
     const struct character *k = r->character;
     (void)arg;
     if (is_over(t) || r->ended)
@@ -240,7 +240,7 @@ static void step(struct world *w, void *who, int64_t arg)
         go_on(w, t);
 }
 
-static void step_later(struct world *w, struct task *t, int64_t in)
+static void step_later(struct world *w, struct model_part *t, int64_t in)
 {
     bool slow = !w->calm && chance(&w->work, t->run->character->straggles);
     at(w, w->now + in * (slow ? 10 : 1) + between(&w->work, 0, MS), step, t, 0);
@@ -250,7 +250,7 @@ static void step_later(struct world *w, struct task *t, int64_t in)
 
 static void report_again(struct world *w, void *who, int64_t what)
 {
-    struct task *t = who;
+    struct model_part *t = who;
     if (is_over(t) || t->run->ended)
         return;
     if (what == 'c')
@@ -259,9 +259,9 @@ static void report_again(struct world *w, void *who, int64_t what)
         send_metrics(w, t, (char)what);
 }
 
-static void reported(struct world *w, struct call *c, int status, const json_t *answer)
+static void reported(struct world *w, struct sim_call *c, int status, const json_t *answer)
 {
-    struct task *t = c->owner;
+    struct model_part *t = c->owner;
     (void)answer;
     if (is_over(t) || t->run->ended || is_stale(w, t, status))
         return;
@@ -283,10 +283,10 @@ static const char *decimal(char out[24], int64_t value)
     return out;
 }
 
-static void send_metrics(struct world *w, struct task *t, char group)
+static void send_metrics(struct world *w, struct model_part *t, char group)
 {
     char trial[24];
-    struct run *r = t->run;
+    struct model_run *r = t->run;
     double loss = (double)(r->trial * 7919 % 101) + 100.0 / (double)(r->steps + 1);
     json_t *value = r->trial % 17 ? json_real(loss) : json_string("NaN");
     json_t *body = json_pack(
@@ -305,10 +305,10 @@ static void send_metrics(struct world *w, struct task *t, char group)
     }
 }
 
-static void send_checkpoint(struct world *w, struct task *t)
+static void send_checkpoint(struct world *w, struct model_part *t)
 {
     char uuid[40];
-    struct run *r = t->run;
+    struct model_run *r = t->run;
     snprintf(uuid, sizeof uuid, "%08llx-%04llx-4000-8000-%012llx", (unsigned long long)r->trial,
              (unsigned long long)r->epoch, (unsigned long long)r->steps);
     json_t *body = json_pack("{s:s, s:s, s:s, s:{s:I}, s:{}}", "uuid", uuid, "allocationId", r->id,
@@ -322,14 +322,14 @@ static void send_checkpoint(struct world *w, struct task *t)
 
 static void watch(struct world *w, void *who, int64_t arg);
 
-static void watched(struct world *w, struct call *c, int status, const json_t *answer)
+static void watched(struct world *w, struct sim_call *c, int status, const json_t *answer)
 {
-    struct task *t = c->owner;
+    struct model_part *t = c->owner;
     if (is_over(t) || t->run->ended || is_stale(w, t, status))
         return;
     if (status == 200 && jget_bool(answer, "preempt", false)) {
         note(w, "%s hears that it shall leave", t->run->id);
-        t->run->asked = true; // it looks between two steps
+        t->run->asked = true; // checked between two steps
         return;
     }
     at(w, w->now + (status == 200 ? 0 : TRY_AGAIN), watch, t, 0);
@@ -337,7 +337,7 @@ static void watched(struct world *w, struct call *c, int status, const json_t *a
 
 static void watch(struct world *w, void *who, int64_t arg)
 {
-    struct task *t = who;
+    struct model_part *t = who;
     (void)arg;
     if (!is_over(t) && !t->run->ended)
         ask(w, t, core_allocation_preemption, "preemption", t->run->id, "", NULL, "20", watched, 0);
@@ -347,13 +347,13 @@ static void watch(struct world *w, void *who, int64_t arg)
 
 static void refuse(struct world *w, void *who, int64_t arg);
 
-static void refused(struct world *w, struct call *c, int status, const json_t *answer)
+static void refused(struct world *w, struct sim_call *c, int status, const json_t *answer)
 {
-    struct task *t = c->owner;
+    struct model_part *t = c->owner;
     (void)answer;
     if (is_over(t) || is_stale(w, t, status))
         return;
-    if (status == 200 || status == 400) // has been said already
+    if (status == 200 || status == 400) // the master knows it already
         end_run(w, t->run, 1);
     else
         at(w, w->now + TRY_AGAIN, refuse, t, 0);
@@ -361,7 +361,7 @@ static void refused(struct world *w, struct call *c, int status, const json_t *a
 
 static void refuse(struct world *w, void *who, int64_t arg)
 {
-    struct task *t = who;
+    struct model_part *t = who;
     char trial[24];
     (void)arg;
     if (!is_over(t) && !t->run->ended)
@@ -369,13 +369,13 @@ static void refuse(struct world *w, void *who, int64_t arg)
             json_pack("{s:s}", "reason", "EXITED_REASON_INVALID_HP"), NULL, refused, 0);
 }
 
-static void train(struct world *w, struct task *t)
+static void train(struct world *w, struct model_part *t)
 {
-    struct run *r = t->run;
+    struct model_run *r = t->run;
     t->met = true;
     if (t->first_rank)
         return;
-    if (r->trial % 13 == 0) { // its hyperparameters
+    if (r->trial % 13 == 0) { // its hyperparameters are invalid
         refuse(w, t, 0);
         return;
     }
@@ -386,8 +386,8 @@ static void train(struct world *w, struct task *t)
 
 static void meet(struct world *w, void *who, int64_t arg);
 
-// Peers that do not come are given up in the end.
-static void try_again(struct world *w, struct task *t, event_fire *what)
+// Ranks give up waiting for missing peers in the end.
+static void try_again(struct world *w, struct model_part *t, event_fire *what)
 {
     if (w->now > t->meet_until)
         leave(w, t, EXIT_PEERS);
@@ -395,9 +395,9 @@ static void try_again(struct world *w, struct task *t, event_fire *what)
         at(w, w->now + TRY_AGAIN, what, t, 0);
 }
 
-static void met(struct world *w, struct call *c, int status, const json_t *answer)
+static void met(struct world *w, struct sim_call *c, int status, const json_t *answer)
 {
-    struct task *t = c->owner;
+    struct model_part *t = c->owner;
     if (is_over(t) || t->met || is_stale(w, t, status))
         return;
     if (status != 200)
@@ -411,7 +411,7 @@ static void met(struct world *w, struct call *c, int status, const json_t *answe
 
 static void meet(struct world *w, void *who, int64_t arg)
 {
-    struct task *t = who;
+    struct model_part *t = who;
     char name[40];
     (void)arg;
     if (is_over(t))
@@ -424,9 +424,9 @@ static void meet(struct world *w, void *who, int64_t arg)
 
 static void find_peers(struct world *w, void *who, int64_t arg);
 
-static void found_peers(struct world *w, struct call *c, int status, const json_t *answer)
+static void found_peers(struct world *w, struct sim_call *c, int status, const json_t *answer)
 {
-    struct task *t = c->owner;
+    struct model_part *t = c->owner;
     const json_t *addresses = jget_path(answer, "rendezvousInfo.addresses");
     if (is_over(t) || is_stale(w, t, status))
         return;
@@ -440,14 +440,14 @@ static void found_peers(struct world *w, struct call *c, int status, const json_
 
 static void find_peers(struct world *w, void *who, int64_t arg)
 {
-    struct task *t = who;
+    struct model_part *t = who;
     (void)arg;
     if (!is_over(t))
         ask(w, t, core_allocation_rendezvous, "rendezvous", t->run->id, t->resources, NULL, NULL,
             found_peers, 0);
 }
 
-void program_start(struct world *w, struct task *t)
+void program_start(struct world *w, struct model_part *t)
 {
     t->meet_until = w->now + MEET_MOST;
     find_peers(w, t, 0);

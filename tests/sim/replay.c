@@ -1,4 +1,5 @@
-// Whether a master that starts now, from what the store has, would know what this one knows.
+// Checks that a master which starts now, from the rows in the store, would know what the present
+// one knows.
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,8 +106,8 @@ static void compare(struct world *w, const char *live, const char *replayed)
                replayed + line);
 }
 
-// Its machine came back with fewer slots: a master that starts then gives it up at once, and one
-// that lives on when its other parts have ended. Epochs and strangers make either safe.
+// The agent came back with fewer slots: a new master gives the allocation up at once, the present
+// one when its other parts have ended. Epochs and stray tasks make both safe.
 static bool stands_on_air(const struct core *c)
 {
     for (size_t i = 0; i < c->agent_count; i++)
@@ -117,7 +118,7 @@ static bool stands_on_air(const struct core *c)
     return false;
 }
 
-// Where a batch is still on its way the store is a moment behind.
+// While a batch is on its way, the store is a moment behind.
 void check_replay(struct world *w)
 {
     struct db *copy;

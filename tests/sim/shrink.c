@@ -20,7 +20,7 @@ static void be_quiet(void)
     close(nowhere);
 }
 
-static _Noreturn void child(const struct job *j, struct db *template)
+static _Noreturn void child(const struct seed_job *j, struct db *template)
 {
     static struct world w;
     if (j->quiet)
@@ -34,10 +34,10 @@ static _Noreturn void child(const struct job *j, struct db *template)
     world_run(&w);
     world_end(&w);
     fflush(stdout);
-    exit(0); // with what looks for lost memory
+    exit(0); // lets the leak checker run
 }
 
-pid_t job_start(const struct job *j, struct db *template)
+pid_t job_start(const struct seed_job *j, struct db *template)
 {
     *j->verdict = (struct verdict){0};
     fflush(stdout);
@@ -48,7 +48,7 @@ pid_t job_start(const struct job *j, struct db *template)
     return pid;
 }
 
-bool job_failed(const struct job *j, int status)
+bool job_failed(const struct seed_job *j, int status)
 {
     struct verdict *v = j->verdict;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
@@ -66,7 +66,7 @@ bool job_failed(const struct job *j, int status)
     return true;
 }
 
-static bool still_fails(const struct job *j, struct db *template, const char *name)
+static bool still_fails(const struct seed_job *j, struct db *template, const char *name)
 {
     int status = 0;
     pid_t pid = job_start(j, template);
@@ -74,10 +74,10 @@ static bool still_fails(const struct job *j, struct db *template, const char *na
     return job_failed(j, status) && !strcmp(j->verdict->name, name);
 }
 
-// Tries without the events of [from, to); says whether they are out.
-static bool leave_out(struct job *j, struct db *template, const char *name, int from, int to)
+// Replays without the events of [from, to); returns whether the same failure remains.
+static bool leave_out(struct seed_job *j, struct db *template, const char *name, int from, int to)
 {
-    struct job shorter = *j;
+    struct seed_job shorter = *j;
     bool any = false;
     for (int i = from; i < to && i < PLAN_MAX; i++) {
         any |= !shorter.left_out[i];
@@ -89,7 +89,7 @@ static bool leave_out(struct job *j, struct db *template, const char *name, int 
     return true;
 }
 
-int job_shrink(struct job *j, struct db *template, int64_t us)
+int job_shrink(struct seed_job *j, struct db *template, int64_t us)
 {
     char name[sizeof j->verdict->name];
     int count = j->verdict->plan_count, left = 0;

@@ -1,5 +1,5 @@
-// One run in a process of its own, and the shortening of one that fails. Any run is told what of
-// its plan to leave out. The parent's thread.
+// Runs a seed in a process of its own, and shrinks the plan of a seed that fails. A run gets the
+// list of outside events to leave out. The parent's thread.
 #ifndef TESTS_SIM_SHRINK_H
 #define TESTS_SIM_SHRINK_H
 
@@ -7,7 +7,7 @@
 
 #include "tests/sim/world.h"
 
-struct job {
+struct seed_job {
     uint64_t seed;
     int trace;
     bool quiet;
@@ -15,10 +15,12 @@ struct job {
     struct verdict *verdict; // shared with the child
 };
 
-pid_t job_start(const struct job *j, struct db *template);
-bool job_failed(const struct job *j, int status); // fills what the child could not say itself
+pid_t job_start(const struct seed_job *j, struct db *template);
+bool job_failed(const struct seed_job *j,
+                int status); // fills in the verdict of a child that crashed
 
-// Leaves out as much as can be while the same thing breaks, for so long; how many are left.
-int job_shrink(struct job *j, struct db *template, int64_t us);
+// Leaves out as many events as possible while the same invariant breaks, within the time limit;
+// returns how many are left.
+int job_shrink(struct seed_job *j, struct db *template, int64_t us);
 
 #endif

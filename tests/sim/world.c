@@ -8,7 +8,7 @@
 #include "tests/sim/machines.h"
 
 enum { TRACE_OUTSIDE = 1, TRACE_ALL = 2, STEPS_MAX = 3000000 };
-static const int64_t CALM_MOST = 12LL * 60 * MINUTE; // in which all must have ended
+static const int64_t CALM_MOST = 12LL * 60 * MINUTE; // within this time everything must have ended
 static const int64_t CALM_STEP = 5 * SECOND;
 
 // --- chance --------------------------------------------------------------------------------------
@@ -54,14 +54,14 @@ void note_outside(struct world *w, const char *fmt, ...)
 
 // --- events --------------------------------------------------------------------------------------
 
-static bool sooner(const struct event *a, const struct event *b)
+static bool sooner(const struct sim_event *a, const struct sim_event *b)
 {
     return a->at != b->at ? a->at < b->at : a->order < b->order;
 }
 
 void at(struct world *w, int64_t when, event_fire *fire, void *who, int64_t arg)
 {
-    struct event e = {when < w->now ? w->now : when, ++w->order, fire, who, arg};
+    struct sim_event e = {when < w->now ? w->now : when, ++w->order, fire, who, arg};
     if (w->event_count + 1 >= w->event_cap) {
         w->event_cap = w->event_cap ? 2 * w->event_cap : 1024;
         w->events = xrealloc(w->events, w->event_cap * sizeof *w->events);
@@ -72,9 +72,9 @@ void at(struct world *w, int64_t when, event_fire *fire, void *who, int64_t arg)
     w->events[place] = e;
 }
 
-static struct event take_event(struct world *w)
+static struct sim_event take_event(struct world *w)
 {
-    struct event first = w->events[1], last = w->events[w->event_count--];
+    struct sim_event first = w->events[1], last = w->events[w->event_count--];
     size_t place = 1;
     for (size_t child; (child = 2 * place) <= w->event_count; place = child) {
         if (child < w->event_count && sooner(&w->events[child + 1], &w->events[child]))
@@ -87,13 +87,13 @@ static struct event take_event(struct world *w)
     return first;
 }
 
-// The master's turn, or the next event: whichever is due first.
+// Runs the master's turn or the next event, whichever is due first.
 static void step(struct world *w)
 {
     int64_t turn = master_due(w);
     must(w->event_count || turn != INT64_MAX);
     if (w->event_count && w->events[1].at <= turn) {
-        struct event e = take_event(w);
+        struct sim_event e = take_event(w);
         w->now = e.at;
         e.fire(w, e.who, e.arg);
     } else {

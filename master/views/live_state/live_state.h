@@ -21,9 +21,9 @@ view_handler render_tasks;          // struct allocations_snapshot
 view_handler render_experiment_why; // struct experiment_wait
 
 // tasks.c: lifecycle/task_snapshots.h
-view_handler render_desired_tasks; // struct desired_tasks
-view_handler render_rendezvous;    // struct rendezvous_snapshot
-view_handler render_gather;        // struct gather_snapshot
+view_handler render_agent_poll; // struct poll_snapshot
+view_handler render_rendezvous; // struct rendezvous_snapshot
+view_handler render_gather;     // struct gather_snapshot
 
 // fields.c
 view_handler render_fields;         // the list of request_answer_fields()

@@ -22,7 +22,7 @@ static void write_strings(struct json_writer *w, const char *key, const char *co
 }
 
 // A rank has one slot where there is a rank for each slot; else the only rank has all slots.
-static void write_ranks(struct json_writer *w, const struct desired_task *task)
+static void write_ranks(struct json_writer *w, const struct task_snapshot *task)
 {
     bool each = task->rank_count == task->slot_count;
     jw_key(w, "ranks");
@@ -38,7 +38,7 @@ static void write_ranks(struct json_writer *w, const struct desired_task *task)
     jw_array_end(w);
 }
 
-static void write_task(struct json_writer *w, const struct desired_task *task)
+static void write_task(struct json_writer *w, const struct task_snapshot *task)
 {
     jw_object(w);
     jw_kv_string(w, "allocationId", task->allocation_id);
@@ -63,9 +63,9 @@ static void write_task(struct json_writer *w, const struct desired_task *task)
     jw_object_end(w);
 }
 
-int render_desired_tasks(struct view *v, struct error *e)
+int render_agent_poll(struct view *v, struct error *e)
 {
-    const struct desired_tasks *tasks = v->rq->result;
+    const struct poll_snapshot *tasks = v->rq->result;
     (void)e;
     jw_object(&v->w);
     if (tasks) { // else the agent has gone

@@ -1,5 +1,5 @@
-// Agents and what runs on them: gangs over machines, loss and return, meeting of ranks, and what
-// operators see and set. The restart of the master: test_core_cluster_restart.c.
+// Agents and their tasks: gangs over several machines, loss and return, rendezvous of ranks, and
+// the settings of operators. test_core_cluster_restart.c restarts the master.
 #include "tests/unit/master/support/core_fixture.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ static void test_gang_over_two_agents(void **state)
     assert_stored("SELECT state FROM allocations", "STARTING");
     report("agent-2", 2, task_in("1.1.1", "RUNNING", ""));
     assert_stored("SELECT state FROM allocations", "RUNNING");
-    // One machine fails: the other is told to end, and the gang starts again when it has.
+    // One machine fails: the other is ended, and then the gang starts again.
     report("agent-2", 2, task_in("1.1.1", "EXITED", "{\"rank\":2,\"exitCode\":1}"));
     answer = sync_agent("agent-1", "session", 2, task_in("1.1.1", "RUNNING", ""));
     assert_string_equal(wanted_action(answer, "1.1.1"), "KILL");
@@ -64,7 +64,7 @@ static void test_native_gang_over_two_agents(void **state)
     json_t *why = ask(core_experiment_why, as_user(OTHER, false), "1", NULL, NULL);
     assert_non_null(strstr(jget_string(why, "reason", ""), "3 slots on one machine"));
     json_decref(why);
-    // What fits on one machine is not spread.
+    // A gang that fits on one machine is not spread.
     assert_stored("SELECT placement FROM allocations WHERE id = '3.3.1'",
                   "[{\"agent\":\"agent-2\",\"slots\":[0,1],\"ranks\":[0,1]}]");
     report("agent-3", 1, "");
@@ -79,7 +79,7 @@ static void test_native_gang_over_two_agents(void **state)
 
 #define EXIT_6 "EXITED", "{\"rank\":0,\"exitCode\":6}"
 
-// The machine that is lost counts, not that its ranks' peers have noticed it first.
+// The lost machine is the cause, although the peers of its ranks notice the loss first.
 static void test_native_ranks_that_lost_their_peers(void **state)
 {
     (void)state;
@@ -92,7 +92,7 @@ static void test_native_ranks_that_lost_their_peers(void **state)
                   "WHERE epoch = 1",
                   "FAILED1rank 1: signal 11");
     report("agent-1", 1, task_in("1.1.2", EXIT_6));
-    for (int i = 0; i < 6; i++) { // agent-2 is silent, and given up
+    for (int i = 0; i < 6; i++) { // agent-2 is silent, and is given up
         report("agent-1", 1, "");
         advance(8 * SECOND);
     }
@@ -119,7 +119,8 @@ static void test_one_process_per_machine(void **state)
     assert_int_equal(json_array_size(jget(rank, "slots")), 2);
     assert_string_equal(json_string_value(json_array_get(jget(task, "argv"), 1)), "arg");
     assert_string_equal(jget_string(jget(task, "env"), "A", ""), "b=c");
-    assert_string_equal(jget_string(jget(task, "env"), "DET_TRIAL_ID", ""), "1"); // ours
+    assert_string_equal(jget_string(jget(task, "env"), "DET_TRIAL_ID", ""),
+                        "1"); // set by the master
     assert_string_equal(jget_string(jget(task, "env"), "WORLD_SIZE", ""), "1");
     json_decref(answer);
 }
@@ -160,7 +161,7 @@ static void test_agent_lost(void **state)
     report("agent-1", 1, "");
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
     report("agent-2", 1, "");
-    advance(11 * SECOND); // silence
+    advance(11 * SECOND); // agent-2 falls silent
     report("agent-2", 1, "");
     json_t *answer = ask(core_agent, as_user(OTHER, false), "agent-1", NULL, NULL);
     assert_false(jget_bool(jget(answer, "agent"), "connected", true));
@@ -174,7 +175,7 @@ static void test_agent_lost(void **state)
     assert_stored("SELECT restarts FROM trials", "0");
     assert_stored("SELECT json_extract(placement, '$[0].agent') FROM allocations WHERE epoch = 2",
                   "agent-2");
-    // It comes back with the old task: that must end before its slot is given to anybody.
+    // The agent comes back with the old task, which must end before another task gets its slot.
     submit_slots(1, "");
     answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
     assert_null(wanted(answer, "1.1.1"));
@@ -188,7 +189,7 @@ static void test_agent_lost(void **state)
     assert_int_equal(tell(core_trial_metrics, as_task("1.1.1"), "1", "{}"), 403);
 }
 
-static int64_t shown(const char *lost) // how many agents a list has
+static int64_t shown(const char *lost) // number of agents in a list
 {
     next_query_value = lost;
     json_t *answer = ask(core_agents, as_user(OTHER, false), NULL, NULL, NULL);
@@ -205,8 +206,8 @@ static json_t *agent_1(void)
     return agent;
 }
 
-// Until it comes back, it is forgotten, or three days are over, what ran there is told; also by a
-// master that was started since.
+// A lost agent is listed with its tasks until it comes back, is forgotten, or three days are over;
+// also after a restart of the master.
 static void test_lost_agent_stays_to_be_seen(void **state)
 {
     (void)state;
@@ -215,7 +216,7 @@ static void test_lost_agent_stays_to_be_seen(void **state)
     report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
     assert_int_equal(tell(core_agent_forget, as_user(OWNER, true), "agent-1", NULL), 409);
     advance(11 * SECOND);
-    assert_int_equal(shown(NULL), 1); // it is still awaited
+    assert_int_equal(shown(NULL), 1); // it may still come back
     assert_int_equal(tell(core_agent_forget, as_user(OWNER, true), "agent-1", NULL), 409);
     advance(31 * SECOND);
     assert_int_equal(shown(NULL), 0);
@@ -242,7 +243,7 @@ static void test_lost_agent_stays_to_be_seen(void **state)
     assert_int_equal(tell(core_agent_forget, as_user(OWNER, true), "agent-1", NULL), 404);
     assert_stored("SELECT count(*) FROM agents", "0");
     restart_core();
-    report("agent-1", 1, ""); // a new one of its name
+    report("agent-1", 1, ""); // a new agent with its name
     assert_int_equal(shown(NULL), 1);
 }
 
@@ -266,18 +267,18 @@ static void test_connection_closed(void **state)
     json_t *answer = sync_agent("agent-1", "session", 1, "");
     int64_t version = jget_int(answer, "version", 0);
     json_decref(answer);
-    struct call *poll = sync_start("agent-1", "session", 1, version, "");
+    struct core_call *poll = sync_start("agent-1", "session", 1, version, "");
     settle();
     assert_false(call_is_done(poll));
     atomic_store(&poll->rq.client_gone, true);
     core_client_gone(cl.core, &poll->rq);
     json_decref(call_end(poll));
-    core_client_gone(cl.core, (struct request *)&poll); // of something long gone
+    core_client_gone(cl.core, (struct request *)&poll); // of a call that ended long ago
     advance(SECOND / 2);
     answer = ask(core_agent, as_user(OWNER, false), "agent-1", NULL, NULL);
     assert_true(jget_bool(jget(answer, "agent"), "connected", false));
     json_decref(answer);
-    advance(SECOND); // a live one would have called again
+    advance(SECOND); // a live agent would have called again
     answer = ask(core_agent, as_user(OWNER, false), "agent-1", NULL, NULL);
     assert_false(jget_bool(jget(answer, "agent"), "connected", true));
     json_decref(answer);
@@ -289,7 +290,7 @@ static void test_idle_poll(void **state)
     json_t *answer = sync_agent("agent-1", "session", 1, "");
     int64_t version = jget_int(answer, "version", 0);
     json_decref(answer);
-    struct call *poll = sync_start("agent-1", "session", 1, version, "");
+    struct core_call *poll = sync_start("agent-1", "session", 1, version, "");
     advance(3 * SECOND);
     assert_false(call_is_done(poll));
     advance(2 * SECOND);
@@ -298,17 +299,17 @@ static void test_idle_poll(void **state)
     json_decref(answer);
     poll = sync_start("agent-1", "session", 1, version, "");
     submit_slots(1, "");
-    answer = call_end(poll); // woken by what it is to run
+    answer = call_end(poll); // answered when it gets a task
     assert_int_not_equal(jget_int(answer, "version", 0), version);
     assert_non_null(wanted(answer, "1.1.1"));
     json_decref(answer);
-    struct call *first = sync_start("agent-1", "session", 1, version + 100, "");
-    struct call *second = sync_start("agent-1", "session", 1, version, "");
-    json_decref(call_end(first)); // each gets an answer, whatever it is
+    struct core_call *first = sync_start("agent-1", "session", 1, version + 100, "");
+    struct core_call *second = sync_start("agent-1", "session", 1, version, "");
+    json_decref(call_end(first)); // each gets some answer
     json_decref(call_end(second));
 }
 
-// A new process of the agent: what it reports runs, what it does not report is gone.
+// A new process of the agent: reported tasks run on, missing tasks are gone.
 static void test_new_session(void **state)
 {
     (void)state;
@@ -322,12 +323,12 @@ static void test_new_session(void **state)
     report("agent-1", 3, both);
     json_t *answer = sync_agent("agent-1", "other", 3, task_in("1.1.1", "RUNNING", ""));
     assert_string_equal(wanted_action(answer, "1.1.1"), "RUN");
-    assert_string_equal(wanted_action(answer, "2.2.2"), "RUN"); // again
-    assert_string_equal(wanted_action(answer, "3.3.1"), "RUN"); // not begun: still to be
+    assert_string_equal(wanted_action(answer, "2.2.2"), "RUN"); // once more
+    assert_string_equal(wanted_action(answer, "3.3.1"), "RUN"); // not begun: it stays desired
     json_decref(answer);
     assert_stored("SELECT outcome FROM allocations WHERE id = '2.2.1'", "LOST");
     assert_stored("SELECT restarts FROM trials WHERE id = 2", "0");
-    // The old process is told to go while the new one lives.
+    // The old process is refused while the new one lives.
     json_decref(call_end(sync_start("agent-1", "session", 3, -1, both)));
     assert_int_equal(last_status, 409);
     advance(15 * SECOND);
@@ -342,7 +343,7 @@ static void test_other_slots(void **state)
     report("agent-1", 2, "");
     report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
     json_t *answer = sync_agent("agent-1", "other", 1, task_in("1.1.1", "RUNNING", ""));
-    assert_null(wanted(answer, "1.1.1")); // it is to end: its slots are not what they were
+    assert_null(wanted(answer, "1.1.1")); // it must end: the slots have changed
     json_decref(answer);
     assert_stored("SELECT outcome FROM allocations WHERE epoch = 1", "LOST");
     json_t *why = ask(core_experiment_why, as_user(OWNER, false), "1", NULL, NULL);
@@ -365,8 +366,8 @@ static void test_bad_syncs(void **state)
     report("agent-1", 1, "{\"allocationId\":\"9.9.9\",\"state\":\"DREAMING\"},{}");
 }
 
-// Lost while its gang is still being ended elsewhere: its slot is not free when the gang has ended,
-// but when its own process has.
+// The agent is lost while its gang is still ending elsewhere: its slot is free when its own process
+// has ended, not when the gang has.
 static void test_part_comes_back_before_the_gang_has_ended(void **state)
 {
     (void)state;
@@ -389,7 +390,7 @@ static void test_part_comes_back_before_the_gang_has_ended(void **state)
     assert_stored("SELECT state FROM allocations WHERE epoch = 2", "ASSIGNED");
 }
 
-// A report from before the agent had begun a task says nothing of that task.
+// A report from before the agent had begun a task says nothing about that task.
 static void test_late_report_frees_nothing(void **state)
 {
     (void)state;
@@ -411,7 +412,7 @@ static void test_late_report_frees_nothing(void **state)
 
 // --- meeting -------------------------------------------------------------------------------------
 
-static struct call *gather(const char *name, int peers, const char *data)
+static struct core_call *gather(const char *name, int peers, const char *data)
 {
     char body[256];
     snprintf(body, sizeof body, "{\"requestUuid\":\"%s\",\"numPeers\":%d,\"data\":%s}", name, peers,
@@ -419,7 +420,7 @@ static struct call *gather(const char *name, int peers, const char *data)
     return call_start(core_allocation_all_gather, as_task("1.1.1"), "1.1.1", NULL, body);
 }
 
-static void gathered(struct call *call, const char *expected)
+static void gathered(struct core_call *call, const char *expected)
 {
     json_t *answer = call_end(call);
     char *text = json_text(answer);
@@ -434,7 +435,7 @@ static void test_all_gather(void **state)
     submit_slots(2, "");
     report("agent-1", 2, "");
     report("agent-1", 2, running_2);
-    struct call *one = gather("0:10", 3, "\"ten\""), *two = gather("0:9", 3, "{\"a\":9}");
+    struct core_call *one = gather("0:10", 3, "\"ten\""), *two = gather("0:9", 3, "{\"a\":9}");
     settle();
     assert_false(call_is_done(one));
     advance(21 * SECOND);
@@ -442,11 +443,11 @@ static void test_all_gather(void **state)
     assert_int_equal(last_status, 504);
     json_decref(call_end(two));
     report("agent-1", 2, running_2);
-    one = gather("0:10", 3, "\"ten\""); // the same again
+    one = gather("0:10", 3, "\"ten\""); // a repetition
     two = gather("0:9", 3, "{\"a\":9}");
-    struct call *twice = gather("0:9", 3, "{\"a\":9}");
-    struct call *three = gather("0:0", 3, "null");
-    static const char all[] = "{\"data\":[null,{\"a\":9},\"ten\"]}"; // by number
+    struct core_call *twice = gather("0:9", 3, "{\"a\":9}");
+    struct core_call *three = gather("0:0", 3, "null");
+    static const char all[] = "{\"data\":[null,{\"a\":9},\"ten\"]}"; // sorted by rank
     gathered(one, all);
     gathered(two, all);
     gathered(twice, all);
@@ -456,11 +457,11 @@ static void test_all_gather(void **state)
     two = gather("1:0", 2, "0"); // the next round
     gathered(one, "{\"data\":[0,1]}");
     gathered(two, "{\"data\":[0,1]}");
-    one = gather("b-uuid", 2, "2"); // names as Determined's library makes them
+    one = gather("b-uuid", 2, "2"); // names in the style of Determined's library
     two = gather("a-uuid", 2, "1");
     gathered(one, "{\"data\":[1,2]}");
     gathered(two, "{\"data\":[1,2]}");
-    one = gather("c-uuid", 2, "3"); // a stranger begins the next one
+    one = gather("c-uuid", 2, "3"); // an unknown name begins the next round
     two = gather("d-uuid", 2, "4");
     gathered(one, "{\"data\":[3,4]}");
     gathered(two, "{\"data\":[3,4]}");
@@ -480,7 +481,7 @@ static void test_all_gather_cut_in_two(void **state)
     submit_slots(2, "");
     report("agent-1", 2, "");
     report("agent-1", 2, running_2);
-    struct call *one = gather("0:0", 2, "0"), *two = gather("0:1", 2, "1");
+    struct core_call *one = gather("0:0", 2, "0"), *two = gather("0:1", 2, "1");
     gathered(one, "{\"data\":[0,1]}");
     gathered(two, "{\"data\":[0,1]}");
     restart_core();
@@ -520,7 +521,7 @@ static void test_rendezvous(void **state)
     json_t *answer = sync_agent("agent-2", "session", 1, "");
     char *id = xstrdup(jget_string(jget(wanted(answer, "1.1.1"), "env"), "DET_RESOURCES_ID", ""));
     json_decref(answer);
-    struct call *waits =
+    struct core_call *waits =
         call_start(core_allocation_rendezvous, as_task("1.1.1"), "1.1.1", id, NULL);
     report("agent-2", 1, running_2);
     assert_false(call_is_done(waits));
@@ -543,7 +544,7 @@ static void test_preemption_poll_ends(void **state)
     (void)state;
     submit_slots(1, "");
     report("agent-1", 1, "");
-    struct call *poll =
+    struct core_call *poll =
         call_start(core_allocation_preemption, as_task("1.1.1"), "1.1.1", NULL, NULL);
     advance(26 * SECOND); // LIMIT_LONG_POLL_S
     json_t *answer = call_end(poll);
@@ -561,10 +562,10 @@ static void test_disable(void **state)
     report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
     assert_int_equal(tell(core_agent_disable, as_user(OWNER, false), "agent-1", "{}"), 403);
     must_tell(core_agent_disable, as_user(OWNER, true), "agent-1", "{\"drain\":true}");
-    struct call *poll =
+    struct core_call *poll =
         call_start(core_allocation_preemption, as_task("1.1.1"), "1.1.1", NULL, NULL);
     assert_int_equal(submit_slots(1, ""), 2);
-    assert_false(call_is_done(poll)); // what runs may end by itself
+    assert_false(call_is_done(poll)); // a running task may end by itself
     assert_stored("SELECT state FROM allocations WHERE trial_id = 2", "QUEUED");
     restart_core();
     json_decref(call_end(poll));
@@ -645,7 +646,7 @@ static void test_a_fault_that_drains(void **state)
     assert_stored("SELECT state FROM allocations WHERE id = '1.1.2'", "ASSIGNED");
 }
 
-// It is nobody's failure: the trial has no restart to spare.
+// This is nobody's failure: the trial has no restart left.
 static void test_a_fault_that_ends(void **state)
 {
     (void)state;
@@ -658,7 +659,7 @@ static void test_a_fault_that_ends(void **state)
     next_slot_0 = "";
 }
 
-// Its fault stays overruled over a restart, until the slot meets with another.
+// The fault stays overruled over a restart, until the slot reports another fault.
 static void test_an_overruled_fault(void **state)
 {
     (void)state;
@@ -679,7 +680,7 @@ static void test_an_overruled_fault(void **state)
     next_slot_0 = "";
 }
 
-// A call that is made again brings the same sample.
+// A repeated call brings the same sample.
 static void test_use_of_slots(void **state)
 {
     (void)state;

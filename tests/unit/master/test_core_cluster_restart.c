@@ -1,4 +1,4 @@
-// Reports that come again or late, and the restart of the master at every step of a training.
+// Repeated and late reports, and a restart of the master at every step of a training.
 #include "tests/unit/master/support/core_fixture.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 static const char running_2[] = "{\"allocationId\":\"1.1.1\",\"state\":\"RUNNING\",\"ranks\":[]}";
 
-// Every report comes again later: nothing changes by it.
+// Every report comes again later and changes nothing.
 static void test_repeated_and_late_reports(void **state)
 {
     (void)state;
@@ -27,7 +27,7 @@ static void test_repeated_and_late_reports(void **state)
     assert_stored("SELECT group_concat(state) FROM allocations", "TERMINATED,ASSIGNED");
     report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
     report("agent-1", 1, reports[2]);
-    report("agent-1", 1, reports[1]); // of the first start, late: not of the second
+    report("agent-1", 1, reports[1]); // late: it belongs to the first start, not to the second
     assert_stored("SELECT state FROM allocations WHERE epoch = 2", "RUNNING");
     report("agent-1", 1, task_in("1.1.2", "EXITED", EXIT_0));
     report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
@@ -54,7 +54,7 @@ static void both(const char *one, const char *two)
     report("agent-2", 1, two);
 }
 
-// The first start, up to its end by a rank that crashes.
+// The first start, up to its end by a crashing rank.
 static void first_start(int number)
 {
     static void (*const without_agents[])(void) = {steps_metrics, steps_checkpoint};
@@ -74,7 +74,7 @@ static void first_start(int number)
         report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
 }
 
-// A later one, up to its end by a drain that `verb` asks for.
+// A later start, up to its end by a drain that `verb` orders.
 static void later_start(int number, const char *id, core_handler *verb, bool acknowledges)
 {
     if (number == 0)
@@ -105,7 +105,7 @@ static void step(int number)
 
 enum { STEPS = 20 };
 
-// Agents repeat their reports to a new master, as they do with their first call.
+// Agents repeat their reports to a new master, as in their first call.
 static void after_restart(int done)
 {
     const char *one = "", *two = "";
@@ -167,7 +167,7 @@ static void test_restart_of_the_master_at_every_step(void **state)
     }
 }
 
-// The agent of a running task does not come back with the master.
+// The agent of a running task does not come back after the master's restart.
 static void test_agent_gone_with_the_master(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Unmanaged experiments: their trials say themselves how they are, also after a restart of the
-// master, and who says nothing has failed.
+// Unmanaged experiments: their trials report their own state, also after a restart of the master,
+// and a silent trial has failed.
 #include "tests/unit/master/support/core_fixture.h"
 
 #include <stdio.h>
@@ -109,7 +109,7 @@ static void test_a_run_from_start_to_end(void **state)
     assert_stored("SELECT count(*) FROM experiments", "0");
 }
 
-// The second run begins at the checkpoint, and what the first said beyond it is overtaken.
+// The second run begins at the checkpoint, and reports of the first run beyond it are hidden.
 static void test_resume(void **state)
 {
     (void)state;
@@ -123,7 +123,7 @@ static void test_resume(void **state)
     must_tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_ERROR\"}");
     assert_stored("SELECT e.state || t.state FROM experiments e, trials t", "ERRORERROR");
     advance((int64_t)(LIMIT_UNMANAGED_SILENCE_S + 1) *
-            SECOND); // its live part is dropped meanwhile
+            SECOND); // its active part is freed meanwhile
     json_t *started = start(1, true);
     assert_int_equal(jget_int(started, "trialRunId", 0), 2);
     assert_int_equal(jget_int(started, "stepsCompleted", -1), 10);
@@ -141,7 +141,7 @@ static void test_resume(void **state)
                      403);
 }
 
-// An answer may be lost: what is sent again makes nothing twice.
+// Answers may be lost: a repeated call creates nothing twice.
 static void test_repeated_calls(void **state)
 {
     (void)state;
@@ -191,7 +191,7 @@ static void test_silence(void **state)
     make_experiment("");
     make_trial(1);
     advance((int64_t)(LIMIT_UNMANAGED_SILENCE_S + 1) *
-            SECOND); // nothing is expected of one not started
+            SECOND); // a trial that has not started need not report
     assert_stored("SELECT state FROM trials", "PAUSED");
     begin(1);
     for (int minute = 0; minute < 10; minute++) {
@@ -203,7 +203,7 @@ static void test_silence(void **state)
     report_loss(1, 1, 10, 3); // also a sign of life
     advance((int64_t)(LIMIT_UNMANAGED_SILENCE_S - 10) * SECOND);
     assert_stored("SELECT state FROM trials", "RUNNING");
-    restart_core(); // which waits anew
+    restart_core(); // the wait begins again
     advance((int64_t)(LIMIT_UNMANAGED_SILENCE_S - 10) * SECOND);
     assert_stored("SELECT state FROM trials", "RUNNING");
     advance((int64_t)20 * SECOND);
@@ -264,7 +264,7 @@ static void test_what_people_can_do(void **state)
     assert_stored("SELECT state FROM experiments WHERE id = 2", "CANCELED");
 }
 
-// What an import says of what ran elsewhere, at its end.
+// The reports of an import, when it ends.
 static void test_history(void **state)
 {
     static const char *const bad[] = {
@@ -292,7 +292,7 @@ static void test_history(void **state)
     assert_stored("SELECT e.progress || ' ' || t.progress || ' ' || t.seed || ' ' || t.restarts"
                   " FROM experiments e, trials t WHERE t.id = 1",
                   "0.75 0.5 77 2");
-    // What has completed came to its end.
+    // A completed trial has reached its end.
     must_tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_COMPLETED\"}");
     must_tell(core_experiment_history, owner(), "1", body);
     assert_stored("SELECT e.state || e.progress || t.progress FROM experiments e, trials t"
@@ -315,7 +315,7 @@ static void test_who_may(void **state)
         tell(core_trial_create, owner(), NULL, "{\"experimentId\": 1, \"hparams\": []}"), 400);
     assert_int_equal(tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_ASLEEP\"}"), 400);
 
-    assert_int_equal(submit_slots(1, ""), 2); // one that the master runs
+    assert_int_equal(submit_slots(1, ""), 2); // managed by the master
     assert_int_equal(tell(core_trial_start, owner(), "2", "{}"), 403);
     assert_int_equal(tell(core_trial_create, owner(), NULL, "{\"experimentId\": 2}"), 400);
     assert_int_equal(tell(core_trial_metrics, owner(), "2",
@@ -333,7 +333,8 @@ static void test_metadata(void **state)
     make_trial(1);
     must_tell(core_run_metadata, owner(), "1", "{\"metadata\": {\"a\": {\"b\": [1, \"x\", {}]}}}");
     assert_stored("SELECT metadata FROM trials", "{\"a\":{\"b\":[1,\"x\",{}]}}");
-    must_tell(core_run_metadata, owner(), "1", "{\"metadata\": {\"c\": null}}"); // all of it anew
+    must_tell(core_run_metadata, owner(), "1",
+              "{\"metadata\": {\"c\": null}}"); // replaces all of it
     assert_stored("SELECT metadata FROM trials", "{\"c\":null}");
     assert_int_equal(tell(core_run_metadata, owner(), "1", "{}"), 400);
     assert_int_equal(tell(core_run_metadata, owner(), "1", "{\"metadata\": {\"a.b\": 1}}"), 400);
@@ -342,7 +343,7 @@ static void test_metadata(void **state)
                      403);
     struct buf deep;
     buf_init(&deep, 1024);
-    for (int over = 0; over < 2; over++) { // at the limit of depth, and one past it
+    for (int over = 0; over < 2; over++) { // at the limit of depth, and one beyond
         buf_reset(&deep);
         buf_puts(&deep, "{\"metadata\": ");
         for (int i = 0; i < LIMIT_METADATA_DEPTH + over; i++)

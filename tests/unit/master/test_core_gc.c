@@ -1,4 +1,4 @@
-// The life of checkpoints: collected by policy, deleted, thinned out, and their files with them.
+// The life of checkpoints: collected by policy, deleted, thinned out, together with their files.
 #include "tests/unit/master/support/core_fixture.h"
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ static int post_checkpoint(const char *allocation, const char *uuid, int64_t ste
     return tell(core_checkpoint_report, as_task(allocation), NULL, body);
 }
 
-// The checkpoint of `number` at so many steps with this validation: its files and its report.
+// Makes checkpoint `number` at that step with this validation: its files and its report.
 static void save(const char *allocation, int number, int64_t steps, double loss)
 {
     char body[256];
@@ -82,7 +82,7 @@ static void finish(void)
     assert_stored("SELECT state FROM experiments WHERE id = 1", "COMPLETED");
 }
 
-// Nothing is left to choose or to remove.
+// Waits until nothing is left to choose or to remove.
 static void swept(void)
 {
     int64_t until = clock_mono_us() + 20 * SECOND;
@@ -129,7 +129,7 @@ static void test_the_end_collects(void **state)
     assert_stored("SELECT latest_checkpoint FROM trials", uuid_of(4));
 }
 
-// Two trials on one agent; the second runs.
+// Two trials on one agent; the second one runs.
 static void report_both(const char *state, const char *ranks)
 {
     char tasks[1024];
@@ -138,8 +138,8 @@ static void report_both(const char *state, const char *ranks)
     report("agent-1", 2, tasks);
 }
 
-// A search does not wait for its last trial; what a running one has, which it may still validate,
-// stays.
+// A search does not wait for its last trial. The checkpoints of a running trial stay, since it may
+// still validate them.
 static void test_a_search_collects_as_it_goes(void **state)
 {
     (void)state;
@@ -186,7 +186,8 @@ static void test_larger_may_be_better(void **state)
     assert_stored("SELECT latest_checkpoint FROM trials", uuid_of(3));
 }
 
-// While it trains: what the trial would go on from stays, whatever the policy says.
+// During training the checkpoint that the trial would continue from stays, whatever the policy
+// says.
 static void test_on_demand_while_it_trains(void **state)
 {
     (void)state;
@@ -218,13 +219,13 @@ static void test_deleting(void **state)
     assert_int_equal(change(core_checkpoints_delete, 1, ""), 200);
     swept();
     assert_state(1, "DELETED");
-    assert_int_equal(change(core_checkpoints_delete, 1, ""), 200); // said again
+    assert_int_equal(change(core_checkpoints_delete, 1, ""), 200); // a repetition
     assert_int_equal(change(core_checkpoints_delete, 9, ""), 404);
     assert_int_equal(tell(core_checkpoints_delete, as_user(OWNER, false), NULL, "{}"), 400);
     assert_int_equal(tell(core_checkpoints_delete, as_user(OWNER, false), NULL,
                           "{\"checkpoint_uuids\":[\"../../etc\"]}"),
                      400);
-    assert_int_equal(post_checkpoint("1.1.1", uuid_of(1), 10), 200); // a report that comes late
+    assert_int_equal(post_checkpoint("1.1.1", uuid_of(1), 10), 200); // a late report
     assert_state(1, "DELETED");
 }
 
@@ -257,14 +258,14 @@ static void test_what_others_need(void **state)
         clock_sleep_us(5000);
     must_tell(core_experiment_gc, as_user(OWNER, false), "1", NULL);
     swept();
-    assert_state(1, "DELETED"); // nobody needs it any more
+    assert_state(1, "DELETED"); // no longer needed
     assert_int_equal(change(core_checkpoints_delete, 1, ""), 200);
     swept();
     assert_state(1, "DELETED");
     assert_stored("SELECT latest_checkpoint FROM trials WHERE id = 1", "(null)");
 }
 
-// What a version of a model names is nobody's to delete.
+// A checkpoint that a model version names cannot be deleted.
 static void test_what_a_model_names(void **state)
 {
     struct error e = {0};
@@ -311,7 +312,7 @@ static void test_thinning_out(void **state)
     assert_state(1, "DELETED");
 }
 
-// Whoever may write into a checkpoint's folder cannot make the master remove what lies elsewhere.
+// A person who may write into a checkpoint's folder cannot make the master remove files elsewhere.
 static void test_links_are_not_followed(void **state)
 {
     (void)state;
@@ -339,7 +340,7 @@ static void test_links_are_not_followed(void **state)
     free(folder);
 }
 
-// The master ends between the word of the store and the last file: the next start goes on.
+// The master ends between the commit and the removal of the last file: the next start continues.
 static void test_an_end_in_the_middle(void **state)
 {
     struct error e = {0};
@@ -357,10 +358,10 @@ static void test_an_end_in_the_middle(void **state)
     start_core();
     swept();
     assert_state(1, "DELETED");
-    assert_state(2, "PARTIALLY_DELETED"); // somebody chose what to keep of it: no policy takes it
+    assert_state(2, "PARTIALLY_DELETED"); // a person chose which files to keep: no policy takes it
     assert_false(has_file(uuid_of(2), "optimizer/a.pt"));
     assert_true(has_file(uuid_of(2), "weights.pt"));
-    assert_state(3, "COMPLETED"); // the best of those that are whole
+    assert_state(3, "COMPLETED"); // the best of the complete ones
     assert_state(4, "COMPLETED");
 }
 
@@ -374,7 +375,7 @@ static void test_a_task_takes_away_its_own(void **state)
     snprintf(body, sizeof body, "{\"checkpoints\":[{\"uuid\":\"%s\",\"resources\":null}]}",
              uuid_of(2));
     must_tell(core_checkpoints_patch, as_task("1.1.1"), NULL, body);
-    assert_state(2, "COMPLETED"); // null says nothing
+    assert_state(2, "COMPLETED"); // null changes nothing
     snprintf(body, sizeof body,
              "{\"checkpoints\":[{\"uuid\":\"%s\",\"resources\":{\"resources\":{}}}]}", uuid_of(2));
     assert_int_equal(tell(core_checkpoints_patch, as_user(OWNER, false), NULL, body), 409);
@@ -416,7 +417,7 @@ static void change_store(const char *change)
     assert_int_equal(sqlite3_close(sql), SQLITE_OK);
 }
 
-// A checkpoint of another experiment, which has ended: the storage is mounted.
+// Adds a checkpoint of another, ended experiment: the storage is mounted.
 static void save_of_another(int number)
 {
     char sql[512];
@@ -442,7 +443,7 @@ static void wait_for_latest(const char *value)
     }
 }
 
-// The trial fails and waits for slots, while a worker looks what there is to go on from. Gives the
+// The trial fails and waits for slots while a worker looks for its checkpoint files. Returns the
 // environment of its next start.
 static json_t *fail_and_start_again(const char *latest)
 {
@@ -492,7 +493,7 @@ static void test_a_trial_goes_on_from_what_has_not_disappeared(void **state)
     json_decref(env);
 }
 
-// A storage that the master does not see is no news of the checkpoints in it.
+// A storage that the master cannot see tells nothing about its checkpoints.
 static void test_storage_that_is_away_tells_nothing(void **state)
 {
     (void)state;
@@ -518,8 +519,8 @@ static void wait_for_log(const char *text)
     }
 }
 
-// The trial starts again at once, so that the answer comes when the run has begun. Such a run must
-// not look as if it had saved a checkpoint.
+// The trial starts again at once, so the result comes when the run has begun. Such a run must not
+// look as if it had saved a checkpoint.
 static void test_a_late_answer_changes_no_run(void **state)
 {
     (void)state;
@@ -580,7 +581,7 @@ static void test_reports_that_are_not_theirs(void **state)
     assert_int_equal(tell(core_checkpoints_patch, as_task("2.2.1"), NULL, body), 404);
 }
 
-// The writer of the store is held up, so that what turns decide is not on disk.
+// Delays the writer of the store, so that decisions of turns are not on disk.
 static sqlite3 *hold(void)
 {
     sqlite3 *sql = NULL;
@@ -598,16 +599,16 @@ static void let_go(sqlite3 *sql)
     assert_int_equal(sqlite3_close(sql), SQLITE_OK);
 }
 
-static struct call *start_change(core_handler *handler, int number, const char *format)
+static struct core_call *start_change(core_handler *handler, int number, const char *format)
 {
     char body[512];
     snprintf(body, sizeof body, format, uuid_of(number));
-    struct call *call = call_start(handler, as_user(OWNER, false), NULL, NULL, body);
+    struct core_call *call = call_start(handler, as_user(OWNER, false), NULL, NULL, body);
     clock_sleep_us(300 * 1000); // a worker reads, then the core decides
     return call;
 }
 
-static int end_change(struct call *call)
+static int end_change(struct core_call *call)
 {
     json_decref(call_end(call));
     return last_status;
@@ -615,8 +616,8 @@ static int end_change(struct call *call)
 
 #define DELETE_ONE "{\"checkpointUuids\":[\"%s\"]}"
 
-// What is being taken away by a turn that is not on disk yet is nothing to start from: not for a
-// continuation, nor for a fork; and it is not taken away twice.
+// Checkpoints that a turn takes away before its commit are not used to start from, neither by a
+// continuation nor by a fork; and they are not taken away twice.
 static void test_what_goes_is_not_started_from(void **state)
 {
     (void)state;
@@ -627,14 +628,14 @@ static void test_what_goes_is_not_started_from(void **state)
     swept();
     assert_stored("SELECT latest_checkpoint FROM trials", uuid_of(3));
     sqlite3 *held = hold();
-    struct call *first = start_change(core_checkpoints_delete, 3, DELETE_ONE);
-    struct call *again = start_change(core_checkpoints_delete, 3, DELETE_ONE);
-    struct call *fork =
+    struct core_call *first = start_change(core_checkpoints_delete, 3, DELETE_ONE);
+    struct core_call *again = start_change(core_checkpoints_delete, 3, DELETE_ONE);
+    struct core_call *fork =
         start_change(core_experiment_create, 3,
                      "{\"activate\": true, \"parentId\": 1, \"config\": \"name: f\\n"
                      "entrypoint: sh x.sh\\nsearcher: {name: single, metric: loss, "
                      "source_checkpoint_uuid: %s}\\n\"}");
-    struct call *on = start_change(core_experiment_continue, 3, "{\"id\": 1} %.0s");
+    struct core_call *on = start_change(core_experiment_continue, 3, "{\"id\": 1} %.0s");
     assert_false(call_is_done(first));
     let_go(held);
     assert_int_equal(end_change(first), 200);
@@ -651,7 +652,7 @@ static void test_what_goes_is_not_started_from(void **state)
     json_decref(answer);
 }
 
-// The older first: the trial steps back over both.
+// The older one first: the trial steps back over both.
 static void test_two_at_once(void **state)
 {
     char body[512];
@@ -667,7 +668,7 @@ static void test_two_at_once(void **state)
     assert_stored("SELECT latest_checkpoint FROM trials", uuid_of(1));
 }
 
-// A collection is at work when a trial is continued whose checkpoints the policy all leaves out.
+// A collection is under way when a trial continues whose checkpoints the policy all gives up.
 static void test_a_continuation_beside_a_collection(void **state)
 {
     (void)state;
@@ -681,7 +682,7 @@ static void test_a_continuation_beside_a_collection(void **state)
         settle();
     swept();
     const char *latest = stored("SELECT coalesce(latest_checkpoint, '') FROM trials");
-    if (*latest) { // it came first: then it is kept
+    if (*latest) { // the continuation came first: then it is kept
         char sql[200];
         snprintf(sql, sizeof sql, "SELECT state FROM checkpoints WHERE uuid = '%.40s'", latest);
         assert_stored(sql, "COMPLETED");

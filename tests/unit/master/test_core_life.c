@@ -49,7 +49,7 @@ static const char *env_of(const json_t *answer, const char *allocation, const ch
     return jget_string(jget(wanted(answer, allocation), "env"), name, "(none)");
 }
 
-// Experiment 1, with one trial that runs on the one slot of an agent.
+// Experiment 1, with one trial that runs on the only slot of an agent.
 static void run_one(const char *more)
 {
     submit_slots(1, more);
@@ -127,7 +127,7 @@ static void test_whole_life(void **state)
     assert_string_equal(last_error, "allocation has ended");
 }
 
-// A rank dies: the trial starts again from its newest checkpoint, what was beyond it is overtaken.
+// A rank dies: the trial starts again from its newest checkpoint, and reports beyond it are hidden.
 static void test_restart(void **state)
 {
     (void)state;
@@ -151,9 +151,9 @@ static void test_restart(void **state)
     assert_int_equal(tell(core_trial_metrics, as_task("1.1.1"), "1", "{}"), 403);
 
     report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
-    post_metrics("1.1.2", "training", 10, 10); // told anew: the earlier row gives way
+    post_metrics("1.1.2", "training", 10, 10); // reported again: the earlier row is hidden
     post_metrics("1.1.2", "training", 15, 15);
-    for (int run = 1; run <= 3; run++) { // a report that names its run must name the one that runs
+    for (int run = 1; run <= 3; run++) { // a report that names a run must name the current one
         char body[160];
         snprintf(body, sizeof body,
                  "{\"group\":\"training\",\"metrics\":{\"trialId\":1,\"trialRunId\":%d,"
@@ -187,7 +187,7 @@ static void test_failures_of_the_cluster_do_not_count(void **state)
     report("agent-1", 1,
            "{\"allocationId\":\"1.1.3\",\"state\":\"EXITED\",\"ranks\":[],"
            "\"reason\":\"cannot unpack the files\"}");
-    assert_stored("SELECT restarts FROM trials", "1"); // no restart helps for ever
+    assert_stored("SELECT restarts FROM trials", "1"); // restarts do not go on for ever
     assert_stored("SELECT exit_reason FROM trials", "cannot unpack the files");
 }
 
@@ -200,7 +200,7 @@ static void test_pause_and_activate(void **state)
 {
     (void)state;
     run_one("");
-    struct call *poll =
+    struct core_call *poll =
         call_start(core_allocation_preemption, as_task("1.1.1"), "1.1.1", NULL, NULL);
     settle();
     assert_false(call_is_done(poll));
@@ -208,7 +208,7 @@ static void test_pause_and_activate(void **state)
     json_t *answer = call_end(poll);
     assert_true(jget_bool(answer, "preempt", false));
     json_decref(answer);
-    answer = preemption("1.1.1"); // asked again: at once
+    answer = preemption("1.1.1"); // a repeated call is answered at once
     assert_true(jget_bool(answer, "preempt", false));
     json_decref(answer);
     post_checkpoint("1.1.1", UUID_1, 7);
@@ -225,7 +225,7 @@ static void test_pause_and_activate(void **state)
     assert_stored("SELECT restarts FROM trials", "0");
 }
 
-// Paused and activated again before the program has left: it leaves, and starts again.
+// Paused, and activated again before the program has left: it leaves, and starts again.
 static void test_pause_is_taken_back(void **state)
 {
     (void)state;
@@ -233,7 +233,7 @@ static void test_pause_is_taken_back(void **state)
     must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
     must_tell(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
     must_tell(core_experiment_activate, as_user(OWNER, false), "1", NULL);
-    restart_core(); // and the acknowledgement is not forgotten
+    restart_core(); // the acknowledgement is not lost
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
     assert_stored("SELECT state FROM experiments", "ACTIVE");
@@ -325,7 +325,7 @@ static void test_cancel(void **state)
     (void)state;
     submit_slots(1, "");
     run_one("");
-    must_tell(core_experiment_cancel, as_user(OWNER, false), "2", NULL); // in the queue
+    must_tell(core_experiment_cancel, as_user(OWNER, false), "2", NULL); // it is in the queue
     assert_stored("SELECT state FROM experiments WHERE id = 2", "CANCELED");
     assert_stored("SELECT progress FROM experiments WHERE id = 2", "0.0");
     must_tell(core_experiment_cancel, as_user(OWNER, false), "1", NULL);
@@ -335,7 +335,7 @@ static void test_cancel(void **state)
     json_decref(answer);
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
     assert_stored("SELECT state FROM experiments WHERE id = 1", "CANCELED");
-    must_tell(core_experiment_cancel, as_user(OWNER, false), "1", NULL); // it is
+    must_tell(core_experiment_cancel, as_user(OWNER, false), "1", NULL); // a repetition
     assert_int_equal(tell(core_experiment_activate, as_user(OWNER, false), "1", NULL), 409);
 }
 
@@ -403,7 +403,7 @@ static void test_delete(void **state)
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
     post_metrics("1.1.1", "training", 1, 1);
     post_checkpoint("1.1.1", UUID_1, 1);
-    post_checkpoint("1.1.1", UUID_2, 2); // whose folder is elsewhere
+    post_checkpoint("1.1.1", UUID_2, 2); // its folder is elsewhere
     snprintf(folder, sizeof folder, "%s/" UUID_1, cl.checkpoints);
     snprintf(file, sizeof file, "%s/weights", folder);
     assert_int_equal(dir_make(folder, 0700, &e), 0);
@@ -422,7 +422,7 @@ static void test_delete(void **state)
     assert_true(path_exists(cl.checkpoints));
     assert_int_equal(tell(core_experiment_why, as_user(OWNER, false), "1", NULL), 404);
     restart_core();
-    assert_int_equal(submit_slots(1, ""), 2); // ids are not given again
+    assert_int_equal(submit_slots(1, ""), 2); // ids are not reused
     assert_stored("SELECT task_id FROM trials", "2.2");
 }
 
@@ -511,23 +511,23 @@ static void test_submissions_by_hand(void **state)
 
 // --- commit before act ---------------------------------------------------------------------------
 
-struct gate {
+struct commit_gate {
     sem_t entered, open;
 };
 
 static void hold_writer(void *ctx, int err)
 {
-    struct gate *gate = ctx;
+    struct commit_gate *gate = ctx;
     must(!err);
     sem_post(&gate->entered);
     sem_wait(&gate->open);
 }
 
-// The writer is held between two groups: no answer leaves before what it speaks of is on disk.
+// The writer is held between two groups: no answer leaves before its rows are on disk.
 static void test_no_answer_before_its_commit(void **state)
 {
     (void)state;
-    struct gate gate;
+    struct commit_gate gate;
     submit_slots(1, "");
     report("agent-1", 1, "");
     sem_init(&gate.entered, 0, 0);
@@ -536,13 +536,13 @@ static void test_no_answer_before_its_commit(void **state)
     DB_ADD(b, META_SET, "gate", "held");
     db_commit(cl.db, b, hold_writer, &gate);
     sem_wait(&gate.entered);
-    struct call *calls[3];
+    struct core_call *calls[3];
     calls[0] = call_start(core_trial_progress, as_task("1.1.1"), "1", NULL, "{\"progress\":0.25}");
     calls[1] = call_start(core_experiment_why, as_user(OWNER, false), "1", NULL, NULL);
     calls[2] = sync_start("agent-1", "session", 1, -1, "");
     clock_sleep_us(SECOND / 5);
     int answered = 0;
-    for (int i = 0; i < 3; i++) // the second may speak of what is not on disk yet
+    for (int i = 0; i < 3; i++) // the second answer may depend on rows that are not on disk yet
         answered += call_is_done(calls[i]);
     char progress[16];
     snprintf(progress, sizeof progress, "%.15s", stored("SELECT progress FROM trials"));
@@ -556,7 +556,7 @@ static void test_no_answer_before_its_commit(void **state)
     sem_destroy(&gate.open);
 }
 
-// A row that the store refuses: what the core believes and what is on disk would part, so it ends.
+// The store refuses a row: the core and the store would disagree, so the process ends.
 static void test_a_store_that_refuses_ends_the_master(void **state)
 {
     (void)state;
@@ -570,7 +570,7 @@ static void test_a_store_that_refuses_ends_the_master(void **state)
         struct principal nobody = as_user(77, false); // not in the store
         tell(core_experiment_create, nobody, NULL,
              "{\"config\":\"name: x\\nentrypoint: x\\nsearcher: {name: single, metric: m}\\n\"}");
-        _exit(0); // never comes here
+        _exit(0); // never reached
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);

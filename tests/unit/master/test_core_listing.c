@@ -1,5 +1,5 @@
-// What lists know of metrics: at once while there are few, later when there are many, always by the
-// end of the trial, and again after a restart that came before its turn.
+// The metrics in lists: written at once while there are few, later when there are many, always by
+// the end of the trial, and again after a restart that came first.
 
 #include "tests/unit/master/support/core_fixture.h"
 
@@ -22,7 +22,7 @@ static void run_two(void)
     settle();
 }
 
-// A report of so many metrics, m0 with `value`, m1 with one more, and so on.
+// A report with that many metrics: m0 with `value`, m1 with one more, and so on.
 static void post(const char *allocation, const char *trial, int steps, int count, double value)
 {
     struct buf body;
@@ -60,8 +60,8 @@ static void test_many_wait_for_their_turn(void **state)
     char last[32];
     (void)state;
     run_two();
-    int64_t until = clock_mono_us() + SECOND; // the core's clock goes on: a slow machine sees less
-    post("1.1.1", "1", 1, LISTING_BURST + LISTING_RATE, 0); // more than a second's worth
+    int64_t until = clock_mono_us() + SECOND; // the core's clock runs: a slow machine sees fewer
+    post("1.1.1", "1", 1, LISTING_BURST + LISTING_RATE, 0); // more than a second may write
     settle();
     assert_stored(LISTED("count(*)"), decimal(LISTING_BURST + LISTING_RATE));
     post("1.1.1", "1", 2, 1, 7);

@@ -1,4 +1,4 @@
-// Lines of logs in the core: whose they are, what comes twice, what is merged, what expires.
+// Log lines in the core: who may send them, repetitions, merging, expiry.
 #include "tests/unit/master/support/core_fixture.h"
 
 #include <stdlib.h>
@@ -40,11 +40,11 @@ static void test_logs(void **state)
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
     must_tell(core_task_logs, as_agent(), NULL,
               "{\"logs\":[{\"taskId\":\"1.1\",\"log\":\"end\"}]}");
-    assert_non_null(strstr(logged("1.1"), ": end\n")); // the last come late
+    assert_non_null(strstr(logged("1.1"), ": end\n")); // the last ones come late
     assert_string_equal(logged("8.8"), "");
 }
 
-// A user may send lines of what is his, for programs that run elsewhere.
+// A user may send lines for an experiment of his own, for programs that run elsewhere.
 static void test_logs_of_users(void **state)
 {
     (void)state;
@@ -69,7 +69,7 @@ static void post(int from, int to)
     buf_free(&body);
 }
 
-// Lines 1 to `last`, in order and once.
+// Checks that lines 1 to `last` are there once and in order.
 static void assert_lines(int last)
 {
     const char *text = logged("1.1");
@@ -84,7 +84,7 @@ static void assert_lines(int last)
     assert_string_equal(strchr(text, '\n'), "\n");
 }
 
-// What a sender sends again, in whole or in part, also to the next master, is there once.
+// Lines that a sender repeats, in whole or in part, also to the next master, are stored once.
 static void test_logs_sent_again(void **state)
 {
     (void)state;
@@ -101,7 +101,7 @@ static void test_logs_sent_again(void **state)
     assert_stored("SELECT last_sequence || count(*) FROM log_senders", "161");
 }
 
-// What is done in steps, beside the core.
+// Waits for work that is done in steps beside the core.
 static void assert_soon(const char *sql, const char *expected)
 {
     for (int i = 0; i < 2000 && strcmp(stored(sql), expected); i++) {
@@ -111,7 +111,7 @@ static void assert_soon(const char *sql, const char *expected)
     assert_stored(sql, expected);
 }
 
-// Many small chunks become few, at once when they are many, else when the log is quiet.
+// Many small chunks are merged: at once when there are many, else when the log is quiet.
 static void test_logs_are_merged(void **state)
 {
     (void)state;
@@ -130,7 +130,7 @@ static void test_logs_are_merged(void **state)
     assert_lines(203);
 }
 
-// Chunks are merged while others come, and while the merging before is not committed yet.
+// Chunks are merged while others arrive, and while an earlier merge is not committed yet.
 static void test_logs_are_merged_under_load(void **state)
 {
     (void)state;
@@ -139,7 +139,7 @@ static void test_logs_are_merged_under_load(void **state)
     memset(text, 'x', 1999);
     submit_slots(1, "");
     for (int round = 0, line = 0; round < ROUNDS; round++) {
-        struct call *calls[POSTS];
+        struct core_call *calls[POSTS];
         for (int i = 0; i < POSTS; i++) {
             struct buf body;
             buf_init(&body, 1 << 20);
@@ -176,7 +176,7 @@ static void test_logs_are_merged_under_load(void **state)
     free(text);
 }
 
-// A reader that begins at any place gets each line beyond it once, in either direction: the place
+// A reader that begins at any position gets each later line once, in both directions; the position
 // may be the first, a middle or the last line of a chunk.
 static void read_on_from(int64_t place, bool newest_first, int last)
 {
@@ -188,7 +188,7 @@ static void read_on_from(int64_t place, bool newest_first, int last)
     log_reader_init(&log, "1.1", newest_first, &log_wanted_all);
     log.place = place;
     while ((step = log_reader_next(&log, cl.reader, &line, &from, &id, NULL)) > 0) {
-        assert_true(++steps < 1000); // else it never comes to an end
+        assert_true(++steps < 1000); // else it never ends
         if (step == LOG_LINE) {
             expected += newest_first ? -1 : 1;
             assert_int_equal(id, expected);

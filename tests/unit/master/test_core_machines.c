@@ -10,9 +10,9 @@
 #include "api/wire.h"
 #include "master/lifecycle/machines_run.h"
 
-// One letter a pair: '.' stays and does nothing; else the letter of the next state, or of the same
-// state in lower case when there is something to do. States in the order of the enums: of an
-// experiment A P C(completing) N(canceling) K(illing) E(rring), then c n e for the ends, D F.
+// One letter for each pair: '.' keeps the state and does nothing; '!' keeps the state and does
+// something; else the letter of the next state. States in the order of the enums; experiments: A P
+// C(ompleting) N (canceling) K(illing) E(rring), then c n e for the ends, D F.
 static char experiment_letter(enum experiment_state s)
 {
     return "APCNKEcneDF"[s];
@@ -25,7 +25,7 @@ static char pair_letter(struct transition t, int s, char letter)
     return letter;
 }
 
-// Rows are states; columns: activate pause cancel kill, search completed failed canceled, trials
+// Rows: states. Columns: activate pause cancel kill, search completed failed canceled, trials
 // ended, delete, delete failed, continue.
 static void test_experiment(void **state)
 {
@@ -83,7 +83,7 @@ static void test_trial(void **state)
         }
 }
 
-// Columns: start runs paused completed failed canceled silent. A STOPPING trial is none of these.
+// Columns: start runs paused completed failed canceled silent. Unmanaged trials are never STOPPING.
 static void test_detached(void **state)
 {
     (void)state;
@@ -135,7 +135,7 @@ static void test_allocation(void **state)
         }
 }
 
-// Columns: sync, new session, silent, grace over.
+// Columns: poll, new session, silent, grace over.
 static void test_agent(void **state)
 {
     (void)state;
@@ -155,7 +155,7 @@ static void test_agent(void **state)
         }
 }
 
-// Whatever happens to a trial, some events still bring it to an end.
+// In every state of a trial some events still bring it to its end.
 static void test_every_live_state_can_end(void **state)
 {
     (void)state;

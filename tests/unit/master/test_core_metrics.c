@@ -1,5 +1,5 @@
-// Metrics in the core: single reports and columns, what is kept beside them, what a start finds,
-// and when they are folded.
+// Metrics in the core: single reports and columns, the values kept beside them, the load at a
+// start, and compaction.
 #include "tests/unit/master/support/core_fixture.h"
 
 #include <stdio.h>
@@ -96,7 +96,7 @@ static void test_columns(void **state)
         "{\"endTime\":\"2023-11-14T22:13:22.000000Z\",\"metrics\":{\"avgMetrics\":{\"loss\":"
         "\"NaN\",\"lr\":3}},\"numInputs\":0,\"totalBatches\":30}");
 
-    // Said again, large and small, in order or not: what is to be seen stays the same.
+    // Repeated reports, large and small, in any order, do not change the visible values.
     for (int again = 0; again < 2; again++) {
         assert_int_equal(post_columns("many", COMPACTION_KEEP, from_one, 2), 200);
         assert_int_equal(post_columns("many", 100, from_one, 1), 200);
@@ -155,7 +155,7 @@ static void test_columns_at_their_limits(void **state)
     assert_int_equal(post_columns("h", steps + 1, from_one, 100), 413);
     assert_int_equal(post_columns("i", 1, from_one, LIMIT_METRICS_PER_POST), 200);
     assert_int_equal(post_columns("i", 1, from_one, LIMIT_METRICS_PER_POST + 1), 413);
-    // The summary has so many metrics and no more.
+    // The summary has exactly that many metrics.
     assert_int_equal(post_columns("j", 1, from_one, 10), 200);
     advance(SECOND);
     assert_stored("SELECT sum((SELECT count(*) FROM json_each(g.value))) FROM trials,"
@@ -163,7 +163,7 @@ static void test_columns_at_their_limits(void **state)
                   decimal(LIMIT_METRIC_NAMES));
 }
 
-// The first report of a while is seen at once, those that follow with the next second.
+// The first report after a pause is visible at once, later ones within a second.
 static void test_what_is_kept_follows(void **state)
 {
     (void)state;
@@ -180,7 +180,7 @@ static void test_what_is_kept_follows(void **state)
     advance(SECOND);
     assert_stored(steps, "3 3 3");
     post("training", 4, 1);
-    post("validation", 4, 1); // these are waited for
+    post("validation", 4, 1); // the test waits for these
     assert_stored(steps, "4 4 4");
 }
 
@@ -190,7 +190,7 @@ static void test_a_start_finds_what_was_not_kept(void **state)
     run_one();
     for (int i = 1; i <= 20; i++)
         post("training", i, i);
-    post("training", 7, 7); // again
+    post("training", 7, 7); // a repetition
     assert_stored("SELECT steps_completed FROM trials", "1");
     restart_core();
     settle();
@@ -200,7 +200,7 @@ static void test_a_start_finds_what_was_not_kept(void **state)
                   "20 210");
     assert_stored("SELECT json_extract(latest_training, '$.totalBatches') FROM trials", "20");
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
-    post("training", 21, 21); // whose id was not given before
+    post("training", 21, 21); // its id was not used before
     assert_int_equal(seen("training"), 21);
 }
 
@@ -241,7 +241,7 @@ static void test_folding(void **state)
                   "0");
 }
 
-// A master that was killed between the end of a trial and its folding folds it after its start.
+// The master is killed between the end of a trial and the compaction; its next start compacts.
 static void test_what_ended_is_folded_by_the_next_master(void **state)
 {
     (void)state;
@@ -256,7 +256,7 @@ static void test_what_ended_is_folded_by_the_next_master(void **state)
     DB_ADD(b, METRIC_INSERT, DB_NOT_NULL(900), 1, "training", 1, DB_BLOB("B", 1));
     DB_ADD(b, TRIAL_SET_LOOSE, 1, 1);
     assert_int_equal(db_commit_wait(cl.db, b, &e), 0);
-    start_core(); // a damaged row is told in the log, and left as it is
+    start_core(); // a damaged row is reported in the log, and stays
     settle();
     assert_stored("SELECT count(*) || ' ' || sum(length(data) = 1) FROM metrics", "2 1");
     stop_core();

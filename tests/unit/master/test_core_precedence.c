@@ -1,4 +1,4 @@
-// Which caller may put which job before which others: every role by every verb that sets a
+// Which caller may put which job before which others: every role with every call that sets a
 // priority, a weight, a maximum or a place in the queue, and detours over pools and batches.
 #include "tests/unit/master/support/core_fixture.h"
 
@@ -7,11 +7,11 @@
 #include <string.h>
 
 // ED and MATE are editors of workspace A, ANN is its admin, VERA its viewer. OTTO is an editor of
-// workspace B, whom A's default role keeps out; everybody may look into B.
+// workspace B and has no role in A. Everybody may look into B.
 enum { ADMIN = 1, ED = 3, MATE, ANN, VERA, OTTO, USERS };
 enum { OTHERS_JOB = 1, MATES_JOB, FIRST_JOB, JOB, COMMAND }; // in the order of submission
 
-static int64_t projects[2]; // of A and B
+static int64_t projects[2]; // of workspaces A and B
 
 static struct principal user(int id)
 {
@@ -155,7 +155,7 @@ static int by_command(int who, const char *change)
 static const struct {
     int (*by)(int who, const char *argument);
     const char *argument;
-    char effect; // n: nobody loses, t: a teammate, o: another team, a: it is above the limits
+    char effect; // n: nobody loses, t: a teammate, o: another team, a: above the limits
 } cases[] = {
     {by_patch, "\"priority\":70", 'n'},
     {by_patch, "\"priority\":59", 'n'},
@@ -237,7 +237,7 @@ static void test_every_role_and_verb(void **state)
         }
 }
 
-// A refusal names the job that would lose to those alone who may see it.
+// A refusal names the job that would lose only to callers who may see it.
 static void test_what_a_refusal_says(void **state)
 {
     (void)state;
@@ -251,7 +251,7 @@ static void test_what_a_refusal_says(void **state)
     assert_int_equal(by_patch(ED, "\"priority\":41"), 403);
     assert_non_null(strstr(last_error, "resources.priority: 41"));
     assert_non_null(strstr(last_error, "42 to 99"));
-    // To those who do not see it, a job is not there, by whatever name.
+    // For callers who may not see it, a job does not exist under any name.
     char other[ERROR_TEXT_MAX], id[64];
     snprintf(id, sizeof id, "%s", queue_of(JOB));
     assert_int_equal(update(OTTO, JOB, "\"priority\":60"), 400);
@@ -260,7 +260,7 @@ static void test_what_a_refusal_says(void **state)
     assert_non_null(strstr(other, "there is no job"));
 }
 
-// In a fair_share pool a priority orders the jobs of its user alone.
+// In a fair_share pool a priority only orders the jobs of its user.
 static void test_shares_keep_priorities_apart(void **state)
 {
     (void)state;
@@ -382,8 +382,8 @@ static void test_what_is_submitted(void **state)
     assert_int_equal(run_command(ED, core_command_create, "\"priority\":42"), 200);
 }
 
-// A pool whose users may give more than the default: no way to submit a job passes others that a
-// move could not pass.
+// In a pool whose users may exceed the default priority, no submission passes jobs that a move
+// could not pass.
 static void test_a_submission_passes_nobody(void **state)
 {
     (void)state;
@@ -391,7 +391,7 @@ static void test_a_submission_passes_nobody(void **state)
     int (*const ways[])(int who, const char *resources) = {
         submits, submits_fork, previews, puts_external, runs_generic, uses_template, continues};
     static const int users[] = {ED, ANN, ADMIN};
-    for (int round = 0; round < 2; round++) { // behind a teammate's job, then another team's
+    for (int round = 0; round < 2; round++) { // behind a teammate's job, then behind another team's
         assert_int_equal(submit_to(round ? OTTO : MATE, round, "", ""), 200);
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
             for (int k = 0; k < 3; k++) {
@@ -422,7 +422,7 @@ static void test_shares_let_submissions_choose(void **state)
     assert_int_equal(submit_to(ED, 0, ", priority: 30", ""), 200);
 }
 
-// A user whose highest priority is 50 may leave the priority out.
+// A user whose highest priority is 50 may omit the priority.
 static void test_the_default_of_a_low_pool(void **state)
 {
     (void)state;
@@ -437,7 +437,7 @@ static void test_the_default_of_a_low_pool(void **state)
 
 // --- detours -------------------------------------------------------------------------------------
 
-static const char *places(void) // of the experiments that wait, sooner ones first
+static const char *places(void) // of the waiting experiments, the next one first
 {
     static char text[128];
     size_t i, len = 0;
@@ -452,7 +452,7 @@ static const char *places(void) // of the experiments that wait, sooner ones fir
     return text;
 }
 
-// Each update of a call is judged by what those before it did, and all are taken back together.
+// Each update of a call is judged after the updates before it, and all are undone together.
 static void test_batches(void **state)
 {
     (void)state;
@@ -460,7 +460,7 @@ static void test_batches(void **state)
     begin(SCHED_POLICY_PRIORITY, 0);
     assert_int_equal(beside(ADMIN, FIRST_JOB, "aheadOf", OTHERS_JOB), 200);
     assert_string_equal(places(), "3 1 2 4 5");
-    // The first goes away by itself, and is no step for the second.
+    // The first job leaves by itself, so it is no step for the second.
     snprintf(body, sizeof body,
              "{\"updates\":[{\"jobId\":\"%s\",\"priority\":60},"
              "{\"jobId\":\"%s\",\"behindOf\":\"%s\"}]}",
@@ -483,8 +483,7 @@ static const struct core_pool_option pools[] = {
     {.name = "default", .policy = SCHED_POLICY_PRIORITY},
     {.name = "free", .policy = SCHED_POLICY_PRIORITY, .max_user_priority = 1}};
 
-// A job does not take along a priority from a pool without limits, and passes nobody on its way
-// back.
+// A job does not keep the priority of a pool without limits, and passes nobody on its way back.
 static void test_detour_over_another_pool(void **state)
 {
     (void)state;
@@ -508,7 +507,7 @@ static void test_detour_over_another_pool(void **state)
     assert_int_equal(update(ED, FIRST_JOB, "\"resourcePool\":\"default\""), 200);
     assert_int_equal(strcmp(places() + strlen(places()) - 3, "7 3"), 0);
 
-    // In one call: what stands elsewhere is no step either.
+    // In one call: a job in another pool is no step either.
     snprintf(body, sizeof body,
              "{\"updates\":[{\"jobId\":\"%s\",\"resourcePool\":\"free\"},"
              "{\"jobId\":\"%s\",\"behindOf\":\"%s\"}]}",
@@ -519,7 +518,7 @@ static void test_detour_over_another_pool(void **state)
     cl.more.pool_count = 0;
 }
 
-// One that goes on after its end stands behind those that came meanwhile.
+// A job that continues after its end stands behind the jobs that came meanwhile.
 static void test_continued_stands_last(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// Trials that fail: why, in their program's words, and when they start again.
+// Trials that fail: the reason, the program's last lines, and the time of the restart.
 #include "tests/unit/master/support/core_fixture.h"
 
 #include <stdio.h>
@@ -17,8 +17,8 @@ static int setup(void **state)
     return 0;
 }
 
-// An entry of a report: a task that has ended, with what its supervisor says of the rank that was
-// the cause.
+// An entry of a report: an ended task, with its supervisor's account of the rank that was the
+// cause.
 static const char *failed_in(const char *allocation, const char *reason, const char *words)
 {
     static char text[2][1024];
@@ -46,7 +46,7 @@ static void rank_fails(int epoch, const char *reason, const char *words)
     report("agent-1", 1, failed_in(name_of(epoch), reason, words));
 }
 
-// The agent goes on to be heard.
+// The agent keeps polling.
 static void wait_for(int64_t us)
 {
     for (; us > 0; us -= 4 * SECOND) {
@@ -84,7 +84,7 @@ static void run_one(int max_restarts)
     report("agent-1", 1, "");
 }
 
-// The last lines of a program come after its end, while its trial waits to start again.
+// The last lines of a program come after its end, while its trial waits for its restart.
 static void test_a_log_policy_ends_the_wait(void **state)
 {
     (void)state;
@@ -122,7 +122,7 @@ static void test_waits_double(void **state)
         assert_stored("SELECT restart_at FROM trials", "0");
         wait = 2 * wait < 300LL * SECOND ? 2 * wait : 300LL * SECOND;
     }
-    // A checkpoint ends the row.
+    // A checkpoint ends the row of failures.
     report("agent-1", 1, task_in("1.1.12", "RUNNING", ""));
     must_tell(core_checkpoint_report, as_task("1.1.12"), NULL,
               "{\"uuid\":\"" UUID_1 "\",\"taskId\":\"1.1\",\"allocationId\":\"1.1.12\","
@@ -223,7 +223,7 @@ static void test_failing_alike(void **state)
     assert_non_null(strstr(text, "2 times in the same way"));
     free(text);
     wait_for(5 * BASE / 2);
-    // After more than ten seconds it is no failure of the start.
+    // After more than ten seconds a failure does not come right after the start.
     report("agent-1", 1, task_in("1.1.3", "RUNNING", ""));
     for (int i = 0; i < 3; i++) {
         advance(4 * SECOND);
@@ -248,7 +248,7 @@ static void test_failing_alike_to_the_end(void **state)
                   "rank 0: exit 2: usage (3 times in the same way, right after its start)");
 }
 
-// A gang over two machines: the first to be heard only says that its peer has gone.
+// A gang on two machines: the first report only says that a peer has gone.
 static void test_the_cause_and_what_followed(void **state)
 {
     (void)state;

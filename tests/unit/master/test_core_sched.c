@@ -1,5 +1,5 @@
-// The core and its scheduler: who makes room for whom and how it is told, elastic trials, moves in
-// the queue, what a restart of the master keeps, and what can never run.
+// The core and its scheduler: preemption and its reasons, elastic trials, moves in the queue, a
+// restart of the master, and jobs that can never run.
 #include "tests/unit/master/support/core_fixture.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void acknowledge(const char *allocation)
     must_tell(core_allocation_ack_preemption, as_task(allocation), allocation, NULL);
 }
 
-// What the queue answers of an experiment; borrowed from *answer.
+// The entry of an experiment in the queue; borrowed from *answer.
 static const json_t *job_of(json_t **answer, int64_t experiment)
 {
     size_t i;
@@ -90,7 +90,7 @@ static void assert_why(int64_t experiment, const char *code, const char *part)
 
 // --- preemption ----------------------------------------------------------------------------------
 
-static int restart_at; // the step after which the master is started again; 0: never
+static int restart_at; // the master restarts after this step; 0: it does not
 static int step;
 
 static void next_step(const char *running) // tasks
@@ -101,7 +101,7 @@ static void next_step(const char *running) // tasks
     report("agent-1", 2, running);
 }
 
-// Experiment 1 runs on both slots; 2 comes with a higher priority, gets them, ends; 1 goes on.
+// Experiment 1 runs on both slots; 2 comes with a higher priority, gets them, ends; 1 continues.
 static void preempt_once(void)
 {
     static const char saved[] =
@@ -187,7 +187,7 @@ static void test_one_that_does_not_leave_is_killed(void **state)
     assert_stored("SELECT state FROM allocations WHERE id = '2.2.1'", "ASSIGNED");
 }
 
-// What was placed and never began has no work to save.
+// An allocation that was placed and never began has no work to save.
 static void test_one_that_never_ran_is_ended_at_once(void **state)
 {
     (void)state;
@@ -233,7 +233,7 @@ static void test_elastic(void **state)
     assert_stored("SELECT slots || state FROM allocations WHERE id = '1.1.2'", "2ASSIGNED");
     assert_stored("SELECT slots || state FROM allocations WHERE id = '2.2.1'", "2ASSIGNED");
     assert_int_equal(world_of("1.1.2", 4), 2);
-    restart_core(); // it is taken up with the slots it has
+    restart_core(); // it keeps its slots
     char both[4096];
     snprintf(both, sizeof both, "%s,%s", task_in("1.1.2", "RUNNING", ""),
              task_in("2.2.1", "RUNNING", ""));
@@ -285,9 +285,9 @@ static void test_moves(void **state)
     assert_string_equal(order_of_queue(), "3 4 2 1");
     restart_core();
     assert_string_equal(order_of_queue(), "3 4 2 1");
-    submit_as(1, 50, ""); // the last one stands behind all
+    submit_as(1, 50, ""); // the last one stands behind all others
     assert_string_equal(order_of_queue(), "3 4 2 1 5");
-    for (int i = 0; i < 30; i++) { // no gap lasts for ever
+    for (int i = 0; i < 30; i++) { // gaps between submissions do not last for ever
         assert_int_equal(move_beside(i % 2 ? 1 : 5, "aheadOf", 4), 200);
         assert_string_equal(order_of_queue(), i % 2 ? "3 5 1 4 2" : i ? "3 1 5 4 2" : "3 5 4 2 1");
     }
@@ -341,7 +341,7 @@ static void test_moves_refused(void **state)
                      400);
 }
 
-// What runs saves its work and goes on in the other pool; what waits is there at once.
+// A running trial saves its work and continues in the other pool; a waiting one is there at once.
 static void test_move_to_another_pool(void **state)
 {
     (void)state;
@@ -466,7 +466,7 @@ static void test_too_large_for_now_is_told(void **state)
     assert_non_null(strstr(json_string_value(json_array_get(jget(preview, "warningTexts"), 0)),
                            "needs 9 slots, and resource pool default has 4 in all"));
     json_decref(preview);
-    submit_as(3, 50, ""); // on two
+    submit_as(3, 50, ""); // on two slots
     assert_stored("SELECT state FROM allocations WHERE trial_id = 3", "ASSIGNED");
     report("agent-3", 3, "");
     assert_stored("SELECT state FROM allocations WHERE trial_id = 2", "ASSIGNED");
@@ -529,16 +529,16 @@ static void test_pools_of_the_configuration(void **state)
     submit_as(1, 50, ", resource_pool: strict");
     assert_why(1, "NO_AGENTS", "resource pool strict");
     submit_as(0, 50, "");
-    report("agent-1", 1, ""); // a place for a gang of no slots
+    report("agent-1", 1, ""); // a place for a gang without slots
     assert_stored("SELECT state FROM allocations WHERE trial_id = 2", "ASSIGNED");
 }
 
-// Passes are apart; what comes meanwhile is decided in the next one.
+// There is a least time between passes; events meanwhile are decided in the next pass.
 static void test_passes_are_coalesced(void **state)
 {
     (void)state;
     cl.more.schedule_gap_us = 5 * SECOND;
-    restart_core(); // with a pass
+    restart_core(); // makes a pass
     report("agent-1", 2, "");
     submit_as(1, 50, "");
     submit_as(1, 50, "");
@@ -580,7 +580,7 @@ static void test_log_policies(void **state)
     for (int i = 0; i < 2; i++) {
         report("agent-1", 1, i ? "" : task_in("1.1.1", "EXITED", EXIT_3));
         assert_stored("SELECT state FROM allocations WHERE id = '1.1.2'", "QUEUED");
-        restart_core(); // known from the lines alone
+        restart_core(); // known from the rows alone
     }
     report("agent-1", 1, "");
     assert_stored("SELECT state FROM allocations WHERE id = '1.1.2'", "QUEUED");

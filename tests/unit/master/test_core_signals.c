@@ -1,5 +1,4 @@
-// Running tasks ask whether they have to leave and are told at once; and each speaks for itself
-// alone.
+// Running tasks poll for preemption and are told at once; and each speaks only for itself.
 #include "tests/unit/master/support/core_fixture.h"
 
 #include <stdio.h>
@@ -9,18 +8,18 @@
 
 enum { LATE = (LIMIT_LONG_POLL_S - 10) * SECOND };
 
-static struct call *poll_start(const char *allocation)
+static struct core_call *poll_start(const char *allocation)
 {
     next_query_value = "60";
-    struct call *call =
+    struct core_call *call =
         call_start(core_allocation_preemption, as_task(allocation), allocation, NULL, NULL);
     settle();
     assert_false(call_is_done(call));
     return call;
 }
 
-// Time stands still from the word to the answer.
-static void assert_told_at_once(struct call *call)
+// The clock stands still from the order to the answer.
+static void assert_told_at_once(struct core_call *call)
 {
     settle();
     settle();
@@ -42,7 +41,7 @@ static void test_a_parked_poll_is_answered_by_the_pause(void **state)
 {
     (void)state;
     run_one();
-    struct call *first = poll_start("1.1.1"), *second = poll_start("1.1.1");
+    struct core_call *first = poll_start("1.1.1"), *second = poll_start("1.1.1");
     must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
     assert_told_at_once(first);
     assert_told_at_once(second);
@@ -52,12 +51,12 @@ static void test_a_parked_poll_is_answered_by_a_cancel(void **state)
 {
     (void)state;
     run_one();
-    struct call *call = poll_start("1.1.1");
+    struct core_call *call = poll_start("1.1.1");
     must_tell(core_experiment_cancel, as_user(OWNER, false), "1", NULL);
     assert_told_at_once(call);
 }
 
-// A program that asks after the drain began does not wait for its deadline.
+// A poll that comes after the drain began does not wait for its deadline.
 static void test_a_late_poll_is_answered_at_once(void **state)
 {
     (void)state;
@@ -68,12 +67,12 @@ static void test_a_late_poll_is_answered_at_once(void **state)
         call_start(core_allocation_preemption, as_task("1.1.1"), "1.1.1", NULL, NULL));
 }
 
-// Without a word it is answered at its deadline, and not before.
+// Without a drain the poll is answered at its deadline, not before.
 static void test_a_parked_poll_waits_for_its_deadline(void **state)
 {
     (void)state;
     run_one();
-    struct call *call = poll_start("1.1.1");
+    struct core_call *call = poll_start("1.1.1");
     for (int64_t us = 0; us < LATE; us += 5LL * SECOND) {
         advance(5 * SECOND);
         report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
@@ -85,7 +84,7 @@ static void test_a_parked_poll_waits_for_its_deadline(void **state)
     json_decref(answer);
 }
 
-// An allocation's id begins with that of an earlier one: what the earlier one says is refused.
+// An allocation's id begins with the id of an earlier one, whose reports are refused.
 static void test_one_of_ten(void **state)
 {
     (void)state;
@@ -116,7 +115,7 @@ static void test_one_of_ten(void **state)
         if (status != 403)
             fail_msg("1.1.10 speaks for %s, and gets %d", stranger, status);
     }
-    // A late word of the first one's agent ends it alone.
+    // A late report of the first allocation's agent ends only that allocation.
     json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "EXITED", EXIT_3));
     assert_true(forgotten(answer, "1.1.1"));
     assert_string_equal(wanted_action(answer, "1.1.10"), "RUN");

@@ -1,5 +1,5 @@
-// Commands and generic tasks: they start once, end with their machine, and obey together with those
-// below them; also after a restart of the master.
+// Commands and generic tasks: they start once, end with their machine, and obey together with the
+// tasks below them; also after a restart of the master.
 #include "tests/unit/master/support/core_fixture.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@ static struct principal owner(void)
     return as_user(OWNER, false);
 }
 
-// The id of the task that was made last, as SQL has it; good until the next but three.
+// The id of the newest task, for SQL; valid for three calls.
 static const char *newest(void)
 {
     static char ids[4][80];
@@ -96,7 +96,7 @@ static void test_its_machine_is_lost(void **state)
 #define UNSTARTED    "{\"rank\":0,\"pid\":0,\"exitCode\":null,\"signal\":null}"
 #define FORKED       "{\"rank\":0,\"pid\":77,\"exitCode\":null,\"signal\":null}"
 
-// What slot 0 is said to have met with while the command is in that state, and the command's end.
+// Slot 0 reports a fault while the command is in that state; returns the command's end.
 static void strike(const char *task, const char *fault, const char *in_state, const char *ranks)
 {
     next_slot_0 = fault;
@@ -134,7 +134,7 @@ static void test_a_fault_before_it_began(void **state)
     assert_stored("SELECT state FROM experiments", "COMPLETED");
 }
 
-// Nobody knows what a rank has done that was forked and is gone.
+// Nobody knows what a lost rank has done that had been started.
 static void test_a_fault_when_it_may_have_begun(void **state)
 {
     (void)state;
@@ -155,7 +155,7 @@ static void test_a_fault_that_would_drain(void **state)
     assert_stored("SELECT state FROM allocations", "RUNNING");
 }
 
-// It was told to leave by its own program, and said that it did: that was its end.
+// It was drained by its own program and acknowledged it: that was its end.
 static void test_it_leaves_by_itself(void **state)
 {
     (void)state;
@@ -182,7 +182,7 @@ static void test_a_restart_of_the_master(void **state)
     assert_stored("SELECT state FROM experiments", "COMPLETED");
     restart_core();
     assert_int_equal(tell(core_experiment_kill, owner(), "1", NULL), 404);
-    must_tell(core_command_kill, owner(), task, NULL); // is done already
+    must_tell(core_command_kill, owner(), task, NULL); // a repetition
     must_tell(core_task_delete, owner(), task, NULL);
     for (int i = 0; i < 1000 && strcmp(stored("SELECT count(*) FROM experiments"), "0"); i++)
         settle();
@@ -212,7 +212,7 @@ static void test_pause_and_go_on(void **state)
     assert_int_equal(tell(core_task_unpause, owner(), task, NULL), 409);
 }
 
-// One that may start again is asked to leave, and does so in another's favour.
+// A task that may start again is preempted in favour of another.
 static void test_only_what_may_start_again_makes_room(void **state)
 {
     (void)state;
@@ -282,7 +282,7 @@ static void test_logs_after_the_end(void **state)
     char body[512];
     runs(task, 1);
     report("agent-1", 4, task_in(start_of(task, 1), "EXITED", EXIT_0));
-    for (int i = 0; i < 2; i++) { // also of one that the master must look up
+    for (int i = 0; i < 2; i++) { // also for a task that the master must look up
         snprintf(body, sizeof body, "{\"logs\":[{\"task_id\":\"%s\",\"log\":\"line %d\"}]}", task,
                  i);
         must_tell(core_task_logs, as_agent(), NULL, body);

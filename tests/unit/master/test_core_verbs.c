@@ -1,5 +1,4 @@
-// What people do with experiments beside running them: forks, continuation, moves, labels, verbs of
-// many at once.
+// Changes to experiments by people: forks, continuation, moves, labels, calls on many experiments.
 #include "tests/unit/master/support/core_fixture.h"
 
 #include <stdio.h>
@@ -57,7 +56,7 @@ static void test_fork(void **state)
     assert_int_equal(create("{\"parentId\": 1, \"unmanaged\": true}"), 400);
 }
 
-// A paused experiment with 2 MB of files that do not compress; the answer's status.
+// Submits a paused experiment with 2 MB of files that do not compress; returns the status.
 static int create_large(uint64_t seed)
 {
     enum { BYTES = 2 << 20 };
@@ -87,7 +86,7 @@ static void wait_for(const char *sql, const char *value)
 
 static const char owned[] = "SELECT group_concat(DISTINCT archive) FROM model_parts";
 
-// A large archive lies in parts: once, as long as an experiment has it.
+// A large archive is stored in parts, once, as long as an experiment has it.
 static void test_parts_of_files(void **state)
 {
     (void)state;
@@ -96,7 +95,7 @@ static void test_parts_of_files(void **state)
                   "|| (SELECT max(length(data)) FROM model_parts) FROM model_definitions",
                   "0 3 786432");
     char *first = xstrdup(stored(owned));
-    assert_int_equal(create_large(1), 200); // the same files: nothing more is kept
+    assert_int_equal(create_large(1), 200); // the same files: nothing more is stored
     assert_int_equal(create("{\"parentId\": 1}"), 200);
     wait_for(owned, first);
     assert_stored(
@@ -115,7 +114,7 @@ static void test_parts_of_files(void **state)
     free(first);
 }
 
-// The next start removes the parts of an upload amid which the master ended.
+// The next start removes the parts of an upload that the master's end interrupted.
 static void test_parts_of_nobody(void **state)
 {
     (void)state;
@@ -142,7 +141,7 @@ static void test_made_once(void **state)
     assert_int_equal(create(body), 200);
     assert_int_equal(last_id, 1);
     must_tell(core_experiment_kill, owner(), "1", NULL);
-    assert_int_equal(create(body), 200); // of one that has ended, too
+    assert_int_equal(create(body), 200); // also for an ended experiment
     assert_stored("SELECT count(*) || max(external_id) FROM experiments", "1key-1");
 }
 
@@ -157,7 +156,7 @@ static int64_t make_project(const char *workspace_name)
     return last_id;
 }
 
-// A name of another team's experiment is in nobody's way, and no refusal tells of it.
+// External ids of other teams do not collide, and no refusal reveals them.
 static void test_external_ids_of_a_workspace_and_kind(void **state)
 {
     (void)state;
@@ -194,11 +193,12 @@ static void test_external_ids_of_a_workspace_and_kind(void **state)
     assert_stored("SELECT group_concat(kind) FROM (SELECT kind FROM experiments ORDER BY id)",
                   "EXPERIMENT,EXPERIMENT,COMMAND,GENERIC");
 
-    // Neither is the name of a workspace that the caller does not see.
+    // Names of workspaces that the caller does not see do not collide either.
     must_tell(core_workspace_create, owner(), NULL, "{\"name\":\"theirs\"}");
     assert_int_equal(tell(core_workspace_create, owner(), NULL, "{\"name\":\"theirs\"}"), 409);
 
-    // Two of a name do not come together, by themselves or with their project.
+    // Two experiments with one external id do not come into one workspace, neither alone nor with
+    // their project.
     snprintf(body, sizeof body, "{\"destinationProjectId\":%lld}", (long long)theirs);
     assert_int_equal(tell(core_experiment_move, as_user(OWNER, true), "2", body), 409);
     assert_non_null(strstr(last_error, "experiment 1"));
@@ -212,7 +212,7 @@ static void test_external_ids_of_a_workspace_and_kind(void **state)
         if (tell(core_experiment_move, as_user(OWNER, true), "2", body) == 200)
             break;
     }
-    assert_int_equal(last_status, 200); // once it is gone
+    assert_int_equal(last_status, 200); // once the other is gone
 }
 
 static void test_continue(void **state)
@@ -265,7 +265,7 @@ static void test_continue_refused(void **state)
                      403);
     assert_int_equal(tell(core_experiment_continue, as_user(OTHER, true), NULL,
                           "{\"id\": 1, \"overrideConfig\": \"max_restarts: 1\"}"),
-                     403); // not in another's name
+                     403); // not on behalf of another user
     assert_stored("SELECT state FROM experiments", "CANCELED");
     must_tell(core_experiment_archive, owner(), "1", NULL);
     assert_int_equal(tell(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
@@ -275,7 +275,8 @@ static void test_continue_refused(void **state)
     assert_int_equal(tell(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
 }
 
-// What followers were told of an experiment: "WORKSPACE:DATA ", of those who see that workspace.
+// The changes of an experiment for followers, "WORKSPACE:DATA " for each; WORKSPACE: whose members
+// see it.
 static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
 static char told[1024];
 
@@ -313,7 +314,7 @@ static void test_a_move_is_told_to_those_it_leaves(void **state)
     snprintf(body, sizeof body, "{\"destinationProjectId\": %lld}", (long long)last_id);
     must_tell(core_experiment_move, owner(), "1", body);
     settle();
-    assert_string_equal(told, "2:stored "); // it stays in sight
+    assert_string_equal(told, "2:stored "); // still visible
     stop_core();
     cl.more.events_committed = NULL;
     start_core();
@@ -337,10 +338,10 @@ static void test_a_project_moves_with_all_in_it(void **state)
     settle();
     told[0] = '\0';
     const char *back = "{\"destinationWorkspaceId\": 2}";
-    assert_int_equal(tell(core_project_move, other, from, back), 400); // so with its project
+    assert_int_equal(tell(core_project_move, other, from, back), 400); // so is its project
     must_tell(core_workspace_patch, as_user(OWNER, true), "2", "{\"maxSlots\": 0}");
     must_tell(core_project_move, other, from, back);
-    must_tell(core_project_move, other, from, back); // again is the same
+    must_tell(core_project_move, other, from, back); // a repetition
     settle();
     assert_string_equal(told, "3:{\"id\":1,\"workspaceId\":3,\"moved\":true} 2:stored ");
     assert_stored("SELECT workspace_id FROM projects WHERE id > 1", "2");
@@ -364,7 +365,7 @@ static void test_move(void **state)
     assert_int_equal(tell(core_experiment_move, owner(), "1", "{}"), 404);
     assert_int_equal(tell(core_experiment_move, as_user(OTHER, false), "1", body), 403);
     must_tell(core_experiment_move, owner(), "1", body);
-    must_tell(core_experiment_move, owner(), "1", body); // again is the same
+    must_tell(core_experiment_move, owner(), "1", body); // a repetition
     assert_stored("SELECT project_id > 1 FROM experiments", "1");
     assert_int_equal(tell(core_project_delete, as_user(OTHER, false), decimal(to), NULL), 409);
     must_tell(core_project_archive, as_user(OTHER, false), decimal(to), NULL);
@@ -377,7 +378,8 @@ static void test_move(void **state)
     must_tell(core_project_delete, as_user(OTHER, false), decimal(to), NULL);
 }
 
-// A configuration that a task could not get in its environment is refused, however short its text.
+// A configuration that does not fit into a task's environment is refused, however short its text
+// is.
 static void test_the_size_of_a_configuration(void **state)
 {
     (void)state;
@@ -428,7 +430,7 @@ static void test_labels(void **state)
     }
 }
 
-// How many experiments of a project have a label, whatever happens to them.
+// The number of experiments of a project with a label, over all changes.
 #define COUNTED "SELECT group_concat(label || ' ' || project_id || ' ' || experiments) FROM"
 static void test_labels_are_counted(void **state)
 {
@@ -483,7 +485,7 @@ static void test_kept_checkpoints(void **state)
     assert_int_equal(tell(core_experiment_patch, owner(), "1", "{\"name\": \" \"}"), 400);
 }
 
-// "error" of the result of that id; NULL: there is none of it.
+// "error" of the result for that id; NULL: no such result.
 static const char *result_of(const json_t *answer, int64_t id)
 {
     size_t i;

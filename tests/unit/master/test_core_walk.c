@@ -1,7 +1,7 @@
-// A cluster in motion: agents that do what they are told, lose messages, fall silent and come back;
-// ranks that fail; people who pause, activate, cancel and kill; a master that is started again. One
-// seed makes one run. After every event no slot runs two tasks and no trial runs twice; when the
-// trouble stops, everything comes to its end.
+// A random walk of a cluster: agents do as they are told, lose messages, fall silent and come back;
+// ranks fail; people pause, activate, cancel and kill; the master restarts. One seed makes one run.
+// After every event no slot runs two tasks and no trial runs twice; when the trouble stops,
+// everything ends.
 #include "tests/unit/master/support/core_fixture.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ struct model_agent {
     bool away; // sends nothing
     struct model_task tasks[TASKS];
     int64_t seen;
-    struct call *poll;
+    struct core_call *poll;
     struct {
         int session;
         int64_t seen;
@@ -34,11 +34,11 @@ struct model_agent {
     } last; // as it was sent last
 };
 
-static struct walk {
+static struct cluster_walk {
     struct rng rng;
     struct model_agent agents[AGENTS];
     int experiments;
-    bool calm; // no more trouble
+    bool calm; // the trouble is over
 } w;
 
 static bool chance(uint32_t one_in)
@@ -100,7 +100,8 @@ static void begin_task(struct model_agent *g, const json_t *task)
     fail_msg("%s has too many tasks", g->name);
 }
 
-// As agent/tasks/reconcile.c: what is not named is ended, what was seen is not begun again.
+// As agent/tasks/reconcile.c: unnamed tasks are ended, and a task that ran before is not begun
+// again.
 static void obey(struct model_agent *g, const json_t *answer)
 {
     size_t i;
@@ -123,14 +124,15 @@ static void obey(struct model_agent *g, const json_t *answer)
         if (find_task(g, id))
             continue;
         begin_task(g, task);
-        if (!run) { // never begun here: told as ended, so that the master can go on
+        if (!run) { // never begun here: reported as ended, so that the master can continue
             find_task(g, id)->exited = true;
             find_task(g, id)->exit_code = 9;
         }
     }
 }
 
-static struct call *post(const struct model_agent *g, int session, int64_t seen, const char *tasks)
+static struct core_call *post(const struct model_agent *g, int session, int64_t seen,
+                              const char *tasks)
 {
     char name[32];
     snprintf(name, sizeof name, "session-%d", session);
@@ -150,11 +152,11 @@ static void take_answer(struct model_agent *g, bool lose)
     json_decref(answer);
 }
 
-// A call of the agent: the one before is dropped, its answer may be lost.
+// A call of the agent: drops the one before; its answer may be lost.
 static void sync_model(struct model_agent *g, bool lose_answer)
 {
     take_answer(g, lose_answer);
-    struct call *dropped = g->poll;
+    struct core_call *dropped = g->poll;
     g->last.session = g->session;
     g->last.seen = g->seen;
     write_report(g, g->last.tasks, sizeof g->last.tasks);
@@ -281,8 +283,8 @@ static void trouble(struct model_agent *g)
     if (chance(15))
         restart_core();
     if (chance(20))
-        new_session(g); // the agent is started again; its tasks live on
-    if (chance(40)) {   // the machine is: they do not
+        new_session(g); // the agent restarts; its tasks go on
+    if (chance(40)) {   // the machine reboots: its tasks are gone
         new_session(g);
         memset(g->tasks, 0, sizeof g->tasks);
     }
@@ -292,7 +294,7 @@ static void trouble(struct model_agent *g)
         advance((int64_t)rng_below(&w.rng, 15) * SECOND);
 }
 
-// The report before comes once more, after the newer one; nobody waits for its answer.
+// Repeats the previous report after the newer one; nobody waits for the answer.
 static void sync_with_echo(struct model_agent *g)
 {
     static struct model_agent before;
@@ -300,7 +302,7 @@ static void sync_with_echo(struct model_agent *g)
     sync_model(g, chance(5));
     if (!chance(4) || before.last.session != g->session)
         return;
-    struct call *echo = post(g, before.last.session, before.last.seen, before.last.tasks);
+    struct core_call *echo = post(g, before.last.session, before.last.seen, before.last.tasks);
     sync_model(g, false);
     json_decref(call_end(echo));
 }
@@ -344,7 +346,7 @@ static bool all_ended(void)
                    "0");
 }
 
-// Everything is wanted, everything is heard, every program that runs ends well.
+// Activates everything, lets all agents poll, and ends every running program well.
 static void calm_down(void)
 {
     w.calm = true;
@@ -392,7 +394,7 @@ static void walk(uint64_t seed)
     cluster_teardown(&nothing);
 }
 
-// MUSTER_SEED=N replays one.
+// MUSTER_SEED=N replays one run.
 static void test_walk(void **state)
 {
     const char *only = getenv("MUSTER_SEED");

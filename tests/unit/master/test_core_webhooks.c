@@ -1,5 +1,5 @@
-// Webhooks in the core: who hears of what, what fires once, and that neither depends on the life of
-// the master. What is sent is looked at in the outbox.
+// Webhooks in the core: who receives which events, which triggers fire once, also over restarts of
+// the master. The tests look into the outbox.
 #include "tests/unit/master/support/core_fixture.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void test_states(void **state)
     (void)state;
     assert_int_equal(make(as_user(OWNER, true), STATE_HOOK("all", "STATE_PAUSED", "")), 1);
     assert_int_equal(make(as_user(OWNER, true), STATE_HOOK("all", "STATE_PAUSED", "")),
-                     1); // repeated
+                     1); // a repetition
     assert_int_equal(make(as_user(OWNER, true), STATE_HOOK("all", "ERROR", "")), 0);
     assert_int_equal(last_status, 409);
     assert_int_equal(make(as_user(OTHER, false), STATE_HOOK("mine", "PAUSED", "")), 0);
@@ -49,7 +49,7 @@ static void test_states(void **state)
     must_tell(core_experiment_activate, as_user(OWNER, true), "1", NULL);
     assert_stored("SELECT count(*) FROM webhook_outbox", "5");
 
-    // Known again after a restart, with the ids that follow.
+    // Loaded again after a restart, with later ids.
     restart_core();
     must_tell(core_experiment_pause, as_user(OWNER, true), "1", NULL);
     assert_stored("SELECT count(*) FROM webhook_outbox", "6");
@@ -85,13 +85,14 @@ static void test_once(void **state)
     assert_int_equal(submit_slots(1, ""), 1);
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
     validate(1, "0.5");
-    assert_stored("SELECT count(*) FROM webhook_outbox", "0"); // at the limit is not below it
+    assert_stored("SELECT count(*) FROM webhook_outbox",
+                  "0"); // a value at the limit is not below it
     validate(2, "0.25");
     validate(3, "0.125");
     assert_stored("SELECT count(*) FROM webhook_outbox", "1");
     assert_stored("SELECT json_extract(payload, '$.event_data.metric.value') FROM webhook_outbox",
                   "0.25");
-    restart_core(); // which has forgotten it; the store has not
+    restart_core(); // the master has forgotten it; the store has not
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
     validate(4, "0.1");
     assert_stored("SELECT count(*) FROM webhook_outbox", "1");
@@ -130,7 +131,8 @@ static void commit(struct db_batch *b)
         fail_msg("%s", e.text);
 }
 
-// Nobody takes the events of a receiver that is gone for ever, and nobody reads all of the trail.
+// The outbox keeps the newest events of a receiver that never takes them, and the audit trail its
+// newest rows.
 static void test_kept(void **state)
 {
     (void)state;

@@ -187,7 +187,7 @@ const json_t *value_at(const json_t *json, const char *path)
 
 const char *at(const json_t *json, const char *path)
 {
-    static char text[16][64]; // a few at once
+    static char text[16][64]; // several may be in use at once
     static int turn;
     const json_t *v = value_at(json, path);
     if (json_is_string(v))

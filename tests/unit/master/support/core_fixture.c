@@ -17,7 +17,7 @@
 
 struct cluster cl;
 
-static atomic_int_least64_t clock_ahead; // of the machine's clock, microseconds
+static atomic_int_least64_t clock_ahead; // offset from the machine's clock, in microseconds
 
 static int64_t test_clock(void)
 {
@@ -128,14 +128,14 @@ int cluster_teardown(void **state)
 
 static const char *call_query(struct request *rq, const char *name)
 {
-    const struct call *call = rq->http;
+    const struct core_call *call = rq->http;
     (void)name;
     return call->query_value;
 }
 
 static void call_complete(struct request *rq)
 {
-    struct call *call = rq->http;
+    struct core_call *call = rq->http;
     pthread_mutex_lock(&call->lock);
     call->done = true;
     pthread_cond_signal(&call->changed);
@@ -163,17 +163,17 @@ struct principal as_agent(void)
 
 const char *next_query_value;
 
-struct call *call_start(core_handler *handler, struct principal who, const char *p0, const char *p1,
-                        const char *body)
+struct core_call *call_start(core_handler *handler, struct principal who, const char *p0,
+                             const char *p1, const char *body)
 {
     struct error e = {0};
-    struct call *call = xcalloc(1, sizeof *call);
+    struct core_call *call = xcalloc(1, sizeof *call);
     pthread_mutex_init(&call->lock, NULL);
     pthread_cond_init(&call->changed, NULL);
     if (body && json_parse(body, strlen(body), "body", &call->body, &e))
         fail_msg("%s in %s", e.text, body);
     char *text = handler == core_task_logs && body ? xstrdup(body) : NULL;
-    if (text) // what the http layer makes of it
+    if (text) // parsed as the http layer does it
         (*text == '[' ? log_list_read : log_post_read)(&call->rq, text, strlen(text), NULL);
     free(text);
     call->rq.principal = who;
@@ -192,7 +192,7 @@ struct call *call_start(core_handler *handler, struct principal who, const char 
     return call;
 }
 
-bool call_is_done(struct call *call)
+bool call_is_done(struct core_call *call)
 {
     pthread_mutex_lock(&call->lock);
     bool done = call->done;
@@ -204,7 +204,7 @@ int last_status;
 char last_error[ERROR_TEXT_MAX];
 int64_t last_id;
 
-json_t *call_end(struct call *call)
+json_t *call_end(struct core_call *call)
 {
     struct timespec until;
     json_t *answer = NULL;
@@ -262,7 +262,7 @@ void settle(void)
 
 void advance(int64_t us)
 {
-    settle(); // what was called before counts from before
+    settle(); // earlier calls use the earlier time
     atomic_fetch_add(&clock_ahead, us);
     settle();
 }
@@ -383,8 +383,8 @@ const char *next_agent_pool = "default", *next_agent_rack = "";
 const char *next_slot_0 = "", *next_use = "null";
 const char *next_instance = "";
 
-struct call *sync_start(const char *agent, const char *session, int slots, int64_t seen,
-                        const char *tasks)
+struct core_call *sync_start(const char *agent, const char *session, int slots, int64_t seen,
+                             const char *tasks)
 {
     char *list = xstrdup("");
     for (int i = 0; i < slots; i++) {
@@ -400,7 +400,7 @@ struct call *sync_start(const char *agent, const char *session, int slots, int64
         "\"seen\":%lld,\"tasks\":[%s],\"use\":%s}",
         session, next_agent_pool, next_agent_rack, agent, next_instance,
         agent[strlen(agent) - 1] - '0', list, (long long)seen, tasks, next_use);
-    struct call *call = call_start(core_agent_poll, as_agent(), agent, NULL, body);
+    struct core_call *call = call_start(core_agent_poll, as_agent(), agent, NULL, body);
     free(list);
     free(body);
     return call;

@@ -1,5 +1,5 @@
-// The master's own core in place of the stub, for tests of both together. The fixture's experiment
-// has ended for it: its rows are too few to live on.
+// The real core in place of the stub, for tests of HTTP and core together. Its store marks the
+// fixture's experiment as ended, because the fixture lacks the rows of a running one.
 #include "tests/unit/master/support/fixture.h"
 
 #include "master/kernel/core.h"
@@ -25,7 +25,7 @@ struct core *stub_start(void)
     STORE(ALLOCATION_SET_STATE, "TERMINATED", "1.task.1");
     if (core_new(fx.db, &options, &core, &e) || core_start(core, &e))
         fail_msg("%s", e.text);
-    STORE(ALLOCATION_SET_STATE, "RUNNING", "1.task.1"); // so that its token is good
+    STORE(ALLOCATION_SET_STATE, "RUNNING", "1.task.1"); // makes its token valid
     return core;
 }
 
@@ -38,5 +38,5 @@ void stub_stop(struct core *c)
 void stub_let_go(struct core *c, int status)
 {
     (void)c;
-    (void)status; // nothing of these tests is parked
+    (void)status; // no request of these tests is parked
 }

@@ -102,7 +102,7 @@ void stub_stop(struct core *c)
     free(c);
 }
 
-// What was asked, as JSON: who, the path's params, the body.
+// The request as JSON: caller, path parameters, body.
 static int stub_echo(struct core *c, struct request *rq, struct error *e)
 {
     static const char *const kinds[] = {"none", "user", "agent", "task"};
@@ -236,7 +236,8 @@ STUB(core_task_pause)
 STUB(core_task_unpause)
 STUB(core_task_delete)
 
-// These are rendered from the store: an experiment, workspace or project with this id.
+// The answers of these calls are rendered from the store: an experiment, workspace or project with
+// this id.
 int core_experiment_create(struct core *c, struct request *rq, struct error *e)
 {
     (void)c;

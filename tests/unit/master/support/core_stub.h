@@ -1,6 +1,6 @@
-// A core for tests of the http layer: one thread that answers with what it was asked, and keeps the
-// polls for preemption until it is told to let them go. It stands in for master/core: link it
-// before muster_master_lib.
+// A stand-in for the core in tests of the http layer: one thread that answers each request with a
+// description of it, and parks preemption polls until it is told to release them. It replaces the
+// functions of master/kernel: link it before muster_master_lib.
 #ifndef TESTS_MASTER_CORE_STUB_H
 #define TESTS_MASTER_CORE_STUB_H
 
@@ -24,7 +24,7 @@ struct core {
 };
 
 struct core *stub_start(void);
-void stub_stop(struct core *c); // nothing is parked any more
+void stub_stop(struct core *c); // no request may be parked any more
 
 // Answers the parked requests with `status`, as core_stop() does with 503.
 void stub_let_go(struct core *c, int status);

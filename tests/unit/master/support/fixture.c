@@ -8,9 +8,9 @@
 #include "base/log.h"
 #include "db/logs/loglines.h"
 
-struct fixture fx;
+struct http_fixture fx;
 
-// glibc guards the names it shares between locales with a lock that ThreadSanitizer does not see.
+// glibc protects the names that locales share with a lock that ThreadSanitizer does not see.
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
@@ -43,7 +43,7 @@ void store_trial(int64_t id, int64_t experiment, const char *task)
     STORE(TRIAL_INSERT, id, experiment, "request", task, "ACTIVE", "{\"width\":64}", I(5), AT);
 }
 
-static int64_t last_line; // of any task: numbers may have gaps
+static int64_t last_line; // of all tasks: numbers may have gaps
 
 void store_log(const char *task, int64_t rank, const char *level, const char *text)
 {

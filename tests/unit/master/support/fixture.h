@@ -1,6 +1,6 @@
 // A master without a core, on a port of its own, with a store in the current folder: experiment 1
-// of user 2 (determined), its trial 1, task "1.task", running allocation "1.task.1", and a token
-// for each kind of caller. One of them for a test program.
+// of user 2 (determined), its trial 1, task "1.task", the running allocation "1.task.1", and a
+// token for each kind of caller. One for each test program.
 #ifndef TESTS_MASTER_FIXTURE_H
 #define TESTS_MASTER_FIXTURE_H
 
@@ -18,11 +18,11 @@
 #include "tests/unit/master/support/client.h"
 #include "tests/unit/master/support/core_stub.h"
 
-#define PASSWORD "correct horse battery staple" // of admin and determined
+#define PASSWORD "correct horse battery staple" // of the users admin and determined
 
 enum { OTHERS_MAX = 16 };
 
-struct fixture {
+struct http_fixture {
     struct db *db;
     struct core *core;
     struct follow *follow;
@@ -32,12 +32,12 @@ struct fixture {
     struct cluster_identity cluster;
     int port;
     char user[TOKEN_TEXT], admin[TOKEN_TEXT], agent[TOKEN_TEXT], task[TOKEN_TEXT];
-    char others[OTHERS_MAX][TOKEN_TEXT]; // of users that a test makes
+    char others[OTHERS_MAX][TOKEN_TEXT]; // of users that a test adds
 };
 
-extern struct fixture fx;
+extern struct http_fixture fx;
 
-// One statement, committed.
+// Commits one statement.
 #define STORE(name, ...)                                                                           \
     do {                                                                                           \
         struct db_batch *batch_ = db_batch_new();                                                  \
@@ -52,7 +52,7 @@ extern struct fixture fx;
 
 int fixture_start(void **state);
 int fixture_stop(void **state);
-extern int64_t fixture_log_search_us; // of the next server; 0: as usual
+extern int64_t fixture_log_search_us; // for the next server; 0: the default
 void start_server(void);
 void stop_server(void);
 

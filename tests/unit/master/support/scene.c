@@ -16,26 +16,26 @@
 enum { NAMES = 256, WORD = 200, WORDS = 128 };
 enum { NO_LANE = 0 };
 
-struct names {
+struct scene_names {
     char text[NAMES][32];
     int handle[NAMES], count;
 };
 
-struct actor { // of a gang
+struct actor { // the subject of a gang
     struct sched_gang_spec spec;
-    int64_t since; // begin of the wait, or start
+    int64_t since; // begin of the wait, or of the run
     bool placed, leaving;
 };
 
-struct play {
+struct scene_play {
     const char *what;
     char line[8 * WORD]; // the statement, for messages
     char words[WORDS][WORD];
-    int count; // of words
+    int count; // number of words
     struct sched *s;
     int64_t now, orders;
     int pools;
-    struct names teams, jobs, gangs; // the index in gangs is the tag
+    struct scene_names teams, jobs, gangs; // the index in gangs is the tag
     struct sched_job_spec job_specs[NAMES];
     struct sched_team_spec team_specs[NAMES];
     struct actor actors[NAMES];
@@ -64,8 +64,8 @@ static void copy(char *out, size_t cap, const char *text, size_t len)
     out[len] = 0;
 }
 
-// Splits the next statement; returns what follows it, NULL at the end.
-static const char *split(struct play *p, const char *at)
+// Splits the next statement; returns the rest of the text, NULL at the end.
+static const char *split(struct scene_play *p, const char *at)
 {
     size_t len = strcspn(at, ";");
     if (!at[len] && strspn(at, " ") == len)
@@ -81,8 +81,8 @@ static const char *split(struct play *p, const char *at)
     return at + len + (at[len] == ';');
 }
 
-// "30", "5m", "2h": with a unit of time in microseconds.
-static int64_t number(struct play *p, const char *text)
+// "30", "5m", "2h": with a unit, in microseconds.
+static int64_t number(struct scene_play *p, const char *text)
 {
     static const char units[] = "smhd";
     static const int64_t seconds[] = {1, 60, 3600, 86400};
@@ -96,7 +96,7 @@ static int64_t number(struct play *p, const char *text)
     return unit ? value * seconds[unit - units] * 1000000 : value;
 }
 
-static int choice(struct play *p, const char *const *names, int count, const char *text)
+static int choice(struct scene_play *p, const char *const *names, int count, const char *text)
 {
     for (int i = 0; i < count; i++)
         if (!strcmp(names[i], text))
@@ -111,8 +111,8 @@ static const char *value_of(const char *word, const char *key)
     return !strncmp(word, key, len) && word[len] == '=' ? word + len + 1 : NULL;
 }
 
-// Of "key=value" among the words of the statement.
-static int64_t option(struct play *p, const char *key, int64_t otherwise)
+// The value of "key=value" among the words of the statement.
+static int64_t option(struct scene_play *p, const char *key, int64_t otherwise)
 {
     for (int i = 1; i < p->count; i++) {
         const char *value = value_of(p->words[i], key);
@@ -122,7 +122,7 @@ static int64_t option(struct play *p, const char *key, int64_t otherwise)
     return otherwise;
 }
 
-static int find_name(const struct names *names, const char *text)
+static int find_name(const struct scene_names *names, const char *text)
 {
     for (int i = 0; i < names->count; i++)
         if (!strcmp(names->text[i], text))
@@ -130,7 +130,7 @@ static int find_name(const struct names *names, const char *text)
     return -1;
 }
 
-static int name(struct play *p, const struct names *names, const char *text)
+static int name(struct scene_play *p, const struct scene_names *names, const char *text)
 {
     int i = find_name(names, text);
     if (i < 0)
@@ -138,7 +138,7 @@ static int name(struct play *p, const struct names *names, const char *text)
     return i;
 }
 
-static int add_name(struct names *names, const char *text)
+static int add_name(struct scene_names *names, const char *text)
 {
     assert_true(names->count < NAMES);
     copy(names->text[names->count], sizeof *names->text, text, strlen(text));
@@ -146,7 +146,7 @@ static int add_name(struct names *names, const char *text)
 }
 
 // "0.1,0.2"
-static size_t read_places(struct play *p, const char *text, struct sched_place *out)
+static size_t read_places(struct scene_play *p, const char *text, struct sched_place *out)
 {
     size_t count = 0;
     for (; text; text = strchr(text, ',') ? strchr(text, ',') + 1 : NULL) {
@@ -159,7 +159,7 @@ static size_t read_places(struct play *p, const char *text, struct sched_place *
 
 // --- pools, agents, teams ------------------------------------------------------------------------
 
-static void do_pool(struct play *p)
+static void do_pool(struct scene_play *p)
 {
     int policy = choice(p, sched_policy_names, SCHED_POLICIES, p->words[1]);
     int64_t which = option(p, "is", -1);
@@ -169,13 +169,13 @@ static void do_pool(struct play *p)
         assert_int_equal(sched_pool_add(p->s, (enum sched_policy)policy), p->pools++);
 }
 
-static void need_pool(struct play *p)
+static void need_pool(struct scene_play *p)
 {
     if (!p->pools)
         p->pools = 1 + sched_pool_add(p->s, SCHED_POLICY_FAIR_SHARE);
 }
 
-static void do_agents(struct play *p)
+static void do_agents(struct scene_play *p)
 {
     need_pool(p);
     for (int i = 1; i < p->count; i++) {
@@ -190,22 +190,22 @@ static void do_agents(struct play *p)
     }
 }
 
-static void do_lost(struct play *p)
+static void do_lost(struct scene_play *p)
 {
     sched_agent_set(p->s, (int)number(p, p->words[1]), false);
 }
 
-static void do_back(struct play *p)
+static void do_back(struct scene_play *p)
 {
     sched_agent_set(p->s, (int)number(p, p->words[1]), true);
 }
 
-static void do_gone(struct play *p)
+static void do_gone(struct scene_play *p)
 {
     sched_agent_remove(p->s, (int)number(p, p->words[1]));
 }
 
-static void do_near(struct play *p)
+static void do_near(struct scene_play *p)
 {
     int groups[3][WORD] = {0};
     for (int kind = 0; kind + 2 < p->count; kind++)
@@ -214,7 +214,7 @@ static void do_near(struct play *p)
     sched_agent_set_nearness(p->s, (int)number(p, p->words[1]), groups[0], groups[1], groups[2]);
 }
 
-static void set_slot(struct play *p, bool enabled)
+static void set_slot(struct scene_play *p, bool enabled)
 {
     struct sched_place place;
     for (int i = 1; i < p->count; i++) {
@@ -223,17 +223,17 @@ static void set_slot(struct play *p, bool enabled)
     }
 }
 
-static void do_off(struct play *p)
+static void do_off(struct scene_play *p)
 {
     set_slot(p, false);
 }
 
-static void do_on(struct play *p)
+static void do_on(struct scene_play *p)
 {
     set_slot(p, true);
 }
 
-static void do_team(struct play *p)
+static void do_team(struct scene_play *p)
 {
     int i = find_name(&p->teams, p->words[1]), parent = SCHED_ROOT;
     struct sched_team_spec old =
@@ -258,14 +258,14 @@ static void do_team(struct play *p)
     p->teams.handle[i] = sched_team_add(p->s, parent, &spec);
 }
 
-static void do_disband(struct play *p)
+static void do_disband(struct scene_play *p)
 {
     int i = name(p, &p->teams, p->words[1]);
     sched_team_remove(p->s, p->teams.handle[i]);
     p->teams.text[i][0] = 0;
 }
 
-static void do_restore(struct play *p)
+static void do_restore(struct scene_play *p)
 {
     int team = p->teams.handle[name(p, &p->teams, p->words[1])];
     sched_team_restore(p->s, team, number(p, p->words[2]) / 1000000, p->now);
@@ -273,8 +273,8 @@ static void do_restore(struct play *p)
 
 // --- jobs and gangs ------------------------------------------------------------------------------
 
-// The keys of a job in the statement, the rest as it was.
-static struct sched_job_spec read_job(struct play *p, struct sched_job_spec job)
+// Sets the keys of a job that the statement gives; the others keep their values.
+static struct sched_job_spec read_job(struct scene_play *p, struct sched_job_spec job)
 {
     job.pool = (int)option(p, "pool", job.pool);
     job.priority = (int)option(p, "priority", job.priority);
@@ -290,8 +290,8 @@ static struct sched_job_spec read_job(struct play *p, struct sched_job_spec job)
     return job;
 }
 
-// A team that jobs can belong to when the play names none.
-static int someone(struct play *p)
+// The team of jobs that name none.
+static int someone(struct scene_play *p)
 {
     int i = find_name(&p->teams, "someone");
     if (i < 0) {
@@ -302,7 +302,7 @@ static int someone(struct play *p)
     return p->teams.handle[i];
 }
 
-static int make_job(struct play *p, const char *text)
+static int make_job(struct scene_play *p, const char *text)
 {
     bool has_team = false;
     need_pool(p);
@@ -318,7 +318,7 @@ static int make_job(struct play *p, const char *text)
     return i;
 }
 
-static void do_job(struct play *p)
+static void do_job(struct scene_play *p)
 {
     int i = find_name(&p->jobs, p->words[1]);
     if (i < 0) {
@@ -329,7 +329,7 @@ static void do_job(struct play *p)
     sched_job_set(p->s, p->jobs.handle[i], &p->job_specs[i]);
 }
 
-static void do_gang(struct play *p)
+static void do_gang(struct scene_play *p)
 {
     int tag = add_name(&p->gangs, p->words[1]), job = -1;
     struct sched_gang_spec spec = {.tag = tag, .waited = option(p, "waited", 0)};
@@ -350,7 +350,7 @@ static void do_gang(struct play *p)
     p->gangs.handle[tag] = sched_gang_add(p->s, &spec, p->now);
 }
 
-static void do_end(struct play *p)
+static void do_end(struct scene_play *p)
 {
     for (int i = 1; i < p->count; i++) {
         int tag = name(p, &p->gangs, p->words[i]);
@@ -359,7 +359,7 @@ static void do_end(struct play *p)
     }
 }
 
-static void come_again(struct play *p, int tag)
+static void come_again(struct scene_play *p, int tag)
 {
     struct actor *a = &p->actors[tag];
     sched_gang_remove(p->s, p->gangs.handle[tag], p->now);
@@ -368,43 +368,43 @@ static void come_again(struct play *p, int tag)
     p->gangs.handle[tag] = sched_gang_add(p->s, &a->spec, p->now);
 }
 
-static void do_again(struct play *p)
+static void do_again(struct scene_play *p)
 {
     for (int i = 1; i < p->count; i++)
         come_again(p, name(p, &p->gangs, p->words[i]));
 }
 
-static void do_drain(struct play *p)
+static void do_drain(struct scene_play *p)
 {
     for (int tag = 0; tag < p->gangs.count; tag++)
         if (p->actors[tag].leaving)
             come_again(p, tag);
 }
 
-static int handle_of(struct play *p)
+static int handle_of(struct scene_play *p)
 {
     return p->gangs.handle[name(p, &p->gangs, p->words[1])];
 }
 
-static void do_leave(struct play *p)
+static void do_leave(struct scene_play *p)
 {
     sched_gang_set_leaving(p->s, handle_of(p));
     p->actors[name(p, &p->gangs, p->words[1])].leaving = true;
 }
 
-static void do_saved(struct play *p)
+static void do_saved(struct scene_play *p)
 {
     sched_gang_set_saved(p->s, handle_of(p), p->now);
 }
 
-static void do_expect(struct play *p)
+static void do_expect(struct scene_play *p)
 {
     const struct actor *a = &p->actors[name(p, &p->gangs, p->words[1])];
     sched_gang_set_expected_end(p->s, handle_of(p),
                                 (a->placed ? p->now : 0) + number(p, p->words[2]));
 }
 
-static void do_adopt(struct play *p)
+static void do_adopt(struct scene_play *p)
 {
     struct sched_place places[WORDS];
     struct actor *a = &p->actors[name(p, &p->gangs, p->words[1])];
@@ -414,15 +414,15 @@ static void do_adopt(struct play *p)
     sched_gang_adopt(p->s, handle_of(p), places, count, a->since);
 }
 
-static void do_wait(struct play *p)
+static void do_wait(struct scene_play *p)
 {
     p->now += number(p, p->words[1]);
 }
 
 // --- passes --------------------------------------------------------------------------------------
 
-// As the play says it, with places.
-static char *command_text(const struct play *p, const struct sched_command *c)
+// A command in the notation of a scene, with places.
+static char *command_text(const struct scene_play *p, const struct sched_command *c)
 {
     const char *who = p->gangs.text[c->tag];
     if (c->kind == SCHED_DRAIN)
@@ -439,7 +439,8 @@ static char *command_text(const struct play *p, const struct sched_command *c)
     return text;
 }
 
-// "a" expects a start anywhere, "-a" a drain for whatever cause, "-a:share" for whomever.
+// "a" expects a start with any places, "-a" a drain for any cause, "-a:share" in favour of any
+// gang.
 static bool agrees(const char *text, const char *expected)
 {
     size_t len = strlen(expected);
@@ -447,7 +448,7 @@ static bool agrees(const char *text, const char *expected)
     return !strncmp(text, expected, len) && (!text[len] || text[len] == after);
 }
 
-static void note(struct play *p, const struct sched_command *c)
+static void note(struct scene_play *p, const struct sched_command *c)
 {
     struct actor *a = &p->actors[c->tag];
     if (c->kind == SCHED_DRAIN) {
@@ -459,7 +460,7 @@ static void note(struct play *p, const struct sched_command *c)
     a->since = p->now;
 }
 
-static void do_pass(struct play *p)
+static void do_pass(struct scene_play *p)
 {
     char *texts[NAMES], *all = xstrdup("");
     bool expected[NAMES] = {false}, all_expected = true;
@@ -492,13 +493,13 @@ static void do_pass(struct play *p)
 
 // --- questions -----------------------------------------------------------------------------------
 
-struct answer {
+struct expected_answer {
     const char *key;
     int64_t value;
 };
 
-// All "key=value" of the statement agree with the answers.
-static void check_answers(struct play *p, const struct answer *answers, size_t count)
+// Checks every "key=value" of the statement.
+static void check_answers(struct scene_play *p, const struct expected_answer *answers, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         int64_t wanted = option(p, answers[i].key, answers[i].value);
@@ -514,7 +515,8 @@ static void check_answers(struct play *p, const struct answer *answers, size_t c
     }
 }
 
-static void check_name(struct play *p, const char *key, const struct names *names, int at)
+static void check_name(struct scene_play *p, const char *key, const struct scene_names *names,
+                       int at)
 {
     for (int w = 2; w < p->count; w++) {
         const char *value = value_of(p->words[w], key);
@@ -522,11 +524,11 @@ static void check_name(struct play *p, const char *key, const struct names *name
             continue;
         if (at < 0 || strcmp(names->text[at], value))
             FAIL(p, "%s is %s;", key, at < 0 ? "nobody" : names->text[at]);
-        copy(p->words[w], WORD, "pool=", 5); // it was looked at
+        copy(p->words[w], WORD, "pool=", 5); // marks the word as used
     }
 }
 
-static void do_why(struct play *p)
+static void do_why(struct scene_play *p)
 {
     struct sched_reason r;
     sched_explain_gang(p->s, handle_of(p), p->now, &r);
@@ -537,23 +539,23 @@ static void do_why(struct play *p)
         team++;
     check_name(p, "behind", &p->gangs, (int)r.behind);
     check_name(p, "team", &p->teams, team == p->teams.count ? -1 : team);
-    const struct answer answers[] = {{"needs", r.needs},
-                                     {"free", r.free},
-                                     {"largest_free", r.largest_free},
-                                     {"largest", r.largest},
-                                     {"total", r.total},
-                                     {"ahead", r.ahead},
-                                     {"job_used", r.job_used},
-                                     {"job_limit", r.job_limit},
-                                     {"team_used", r.team_used},
-                                     {"team_limit", r.team_limit},
-                                     {"leaving", r.leaving},
-                                     {"could", r.would_fit},
-                                     {"start", r.start ? r.start - p->now : -1}};
+    const struct expected_answer answers[] = {{"needs", r.needs},
+                                              {"free", r.free},
+                                              {"largest_free", r.largest_free},
+                                              {"largest", r.largest},
+                                              {"total", r.total},
+                                              {"ahead", r.ahead},
+                                              {"job_used", r.job_used},
+                                              {"job_limit", r.job_limit},
+                                              {"team_used", r.team_used},
+                                              {"team_limit", r.team_limit},
+                                              {"leaving", r.leaving},
+                                              {"could", r.would_fit},
+                                              {"start", r.start ? r.start - p->now : -1}};
     check_answers(p, answers, sizeof answers / sizeof *answers);
 }
 
-static void do_queue(struct play *p)
+static void do_queue(struct scene_play *p)
 {
     int64_t tags[NAMES];
     size_t count = sched_waiting_gangs(p->s, (int)option(p, "pool", 0), p->now, tags, NAMES),
@@ -569,7 +571,7 @@ static void do_queue(struct play *p)
         FAIL(p, "there are %zu;", count);
 }
 
-static void do_next(struct play *p)
+static void do_next(struct scene_play *p)
 {
     int64_t next = sched_next_pass(p->s);
     int64_t wanted = strcmp(p->words[1], "never") ? p->now + number(p, p->words[1]) : INT64_MAX;
@@ -577,33 +579,33 @@ static void do_next(struct play *p)
         FAIL(p, "it is in %lld us;", (long long)(next == INT64_MAX ? -1 : next - p->now));
 }
 
-static void do_share(struct play *p)
+static void do_share(struct scene_play *p)
 {
     struct sched_share r;
     int team =
         strcmp(p->words[1], "all") ? p->teams.handle[name(p, &p->teams, p->words[1])] : SCHED_ROOT;
     sched_team_share(p->s, team, (int)option(p, "pool", 0), p->now, &r);
-    const struct answer answers[] = {{"used", r.used},
-                                     {"wanted", r.wanted},
-                                     {"entitled", r.entitled},
-                                     {"usage", r.usage * 1000000},
-                                     {"debt", r.debt * 1000000}};
+    const struct expected_answer answers[] = {{"used", r.used},
+                                              {"wanted", r.wanted},
+                                              {"entitled", r.entitled},
+                                              {"usage", r.usage * 1000000},
+                                              {"debt", r.debt * 1000000}};
     check_answers(p, answers, sizeof answers / sizeof *answers);
 }
 
-static void do_look(struct play *p)
+static void do_look(struct scene_play *p)
 {
     struct sched_pool_view r;
     sched_pool_inspect(p->s, (int)option(p, "pool", 0), &r);
-    const struct answer answers[] = {{"agents", r.agents},
-                                     {"slots", r.slots},
-                                     {"free", r.free},
-                                     {"waiting", r.waiting},
-                                     {"running", r.running}};
+    const struct expected_answer answers[] = {{"agents", r.agents},
+                                              {"slots", r.slots},
+                                              {"free", r.free},
+                                              {"waiting", r.waiting},
+                                              {"running", r.running}};
     check_answers(p, answers, sizeof answers / sizeof *answers);
 }
 
-static void set_lane(struct play *p, int percent)
+static void set_lane(struct scene_play *p, int percent)
 {
     struct sched_rules rules = sched_default_rules;
     rules.fast_percent = percent;
@@ -611,14 +613,14 @@ static void set_lane(struct play *p, int percent)
     p->s = sched_new(&rules);
 }
 
-static void do_lane(struct play *p)
+static void do_lane(struct scene_play *p)
 {
     set_lane(p, p->count > 1 ? (int)number(p, p->words[1]) : sched_default_rules.fast_percent);
 }
 
 static const struct {
     const char *word;
-    void (*act)(struct play *);
+    void (*act)(struct scene_play *);
 } verbs[] = {
     {"pool", do_pool},       {"agents", do_agents},   {"lost", do_lost},   {"back", do_back},
     {"gone", do_gone},       {"off", do_off},         {"on", do_on},       {"team", do_team},
@@ -629,7 +631,7 @@ static const struct {
     {"share", do_share},     {"look", do_look},       {"near", do_near},   {"lane", do_lane},
 };
 
-static void act(struct play *p)
+static void act(struct scene_play *p)
 {
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
         if (!strcmp(verbs[i].word, p->words[0])) {
@@ -641,7 +643,7 @@ static void act(struct play *p)
 
 static void scene_run(const struct scene *scene)
 {
-    struct play *p = xcalloc(1, sizeof *p);
+    struct scene_play *p = xcalloc(1, sizeof *p);
     p->what = scene->what;
     p->now = 1000000LL * 3600 * 24 * 365;
     set_lane(p, NO_LANE);
