@@ -186,7 +186,7 @@ int core_param_experiment(struct core *c, struct request *rq, struct experiment 
 int core_caller(struct core *c, struct request *rq, struct allocation **out, struct error *e)
 {
     if (rq->principal.kind != PRINCIPAL_TASK)
-        return error_set(e, ERR_FORBIDDEN, "only a running task may say this of itself");
+        return error_set(e, ERR_FORBIDDEN, "only a running task may make this call");
     struct allocation *a = core_allocation_find(c, rq->principal.allocation_id);
     if (!a || a->state == ALLOCATION_QUEUED)
         return error_set(e, ERR_FORBIDDEN, "allocation has ended");

@@ -78,7 +78,7 @@ static void batch_committed(void *ctx, int err)
 {
     struct core *c = ctx;
     if (err) {
-        log_error("the store cannot be written; the master ends, tasks go on", "err=\"%s\"",
+        log_error("the store cannot be written; the master ends, and tasks continue", "err=\"%s\"",
                   err_name(err));
         _exit(EXIT_FAILURE);
     }

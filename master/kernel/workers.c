@@ -119,7 +119,8 @@ int workers_send(struct workers *w, struct work *work, enum work_kind kind, stru
     }
     pthread_mutex_unlock(&to->lock);
     return takes ? 0
-                 : error_set(e, ERR_BUSY, "the master has too much to do; try again in a moment");
+                 : error_set(e, ERR_BUSY,
+                             "the master has too much work waiting; try again in a moment");
 }
 
 bool workers_stopping(const struct workers *w)

@@ -266,7 +266,7 @@ static int agent_check_id(const char *id, struct error *e)
     if (len && len <= LIMIT_NAME)
         return 0;
     return error_set(e, ERR_INVALID,
-                     "an agent's id has 1 to %d letters, none of them a blank or a slash",
+                     "an agent's id has 1 to %d characters, without blanks and slashes",
                      LIMIT_NAME);
 }
 
@@ -279,7 +279,7 @@ static int agent_find_or_add(struct core *c, const char *id, struct agent **out,
     if (*out)
         return 0;
     if (c->agent_count >= LIMIT_AGENTS)
-        return error_set(e, ERR_TOO_LARGE, "there are %d agents already, the most there can be",
+        return error_set(e, ERR_TOO_LARGE, "there are %d agents already, which is the limit",
                          LIMIT_AGENTS);
     *out = agent_new(c, id);
     return 0;
@@ -293,7 +293,7 @@ static int agent_check_session(struct agent *g, const char *session, bool *fresh
         return error_set(e, ERR_INVALID, "session: missing");
     *fresh = !g->session || strcmp(g->session, session);
     if (*fresh && g->old_session && !strcmp(g->old_session, session) && g->state == AGENT_CONNECTED)
-        return error_set(e, ERR_CONFLICT, "another agent of the name %s has come after this one",
+        return error_set(e, ERR_CONFLICT, "a newer agent with the id %s has connected since",
                          g->id);
     return 0;
 }
@@ -317,15 +317,15 @@ static int agent_check_instance(const struct core *c, const struct agent *g, con
         return 0;
     if (g->state == AGENT_CONNECTED)
         return error_set(e, ERR_CONFLICT,
-                         "another agent of the name %s is connected, from %s (%s) since %s: stop "
-                         "that one, or give this one a name of its own with --id",
+                         "another agent with the id %s is connected, from %s (%s) since %s: stop "
+                         "that one, or give this one an id of its own with --id",
                          g->id, g->address, g->hostname, clock_format(g->connected_at, since));
     if (!g->parts || is_same_folder(g->instance, instance))
         return 0;
     return error_set(
         e, ERR_CONFLICT,
-        "another agent of the name %s, at %s (%s), is not heard and has tasks; its "
-        "name is free in %s at the latest, if it does not come back",
+        "another agent with the id %s, at %s (%s), has tasks and does not answer; its "
+        "id is free in %s at the latest, unless it comes back",
         g->id, g->address, g->hostname,
         duration_format(g->grace.at > c->now ? g->grace.at - c->now : 0, left, sizeof left));
 }
@@ -417,7 +417,7 @@ static void poll_expire(struct core *c, struct parked_request *p)
 static void poll_park(struct core *c, struct agent *g, struct request *rq)
 {
     struct error e = {0};
-    error_set(&e, ERR_CONFLICT, "agent %s has called again since", g->id);
+    error_set(&e, ERR_CONFLICT, "agent %s has made a newer call", g->id);
     if (g->poll)
         core_refuse(c, core_unpark(c, g->poll), &e);
     // An agent whose call is held cannot report.
@@ -458,7 +458,7 @@ int core_agent_poll(struct core *c, struct request *rq, struct error *e)
     bool fresh;
     const char *session = jget_string(rq->body, "session", "");
     if (rq->principal.kind != PRINCIPAL_AGENT)
-        return error_set(e, ERR_FORBIDDEN, "only agents sync");
+        return error_set(e, ERR_FORBIDDEN, "only agents may make this call");
     int err = agent_find_or_add(c, rq->params[0], &g, e);
     if (!err)
         err = agent_check_session(g, session, &fresh, e);

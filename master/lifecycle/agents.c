@@ -300,7 +300,7 @@ static void agent_give_up(struct core *c, struct agent *g)
     STORE(c, AGENT_LOST, g->lost_at, ran, g->id);
     free(ran);
     duration_format(c->options.agent_silence_us + c->options.agent_reconnect_us, span, sizeof span);
-    char *reason = xasprintf("agent %s was lost: not heard for %s", g->id, span);
+    char *reason = xasprintf("agent %s was lost: no call for %s", g->id, span);
     for (struct part *p = g->parts, *next; p; p = next) {
         next = p->next_on_agent;
         part_exited(c, p, OUTCOME_LOST, reason);
@@ -324,7 +324,7 @@ static void agent_reconcile(struct core *c, struct agent *g)
 static void agent_disconnect(struct core *c, struct agent *g)
 {
     struct error e = {0};
-    error_set(&e, ERR_TIMEOUT, "agent %s was not heard any more", g->id);
+    error_set(&e, ERR_TIMEOUT, "agent %s does not call any more", g->id);
     if (g->poll)
         core_refuse(c, core_unpark(c, g->poll), &e);
     timer_clear(&c->timers, &g->silence);

@@ -275,7 +275,7 @@ static void round_expire(struct core *c, struct parked_request *p)
     snprintf(what, sizeof what, "%d of %d peers have come", g->count, g->wanted);
     peers_time_out(c, p, what);
     if (a && !a->launched_here && !gone)
-        allocation_kill(c, a, OUTCOME_LOST, "its ranks did not meet over a restart of the master");
+        allocation_kill(c, a, OUTCOME_LOST, "the master restarted while its ranks were meeting");
 }
 
 static int gather_check(const struct request *rq, const char **name, int64_t *peers,
@@ -284,7 +284,7 @@ static int gather_check(const struct request *rq, const char **name, int64_t *pe
     *name = jget_string(rq->body, "requestUuid", "");
     *peers = jget_int(rq->body, "numPeers", 0);
     if (!**name || strlen(*name) > LIMIT_NAME)
-        return error_set(e, ERR_INVALID, "requestUuid: 1 to %d letters", LIMIT_NAME);
+        return error_set(e, ERR_INVALID, "requestUuid: 1 to %d characters", LIMIT_NAME);
     if (*peers < 1 || *peers > LIMIT_SLOTS_PER_TRIAL)
         return error_set(e, ERR_INVALID, "numPeers: 1 to %d", LIMIT_SLOTS_PER_TRIAL);
     return 0;

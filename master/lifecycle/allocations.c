@@ -298,7 +298,7 @@ static void explain_end(struct core *c, struct allocation *a)
         return;
     if (never_began(a)) {
         CORE_DISPATCH(c, trial_message, c, t, a->id, "INFO",
-                      "it had not begun, and waits for slots again");
+                      "it had not begun, so it waits for slots again");
         return;
     }
     char *reason = xasprintf("%s; %s", a->reason, once);

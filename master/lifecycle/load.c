@@ -436,7 +436,7 @@ static void allocation_resume(struct core *c, struct trial *t)
     if (leaving)
         sched_gang_set_leaving(c->sched, a->gang);
     if (a->state != ALLOCATION_QUEUED && !a->part_count) {
-        allocation_kill(c, a, OUTCOME_LOST, "its machine is not in the cluster any more");
+        allocation_kill(c, a, OUTCOME_LOST, "its machine has left the cluster");
         allocation_event(c, a, ALLOCATION_EV_GONE);
     } else if (t->state == TRIAL_STOPPING_KILLED) {
         allocation_kill(c, a, OUTCOME_KILLED, "killed");

@@ -45,12 +45,12 @@ static void cause_write(struct core *c, const struct active_experiment *l, enum 
         [SCHED_FOR_PRIORITY] = "makes room for ",
         [SCHED_FOR_SHARE] = "makes room for ",
         [SCHED_FOR_SERVICE] = "makes room for ",
-        [SCHED_TO_SHRINK] = "goes on with fewer slots, in favour of ",
-        [SCHED_TO_GROW] = "goes on with more slots, which nobody else wants",
-        [SCHED_TO_MOVE] = "goes on elsewhere, in favour of ",
+        [SCHED_TO_SHRINK] = "continues with fewer slots, in favour of ",
+        [SCHED_TO_GROW] = "continues with more slots, which nobody else wants",
+        [SCHED_TO_MOVE] = "continues elsewhere, in favour of ",
     };
     if (cause == SCHED_TO_MOVE && !other) {
-        buf_printf(out, "goes on in resource pool %s, to which its experiment was moved",
+        buf_printf(out, "continues in resource pool %s, to which its experiment was moved",
                    l->pool->name);
         return;
     }
@@ -67,7 +67,7 @@ static void cause_write(struct core *c, const struct active_experiment *l, enum 
     if (cause == SCHED_FOR_SERVICE)
         buf_puts(out, ", which has had less so far, or has waited for too long");
     if (cause == SCHED_TO_MOVE)
-        buf_puts(out, ", which needs slots that lie together");
+        buf_puts(out, ", which needs adjacent slots");
 }
 
 static void reason_set(struct core *c, struct allocation *a, enum sched_cause cause,

@@ -84,8 +84,8 @@ static void wait_announce(struct core *c, const struct trial *t, int64_t wait)
     count_write(t, &text);
     if (t->retry.same_failures > 1)
         buf_printf(&text,
-                   "; if it waits for nothing outside, its program or configuration has to be "
-                   "mended: muster experiment kill %lld ends it",
+                   "; unless it waits for something outside, its program or configuration needs a "
+                   "fix: muster experiment kill %lld ends it",
                    (long long)t->active->experiment->id);
     log_message(c, t, "WARNING", &text);
 }
@@ -98,7 +98,7 @@ void retry_give_up(struct core *c, struct trial *t)
     buf_init(&text, LIMIT_BODY_SMALL);
     failure_write(t, &text);
     if (t->no_retries)
-        buf_puts(&text, "; it is not started again, by a log policy");
+        buf_puts(&text, "; it is not started again because of a log policy");
     else
         buf_printf(&text,
                    "; it is not started again: it has failed %lld times (max_restarts: %lld)",

@@ -130,12 +130,13 @@ static const char *fault_consequence(const struct allocation *a, const json_t *f
     if (fault_is_noted(fault) || a->trial->state != TRIAL_ACTIVE)
         return NULL;
     if (!active_experiment_runs_once(a->trial->active))
-        return !ends                   ? "it is asked to save its work, and goes on elsewhere"
-               : *a->trial->checkpoint ? "it goes on elsewhere from its last checkpoint"
-                                       : "it has no checkpoint yet, and starts anew elsewhere";
+        return !ends ? "it is asked to save its work, and continues elsewhere"
+               : *a->trial->checkpoint
+                   ? "it continues elsewhere from its last checkpoint"
+                   : "it has no checkpoint yet, and starts from the beginning elsewhere";
     return ends || a->state == ALLOCATION_ASSIGNED
                ? NULL
-               : "it goes on here, since it cannot be started a second time";
+               : "it continues here, since it cannot be started a second time";
 }
 
 static void fault_apply(struct core *c, struct agent *g, int slot)

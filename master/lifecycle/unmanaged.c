@@ -18,7 +18,7 @@ enum { SILENCE_US = LIMIT_UNMANAGED_SILENCE_S * 1000000 };
 static void silence_over(struct core *c, void *arg)
 {
     char reason[80];
-    snprintf(reason, sizeof reason, "nothing was heard of its program for %d s",
+    snprintf(reason, sizeof reason, "its program has not reported for %d s",
              LIMIT_UNMANAGED_SILENCE_S);
     unmanaged_event(c, arg, UNMANAGED_EV_SILENT, reason);
 }
@@ -389,7 +389,7 @@ int core_trial_start(struct core *c, struct request *rq, struct error *e)
     bool resume = jget_bool(rq->body, "resume", false);
     int err = core_reporter_of_trial(c, rq, &t, e);
     if (!err && !t->unmanaged)
-        err = error_set(e, ERR_FORBIDDEN, "a task is started by the master alone");
+        err = error_set(e, ERR_FORBIDDEN, "only the master starts a managed trial");
     if (!err && !resume && t->run && !start_is_repeated(t))
         err = error_set(e, ERR_CONFLICT,
                         "trial %lld has been started already; start it with resume to go on from "
@@ -438,7 +438,7 @@ int core_trial_patch(struct core *c, struct request *rq, struct error *e)
     if (!err)
         err = core_reporter_of_trial(c, rq, &t, e);
     if (!err && !t->unmanaged)
-        err = error_set(e, ERR_FORBIDDEN, "the state of a task is the master's to say");
+        err = error_set(e, ERR_FORBIDDEN, "only the master sets the state of a managed trial");
     if (err)
         return err;
     if (says)

@@ -43,7 +43,7 @@ static void test_two_agents_of_one_id(void **state)
     // The same after a restart of the master, and with another agent that calls first.
     restart_core();
     assert_int_equal(status_of("b.1", "second", ""), 409);
-    assert_non_null(strstr(last_error, "is not heard and has tasks; its name is free in "));
+    assert_non_null(strstr(last_error, "has tasks and does not answer; its id is free in "));
     assert_int_equal(status_of("a.1", "killed, and again", runs), 200);
     // The machine is rebooted: its agent is accepted as soon as the old one has fallen silent.
     advance(15 * SECOND);

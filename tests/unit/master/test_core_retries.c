@@ -102,7 +102,7 @@ static void test_a_log_policy_ends_the_wait(void **state)
     wait_for(2 * BASE);
     assert_starts(1);
     assert_stored("SELECT state || restarts FROM trials", "ERROR1");
-    assert_non_null(strstr(logged("1.1"), "it is not started again, by a log policy"));
+    assert_non_null(strstr(logged("1.1"), "it is not started again because of a log policy"));
 }
 
 static void test_waits_double(void **state)

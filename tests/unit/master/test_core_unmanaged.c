@@ -208,7 +208,7 @@ static void test_silence(void **state)
     assert_stored("SELECT state FROM trials", "RUNNING");
     advance((int64_t)20 * SECOND);
     assert_stored("SELECT state || exit_reason FROM trials",
-                  "ERRORnothing was heard of its program for 300 s");
+                  "ERRORits program has not reported for 300 s");
     assert_stored("SELECT state FROM experiments", "ERROR");
     must_tell(core_trial_patch, owner(), "1", "{}"); // too late by itself ..
     assert_stored("SELECT state FROM trials", "ERROR");
