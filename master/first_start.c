@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/os/file.h"
 #include "base/rng.h"
-#include "master/http/auth.h"
+#include "master/http/auth/auth.h"
 
 enum { PASSWORD_FILE_MAX = 4096, RANDOM_PASSWORD = 20 };
 

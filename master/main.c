@@ -22,7 +22,7 @@
 #include "master/common/free_space.h"
 #include "master/common/storage.h"
 #include "master/first_start.h"
-#include "master/http/connections.h"
+#include "master/http/limits/connections.h"
 #include "master/http/memory.h"
 #include "master/http/server.h"
 #include "master/kernel/core.h"

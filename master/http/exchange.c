@@ -11,10 +11,10 @@
 #include "base/text/json_reader.h"
 #include "master/common/audit.h"
 #include "master/common/free_space.h"
-#include "master/http/auth.h"
-#include "master/http/framing.h"
-#include "master/http/schemas.h"
-#include "master/http/session.h"
+#include "master/http/auth/auth.h"
+#include "master/http/auth/session.h"
+#include "master/http/limits/framing.h"
+#include "master/http/routing/schemas.h"
 #include "master/notify/hub.h"
 
 enum {

@@ -12,14 +12,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "master/http/answers.h"
-#include "master/http/bodies.h"
-#include "master/http/connections.h"
+#include "master/http/limits/answers.h"
+#include "master/http/limits/bodies.h"
+#include "master/http/limits/connections.h"
 #include "master/http/memory.h"
 #include "master/http/offload.h"
 #include "master/http/parking.h"
 #include "master/http/pump.h"
-#include "master/http/routes.h"
+#include "master/http/routing/routes.h"
 #include "master/http/view.h"
 
 enum {

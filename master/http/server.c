@@ -19,7 +19,7 @@
 #include "base/os/file.h"
 #include "base/rng.h"
 #include "base/text/pattern_cache.h"
-#include "master/http/auth.h"
+#include "master/http/auth/auth.h"
 #include "master/http/exchange.h"
 #include "master/views/series_cache.h"
 

@@ -5,9 +5,9 @@
 
 #include "db/db.h"
 #include "master/common/request.h"
+#include "master/http/limits/seats.h"
 #include "master/http/page.h"
 #include "master/http/query.h"
-#include "master/http/seats.h"
 #include "master/teams/authz.h"
 
 // The services behind every handler; they live as long as the server, and any thread may use them.

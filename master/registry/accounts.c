@@ -1,7 +1,7 @@
 // Users and their sessions. Changes run on a worker and are answered after the commit.
 
-#include "master/http/auth.h"
-#include "master/http/session.h"
+#include "master/http/auth/auth.h"
+#include "master/http/auth/session.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "db/statements/lists.h"
-#include "master/http/auth.h"
+#include "master/http/auth/auth.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 

@@ -1,4 +1,4 @@
-// The kernel module of this folder, and its request handlers (master/http/routes.c lists the
+// The kernel module of this folder, and its request handlers (master/routes.c lists the
 // calls).
 #ifndef MUSTER_MASTER_TEAMS_MODULE_H
 #define MUSTER_MASTER_TEAMS_MODULE_H

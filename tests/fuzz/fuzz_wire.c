@@ -16,10 +16,10 @@
 #include "base/text/json.h"
 #include "db/logs/loglines.h"
 #include "db/metrics/series.h"
+#include "master/http/auth/session.h"
 #include "master/http/page.h"
-#include "master/http/routes.h"
-#include "master/http/schemas.h"
-#include "master/http/session.h"
+#include "master/http/routing/routes.h"
+#include "master/http/routing/schemas.h"
 #include "master/ingest/log_parse.h"
 #include "tests/fuzz/support.h"
 

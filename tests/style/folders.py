@@ -69,15 +69,22 @@ FOLDERS = [
     ("master/calls", "requests of users: submit, change, bulk, continue, queue, tasks, removal",
      MASTER + " master/kernel master/teams master/lifecycle master/retention master/ingest "
      "master/search master/sched master/registry/template_apply.h"),
-    ("master/http", "connections, tokens, streams, the web page",
-     MASTER + " master/kernel/core.h master/teams master/notify master/views/series_cache.h"),
+    ("master/http", "the server: requests, streams, the web page",
+     MASTER + " master/http/* master/kernel/core.h master/teams master/notify "
+     "master/views/series_cache.h"),
+    ("master/http/routing", "the types of the route table, matching of paths, OpenAPI",
+     MASTER + " master/http/* master/http/limits master/kernel/core.h"),
+    ("master/http/auth", "tokens, passwords, the session of the web page",
+     MASTER + " master/http/routing master/teams"),
+    ("master/http/limits", "limits for connections, bodies, answers and long calls",
+     MASTER + " master/http/routing"),
     ("master/views", "answers made from the committed store; read-only",
-     MASTER + " master/http master/notify master/teams master/search simulate "
+     MASTER + " master/http/* master/notify master/teams master/search simulate "
      "master/retention/gc.h master/views/live_state"),
     ("master/views/live_state", "answers made from structs that the core thread filled",
-     MASTER + " master/http master/views master/calls master/lifecycle"),
+     MASTER + " master/http/* master/views master/calls master/lifecycle"),
     ("master/registry", "models, templates, tokens, accounts, settings",
-     MASTER + " master/http master/views master/notify master/teams"),
+     MASTER + " master/http/* master/views master/notify master/teams"),
     ("master", "the daemon: configuration, start and stop", MASTER + " master/* simulate"),
     ("trainer/ops", "the interface of the arithmetic", BASE),
     ("trainer/ops/cpu", "arithmetic on CPU slots", BASE + " trainer/ops"),
@@ -107,7 +114,7 @@ FOLDERS = [
 FILES = {
     "cli/commands/backup.c": CONTRACT + " cli/* db/*",  # copies a store that no master has open
     "simulate/history.c": BASE + " db/* master/sched simulate",  # jobs from a master's store
-    "master/http/routes.c": "base/* master/*",  # the table of all calls
+    "master/routes.c": "base/* master/*",  # the table of all calls
     "master/views/simulate.c": MASTER + " master/* simulate",
 }
 

@@ -80,7 +80,7 @@ class Includes(unittest.TestCase):
         ("master/sched/a.c", "master/sched/b.h"),
         ("master/lifecycle/a.c", "master/kernel/b.h"),
         ("master/http/a.c", "master/kernel/core.h"),
-        ("master/http/routes.c", "master/calls/b.h"),
+        ("master/routes.c", "master/calls/b.h"),
         ("tests/unit/master/test_a.c", "master/kernel/b.h"),
         ("examples/a.c", "master/b.h"),
     ]

@@ -1,5 +1,5 @@
 // Renders of core handlers' results: plain structs in rq->result become the JSON of the answer.
-// Each is the `view` of its routes (master/http/routes.c). http threads; nothing here reads live
+// Each is the `view` of its routes (master/routes.c). http threads; nothing here reads live
 // state.
 #ifndef MUSTER_MASTER_VIEWS_LIVE_STATE_LIVE_STATE_H
 #define MUSTER_MASTER_VIEWS_LIVE_STATE_LIVE_STATE_H

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "master/first_start.h"
-#include "master/http/auth.h"
+#include "master/http/auth/auth.h"
 #include "master/http/server.h"
 
 enum { EXPERIMENTS = 50, TRIALS = 20, FOLLOWERS_MAX = 60 };

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "master/http/answers.h"
+#include "master/http/limits/answers.h"
 
 enum { MB = 1 << 20 };
 

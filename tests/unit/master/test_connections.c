@@ -18,7 +18,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "master/http/connections.h"
+#include "master/http/limits/connections.h"
 
 enum {
     MOST = 128,

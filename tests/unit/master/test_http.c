@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "master/http/offload.h"
-#include "master/http/routes.h"
+#include "master/http/routing/routes.h"
 
 // The path of a route with 1 (or something that fits) for every {..}.
 static void path_of(const struct route *r, char *out)

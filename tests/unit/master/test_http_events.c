@@ -11,7 +11,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/limits.h"
-#include "master/http/auth.h"
+#include "master/http/auth/auth.h"
 #include "master/notify/hub.h"
 
 struct reader { // of one stream

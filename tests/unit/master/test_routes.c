@@ -13,8 +13,8 @@
 
 #include "master/common/request.h"
 #include "master/http/query.h"
-#include "master/http/routes.h"
-#include "master/http/schemas.h"
+#include "master/http/routing/routes.h"
+#include "master/http/routing/schemas.h"
 
 static struct routes *routes;
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "master/http/session.h"
+#include "master/http/auth/session.h"
 
 #define T64   "0123456789abcdef0123456789ABCDEF0123456789abcdef0123456789ABCDEF"
 #define OTHER "1123456789abcdef0123456789ABCDEF0123456789abcdef0123456789ABCDEF"

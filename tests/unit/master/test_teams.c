@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
-#include "master/http/routes.h"
+#include "master/http/routing/routes.h"
 #include "master/teams/roles.h"
 
 #define V1 "/api/v1"

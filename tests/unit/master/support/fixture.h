@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "master/first_start.h"
-#include "master/http/auth.h"
+#include "master/http/auth/auth.h"
 #include "master/http/server.h"
 #include "master/notify/log_followers.h"
 #include "tests/unit/master/support/client.h"

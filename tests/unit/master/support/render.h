@@ -2,7 +2,7 @@
 #ifndef TESTS_MASTER_RENDER_H
 #define TESTS_MASTER_RENDER_H
 
-#include "master/http/routes.h"
+#include "master/http/routing/routes.h"
 
 // Renders rq->result, if there is one, into rq->answer. `db` reads the committed store.
 static inline int render_result(core_handler *handler, struct request *rq, struct db_reader *db,

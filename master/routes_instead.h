@@ -1,6 +1,6 @@
 // Ways to do what calls of Determined's do that have no meaning here: words of the route table.
-#ifndef MUSTER_MASTER_HTTP_ROUTES_INSTEAD_H
-#define MUSTER_MASTER_HTTP_ROUTES_INSTEAD_H
+#ifndef MUSTER_MASTER_ROUTES_INSTEAD_H
+#define MUSTER_MASTER_ROUTES_INSTEAD_H
 
 #define ROLES                                                                                      \
     "roles are given in each workspace: GET /api/v1/workspaces/{id}/members, PUT and DELETE "      \

@@ -1,4 +1,4 @@
-#include "master/http/session.h"
+#include "master/http/auth/session.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
-#include "master/http/auth.h"
+#include "master/http/auth/auth.h"
 
 enum { YESCRYPT_COST = 7 }; // about 66 ms and 16 MB a hash
 

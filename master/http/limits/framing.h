@@ -2,8 +2,8 @@
 // they do, a proxy before this master may take the end of one caller's request for the beginning of
 // another's (RFC 9112, 11.2); libmicrohttpd takes the first of two, and passes on what it does not
 // know. Any thread that has the connection.
-#ifndef MUSTER_MASTER_HTTP_FRAMING_H
-#define MUSTER_MASTER_HTTP_FRAMING_H
+#ifndef MUSTER_MASTER_HTTP_LIMITS_FRAMING_H
+#define MUSTER_MASTER_HTTP_LIMITS_FRAMING_H
 
 #include <microhttpd.h>
 

@@ -1,7 +1,7 @@
 // Memory of finished answers that their callers have not taken yet: an account of all of them, with
 // a share for each user, so that callers who do not read cannot fill the master. Any thread.
-#ifndef MUSTER_MASTER_HTTP_ANSWERS_H
-#define MUSTER_MASTER_HTTP_ANSWERS_H
+#ifndef MUSTER_MASTER_HTTP_LIMITS_ANSWERS_H
+#define MUSTER_MASTER_HTTP_LIMITS_ANSWERS_H
 
 #include <pthread.h>
 #include <stdatomic.h>

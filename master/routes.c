@@ -1,7 +1,7 @@
 // Every call of the master. Which body and answer each has is the wire's (Determined's REST API
 // v1); what is marked ours is Muster's own.
 
-#include "master/http/routes.h"
+#include "master/http/routing/routes.h"
 
 #include "master/calls/module.h"
 #include "master/ingest/log_parse.h"
@@ -14,7 +14,7 @@
 #include "master/views/live_state/live_state.h"
 #include "master/views/views.h"
 
-#include "master/http/routes_instead.h" // last: its words are short
+#include "master/routes_instead.h" // last: its words are short
 
 #define V1            "/api/v1"
 #define ANY_USER_TASK (AUTH_USER | AUTH_TASK)

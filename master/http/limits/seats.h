@@ -1,6 +1,6 @@
 // Limits the number of long answers (streams, downloads), in all and for each user. Any thread.
-#ifndef MUSTER_MASTER_HTTP_SEATS_H
-#define MUSTER_MASTER_HTTP_SEATS_H
+#ifndef MUSTER_MASTER_HTTP_LIMITS_SEATS_H
+#define MUSTER_MASTER_HTTP_LIMITS_SEATS_H
 
 #include <pthread.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "master/http/framing.h"
+#include "master/http/limits/framing.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "master/http/auth.h"
+#include "master/http/auth/auth.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
-#include "master/http/routes.h"
-#include "master/http/session.h"
+#include "master/http/auth/session.h"
+#include "master/http/routing/routes.h"
 #include "master/teams/authz.h"
 
 // "Bearer T" -> T.

@@ -1,13 +1,13 @@
 // The session of the web page: its token in a cookie, which browsers send by themselves. So a call
 // that changes something must show that it comes from a page of this master. Any thread.
-#ifndef MUSTER_MASTER_HTTP_SESSION_H
-#define MUSTER_MASTER_HTTP_SESSION_H
+#ifndef MUSTER_MASTER_HTTP_AUTH_SESSION_H
+#define MUSTER_MASTER_HTTP_AUTH_SESSION_H
 
 #include <stdbool.h>
 
 #include "base/error.h"
 #include "master/common/request.h"
-#include "master/http/auth.h"
+#include "master/http/auth/auth.h"
 
 // The token in a header Cookie. False: there is none, it is no token, or several differ.
 bool session_token(const char *cookies, char out[TOKEN_TEXT]);

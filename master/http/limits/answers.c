@@ -1,4 +1,4 @@
-#include "master/http/answers.h"
+#include "master/http/limits/answers.h"
 
 #include "base/hash.h"
 #include "base/limits.h"

@@ -10,8 +10,8 @@
 // shutdown() closes a connection; the http thread that owns it reads the end and removes it from
 // the table. So a file descriptor is open for as long as it is in the table. One lock, which is
 // never held across input or output; any thread. `now` is monotonic microseconds.
-#ifndef MUSTER_MASTER_HTTP_CONNECTIONS_H
-#define MUSTER_MASTER_HTTP_CONNECTIONS_H
+#ifndef MUSTER_MASTER_HTTP_LIMITS_CONNECTIONS_H
+#define MUSTER_MASTER_HTTP_LIMITS_CONNECTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 // From the shapes of the wire (schemas.h) to JSON Schema. A mistake in a table is a mistake of ours
 // and ends the program at its start.
 
-#include "master/http/schemas.h"
+#include "master/http/routing/schemas.h"
 
 #include <math.h>
 #include <stdio.h>

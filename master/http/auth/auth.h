@@ -1,7 +1,7 @@
 // Who calls: tokens and passwords. Tokens are 256 random bits, stored as their SHA-256; passwords
 // are stored as yescrypt (libcrypt) of what det sends for them (wire_password_hash). Any thread.
-#ifndef MUSTER_MASTER_HTTP_AUTH_H
-#define MUSTER_MASTER_HTTP_AUTH_H
+#ifndef MUSTER_MASTER_HTTP_AUTH_AUTH_H
+#define MUSTER_MASTER_HTTP_AUTH_AUTH_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "master/http/connections.h"
+#include "master/http/limits/connections.h"
 
 #include <arpa/inet.h>
 #include <linux/tcp.h>

@@ -1,7 +1,7 @@
 // The objects of the wire and their words, as Determined's client reads them: what it takes for
 // granted has no `?`. The notation is that of schemas.h.
 
-#include "master/http/schemas.h"
+#include "master/http/routing/schemas.h"
 
 #include <string.h>
 

@@ -6,8 +6,8 @@
 // where `?` is a field that may be absent or null, [T] a list of T, {T} an object whose every value
 // is a T, and `+` a field that Determined's API does not have. T is a word of the table in
 // schemas.c (int, string, time, ..) or the name of a schema. Read-only tables; any thread.
-#ifndef MUSTER_MASTER_HTTP_SCHEMAS_H
-#define MUSTER_MASTER_HTTP_SCHEMAS_H
+#ifndef MUSTER_MASTER_HTTP_ROUTING_SCHEMAS_H
+#define MUSTER_MASTER_HTTP_ROUTING_SCHEMAS_H
 
 #include "api/wire.h"
 #include "base/text/json.h"

@@ -1,4 +1,4 @@
-#include "master/http/seats.h"
+#include "master/http/limits/seats.h"
 
 #include "base/clock.h"
 #include "base/log.h"

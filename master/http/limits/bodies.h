@@ -1,13 +1,13 @@
 // Limits the memory that bodies of calls take: the length of a body for each kind of call, the size
 // of its parsed JSON, and the sum of all, so that no number of callers fills the memory. Any
 // thread.
-#ifndef MUSTER_MASTER_HTTP_BODIES_H
-#define MUSTER_MASTER_HTTP_BODIES_H
+#ifndef MUSTER_MASTER_HTTP_LIMITS_BODIES_H
+#define MUSTER_MASTER_HTTP_LIMITS_BODIES_H
 
 #include <stdatomic.h>
 
 #include "base/error.h"
-#include "master/http/routes.h"
+#include "master/http/routing/routes.h"
 
 struct body_limit {
     size_t bytes;

@@ -1,4 +1,4 @@
-#include "master/http/bodies.h"
+#include "master/http/limits/bodies.h"
 
 #include "base/limits.h"
 #include "base/text/json.h"

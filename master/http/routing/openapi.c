@@ -10,9 +10,9 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/text/json.h"
-#include "master/http/bodies.h"
-#include "master/http/routes.h"
-#include "master/http/schemas.h"
+#include "master/http/limits/bodies.h"
+#include "master/http/routing/routes.h"
+#include "master/http/routing/schemas.h"
 
 enum { DOCUMENT_MAX = 4 << 20 };
 

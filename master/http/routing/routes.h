@@ -1,8 +1,8 @@
 // The route table: every call the master answers, with who may make it, where it runs, how much it
 // may send and what it is for. 404 and 405 answers, Allow and the OpenAPI document come from it.
 // Read-only after routes_new(); any thread.
-#ifndef MUSTER_MASTER_HTTP_ROUTES_H
-#define MUSTER_MASTER_HTTP_ROUTES_H
+#ifndef MUSTER_MASTER_HTTP_ROUTING_ROUTES_H
+#define MUSTER_MASTER_HTTP_ROUTING_ROUTES_H
 
 #include "master/http/stream.h"
 #include "master/kernel/core.h"

@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "base/log.h"
-#include "master/http/routes.h"
+#include "master/http/routing/routes.h"
 
 enum { PARTS_MAX = 12 };
 
