@@ -12,9 +12,16 @@
 
 // --- snapshots -----------------------------------------------------------------------------------
 
-void container_copy(struct request *rq, const struct part *p, struct container_snapshot *out)
+void container_copy(struct request *rq, const struct part *p, const json_t *devices,
+                    struct container_snapshot *out)
 {
     char id[UUID_TEXT];
+    const json_t **own = arena_alloc(&rq->arena, (size_t)p->slot_count * sizeof *own);
+    for (int i = 0; i < p->slot_count; i++) {
+        size_t slot = (size_t)p->slots[i];
+        own[i] = devices ? json_array_get(devices, slot)
+                         : request_copy_json(rq, json_array_get(p->agent->slots, slot));
+    }
     size_t bytes = (size_t)p->slot_count * sizeof *p->slots;
     int *slots = arena_alloc(&rq->arena, bytes);
     if (bytes)
@@ -25,7 +32,7 @@ void container_copy(struct request *rq, const struct part *p, struct container_s
         .allocation_id = arena_strdup(&rq->arena, p->allocation->id),
         .agent_id = arena_strdup(&rq->arena, p->agent->id),
         .state = p->state,
-        .devices = request_keep_json(rq, p->agent->slots),
+        .devices = own,
         .slots = slots,
         .slot_count = p->slot_count,
     };
@@ -42,7 +49,7 @@ static void copy_containers(struct request *rq, const struct agent *g, struct sl
     out->containers = items;
     for (const struct part *p = g->parts; p; p = p->next_on_agent) {
         struct container_snapshot *item = &items[out->container_count++];
-        container_copy(rq, p, item);
+        container_copy(rq, p, out->devices, item);
         for (int i = 0; i < p->slot_count; i++)
             if (p->slots[i] < g->slot_count && !slots[p->slots[i]].container)
                 slots[p->slots[i]].container = item;
@@ -71,10 +78,10 @@ static void copy_agent(struct request *rq, const struct agent *g, struct agent_s
         .draining = g->draining,
         .connected = g->state == AGENT_CONNECTED,
         .lost = g->state == AGENT_LOST,
-        .devices = request_keep_json(rq, g->slots),
-        .use = g->state == AGENT_CONNECTED ? request_keep_json(rq, jget(g->utilization, "slots"))
+        .devices = request_copy_json(rq, g->slots),
+        .use = g->state == AGENT_CONNECTED ? request_copy_json(rq, jget(g->utilization, "slots"))
                                            : NULL,
-        .ran = request_keep_json(rq, g->lost_runs),
+        .ran = request_copy_json(rq, g->lost_runs),
         .slots = slots,
         .slot_count = g->slot_count,
     };

@@ -172,7 +172,7 @@ static void copy_allocation(struct core *c, struct request *rq, const struct all
     struct container_snapshot *containers =
         arena_alloc(arena, (size_t)a->part_count * sizeof *containers);
     for (int i = 0; i < a->part_count; i++)
-        container_copy(rq, &a->parts[i], &containers[i]);
+        container_copy(rq, &a->parts[i], NULL, &containers[i]);
     *out = (struct allocation_snapshot){
         .id = arena_strdup(arena, a->id),
         .task_id = arena_strdup(arena, a->trial->task_id),

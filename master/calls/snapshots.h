@@ -1,9 +1,7 @@
 // Snapshots: plain copies of live state that core handlers make for their callers, and that
-// master/views/live_state writes as JSON on an http thread.
-//
-// A snapshot lies in the arena of its request and points to nothing that the core changes. Texts
-// are copied. JSON values are shared by request_keep_json(). Times are microseconds of the wall
-// clock; an estimated start of 0 is not known.
+// master/views/live_state writes as JSON on an http thread. A snapshot lies in the arena of its
+// request and points to nothing of the core: texts and JSON values are copied. Times are
+// microseconds of the wall clock; an estimated start of 0 is not known.
 #ifndef MUSTER_MASTER_CALLS_SNAPSHOTS_H
 #define MUSTER_MASTER_CALLS_SNAPSHOTS_H
 
@@ -21,8 +19,8 @@ struct page_snapshot {                   // the part of a list that the caller a
 struct container_snapshot { // the part of an allocation on one agent
     const char *id, *task_id, *allocation_id, *agent_id;
     enum part_state state;
-    const json_t *devices; // of the agent, one for each of its slots
-    const int *slots;      // numbers of the slots that it holds
+    const json_t *const *devices; // as the agent reports them, one for each slot that it holds
+    const int *slots;             // their numbers
     int slot_count;
 };
 
@@ -144,6 +142,8 @@ struct action_results { // of one verb on many experiments
 
 // The query parameters offset and limit of a list of `total` items.
 int page_read(struct request *rq, int64_t total, struct page_snapshot *out, struct error *e);
-void container_copy(struct request *rq, const struct part *p, struct container_snapshot *out);
+// `devices`: the copied devices of the agent; NULL: its own are copied.
+void container_copy(struct request *rq, const struct part *p, const json_t *devices,
+                    struct container_snapshot *out);
 
 #endif

@@ -396,7 +396,7 @@ static void answer_preview(struct core *c, const struct submission *s)
     struct experiment_preview *result = arena_alloc(&rq->arena, sizeof *result);
     *result = (struct experiment_preview){
         .config_text = arena_strdup(&rq->arena, config_text(s)),
-        .config = request_keep_json(rq, s->config),
+        .config = request_copy_json(rq, s->config),
         .project_id = s->project,
         .user_id = rq->principal.user_id,
         .submitted_at = c->wall,

@@ -6,6 +6,7 @@
 
 #include "api/wire.h"
 #include "base/limits.h"
+#include "base/log.h"
 
 bool request_number(const char *text, int64_t *out)
 {
@@ -67,26 +68,27 @@ void request_write_warning(const struct request *rq, struct json_writer *w)
 
 // --- results -------------------------------------------------------------------------------------
 
-struct kept_json {
+struct json_copy {
     json_t *value;
-    struct kept_json *next;
+    struct json_copy *next;
 };
 
-const json_t *request_keep_json(struct request *rq, const json_t *value)
+const json_t *request_copy_json(struct request *rq, const json_t *value)
 {
     if (!value)
         return NULL;
-    struct kept_json *kept = arena_alloc(&rq->arena, sizeof *kept);
-    *kept = (struct kept_json){json_incref((json_t *)value), rq->kept_json};
-    rq->kept_json = kept;
-    return value;
+    struct json_copy *copy = arena_alloc(&rq->arena, sizeof *copy);
+    *copy = (struct json_copy){json_deep_copy(value), rq->json_copies};
+    must(copy->value);
+    rq->json_copies = copy;
+    return copy->value;
 }
 
 void request_release(struct request *rq)
 {
-    for (struct kept_json *kept = rq->kept_json; kept; kept = kept->next)
-        json_decref(kept->value);
-    rq->kept_json = NULL;
+    for (struct json_copy *copy = rq->json_copies; copy; copy = copy->next)
+        json_decref(copy->value);
+    rq->json_copies = NULL;
     rq->result = NULL;
 }
 
@@ -101,7 +103,7 @@ void request_answer_fields(struct request *rq, const struct answer_field *fields
         if (copy[i].type == FIELD_STRING || copy[i].type == FIELD_RAW)
             copy[i].text = arena_strdup(&rq->arena, copy[i].text);
         if (copy[i].type == FIELD_JSON)
-            copy[i].json = request_keep_json(rq, copy[i].json);
+            copy[i].json = request_copy_json(rq, copy[i].json);
     }
     rq->result = copy;
 }

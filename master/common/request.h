@@ -52,7 +52,7 @@ struct request {
     const char *warning; // of a submission: a sentence in the arena; NULL: none
     const char *note;    // another sentence, which the API does not send as a warning
     const void *result;  // plain structs in the arena, for the view; NULL: none
-    struct kept_json *kept_json; // values that `result` refers to; request_release() frees them
+    struct json_copy *json_copies; // that `result` refers to; request_release() frees them
 
     // Set by the http layer:
     const char *(*query)(struct request *rq,
@@ -78,7 +78,7 @@ struct answer_field {
         double real;
         bool boolean;
         const char *text;   // FIELD_STRING: NULL is null; FIELD_RAW: JSON
-        const json_t *json; // a reference is kept
+        const json_t *json; // copied, too
     };
 };
 #define ANSWER_INT(k, v)    ((struct answer_field){.key = k, .type = FIELD_INT, .integer = v})
@@ -93,10 +93,10 @@ struct answer_field {
     request_answer_fields(rq, (const struct answer_field[]){__VA_ARGS__, {.key = NULL}})
 void request_answer_fields(struct request *rq, const struct answer_field *fields);
 
-// Shares a JSON value with the result instead of copying it; from now on nobody may modify the
-// value. NULL gives NULL. request_release() releases all of them; the owner of the request calls it
-// before it frees the arena.
-const json_t *request_keep_json(struct request *rq, const json_t *value);
+// A copy of a JSON value for the result; NULL gives NULL. The core shares no value with the http
+// threads, because jansson's reference counts belong to one thread at a time. The owner of the
+// request calls request_release(), which frees the copies, before it frees the arena.
+const json_t *request_copy_json(struct request *rq, const json_t *value);
 void request_release(struct request *rq);
 
 // ERR_TOO_LARGE: the result under construction is already larger than any answer may be.

@@ -239,12 +239,12 @@ static json_t *argv_make(const struct active_experiment *l)
     return argv;
 }
 
-// The request keeps the value; the caller's reference is given up.
+// The request gets a copy; the caller's reference is given up.
 static const json_t *json_hand_over(struct request *rq, json_t *value)
 {
-    const json_t *kept = request_keep_json(rq, value);
+    const json_t *copy = request_copy_json(rq, value);
     json_decref(value);
-    return kept;
+    return copy;
 }
 
 struct task_snapshot launch_describe(struct core *c, struct request *rq, const struct part *p)

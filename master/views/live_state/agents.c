@@ -13,10 +13,9 @@ static const char *const container_states[] = {[PART_ASSIGNED] = "STATE_ASSIGNED
                                                [PART_RUNNING] = "STATE_RUNNING",
                                                [PART_EXITED] = "STATE_TERMINATED"};
 
-void write_device(struct json_writer *w, const json_t *devices, int slot)
+void write_device(struct json_writer *w, const json_t *device, int slot)
 {
     static const char *const facts[] = {"memory", "pciBusId", "driver", "nvlinkGroup", "numaGroup"};
-    const json_t *device = json_array_get(devices, (size_t)slot);
     jw_object(w);
     jw_kv_int(w, "id", slot);
     jw_kv_string(w, "brand", jget_string(device, "name", ""));
@@ -39,7 +38,7 @@ static void write_container(struct json_writer *w, const struct container_snapsh
     jw_key(w, "devices");
     jw_array(w);
     for (int i = 0; i < container->slot_count; i++)
-        write_device(w, container->devices, container->slots[i]);
+        write_device(w, container->devices[i], container->slots[i]);
     jw_array_end(w);
     jw_kv_string(w, "allocationId", container->allocation_id);
     jw_object_end(w);
@@ -77,7 +76,7 @@ static void write_slot(struct json_writer *w, const struct agent_snapshot *g, in
     jw_object(w);
     jw_kv_string(w, "id", id);
     jw_key(w, "device");
-    write_device(w, g->devices, number);
+    write_device(w, json_array_get(g->devices, (size_t)number), number);
     jw_kv_bool(w, "enabled", slot->enabled);
     jw_key(w, "container");
     if (slot->container)

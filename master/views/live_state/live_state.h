@@ -31,7 +31,7 @@ view_handler render_action_results; // struct action_results
 view_handler render_preview;        // struct experiment_preview
 
 // agents.c: the device of a slot, as its agent reported it.
-void write_device(struct json_writer *w, const json_t *devices, int slot);
+void write_device(struct json_writer *w, const json_t *device, int slot);
 
 // Key "pagination".
 void write_page(struct json_writer *w, const struct page_snapshot *page);

@@ -132,7 +132,7 @@ static void write_resources(struct json_writer *w, const struct container_snapsh
     jw_key(w, "devices");
     jw_array(w);
     for (int i = 0; i < container->slot_count; i++)
-        write_device(w, container->devices, container->slots[i]);
+        write_device(w, container->devices[i], container->slots[i]);
     jw_array_end(w);
     jw_object_end(w);
     jw_object_end(w);

@@ -41,7 +41,7 @@ static void test_fields_of_every_type(void **state)
                    ANSWER_JSON("labels", list));
     memset(text, 'x', sizeof text - 1); // the texts were copied
     memset(raw, 'x', sizeof raw - 1);
-    json_decref(list); // a reference is kept
+    json_decref(list);
     assert_string_equal(render(&rq, render_fields),
                         "{\"id\":-9223372036854775808,\"loss\":0.25,\"preempt\":true,"
                         "\"state\":\"RUNNING\",\"uuid\":null,\"metadata\":{\"a\":1},"
@@ -49,20 +49,19 @@ static void test_fields_of_every_type(void **state)
     request_end(&rq);
 }
 
-static void test_kept_values_are_given_back(void **state)
+static void test_json_is_copied(void **state)
 {
     struct request rq = {0};
-    json_t *value = json_object();
+    json_t *value = json_pack("{s:[i]}", "a", 1);
     (void)state;
-    assert_null(request_keep_json(&rq, NULL));
-    assert_ptr_equal(request_keep_json(&rq, value), value);
-    assert_ptr_equal(request_keep_json(&rq, value), value);
-    assert_int_equal(value->refcount, 3);
-    request_release(&rq);
-    assert_int_equal(value->refcount, 1);
-    request_release(&rq); // nothing is left to give back
-    assert_int_equal(value->refcount, 1);
+    assert_null(request_copy_json(&rq, NULL));
+    const json_t *copy = request_copy_json(&rq, value);
+    assert_ptr_not_equal(copy, value);
+    assert_true(json_equal(copy, value));
     json_decref(value);
+    assert_int_equal(json_array_size(json_object_get(copy, "a")), 1);
+    request_release(&rq);
+    request_release(&rq); // nothing is left to free
     request_end(&rq);
 }
 
@@ -98,7 +97,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fields_of_every_type),
-        cmocka_unit_test(test_kept_values_are_given_back),
+        cmocka_unit_test(test_json_is_copied),
         cmocka_unit_test(test_results_are_limited),
         cmocka_unit_test(test_outcomes_of_a_verb),
     };
