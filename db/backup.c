@@ -1,9 +1,8 @@
-// A copy is made by VACUUM INTO: one read transaction, so it is of one moment, whatever is written
-// meanwhile. SQLite does not flush what it writes there; that is done here, before the copy gets
-// its name.
+// VACUUM INTO makes a copy in one read transaction, so the copy shows one moment, also while a
+// master writes. SQLite does not flush the copy; this file does, before the copy gets its name.
 //
-// To restore, the old store is folded into one file and linked under another name first; then the
-// new one takes its name in a single step. At any moment there is a whole store of that name.
+// A restore first copies the log of the old store into its file and links the file under another
+// name; then the new file takes its name in one step. At any moment there is a whole store.
 #include "db/backup.h"
 
 #include <errno.h>
@@ -23,7 +22,7 @@
 #include "db/store.h"
 
 enum {
-    WATCH_STEPS = 20000,  // of SQLite's machine between two looks
+    WATCH_STEPS = 20000,  // steps of SQLite's virtual machine between two calls of show()
     COPY_BYTES = 1 << 20, // at a time
     IDS_AHEAD = 10000,    // of experiments and trials
     STARTS_AHEAD = 1000,  // of a trial
@@ -216,7 +215,7 @@ static int vacuum_into(sqlite3 *sql, const char *aside, const struct backup_watc
     return looking.ended ? ended(e) : err;
 }
 
-// The copy against the store, where nobody has written meanwhile.
+// Compares the copy with the store, if nobody has written in the meantime.
 static int compare(sqlite3 *sql, int64_t data_version, const struct backup_report *copy,
                    struct error *e)
 {
@@ -332,8 +331,8 @@ static int copy_file(const char *from, const char *to, const struct backup_watch
     return err;
 }
 
-// Agents may still run what was started after the copy was made, under ids that the copy has not
-// given yet. No id and no start of a trial is given a second time.
+// Agents may still run tasks that started after the copy was made, under ids that the copy has not
+// given yet. No id and no start of a trial may be given twice.
 static int advance_ids(const char *path, struct error *e)
 {
     struct connection c;
@@ -355,15 +354,15 @@ static void move_if_there(const char *from, const char *to)
         log_warn("a file could not be kept", "path=%s", from);
 }
 
-// One file without a log. A store that is damaged is kept with its log.
-static void fold_log(const char *path)
+// Makes one file without a log. A damaged store keeps its log.
+static void log_truncate(const char *path)
 {
     struct connection c;
     struct error ignored = {0};
     if (connection_open(&c, path, SQLITE_OPEN_READWRITE, &ignored))
         return;
     connection_exec(c.sql, SQL_CHECKPOINT_LOG, &ignored);
-    connection_close(&c); // the last one removes the log, when all of it is in the file
+    connection_close(&c); // closing the last connection removes a log that is copied
 }
 
 static int keep_old(const char *store, char **kept, struct error *e)
@@ -376,7 +375,7 @@ static int keep_old(const char *store, char **kept, struct error *e)
     strftime(when, sizeof when, "%Y%m%dT%H%M%SZ", gmtime_r(&now, &utc));
     *kept = xasprintf("%s.replaced-%s", store, when);
     kept_log = xasprintf("%s-wal", *kept);
-    fold_log(store);
+    log_truncate(store);
     if (link(store, *kept))
         err = errno == EEXIST ? error_set(e, ERR_CONFLICT, "%s is there already", *kept)
                               : copy_file(store, *kept, NULL, e);

@@ -1,5 +1,5 @@
-// Copies of a store: made while a master writes it, verified, and put in its place again. Any
-// thread; each call opens connections of its own.
+// Makes copies of a store (also while a master writes it), verifies them, and restores them. Any
+// thread; each call opens its own connections.
 #ifndef MUSTER_DB_BACKUP_H
 #define MUSTER_DB_BACKUP_H
 
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-struct backup_report { // what a copy holds
+struct backup_report { // the contents of a copy
     int64_t bytes, version, tables, rows;
     int64_t experiments, trials, checkpoints;
 };

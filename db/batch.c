@@ -1,7 +1,7 @@
 // A batch is one block of bytes, so that a metric row costs a few copies and no allocation. A
 // record is the statement and the number of values (two bytes each), then for each value its type
 // (a byte) and: of a number its eight bytes; of a text or blob its length (four bytes) and bytes;
-// of a null nothing. Nothing is aligned, nothing leaves the process.
+// of a null nothing. Values are not aligned, and a record never leaves the process.
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ bool db_batch_empty(const struct db_batch *b)
     return b->len == 0;
 }
 
-static void put(struct db_batch *b, const void *data, size_t len)
+static void record_append(struct db_batch *b, const void *data, size_t len)
 {
     if (len > b->cap - b->len) {
         size_t cap = b->cap ? b->cap : BATCH_FIRST_BYTES;
@@ -46,19 +46,19 @@ static void put(struct db_batch *b, const void *data, size_t len)
     b->len += len;
 }
 
-static void put_value(struct db_batch *b, const struct db_value *v)
+static void value_append(struct db_batch *b, const struct db_value *v)
 {
     unsigned char type = (unsigned char)v->type;
-    put(b, &type, sizeof type);
+    record_append(b, &type, sizeof type);
     if (v->type == DB_INTEGER)
-        put(b, &v->i, sizeof v->i);
+        record_append(b, &v->i, sizeof v->i);
     if (v->type == DB_REAL)
-        put(b, &v->d, sizeof v->d);
+        record_append(b, &v->d, sizeof v->d);
     if (v->type == DB_TEXT || v->type == DB_BLOB) {
         must(v->len <= UINT32_MAX);
         uint32_t len = (uint32_t)v->len;
-        put(b, &len, sizeof len);
-        put(b, v->p, len);
+        record_append(b, &len, sizeof len);
+        record_append(b, v->p, len);
     }
 }
 
@@ -67,9 +67,9 @@ void batch_add_values(struct db_batch *b, enum stmt stmt, const struct db_value 
 {
     must(stmt >= 0 && stmt < STMT_COUNT && stmt_is_write(stmt));
     uint16_t head[2] = {(uint16_t)stmt, (uint16_t)count};
-    put(b, head, sizeof head);
+    record_append(b, head, sizeof head);
     for (size_t i = 0; i < count; i++)
-        put_value(b, &values[i]);
+        value_append(b, &values[i]);
 }
 
 void db_batch_add(struct db_batch *b, enum stmt stmt, const void *values)
@@ -80,29 +80,29 @@ void db_batch_add(struct db_batch *b, enum stmt stmt, const void *values)
 
 void db_batch_join(struct db_batch *b, struct db_batch *more)
 {
-    put(b, more->data, more->len);
+    record_append(b, more->data, more->len);
     db_batch_free(more);
 }
 
-static void get(const struct db_batch *b, size_t *offset, void *out, size_t len)
+static void record_read(const struct db_batch *b, size_t *offset, void *out, size_t len)
 {
     must(len <= b->len - *offset);
     memcpy(out, b->data + *offset, len);
     *offset += len;
 }
 
-static void get_value(const struct db_batch *b, size_t *offset, struct db_value *v)
+static void value_read(const struct db_batch *b, size_t *offset, struct db_value *v)
 {
     unsigned char type;
-    get(b, offset, &type, sizeof type);
+    record_read(b, offset, &type, sizeof type);
     *v = (struct db_value){.type = (enum db_type)type};
     if (v->type == DB_INTEGER)
-        get(b, offset, &v->i, sizeof v->i);
+        record_read(b, offset, &v->i, sizeof v->i);
     if (v->type == DB_REAL)
-        get(b, offset, &v->d, sizeof v->d);
+        record_read(b, offset, &v->d, sizeof v->d);
     if (v->type == DB_TEXT || v->type == DB_BLOB) {
         uint32_t len;
-        get(b, offset, &len, sizeof len);
+        record_read(b, offset, &len, sizeof len);
         must(len <= b->len - *offset);
         v->p = b->data + *offset;
         v->len = len;
@@ -114,10 +114,10 @@ enum stmt batch_next(const struct db_batch *b, size_t *offset, struct db_value v
                      size_t *count)
 {
     uint16_t head[2];
-    get(b, offset, head, sizeof head);
+    record_read(b, offset, head, sizeof head);
     must(head[1] <= PARAMS_MAX);
     *count = head[1];
     for (size_t i = 0; i < *count; i++)
-        get_value(b, offset, &values[i]);
+        value_read(b, offset, &values[i]);
     return (enum stmt)head[0];
 }

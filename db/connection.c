@@ -4,7 +4,7 @@
 #include "db/store.h"
 
 enum {
-    // A person who looks at the file with another program may hold its lock for a while.
+    // Another program that reads the file may hold its lock for a while.
     BUSY_TIMEOUT_MS = 30 * 1000,
 };
 

@@ -13,13 +13,11 @@
 #include "db/statements/control.h"
 #include "db/store.h"
 
-// synchronous FULL: each commit is flushed; group commit makes that cheap. secure_delete: the
-// system's SQLite has it on, and would write zeros over every freed page. The log is copied into
-// the file by wal.c, and cut back to 64 MiB when a slow reader or a large transaction made it
-// grow. temp_store: what a statement or a
-// savepoint changes is kept aside in memory, not in a file once it is more than 64 KiB. The schema
-// is trusted: its triggers write the text index, which this SQLite would else refuse, and no
-// function that a schema could name reaches out of the store.
+// synchronous FULL: each commit is flushed; group commit makes that cheap. secure_delete: Debian's
+// SQLite has it on, which would overwrite every freed page with zeros. wal.c copies the log into
+// the file; journal_size_limit truncates a log that a slow reader or a large transaction made grow.
+// temp_store: the copies of changed pages stay in memory. The schema is trusted: its triggers write
+// the text index, and no function that a schema could call reaches out of the store.
 static const char *const pragmas[] = {
     SQL_SYNCHRONOUS_FULL, SQL_FOREIGN_KEYS_ON,  SQL_SECURE_DELETE_OFF,
     SQL_CACHE_8_MIB,      SQL_LOG_LIMIT_64_MIB, SQL_TEMPORARY_IN_MEMORY,
@@ -27,7 +25,7 @@ static const char *const pragmas[] = {
 
 enum { LOG_PAGES = 2000 }; // 8 MiB
 
-// The first line of the lock file, which names the process that has it.
+// Reads the first line of the lock file, which names the process that has the lock.
 static long holder_of(const char *path)
 {
     char *text = NULL;
@@ -62,8 +60,8 @@ int store_lock(const char *dir, int *lock, struct error *e)
     return err;
 }
 
-// The file is made before SQLite sees it, so that only its owner may read it: it holds password
-// hashes. SQLite gives the log beside it the same mode.
+// Creates the file before SQLite opens it, readable by its owner only, because it holds password
+// hashes. SQLite gives the log the same mode.
 static int make_file(const char *dir, const char *path, struct error *e)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -86,7 +84,7 @@ static int use_wal(sqlite3 *sql, struct error *e)
     return err;
 }
 
-// What a person can do about an error of SQLite's; `why` has its words.
+// Describes the remedy for an error of SQLite; `why` has its words.
 static int explain(struct db *db, const struct error *why, struct error *e)
 {
     switch (err_of_sqlite(sqlite3_extended_errcode(db->connection.sql))) {

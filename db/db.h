@@ -24,16 +24,17 @@ struct db_reader; // one thread
 int db_open(const char *dir, struct db **out, struct error *e);
 void db_close(struct db *db); // waits for queued batches
 
-const char *db_path(const struct db *db); // of its file; as long as it is open
+const char *db_path(const struct db *db); // of the file; valid until db_close()
 
-// A store in memory and without a thread, for simulations: db_commit() queues, and its owner writes
-// when it likes. It begins as a copy of what `from` has written, or empty (NULL).
+// A store in memory and without a thread, for simulations: db_commit() queues batches, and the
+// owner writes them. It begins as a copy of the committed rows of `from`, or empty (NULL).
 int db_open_memory(struct db *from, struct db **out, struct error *e);
-size_t db_write(struct db *db, size_t most); // the oldest so many batches, as one group; how many
-void db_forget(struct db *db);               // batches not yet written: the end of the process
+// Writes the oldest batches, at most `most`, as one group; returns their number.
+size_t db_write(struct db *db, size_t most);
+void db_forget(struct db *db); // drops queued batches, as the end of a process does
 
 struct db_batch *db_batch_new(void);
-void db_batch_free(struct db_batch *b); // of a batch that was not committed
+void db_batch_free(struct db_batch *b); // only before db_commit()
 bool db_batch_empty(const struct db_batch *b);
 
 // Adds a statement with its values, which are copied. A wrong number or type does not compile:
@@ -42,12 +43,12 @@ bool db_batch_empty(const struct db_batch *b);
     db_batch_add(batch, STMT_##name, &(struct db_write_##name){1 DB_EACH(__VA_ARGS__)})
 void db_batch_add(struct db_batch *b, enum stmt stmt, const void *values); // use DB_ADD()
 
-// Puts the statements of `more` behind those of `b`, and frees it.
+// Appends the statements of `more` to `b` and frees `more`.
 void db_batch_join(struct db_batch *b, struct db_batch *more);
 
 // Hands the batch to the writer, which owns it from here on. `done(ctx, err)` is called on the
 // writer thread after the commit (err 0), or with the negative error of this batch, which then has
-// no effect: ERR_CONFLICT a key that is there already, ERR_INVALID another constraint or a type.
+// no effect: ERR_CONFLICT for a duplicate key, ERR_INVALID for another constraint or a type.
 // Once the store itself has failed (ERR_IO, ERR_CORRUPT, ..) every later batch fails as well. Waits
 // while LIMIT_WRITER_QUEUE batches are queued; not to be called in done(). done may be NULL.
 void db_commit(struct db *db, struct db_batch *b, void (*done)(void *ctx, int err), void *ctx);
@@ -56,18 +57,19 @@ void db_commit(struct db *db, struct db_batch *b, void (*done)(void *ctx, int er
 int db_commit_wait(struct db *db, struct db_batch *b, struct error *e);
 
 int db_reader_open(struct db *db, struct db_reader **out, struct error *e);
-// Of a store that this process has not opened: DIR/muster.db or such a file, which a master may be
-// writing at the same time. ERR_NOT_FOUND, ERR_VERSION, ERR_CORRUPT (also: no store), ERR_IO.
+// Opens a reader of a store that this process has not opened: a folder or a file. A master may
+// write the store at the same time. ERR_NOT_FOUND, ERR_VERSION, ERR_CORRUPT (also: no store),
+// ERR_IO.
 int db_reader_open_path(const char *path, struct db_reader **out, struct error *e);
 void db_reader_close(struct db_reader *r);
 
-// Between the two, all queries of the reader see the store as it was at the first of them. They may
-// be nested. Short: the log cannot be folded into the file meanwhile.
+// Between the two calls, all queries of the reader see the same state of the store. Calls nest.
+// Keep a snapshot short: the write-ahead log cannot shrink while it is open.
 int db_snapshot_begin(struct db_reader *r, struct error *e);
 void db_snapshot_end(struct db_reader *r);
 
-// A query with its values. A cursor is returned always, and must be closed; a query that failed has
-// no rows.
+// Runs a query with its values. It always returns a cursor, which must be closed; db_next() reports
+// errors.
 //   struct db_rows *rows = DB_QUERY(reader, LOG_SENDERS, task_id);
 //   while ((more = db_next(rows)) == 1)
 //       add(DB_GET(rows, LOG_SENDERS, agent_id), DB_GET(rows, LOG_SENDERS, last_sequence));
@@ -78,7 +80,7 @@ struct db_rows;
 struct db_rows *db_query(struct db_reader *r, enum stmt stmt, const void *values); // DB_QUERY()
 struct db_rows *db_query_all(struct db_reader *r, enum stmt stmt); // one that takes no values
 
-// A query of SQL that is composed of fragments of the table (never of outside text). Its values:
+// A query that is composed of constants of db/statements (never of outside text), and its values.
 enum db_type { DB_NULL, DB_INTEGER, DB_REAL, DB_TEXT, DB_BLOB };
 struct db_value {
     enum db_type type;

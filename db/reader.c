@@ -1,7 +1,7 @@
-// Readers: a connection of their own, which sees what is committed. A query of the table uses the
-// connection's prepared statement; one of free SQL a small cache, since lists come in a few shapes.
-// A statement that is open already (a query within a query) is prepared once more for the inner
-// one.
+// A reader has a connection of its own, which sees committed rows. A query of the table uses the
+// prepared statement of the connection. A composed query uses a small cache, because lists have few
+// shapes. If a statement is already open (a query within a query), the inner query prepares it once
+// more.
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct cached {
     char *text;    // NULL: free
     sqlite3_stmt *stmt;
     bool open;
-    uint64_t used; // when, in queries
+    uint64_t used; // the number of the last query that used it
 };
 
 struct db_reader {
@@ -32,13 +32,13 @@ struct db_reader {
     struct cached cache[SQL_CACHE];
     uint64_t queries;
     int rows_open, snapshots;
-    int failed; // how the last query did that failed; 0: none has
+    int failed; // the error of the last failed query; 0: none
 };
 
 struct db_rows {
     struct db_reader *reader;
     sqlite3_stmt *stmt; // NULL: it could not be prepared
-    bool *open;         // of the shared statement; NULL: the statement is this query's own
+    bool *open;         // the flag of the shared statement; NULL: the query has its own
     int state;          // 1: rows may follow, 0: ended, negative: error
 };
 
@@ -171,7 +171,7 @@ static struct db_rows *rows_new(struct db_reader *r)
     return rows;
 }
 
-// The query's statement: *shared, which is prepared on its first use, or one of its own (NULL).
+// Chooses the query's statement: *shared, prepared on first use, or one of its own (NULL).
 static void rows_prepare(struct db_rows *rows, const char *sql, sqlite3_stmt **shared, bool *open)
 {
     sqlite3 *connection = rows->reader->connection.sql;
@@ -219,7 +219,7 @@ struct db_rows *db_query_all(struct db_reader *r, enum stmt stmt)
     return db_query(r, stmt, NULL);
 }
 
-// The place of this text, made ready for it; NULL: all places are open.
+// Returns the place of this text in the cache; NULL: all places are in use.
 static struct cached *cache_place(struct db_reader *r, const char *sql)
 {
     uint64_t hash = hash64(sql, strlen(sql));
@@ -264,7 +264,7 @@ int db_next(struct db_rows *rows)
         int err = connection_error(rows->reader->connection.sql, &e, "reading");
         rows_fail(rows, sqlite3_sql(rows->stmt), err, e.text);
     }
-    sqlite3_reset(rows->stmt); // gives up its view of the store, which holds the log from shrinking
+    sqlite3_reset(rows->stmt); // ends its read transaction, which keeps the log from shrinking
     return rows->state;
 }
 

@@ -1,4 +1,4 @@
-// The inside of the store, shared by its sources and their tests alone.
+// The internals of the store: only its sources and their tests include this header.
 #ifndef MUSTER_DB_STORE_H
 #define MUSTER_DB_STORE_H
 
@@ -13,15 +13,15 @@
 
 struct connection {
     sqlite3 *sql;
-    sqlite3_stmt *prepared[STMT_COUNT]; // each on its first use
+    sqlite3_stmt *prepared[STMT_COUNT]; // prepared on first use
 };
 
 int connection_open(struct connection *c, const char *path, int flags, struct error *e);
-void connection_close(struct connection *c);    // a closed or zeroed one is fine
-void connection_keep_log(struct connection *c); // closing it leaves the log as it is
-int connection_copy(sqlite3 *to, sqlite3 *from, struct error *e); // all pages
+void connection_close(struct connection *c);    // accepts a closed or zeroed one
+void connection_keep_log(struct connection *c); // closing the connection will not truncate the log
+int connection_copy(sqlite3 *to, sqlite3 *from, struct error *e); // copies all pages
 int connection_exec(sqlite3 *sql, const char *text, struct error *e);
-// First column of the first row.
+// Returns the first column of the first row.
 int connection_ask_int(sqlite3 *sql, const char *text, int64_t *out, struct error *e);
 int err_of_sqlite(int rc); // 0 or a negative enum err
 // Sets *e to the connection's last error, "WHAT: text", and returns its code.
@@ -36,7 +36,7 @@ const char *stmt_columns(enum stmt stmt); // "id,name,"; of a write ""
 size_t stmt_value_count(enum stmt stmt);
 
 enum { PARAMS_MAX = 64 };
-// From the struct of a statement's values; how many. Texts and blobs still point to the caller's.
+// Reads the struct of a statement's values; returns their number. Texts and blobs are not copied.
 size_t stmt_values(enum stmt stmt, const void *values, struct db_value out[PARAMS_MAX]);
 
 // `lifetime`: SQLITE_STATIC or SQLITE_TRANSIENT. A wrong number of values is ERR_INTERNAL.
@@ -50,10 +50,10 @@ struct migration {
     const char *sql;
 };
 
-extern const struct migration migrations[]; // that of version N at N - 1
+extern const struct migration migrations[]; // version N is at N - 1
 extern const int migration_count;
 
-enum { STORE_APPLICATION_ID = 0x4d555354 }; // "MUST" in the file's header: whose file it is
+enum { STORE_APPLICATION_ID = 0x4d555354 }; // "MUST": SQLite's application id in the file's header
 
 // Brings the store at `path` from its version to `count`, in one transaction.
 int store_migrate(sqlite3 *sql, const char *path, const struct migration *list, int count,
@@ -66,15 +66,15 @@ struct db_batch {
     size_t len, cap;
     void (*done)(void *ctx, int err);
     void *ctx;
-    int err;             // what became of it; the writer's
-    struct error *error; // NULL, or where the text goes before done()
+    int err;             // the result; set by the writer
+    struct error *error; // NULL, or receives the text before done()
 };
 
-// db_batch_add() with values that are not those of the statement, for tests.
+// Adds a statement with any values; for tests of refused batches.
 void batch_add_values(struct db_batch *b, enum stmt stmt, const struct db_value *values,
                       size_t count);
 
-// Reads the record at *offset and moves on. Strings point into the batch.
+// Reads the record at *offset and advances it. Strings point into the batch.
 enum stmt batch_next(const struct db_batch *b, size_t *offset, struct db_value values[PARAMS_MAX],
                      size_t *count);
 
@@ -97,10 +97,10 @@ enum control {
 struct db {
     char *path;
     int lock;     // descriptor of DIR/muster.lock, or -1
-    bool by_hand; // in memory, written by db_write()
+    bool by_hand; // in memory; db_write() writes it
     atomic_int readers;
-    atomic_bool damaged; // a query met with damage
-    bool describes;      // by this thread:
+    atomic_bool damaged; // a query found damage
+    bool describes;      // the next thread runs
     pthread_t describer;
     struct mailbox *queue; // of struct db_batch; NULL: the writer does not run
     struct wal *wal;       // NULL: in memory
@@ -115,24 +115,24 @@ struct db {
 
 // damage.c
 
-// Finds the damaged tables of the file at `path`, which takes as long as reading all of it, and
-// says what to do. `why` stands for them where none is found. ERR_CORRUPT.
+// Finds the damaged tables of the file at `path` and describes the remedy in *e. It reads the whole
+// file. If no table is found, the text names `why`. Returns ERR_CORRUPT.
 int damage_describe(const char *path, const char *why, struct error *e);
-void damage_note(struct db *db); // a query met with it: a thread describes it to the log, once
-void damage_stop(struct db *db); // waits for that
+void damage_note(struct db *db); // starts a thread that describes the damage in the log, once
+void damage_stop(struct db *db); // waits for that thread
 
 // wal.c: the thread that copies the log into the file, from before writer_start() until
 // after writer_stop().
 
 int wal_start(struct db *db, struct error *e);
 void wal_stop(struct db *db);
-int wal_check(struct db *db, struct error *e); // whether it could; any thread
+int wal_check(struct db *db, struct error *e); // an error if copying failed; any thread
 
-// db.c: the folder is this process's, until the descriptor is closed; also after an error, when it
-// is not -1. ERR_CONFLICT: another master's.
+// db.c: locks the folder for this process until *lock is closed. *lock may be open after an error,
+// too. ERR_CONFLICT: another master has the lock.
 int store_lock(const char *dir, int *lock, struct error *e);
 
 int writer_start(struct db *db, struct error *e); // without a thread when by_hand
-void writer_stop(struct db *db);                  // after what is queued; not started is fine
+void writer_stop(struct db *db); // after the queued batches; may be called if it was not started
 
 #endif

@@ -1,15 +1,14 @@
-// Copies what was committed from the write-ahead log into the file, which SQLite calls a
-// checkpoint, on a thread of its own: it takes two flushes and the copying of thousands of pages,
-// and nobody's commit is to wait for that. The writer goes on meanwhile at the log's end.
+// A thread that copies committed pages from the write-ahead log into the file (SQLite calls this a
+// checkpoint). It takes two flushes and thousands of pages, and no commit should wait for that: the
+// writer continues at the end of the log in the meantime.
 //
-// A log is only begun anew by a write that finds all of it copied. Under a load that never pauses
-// there is always something more; so once the log is long the writer copies the little that is
-// left by itself, and its next transaction begins the log anew.
+// SQLite reuses the log from its start only if a write finds all of it copied. Under a load without
+// pauses there is always a page left. Once the log is long, the writer therefore copies the last
+// pages itself, and its next transaction starts the log again.
 //
-// A failure means the disk's, and breaks the store as that of a commit does: see writer.c. Nothing
-// is copied after it, not even when the file is closed: a copy of a part is not flushed, so what a
-// failed flush has lost may be of an earlier copy, which the log alone still holds. The next start
-// copies all of it anew.
+// A failure is one of the disk, and breaks the store like a failed commit (see writer.c). Nothing
+// is copied afterwards, not even when the file is closed: a failed flush may have lost pages of an
+// earlier copy, and then only the log holds them. The next start copies the whole log again.
 
 #include <stdlib.h>
 
@@ -18,11 +17,11 @@
 #include "db/statements/control.h"
 #include "db/store.h"
 
-enum { LONG = 8 }; // times the pages after which the thread copies
+enum { LONG = 8 }; // this many times the pages after which the thread copies
 
 struct wal {
     pthread_t thread;
-    struct connection connection; // the thread's
+    struct connection connection; // used by the thread
     struct db *db;
     int seen; // pages in the log when the thread was last woken; the writer's
 
@@ -46,7 +45,7 @@ static int copy_alone(struct wal *w, sqlite3 *sql)
     return rc;
 }
 
-// What is not copied now is for another time.
+// Pages that are not copied now are copied later.
 static int copy(struct wal *w, sqlite3 *sql)
 {
     if (pthread_mutex_trylock(&w->copying))
@@ -78,7 +77,7 @@ static void *wal_main(void *arg)
     return NULL;
 }
 
-// After each commit, on the writer; what it returns is what the commit returns.
+// The writer calls this after each commit; its result is the result of the commit.
 static int on_commit(void *arg, sqlite3 *sql, const char *schema, int pages)
 {
     struct wal *w = arg;
@@ -97,7 +96,7 @@ static int on_commit(void *arg, sqlite3 *sql, const char *schema, int pages)
     return SQLITE_OK;
 }
 
-// A connection knows of the log only once it has read.
+// A connection opens the log at its first read.
 static int open_connection(struct connection *c, const char *path, struct error *e)
 {
     int64_t tables;

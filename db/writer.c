@@ -1,17 +1,17 @@
-// The writer thread. It takes all batches that wait (at most WRITER_GROUP_MAX), runs them in one
-// transaction, and tells the senders after its commit; while a commit is on its way to the disk the
-// next group gathers, so the flush is shared by as many as come.
+// The writer thread. It takes all queued batches (at most WRITER_GROUP_MAX), runs them in one
+// transaction, and notifies the senders after the commit. The next group gathers while a commit is
+// on its way to the disk, so that many batches share one flush.
 //
-// Two kinds of failure are kept apart. A batch that the schema refuses (a constraint, a type) fails
-// alone: the transaction is rolled back and run once more, now with a savepoint before each batch.
-// That is rare, and savepoints are not free: SQLite keeps aside every page that is changed after
-// one, in a file when they are many. When the store itself fails (disk full, input or
+// There are two kinds of failure. A batch that the schema refuses (a constraint, a type) fails
+// alone: the writer rolls the transaction back and runs it once more, with a savepoint before each
+// batch. The first attempt has no savepoints because they cost time: SQLite copies every page that
+// changes after one, to a file if there are many. When the store itself fails (disk full, input or
 // output error, damage), every batch of the group fails and so does every later one until the
-// process starts again: batches commit in order, and one that was made in the belief that an
-// earlier one stands must not be written without it. After a failed flush nobody can know what is
-// on the disk, either.
+// process starts again: batches commit in order, and a batch may depend on the one before it. After
+// a failed flush nobody knows which pages are on the disk, either.
 //
-// What triggers have noted in experiments_unindexed goes into the text index before each commit.
+// Before each commit the writer indexes the texts of the experiments that triggers have put into
+// experiments_unindexed.
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static const char *const control_sql[CONTROL_COUNT] = {
     [CONTROL_INDEXED] = SQL_CLEAR_UNINDEXED, [CONTROL_UNINDEXED] = SQL_HAS_UNINDEXED,
 };
 
-// 1 when the statement has a row, 0 when it has none.
+// Returns 1 if the statement has a row, else 0.
 static int run_control(struct db *db, enum control control, struct error *e)
 {
     int rc = sqlite3_step(db->control[control]);
@@ -73,8 +73,7 @@ static int run_statements(struct db *db, const struct db_batch *b, struct error 
     return err;
 }
 
-// Whether the batch alone is at fault. Some failures of the store end the transaction by
-// themselves.
+// Whether only the batch is at fault. Some failures of the store end the transaction.
 static bool is_refusal(struct db *db, int err)
 {
     bool by_code =
@@ -89,7 +88,7 @@ static void fail_batch(struct db_batch *b, const struct error *why)
         *b->error = *why;
 }
 
-// Negative only when the store fails; a refused batch has b->err.
+// Returns a negative error only if the store fails; a refused batch has b->err.
 static int run_batch(struct db *db, struct db_batch *b, struct error *e)
 {
     int err = run_control(db, CONTROL_MARK, e);
@@ -228,7 +227,8 @@ void writer_stop(struct db *db)
 
 void db_commit(struct db *db, struct db_batch *b, void (*done)(void *ctx, int err), void *ctx)
 {
-    // done() runs on the writer: were it to wait for room in the queue, nobody would make any.
+    // done() runs on the writer thread, which alone makes room in the queue: waiting would
+    // deadlock.
     must(db->by_hand || !pthread_equal(pthread_self(), db->thread));
     b->done = done;
     b->ctx = ctx;

@@ -1,8 +1,8 @@
 // SQL of filters and sorts: a tree of api/filter/filter.h becomes constant fragments of a table and
 // bound values; nothing that a caller wrote is ever part of the text. Pure; one thread.
 //
-// A field's test is `open OPERATOR ? close`. Its drive is a query of ids from an index, which holds
-// every id that passes the test and perhaps others: where few do, a list starts from there.
+// A field's test is `open OPERATOR ? close`. Its drive is a query of ids from an index: all ids
+// that pass the test, and perhaps others. If there are few, a list starts from them.
 #ifndef MUSTER_DB_LISTS_FILTER_SQL_H
 #define MUSTER_DB_LISTS_FILTER_SQL_H
 

@@ -1,16 +1,16 @@
-// Lines of a task's log as a chunk: what table log_chunks keeps in its two blobs. Pure, any thread.
+// Packs lines of a task's log into a chunk, the two blobs of table log_chunks. Pure, any thread.
 //
-// A line is its time, its text, and where it comes from. Few lines of a chunk differ in the latter,
-// so a chunk has a table of its origins, kept apart from the lines: who looks for a rank or a level
-// need not unpack the lines of chunks that have none of it.
+// A line has a time, a text and an origin. Most lines of a chunk share few origins, so a chunk
+// keeps a table of them apart from the lines: a search for a rank or a level does not unpack chunks
+// without it.
 //
 // Version 1. Numbers are varints (7 bits a byte, the lowest first), signed ones zigzag.
 //   origins: the byte 1, count of texts, each length and bytes; count of origins, each the numbers
 //            of its LOG_FIELDS texts, and the rank (signed)
 //   data:    a byte (1 plain, 2 zlib), length of the lines before compression; then the lines, each
 //            number of its origin, time less that of the line before (signed), length, text, 0
-#ifndef MUSTER_DB_LOGLINES_H
-#define MUSTER_DB_LOGLINES_H
+#ifndef MUSTER_DB_LOGS_LOGLINES_H
+#define MUSTER_DB_LOGS_LOGLINES_H
 
 #include <stdbool.h>
 #include <stddef.h>

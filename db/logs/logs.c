@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 
-enum { LOOK_AT = 256 }; // chunks in one step
+enum { LOOK_AT = 256 }; // chunks of one query
 
 const struct log_wanted log_wanted_all = {.after = INT64_MIN, .before = INT64_MAX};
 
@@ -36,7 +36,7 @@ static int cannot_read(struct error *e)
     return error_set(e, ERR_IO, "the store cannot be read");
 }
 
-// Whether any line of the chunk may be wanted, by its row alone.
+// Decides from the row alone whether the chunk may have a line to return.
 static int judge(struct log_reader *r, struct db_rows *row, bool *wanted, struct error *e)
 {
     *wanted = DB_GET(row, LOG_CHUNK, last_time) > r->wanted.after &&
@@ -68,7 +68,7 @@ static int unpack(struct log_reader *r, struct db_reader *db, int64_t rowid, str
     return err;
 }
 
-// Lines beyond the place: a chunk that was merged meanwhile has others, too.
+// Skips lines that were returned: a chunk that was merged in the meantime has such lines.
 static void go_to_place(struct log_reader *r)
 {
     int64_t count = (int64_t)r->chunk.line_count, passed = r->place - r->first_id;
@@ -81,7 +81,7 @@ static void go_to_place(struct log_reader *r)
     }
 }
 
-// Looks at this chunk; *found when its lines are at hand.
+// Reads a chunk; *found: it has lines to return.
 static int look(struct log_reader *r, struct db_reader *db, struct db_rows *row, bool *found,
                 struct error *e)
 {

@@ -1,22 +1,22 @@
-// What is folded of a group is read whole, joined, and cut into chunks of about SERIES_CHUNK
-// reports, from the lowest step on; what is left goes back as one row. A chunk has half as many
-// reports at least, so charts of long series read few blobs, and is never folded again.
+// Compaction reads the rows of a group, joins them, and cuts the result into chunks of about
+// SERIES_CHUNK reports, from the lowest step on; the rest becomes one row. A chunk has at least
+// half as many reports, so that charts of long series read few blobs, and is never packed again.
 
 #include "db/metrics/compaction.h"
 
 #include "base/log.h"
 #include "db/metrics/reports.h"
 
-enum { CHUNK_BYTES = 2 << 20, CHUNK_LEAST = 16 }; // of reports that are large
+enum { CHUNK_BYTES = 2 << 20, CHUNK_MIN = 16 }; // of reports that are large
 
 // --- writing -------------------------------------------------------------------------------------
 
-static int64_t least_id(const struct series_block *b, size_t first, size_t count)
+static int64_t first_id(const struct series_block *b, size_t first, size_t count)
 {
-    int64_t least = b->ids[first];
+    int64_t lowest = b->ids[first];
     for (size_t i = first; i < first + count; i++)
-        least = b->ids[i] < least ? b->ids[i] : least;
-    return least;
+        lowest = b->ids[i] < lowest ? b->ids[i] : lowest;
+    return lowest;
 }
 
 static int64_t last_id(const struct series_block *b, size_t first, size_t count)
@@ -34,7 +34,7 @@ size_t compaction_add_row(struct db_batch *batch, int64_t trial, const char *gro
     buf_init(&out, SERIES_BLOB_MAX);
     series_put_block(&out, b, first, count);
     must(!out.err);
-    DB_ADD(batch, METRIC_INSERT, DB_NOT_NULL(least_id(b, first, count)), trial, group,
+    DB_ADD(batch, METRIC_INSERT, DB_NOT_NULL(first_id(b, first, count)), trial, group,
            (int64_t)count, DB_BLOB(out.data, out.len));
     size_t bytes = out.len;
     buf_free(&out);
@@ -44,7 +44,7 @@ size_t compaction_add_row(struct db_batch *batch, int64_t trial, const char *gro
 void compaction_add_chunk(struct db_batch *batch, int64_t trial, const char *group,
                           const struct series_block *b, size_t first, size_t count)
 {
-    int64_t id = least_id(b, first, count);
+    int64_t id = first_id(b, first, count);
     struct buf out;
     buf_init(&out, SERIES_BLOB_MAX);
     series_put_axis(&out, b, first, count);
@@ -98,15 +98,15 @@ static int read_group(struct db_reader *db, int64_t trial, const char *name, str
     return err ? error_prefix(e, "metrics of trial %lld, group %.64s", (long long)trial, name) : 0;
 }
 
-// Reports of a chunk: fewer when they are large.
+// The number of reports of a chunk; lower if they are large.
 static size_t chunk_size(const struct group *g)
 {
     size_t each = g->bytes / (g->reports + 1) + 1, fits = CHUNK_BYTES / each;
-    return fits > SERIES_CHUNK ? SERIES_CHUNK : fits < CHUNK_LEAST ? CHUNK_LEAST : fits;
+    return fits > SERIES_CHUNK ? SERIES_CHUNK : fits < CHUNK_MIN ? CHUNK_MIN : fits;
 }
 
-// How many reports go into chunks of about `size`, at least half of it each.
-static size_t to_fold(size_t count, size_t size, bool all)
+// The number of reports that go into chunks of about `size`, each at least half as large.
+static size_t packed_count(size_t count, size_t size, bool all)
 {
     size_t keep = size / 2;
     if (all)
@@ -117,10 +117,10 @@ static size_t to_fold(size_t count, size_t size, bool all)
 static void write_group(struct db_batch *batch, int64_t trial, const char *name,
                         const struct group *g, const struct series_block *b, bool all)
 {
-    size_t size = chunk_size(g), folded = to_fold(b->count, size, all), at = 0;
+    size_t size = chunk_size(g), packed = packed_count(b->count, size, all), at = 0;
     DB_ADD(batch, METRICS_DELETE_COMPACTED, trial, name, g->last);
-    for (size_t chunks = (folded + size / 2) / size; chunks > 0; chunks--) {
-        size_t count = (folded - at) / chunks;
+    for (size_t chunks = (packed + size / 2) / size; chunks > 0; chunks--) {
+        size_t count = (packed - at) / chunks;
         compaction_add_chunk(batch, trial, name, b, at, count);
         at += count;
     }
@@ -142,7 +142,7 @@ static int is_due(struct db_reader *db, int64_t trial, const char *name, bool en
     return found == 1 ? 0 : error_set(e, ERR_IO, "the store cannot be read");
 }
 
-static int fold_group(struct db_reader *db, int64_t trial, const char *name, bool ended,
+static int pack_group(struct db_reader *db, int64_t trial, const char *name, bool ended,
                       struct db_batch *batch, bool *more, struct error *e)
 {
     struct group g = {0};
@@ -175,7 +175,7 @@ int compaction_run(struct db_reader *db, int64_t trial, bool ended, struct db_ba
     if (err)
         return err;
     while (!(err = reports_next_group(db, trial, group, &names, &group, e)) && group &&
-           !(err = fold_group(db, trial, group, ended, batch, more, e)))
+           !(err = pack_group(db, trial, group, ended, batch, more, e)))
         ;
     db_snapshot_end(db);
     arena_free(&names);

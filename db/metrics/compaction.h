@@ -1,29 +1,29 @@
-// Folding: the reports of a trial that have gathered in table metrics become chunks. The thread of
-// the reader prepares a batch; whoever owns the store's writes commits it, if the trial is still
-// there, before anything else is folded of it.
-#ifndef MUSTER_DB_FOLD_H
-#define MUSTER_DB_FOLD_H
+// Compaction packs the reports of a trial in table metrics into chunks. The thread of the reader
+// prepares a batch. The owner of the store's writes commits it if the trial still exists, before
+// the next compaction of the trial.
+#ifndef MUSTER_DB_METRICS_COMPACTION_H
+#define MUSTER_DB_METRICS_COMPACTION_H
 
 #include "db/db.h"
 #include "db/metrics/series.h"
 
 enum {
-    COMPACTION_AT = 1536,            // reports of a group: worth folding
-    COMPACTION_AT_BYTES = 4 << 20,   // of their blocks
-    COMPACTION_KEEP = 512,           // newest reports of a live trial that stay; least of a chunk
-    COMPACTION_ROWS_MAX = 16 * 1024, // rows of a group that are taken at once
-    COMPACTION_BYTES_MAX = 64 << 20  // .. and bytes
+    COMPACTION_AT = 1536,          // reports of a group that start a compaction
+    COMPACTION_AT_BYTES = 4 << 20, // bytes of their blocks that start one
+    COMPACTION_KEEP = 512, // newest reports of an active trial that stay; minimum of a chunk
+    COMPACTION_ROWS_MAX = 16 * 1024, // rows of a group in one compaction
+    COMPACTION_BYTES_MAX = 64 << 20  // bytes of a group in one compaction
 };
 
-// All groups of the trial; `ended`: nothing more will be reported. *more: there is more to fold
-// than was taken at once. The batch stays empty when there is nothing to do.
+// Packs all groups of the trial. `ended`: no further reports come. *more: run it again after the
+// commit. The batch stays empty if there is nothing to pack.
 int compaction_run(struct db_reader *db, int64_t trial, bool ended, struct db_batch *batch,
                    bool *more, struct error *e);
 
-// Reports of one group as a chunk: sorted, each step once.
+// Adds reports of one group as a chunk. They are sorted, each step once.
 void compaction_add_chunk(struct db_batch *batch, int64_t trial, const char *group,
                           const struct series_block *b, size_t first, size_t count);
-// .. or as one row; the bytes of its block. In any order.
+// Adds them as one row, in any order; returns the bytes of its block.
 size_t compaction_add_row(struct db_batch *batch, int64_t trial, const char *group,
                           const struct series_block *b, size_t first, size_t count);
 

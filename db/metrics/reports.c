@@ -1,7 +1,6 @@
-// A merge of sorted sources. The rows of the tail, which are few, are joined into one source;
-// chunks are opened one after the other as their first step comes up, and mostly only one is open
-// at a time. Where one source alone has the next steps they are given out as a span; a step that
-// several have is joined first.
+// Merges sorted sources. The few rows of the tail are joined into one source. A chunk is opened
+// when its first step comes up, so that mostly one chunk is open. Steps that only one source has
+// are returned as a span; a step that several sources have is joined first.
 
 #include "db/metrics/reports.h"
 
@@ -34,7 +33,7 @@ static int unreadable(struct error *e)
 
 // --- order ---------------------------------------------------------------------------------------
 
-// Reports with steps are known by them, the others by their arrival.
+// Reports with a step are ordered by it, the others by their arrival.
 static bool comes_before(int64_t steps, int64_t id, int64_t other_steps, int64_t other_id)
 {
     return steps < other_steps || (steps == other_steps && steps < 0 && id < other_id);
@@ -82,7 +81,7 @@ static void source_free(struct source *s)
     }
 }
 
-// Whether it is as series_join() would have it.
+// Whether series_join() would not change the block.
 static bool is_clean(const struct series_block *b, const struct series_cuts *cuts)
 {
     for (size_t i = 1; i < b->count; i++)
@@ -219,8 +218,8 @@ static int open_chunk(struct reports *r, struct error *e)
 
 // --- merging -------------------------------------------------------------------------------------
 
-// The source with the next report. `limit`: how far it may go alone; `shared`: another has the same
-// step.
+// Returns the source with the next report. `limit`: the end of its steps that no other source has;
+// `shared`: another source has the same step.
 struct turn {
     struct source *first;
     int64_t limit_steps, limit_id;
@@ -256,7 +255,7 @@ static void find_turn(const struct reports *r, struct turn *t)
               DB_GET(r->chunks, METRIC_CHUNKS_OF_GROUP, id));
 }
 
-// A chunk that may have the next report, or one of the same step, is to be opened first.
+// Opens a chunk that may have the next report, or a report of the same step.
 static bool chunk_is_due(const struct reports *r, const struct turn *t)
 {
     if (!r->chunk_waits || !t->first)
@@ -267,7 +266,7 @@ static bool chunk_is_due(const struct reports *r, const struct turn *t)
     return !comes_before(b->steps[t->first->at], b->ids[t->first->at], steps, id);
 }
 
-// Ones that have nothing left go back to be used again.
+// Drops sources without further reports; one is kept for reuse.
 static void drop_ended(struct reports *r)
 {
     for (struct source **link = &r->open; *link;) {
@@ -281,7 +280,7 @@ static void drop_ended(struct reports *r)
     }
 }
 
-// The block of one report of `b`, without copying.
+// A block with one report of `b`, without copying.
 static struct series_block one_of(struct arena *a, const struct series_block *b, size_t at)
 {
     struct series_block one = {.count = 1,

@@ -1,6 +1,6 @@
-// Reading the reports of one group of a trial: chunks and newest rows merged, in order of steps,
-// without what restarts have made void. The thread of the reader; inside a snapshot
-// (db_snapshot_begin), so that what is being folded is neither missed nor seen twice.
+// Reads the reports of one group of a trial: chunks and newest rows merged by step, without the
+// reports that restarts have hidden. The thread of the reader; inside a snapshot
+// (db_snapshot_begin), so that a compaction in the meantime neither hides nor doubles reports.
 //
 //   struct reports *r;
 //   struct reports_span span;
@@ -9,8 +9,8 @@
 //       for (size_t i = span.first; i < span.end; i++)
 //           ... span.block->steps[i] ...
 //   reports_close(r);
-#ifndef MUSTER_DB_REPORTS_H
-#define MUSTER_DB_REPORTS_H
+#ifndef MUSTER_DB_METRICS_REPORTS_H
+#define MUSTER_DB_METRICS_REPORTS_H
 
 #include "db/db.h"
 #include "db/metrics/series.h"
@@ -19,11 +19,11 @@ struct reports_query {
     int64_t trial;
     const char *group;
     int64_t from, to;                // steps, both included; reports without have -1
-    int64_t after_steps, after_id;   // only what stands after this report
+    int64_t after_steps, after_id;   // only reports behind this one
     const struct series_names *only; // metrics to read, each once; NULL: all
 };
 
-// All of a group.
+// A query for a whole group.
 #define REPORTS_ALL(of_trial, of_group)                                                            \
     ((struct reports_query){.trial = (of_trial),                                                   \
                             .group = (of_group),                                                   \
@@ -31,31 +31,31 @@ struct reports_query {
                             .to = INT64_MAX,                                                       \
                             .after_steps = INT64_MIN})
 
-struct reports_span { // until the next call
+struct reports_span { // valid until the next call
     const struct series_block *block;
     size_t first, end;
 };
 
 struct reports; // opaque
 
-// *out is to be closed also after an error.
+// Close *out also after an error.
 int reports_open(struct db_reader *db, const struct reports_query *q, struct reports **out,
                  struct error *e);
 int reports_next(struct reports *r, struct reports_span *out, struct error *e); // 1, 0, negative
 void reports_close(struct reports *r);
 
-// Changes when there is more to read of the group, and not when it is folded.
+// A value that changes with every new report or restart, but not with a compaction.
 struct reports_version {
     int64_t newest, cut;
 };
 int reports_version(struct db_reader *db, int64_t trial, const char *group,
                     struct reports_version *out, struct error *e);
 
-// The group that comes after `group` by name ("": the first) into the arena; NULL: none.
+// Copies the name of the group after `group` ("": the first) to the arena; NULL: none.
 int reports_next_group(struct db_reader *db, int64_t trial, const char *group, struct arena *a,
                        const char **out, struct error *e);
 
-// The restarts of a trial, ready for series_join().
+// Reads the restarts of a trial, sorted for series_join().
 int reports_cuts(struct db_reader *db, int64_t trial, struct arena *a, struct series_cuts *out,
                  struct error *e);
 

@@ -3,8 +3,8 @@
 //
 // A report is made by one run of a trial at one step: its id (order of arrival), run, steps, time,
 // and values by name. A block is a list of reports of one group of one trial, a column a metric.
-// The store keeps few reports as one blob (series_put_block: a row of table metrics) and many as an
-// axis and a blob a metric (metric_chunks, metric_columns), so that a chart reads what it shows.
+// The store keeps few reports as one blob (series_put_block: a row of table metrics), and many as
+// an axis and one blob per metric (metric_chunks, metric_columns), so that a chart reads few blobs.
 //
 // Version 1. Numbers are varints (7 bits a byte, the lowest first), signed ones zigzag; doubles are
 // eight bytes, the lowest first. Every blob begins with its letter and version and ends with the
@@ -16,8 +16,8 @@
 //   column:   'C' 1, values
 //   block:    'B' 1, the axis's count and integers, count of columns, each length of name, name,
 //             values
-#ifndef MUSTER_DB_SERIES_H
-#define MUSTER_DB_SERIES_H
+#ifndef MUSTER_DB_METRICS_SERIES_H
+#define MUSTER_DB_METRICS_SERIES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,8 +38,8 @@ enum {
 
 enum series_kind { SERIES_ABSENT, SERIES_REAL, SERIES_INTEGER, SERIES_JSON };
 
-// The metric may be in reports first .. end - 1 and is in none beside them, so that one that came
-// but once takes no room for all. The arrays are those of these reports.
+// Only reports first .. end - 1 may have the metric, so that a metric of a single report takes
+// little memory. The arrays have one element for each of these reports.
 struct series_column {
     const char *name;
     size_t first, end;  // equal: it is in none
@@ -68,14 +68,14 @@ struct series_names { // NULL instead of it: all
 
 // --- blobs ---------------------------------------------------------------------------------------
 
-// Of `count` reports from `first` on. Metrics that are in none of them are left out of a block.
+// Append `count` reports from `first` on. A block omits metrics that none of them has.
 bool series_has(const struct series_column *c, size_t first, size_t count);
 void series_put_axis(struct buf *out, const struct series_block *b, size_t first, size_t count);
 void series_put_column(struct buf *out, const struct series_column *c, size_t first, size_t count);
 void series_put_block(struct buf *out, const struct series_block *b, size_t first, size_t count);
 
-// Everything is checked: ERR_CORRUPT says what is wrong. A block has the columns that `only` names,
-// in that order, or all. Nothing points into `data` afterwards.
+// Check all of the blob; ERR_CORRUPT describes the fault. A block gets the columns that `only`
+// names, in that order, or all. The result does not point into `data`.
 int series_get_axis(struct arena *a, const void *data, size_t len, struct series_block *out,
                     struct error *e);
 int series_get_column(struct arena *a, const void *data, size_t len, size_t count,
@@ -83,30 +83,31 @@ int series_get_column(struct arena *a, const void *data, size_t len, size_t coun
 int series_get_block(struct arena *a, const void *data, size_t len, const struct series_names *only,
                      struct series_block *out, struct error *e);
 
-// The number of one value, and that which metric `name` has in report `at`; false: none.
+// The number in a column, or of metric `name`, in report `at`; false: there is none.
 bool series_number_at(const struct series_column *c, size_t at, double *out);
 bool series_value(const struct series_block *b, size_t at, const char *name, double *out);
 
 // --- restarts ------------------------------------------------------------------------------------
 
-// A run that started from a step makes what earlier runs said beyond that step void.
+// A run that started from a step hides the reports of earlier runs beyond that step.
 struct series_cut {
     int64_t run, from;
 };
 
-struct series_cuts { // by run; made ready by series_cuts_sort()
+struct series_cuts { // by run; sorted by series_cuts_sort()
     struct series_cut *list;
     size_t count;
 };
 
 void series_cuts_sort(struct series_cuts *c);
-int64_t series_cuts_limit(const struct series_cuts *c, int64_t run); // the last step that stands
+int64_t series_cuts_limit(const struct series_cuts *c,
+                          int64_t run); // the last step that is not hidden
 
 // --- joining -------------------------------------------------------------------------------------
 
-// What is to be seen of all blocks, as one: by steps, then by arrival; without what restarts made
-// void; one report a step, the latest run's, with what was said of it last (reports without steps,
-// -1, all stand). Texts stay where they are, in the blocks.
+// Joins the visible reports of all blocks: by step, then by arrival, without hidden ones. A step
+// has one report, that of the latest run, with the last value of each metric. Reports without a
+// step (-1) all remain. Texts stay in the blocks.
 void series_join(struct arena *a, const struct series_block *blocks, size_t count,
                  const struct series_cuts *cuts, struct series_block *out);
 

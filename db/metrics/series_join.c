@@ -1,5 +1,5 @@
-// Many blocks as one: reports sorted, those left out that restarts or later words have made void,
-// columns brought together by name.
+// Joins blocks: sorts the reports, omits those that a restart hides or a later report replaces, and
+// joins the columns by name.
 
 #include <stdlib.h>
 #include <string.h>

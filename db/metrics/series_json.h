@@ -1,6 +1,6 @@
 // Reports between the wire's JSON and columns. Pure; any thread.
-#ifndef MUSTER_DB_SERIES_JSON_H
-#define MUSTER_DB_SERIES_JSON_H
+#ifndef MUSTER_DB_METRICS_SERIES_JSON_H
+#define MUSTER_DB_METRICS_SERIES_JSON_H
 
 #include <jansson.h>
 
