@@ -179,7 +179,7 @@ static void part_report(struct core *c, struct part *p, const json_t *task)
 // Returns the number of tasks that the agent still runs and must not run: their slots are not free.
 static int report_apply(struct core *c, struct agent *g, const json_t *tasks)
 {
-    int strangers = 0;
+    int stray = 0;
     size_t i;
     json_t *task;
     for (struct part *p = g->parts; p; p = p->next_on_agent)
@@ -188,11 +188,11 @@ static int report_apply(struct core *c, struct agent *g, const json_t *tasks)
     {
         struct part *p = reported_part(c, g, task);
         if (!task_has_exited(task) && (!p || p->state == PART_EXITED))
-            strangers++;
+            stray++;
         if (p)
             part_report(c, p, task);
     }
-    return strangers;
+    return stray;
 }
 
 // --- registration --------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ enum {
     SIGNAL_KILL = 9,
 };
 
-// --- what an agent tells -------------------------------------------------------------------------
+// --- reports of agents ---------------------------------------------------------------------------
 
 static json_t *number_or_null(bool known, int value)
 {
@@ -82,7 +82,7 @@ static void post(struct world *w, struct machine *m)
     m->poll = call_send(w, &call);
 }
 
-// --- what it does --------------------------------------------------------------------------------
+// --- actions of agents ---------------------------------------------------------------------------
 
 static void act(struct world *w, void *who, int64_t life);
 
@@ -218,7 +218,7 @@ void task_exit(struct world *w, struct model_part *t, int code, int signal)
     machine_wake(w, t->machine);
 }
 
-static const json_t *wanted(const json_t *answer, const char *id)
+static const json_t *task_is_desired(const json_t *answer, const char *id)
 {
     size_t i;
     json_t *task;
@@ -248,12 +248,12 @@ static bool is_run(const json_t *task)
 }
 
 // Like the table in agent/tasks/reconcile.c.
-static void apply(struct world *w, struct machine *m, const json_t *answer)
+static void desired_apply(struct world *w, struct machine *m, const json_t *answer)
 {
     size_t i;
     json_t *task;
     for (struct model_part *t = m->tasks, *next; t; t = next) {
-        const json_t *wish = wanted(answer, t->run->id);
+        const json_t *wish = task_is_desired(answer, t->run->id);
         next = t->next;
         if (t->state != TASK_EXITED && (!wish || !is_run(wish)))
             kill_task(w, t, jget_int(wish, "graceSeconds", 10));
@@ -278,7 +278,7 @@ static void take_answer(struct world *w, struct machine *m, const json_t *answer
     m->seen = version;
     m->backoff = 0;
     m->post_at = hasty ? w->now + ASK_AGAIN : w->now;
-    apply(w, m, answer);
+    desired_apply(w, m, answer);
 }
 
 static void sync_done(struct world *w, struct sim_call *c, int status, const json_t *answer)

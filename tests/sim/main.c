@@ -64,7 +64,7 @@ static struct db *make_template(void)
     return db;
 }
 
-// --- many ----------------------------------------------------------------------------------------
+// --- many seeds ----------------------------------------------------------------------------------
 
 struct totals {
     uint64_t seeds, failed, steps, checks;
@@ -146,7 +146,7 @@ static struct totals run_all(const struct sim_options *o, struct db *template,
     return all;
 }
 
-// --- one -----------------------------------------------------------------------------------------
+// --- one seed ------------------------------------------------------------------------------------
 
 static void read_without(const char *list, bool left_out[PLAN_MAX])
 {

@@ -22,7 +22,7 @@ static int64_t travel(struct world *w)
     return between(&w->net, 20 * MS, chance(&w->net, 2000) ? 30 * SECOND : 3 * SECOND);
 }
 
-static void tell(struct world *w, struct sim_call *c, int status, const json_t *answer)
+static void call_deliver(struct world *w, struct sim_call *c, int status, const json_t *answer)
 {
     if (c->over)
         return;
@@ -40,7 +40,7 @@ static void call_free(struct sim_call *c)
     c->text = NULL;
 }
 
-// --- the way back --------------------------------------------------------------------------------
+// --- answers -------------------------------------------------------------------------------------
 
 static void come_back(struct world *w, void *who, int64_t arg)
 {
@@ -51,7 +51,7 @@ static void come_back(struct world *w, void *who, int64_t arg)
     if (!c->over && !(is_cut(c) && c->status)) {
         if (c->text && json_parse(c->text, strlen(c->text), "answer", &answer, &e))
             broken(w, "answers_are_json", "%s: %s: %s", c->name, e.text, c->text);
-        tell(w, c, c->status, answer);
+        call_deliver(w, c, c->status, answer);
         json_decref(answer);
     }
     if (!c->rq) // else only its connection broke
@@ -102,7 +102,7 @@ static void complete(struct request *rq)
     send_back(w, c, status);
 }
 
-// --- the way there -------------------------------------------------------------------------------
+// --- calls ---------------------------------------------------------------------------------------
 
 static const char *query(struct request *rq, const char *name)
 {
@@ -170,7 +170,7 @@ static void time_up(struct world *w, void *who, int64_t arg)
     if (c->over)
         return;
     at(w, w->now + travel(w), hear_of_close, c, 0);
-    tell(w, c, 0, NULL);
+    call_deliver(w, c, 0, NULL);
 }
 
 static struct sim_call *call_new(struct world *w, const struct sim_call *like)

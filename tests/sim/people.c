@@ -11,8 +11,8 @@
 
 enum { ADA = 1, CALL_TIMEOUT = 30 * SECOND }; // an administrator
 
-static void say(struct world *w, int64_t user, core_handler *handler, const char *name,
-                const char *p0, const char *p1, json_t *body, call_done *done)
+static void person_call(struct world *w, int64_t user, core_handler *handler, const char *name,
+                        const char *p0, const char *p1, json_t *body, call_done *done)
 {
     struct sim_call call = {.handler = handler,
                             .name = name,
@@ -124,10 +124,11 @@ static void submit(struct world *w, const struct outside *o)
         *c = *c == '\n' ? ';' : *c;
     note_outside(w, "submit: %s", text);
     free(text);
-    say(w, between(&r, 1, USERS), core_experiment_create, "submit", "", "", body, submitted);
+    person_call(w, between(&r, 1, USERS), core_experiment_create, "submit", "", "", body,
+                submitted);
 }
 
-// --- verbs ---------------------------------------------------------------------------------------
+// --- calls on experiments ------------------------------------------------------------------------
 
 static bool some_experiment(const struct world *w, const struct outside *o, char out[24])
 {
@@ -142,7 +143,7 @@ static void verb(struct world *w, const struct outside *o, core_handler *handler
 {
     char id[24];
     if (some_experiment(w, o, id))
-        say(w, ADA, handler, name, id, "", body, NULL);
+        person_call(w, ADA, handler, name, id, "", body, NULL);
     else
         json_decref(body);
 }
@@ -193,18 +194,18 @@ static void kill_trial(struct world *w, const struct outside *o)
 {
     char id[24];
     snprintf(id, sizeof id, "%u", 1 + o->a % 20);
-    say(w, ADA, core_trial_kill, "kill trial", id, "", NULL, NULL);
+    person_call(w, ADA, core_trial_kill, "kill trial", id, "", NULL, NULL);
 }
 
-static void look(struct world *w, const struct outside *o)
+static void queue_look_up(struct world *w, const struct outside *o)
 {
     static core_handler *const views[] = {core_job_queue, core_tasks, core_agents,
                                           core_resource_pools, core_shares};
     char id[24];
     if (o->b % 6 < 5)
-        say(w, 2, views[o->b % 6], "look", "", "", NULL, NULL);
+        person_call(w, 2, views[o->b % 6], "look", "", "", NULL, NULL);
     else if (some_experiment(w, o, id))
-        say(w, 2, core_experiment_why, "why", id, "", NULL, NULL);
+        person_call(w, 2, core_experiment_why, "why", id, "", NULL, NULL);
 }
 
 // --- the queue and the teams ---------------------------------------------------------------------
@@ -228,8 +229,8 @@ static void move_job(struct world *w, const struct outside *o)
         json_object_set_new(update, "resourcePool", json_string(o->b % 2 ? "other" : "default"));
     else
         json_object_set_new(update, "priority", json_integer(30 + o->b % 30));
-    say(w, ADA, core_job_queue_update, "move a job", "", "",
-        json_pack("{s:[o]}", "updates", update), NULL);
+    person_call(w, ADA, core_job_queue_update, "move a job", "", "",
+                json_pack("{s:[o]}", "updates", update), NULL);
 }
 
 static void set_workspace(struct world *w, const struct outside *o)
@@ -244,7 +245,7 @@ static void set_workspace(struct world *w, const struct outside *o)
     if (o->b % 3 == 2)
         json_object_set_new(body, "maxSlots", json_integer(o->c % ((uint32_t)w->total_slots + 3)));
     w->limited = true;
-    say(w, ADA, core_workspace_patch, "set workspace", id, "", body, NULL);
+    person_call(w, ADA, core_workspace_patch, "set workspace", id, "", body, NULL);
 }
 
 static void set_member(struct world *w, const struct outside *o)
@@ -254,7 +255,7 @@ static void set_member(struct world *w, const struct outside *o)
                             : json_pack("{s:i}", "maxSlots", (int)(o->c % 8));
     snprintf(user, sizeof user, "%u", 1 + o->c % USERS);
     w->limited = true;
-    say(w, ADA, core_member_set, "set member", o->a % 2 ? "1" : "2", user, body, NULL);
+    person_call(w, ADA, core_member_set, "set member", o->a % 2 ? "1" : "2", user, body, NULL);
 }
 
 // --- operators -----------------------------------------------------------------------------------
@@ -266,14 +267,14 @@ static const struct machine *some_machine(const struct world *w, const struct ou
 
 static void enable_agent(struct world *w, const struct outside *o)
 {
-    say(w, ADA, core_agent_enable, "enable", some_machine(w, o)->id, "", NULL, NULL);
+    person_call(w, ADA, core_agent_enable, "enable", some_machine(w, o)->id, "", NULL, NULL);
 }
 
 static void disable_agent(struct world *w, const struct outside *o)
 {
     bool drain = o->b % 2;
-    say(w, ADA, core_agent_disable, drain ? "drain" : "disable", some_machine(w, o)->id, "",
-        json_pack("{s:b}", "drain", drain), NULL);
+    person_call(w, ADA, core_agent_disable, drain ? "drain" : "disable", some_machine(w, o)->id, "",
+                json_pack("{s:b}", "drain", drain), NULL);
 }
 
 static void set_slot(struct world *w, const struct outside *o, bool enabled)
@@ -282,11 +283,11 @@ static void set_slot(struct world *w, const struct outside *o, bool enabled)
     const struct machine *m = some_machine(w, o);
     bool drain = o->c % 2;
     snprintf(slot, sizeof slot, "%u", o->b % (uint32_t)m->slots);
-    say(w, ADA, enabled ? core_slot_enable : core_slot_disable,
-        enabled ? "enable slot"
-        : drain ? "drain slot"
-                : "disable slot",
-        m->id, slot, json_pack("{s:b}", "drain", drain), NULL);
+    person_call(w, ADA, enabled ? core_slot_enable : core_slot_disable,
+                enabled ? "enable slot"
+                : drain ? "drain slot"
+                        : "disable slot",
+                m->id, slot, json_pack("{s:b}", "drain", drain), NULL);
 }
 
 static void enable_slot(struct world *w, const struct outside *o)
@@ -309,7 +310,7 @@ const struct outside_kind people_kinds[] = {
     {"archive", 1, archive},
     {"patch", 6, patch},
     {"kill_trial", 2, kill_trial},
-    {"look", 4, look},
+    {"look", 4, queue_look_up},
     {"move_job", 6, move_job},
     {"set_workspace", 4, set_workspace},
     {"set_member", 3, set_member},
@@ -320,15 +321,15 @@ const struct outside_kind people_kinds[] = {
     {NULL, 0, NULL},
 };
 
-// --- in calm -------------------------------------------------------------------------------------
+// --- the calm ------------------------------------------------------------------------------------
 
 static void free_machine(struct world *w, const struct machine *m)
 {
     char slot[16];
-    say(w, ADA, core_agent_enable, "enable", m->id, "", NULL, NULL);
+    person_call(w, ADA, core_agent_enable, "enable", m->id, "", NULL, NULL);
     for (int i = 0; i < m->slots; i++) {
         snprintf(slot, sizeof slot, "%d", i);
-        say(w, ADA, core_slot_enable, "enable slot", m->id, slot, NULL, NULL);
+        person_call(w, ADA, core_slot_enable, "enable slot", m->id, slot, NULL, NULL);
     }
 }
 
@@ -336,11 +337,11 @@ static void free_teams(struct world *w)
 {
     static const char *const workspaces[] = {"1", "2"}, *const users[] = {"1", "2", "3"};
     for (int i = 0; i < 2; i++) {
-        say(w, ADA, core_workspace_patch, "set workspace", workspaces[i], "",
-            json_pack("{s:i}", "maxSlots", 0), NULL);
+        person_call(w, ADA, core_workspace_patch, "set workspace", workspaces[i], "",
+                    json_pack("{s:i}", "maxSlots", 0), NULL);
         for (int k = 0; k < USERS; k++)
-            say(w, ADA, core_member_set, "set member", workspaces[i], users[k],
-                json_pack("{s:i}", "maxSlots", 0), NULL);
+            person_call(w, ADA, core_member_set, "set member", workspaces[i], users[k],
+                        json_pack("{s:i}", "maxSlots", 0), NULL);
     }
 }
 
@@ -349,12 +350,12 @@ static void push_experiment(struct world *w, const struct experiment *x)
     char id[24];
     snprintf(id, sizeof id, "%lld", (long long)x->id);
     if (x->state == EXPERIMENT_PAUSED)
-        say(w, ADA, core_experiment_activate, "activate", id, "", NULL, NULL);
+        person_call(w, ADA, core_experiment_activate, "activate", id, "", NULL, NULL);
     if (x->active && x->active->max_slots)
-        say(w, ADA, core_experiment_patch, "patch", id, "",
-            json_pack("{s:{s:i}}", "resources", "maxSlots", 0), NULL);
+        person_call(w, ADA, core_experiment_patch, "patch", id, "",
+                    json_pack("{s:{s:i}}", "resources", "maxSlots", 0), NULL);
     if (x->state == EXPERIMENT_DELETE_FAILED)
-        say(w, ADA, core_experiment_delete, "delete", id, "", NULL, NULL);
+        person_call(w, ADA, core_experiment_delete, "delete", id, "", NULL, NULL);
 }
 
 void people_push_on(struct world *w)

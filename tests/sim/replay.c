@@ -45,7 +45,7 @@ static void dump_trial(struct buf *out, const struct trial *t)
         dump_allocation(out, t->allocation);
 }
 
-static void dump_live(struct buf *out, const struct active_experiment *l)
+static void dump_active(struct buf *out, const struct active_experiment *l)
 {
     char *search = search_snapshot(l->search);
     buf_printf(out, " priority %d slots %d to %d limit %lld progress %.6f best %d %.9g search %s",
@@ -81,7 +81,7 @@ static char *dump(const struct core *c)
                    experiment_state_word(x->state), (long long)x->user_id,
                    x->archived ? " archived" : "");
         if (x->active && !experiment_is_terminal(x->state))
-            dump_live(&out, x->active);
+            dump_active(&out, x->active);
     }
     for (size_t i = 0; i < c->workspaces.count; i++)
         dump_workspace(&out, c->workspaces.items[i].value);
@@ -108,7 +108,7 @@ static void compare(struct world *w, const char *live, const char *replayed)
 
 // The agent came back with fewer slots: a new master gives the allocation up at once, the present
 // one when its other parts have ended. Epochs and stray tasks make both safe.
-static bool stands_on_air(const struct core *c)
+static bool lost_its_slots(const struct core *c)
 {
     for (size_t i = 0; i < c->agent_count; i++)
         for (const struct part *p = c->agents[i]->parts; p; p = p->next_on_agent)
@@ -124,7 +124,7 @@ void check_replay(struct world *w)
     struct db *copy;
     struct core *c;
     struct error e = {0};
-    if (w->core->submitted != w->core->committed || stands_on_air(w->core))
+    if (w->core->submitted != w->core->committed || lost_its_slots(w->core))
         return;
     if (db_open_memory(w->db, &copy, &e) || core_new(copy, master_options(), &c, &e))
         broken(w, "master_starts", "%s", e.text);

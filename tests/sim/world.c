@@ -25,7 +25,7 @@ bool chance(struct rng *r, uint32_t of_10000)
 
 // --- words ---------------------------------------------------------------------------------------
 
-static void say(const struct world *w, const char *mark, const char *fmt, va_list args)
+static void trace_print(const struct world *w, const char *mark, const char *fmt, va_list args)
 {
     printf("%10.4f %s", (double)w->now / SECOND, mark);
     vprintf(fmt, args);
@@ -38,7 +38,7 @@ void note(struct world *w, const char *fmt, ...)
     if (w->trace < TRACE_ALL)
         return;
     va_start(args, fmt);
-    say(w, "  ", fmt, args);
+    trace_print(w, "  ", fmt, args);
     va_end(args);
 }
 
@@ -48,7 +48,7 @@ void note_outside(struct world *w, const char *fmt, ...)
     if (w->trace < TRACE_OUTSIDE)
         return;
     va_start(args, fmt);
-    say(w, w->trace == TRACE_ALL ? "* " : "", fmt, args);
+    trace_print(w, w->trace == TRACE_ALL ? "* " : "", fmt, args);
     va_end(args);
 }
 

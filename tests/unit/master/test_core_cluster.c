@@ -18,7 +18,7 @@ static void test_gang_over_two_agents(void **state)
     submit_slots(3, "");
     report("agent-1", 2, "");
     json_t *answer = sync_agent("agent-2", "session", 2, "");
-    json_t *task = wanted(answer, "1.1.1");
+    json_t *task = desired_task(answer, "1.1.1");
     assert_non_null(task);
     assert_string_equal(jget_string(jget(task, "env"), "WORLD_SIZE", ""), "3");
     assert_string_equal(jget_string(jget(task, "env"), "MASTER_ADDR", ""), "10.0.0.1");
@@ -37,8 +37,8 @@ static void test_gang_over_two_agents(void **state)
     // One machine fails: the other is ended, and then the gang starts again.
     report("agent-2", 2, task_in("1.1.1", "EXITED", "{\"rank\":2,\"exitCode\":1}"));
     answer = sync_agent("agent-1", "session", 2, task_in("1.1.1", "RUNNING", ""));
-    assert_string_equal(wanted_action(answer, "1.1.1"), "KILL");
-    assert_null(wanted(answer, "1.1.2"));
+    assert_string_equal(desired_action(answer, "1.1.1"), "KILL");
+    assert_null(desired_task(answer, "1.1.2"));
     json_decref(answer);
     report("agent-1", 2, task_in("1.1.1", "EXITED", KILLED_9 "," KILLED_9));
     assert_stored("SELECT exit_reason FROM trials", "rank 2: exit 1");
@@ -71,7 +71,7 @@ static void test_native_gang_over_two_agents(void **state)
     report("agent-4", 2, "");
     assert_int_equal(submit(NATIVE "resources: {slots_per_trial: 3}\n", true), 4);
     json_t *answer = sync_agent("agent-3", "session", 1, "");
-    const json_t *env = jget(wanted(answer, "4.4.1"), "env");
+    const json_t *env = jget(desired_task(answer, "4.4.1"), "env");
     assert_string_equal(jget_string(env, "MASTER_ADDR", ""), "10.0.0.4");
     assert_string_equal(jget_string(env, "MUSTER_ADDRESS", ""), "10.0.0.3");
     json_decref(answer);
@@ -113,7 +113,7 @@ static void test_one_process_per_machine(void **state)
                true),
         1);
     json_t *answer = sync_agent("agent-1", "session", 2, "");
-    json_t *task = wanted(answer, "1.1.1");
+    json_t *task = desired_task(answer, "1.1.1");
     assert_int_equal(json_array_size(jget(task, "ranks")), 1);
     json_t *rank = json_array_get(jget(task, "ranks"), 0);
     assert_int_equal(json_array_size(jget(rank, "slots")), 2);
@@ -133,9 +133,9 @@ static void test_files_are_fetched_where_there_are_any(void **state)
     submit_slots(1, "");
     json_decref(ask(core_experiment_create, as_user(OWNER, false), NULL, NULL, none));
     json_t *answer = sync_agent("agent-1", "session", 2, "");
-    assert_string_equal(jget_string(wanted(answer, "1.1.1"), "contextUrl", ""),
+    assert_string_equal(jget_string(desired_task(answer, "1.1.1"), "contextUrl", ""),
                         "/api/v1/tasks/1.1/context_directory");
-    assert_string_equal(jget_string(wanted(answer, "2.2.1"), "contextUrl", "none"), "none");
+    assert_string_equal(jget_string(desired_task(answer, "2.2.1"), "contextUrl", "none"), "none");
     json_decref(answer);
 }
 
@@ -144,7 +144,7 @@ static void test_no_slots(void **state)
     (void)state;
     submit_slots(0, "");
     json_t *answer = sync_agent("agent-1", "session", 1, "");
-    assert_int_equal(json_array_size(jget(wanted(answer, "1.1.1"), "ranks")), 1);
+    assert_int_equal(json_array_size(jget(desired_task(answer, "1.1.1"), "ranks")), 1);
     json_decref(answer);
     restart_core();
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
@@ -178,15 +178,15 @@ static void test_agent_lost(void **state)
     // The agent comes back with the old task, which must end before another task gets its slot.
     submit_slots(1, "");
     answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
-    assert_null(wanted(answer, "1.1.1"));
-    assert_null(wanted(answer, "2.2.1"));
+    assert_null(desired_task(answer, "1.1.1"));
+    assert_null(desired_task(answer, "2.2.1"));
     assert_false(forgotten(answer, "1.1.1"));
     json_decref(answer);
     answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "EXITED", KILLED_9));
     assert_true(forgotten(answer, "1.1.1"));
-    assert_string_equal(wanted_action(answer, "2.2.1"), "RUN");
+    assert_string_equal(desired_action(answer, "2.2.1"), "RUN");
     json_decref(answer);
-    assert_int_equal(tell(core_trial_metrics, as_task("1.1.1"), "1", "{}"), 403);
+    assert_int_equal(call_status(core_trial_metrics, as_task("1.1.1"), "1", "{}"), 403);
 }
 
 static int64_t shown(const char *lost) // number of agents in a list
@@ -214,10 +214,10 @@ static void test_lost_agent_stays_to_be_seen(void **state)
     submit_slots(1, "");
     report("agent-1", 2, "");
     report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
-    assert_int_equal(tell(core_agent_forget, as_user(OWNER, true), "agent-1", NULL), 409);
+    assert_int_equal(call_status(core_agent_forget, as_user(OWNER, true), "agent-1", NULL), 409);
     advance(11 * SECOND);
     assert_int_equal(shown(NULL), 1); // it may still come back
-    assert_int_equal(tell(core_agent_forget, as_user(OWNER, true), "agent-1", NULL), 409);
+    assert_int_equal(call_status(core_agent_forget, as_user(OWNER, true), "agent-1", NULL), 409);
     advance(31 * SECOND);
     assert_int_equal(shown(NULL), 0);
     assert_int_equal(shown("1"), 1);
@@ -238,9 +238,9 @@ static void test_lost_agent_stays_to_be_seen(void **state)
     assert_int_equal(shown("1"), 1);
     advance((int64_t)LIMIT_LOST_AGENT_H * 3600 * SECOND);
     assert_int_equal(shown("1"), 0);
-    assert_int_equal(tell(core_agent_forget, as_user(OTHER, false), "agent-1", NULL), 403);
-    must_tell(core_agent_forget, as_user(OWNER, true), "agent-1", NULL);
-    assert_int_equal(tell(core_agent_forget, as_user(OWNER, true), "agent-1", NULL), 404);
+    assert_int_equal(call_status(core_agent_forget, as_user(OTHER, false), "agent-1", NULL), 403);
+    call_ok(core_agent_forget, as_user(OWNER, true), "agent-1", NULL);
+    assert_int_equal(call_status(core_agent_forget, as_user(OWNER, true), "agent-1", NULL), 404);
     assert_stored("SELECT count(*) FROM agents", "0");
     restart_core();
     report("agent-1", 1, ""); // a new agent with its name
@@ -301,7 +301,7 @@ static void test_idle_poll(void **state)
     submit_slots(1, "");
     answer = call_end(poll); // answered when it gets a task
     assert_int_not_equal(jget_int(answer, "version", 0), version);
-    assert_non_null(wanted(answer, "1.1.1"));
+    assert_non_null(desired_task(answer, "1.1.1"));
     json_decref(answer);
     struct core_call *first = sync_start("agent-1", "session", 1, version + 100, "");
     struct core_call *second = sync_start("agent-1", "session", 1, version, "");
@@ -322,9 +322,9 @@ static void test_new_session(void **state)
              task_in("2.2.1", "RUNNING", ""));
     report("agent-1", 3, both);
     json_t *answer = sync_agent("agent-1", "other", 3, task_in("1.1.1", "RUNNING", ""));
-    assert_string_equal(wanted_action(answer, "1.1.1"), "RUN");
-    assert_string_equal(wanted_action(answer, "2.2.2"), "RUN"); // once more
-    assert_string_equal(wanted_action(answer, "3.3.1"), "RUN"); // not begun: it stays desired
+    assert_string_equal(desired_action(answer, "1.1.1"), "RUN");
+    assert_string_equal(desired_action(answer, "2.2.2"), "RUN"); // once more
+    assert_string_equal(desired_action(answer, "3.3.1"), "RUN"); // not begun: it stays desired
     json_decref(answer);
     assert_stored("SELECT outcome FROM allocations WHERE id = '2.2.1'", "LOST");
     assert_stored("SELECT restarts FROM trials WHERE id = 2", "0");
@@ -343,7 +343,7 @@ static void test_other_slots(void **state)
     report("agent-1", 2, "");
     report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
     json_t *answer = sync_agent("agent-1", "other", 1, task_in("1.1.1", "RUNNING", ""));
-    assert_null(wanted(answer, "1.1.1")); // it must end: the slots have changed
+    assert_null(desired_task(answer, "1.1.1")); // it must end: the slots have changed
     json_decref(answer);
     assert_stored("SELECT outcome FROM allocations WHERE epoch = 1", "LOST");
     json_t *why = ask(core_experiment_why, as_user(OWNER, false), "1", NULL, NULL);
@@ -358,11 +358,12 @@ static void test_other_slots(void **state)
 static void test_bad_syncs(void **state)
 {
     (void)state;
-    assert_int_equal(tell(core_agent_poll, as_agent(), "a b", "{\"session\":\"x\"}"), 400);
-    assert_int_equal(tell(core_agent_poll, as_agent(), "a", "{}"), 400);
-    assert_int_equal(tell(core_agent_poll, as_agent(), "a", "{\"session\":\"x\"}"), 400);
+    assert_int_equal(call_status(core_agent_poll, as_agent(), "a b", "{\"session\":\"x\"}"), 400);
+    assert_int_equal(call_status(core_agent_poll, as_agent(), "a", "{}"), 400);
+    assert_int_equal(call_status(core_agent_poll, as_agent(), "a", "{\"session\":\"x\"}"), 400);
     assert_int_equal(
-        tell(core_agent_poll, as_agent(), "a", "{\"session\":\"x\",\"slots\":[{\"id\":1}]}"), 400);
+        call_status(core_agent_poll, as_agent(), "a", "{\"session\":\"x\",\"slots\":[{\"id\":1}]}"),
+        400);
     report("agent-1", 1, "{\"allocationId\":\"9.9.9\",\"state\":\"DREAMING\"},{}");
 }
 
@@ -382,7 +383,7 @@ static void test_part_comes_back_before_the_gang_has_ended(void **state)
     }
     assert_stored("SELECT outcome FROM allocations", "LOST");
     json_t *answer = sync_agent("agent-1", "session", 1, running_2);
-    assert_string_equal(wanted_action(answer, "1.1.1"), "KILL");
+    assert_string_equal(desired_action(answer, "1.1.1"), "KILL");
     json_decref(answer);
     report("agent-2", 1, task_in("1.1.1", "EXITED", KILLED_9));
     assert_stored("SELECT state FROM allocations WHERE epoch = 2", "QUEUED");
@@ -410,7 +411,7 @@ static void test_late_report_frees_nothing(void **state)
     assert_stored("SELECT state FROM allocations WHERE epoch = 2", "ASSIGNED");
 }
 
-// --- meeting -------------------------------------------------------------------------------------
+// --- rendezvous ----------------------------------------------------------------------------------
 
 static struct core_call *gather(const char *name, int peers, const char *data)
 {
@@ -492,7 +493,7 @@ static void test_all_gather_cut_in_two(void **state)
     json_decref(call_end(one));
     json_decref(call_end(two));
     json_t *answer = sync_agent("agent-1", "session", 2, running_2);
-    assert_string_equal(wanted_action(answer, "1.1.1"), "KILL");
+    assert_string_equal(desired_action(answer, "1.1.1"), "KILL");
     json_decref(answer);
     report("agent-1", 2, task_in("1.1.1", "EXITED", EXIT_3));
     assert_stored("SELECT outcome || restarts FROM allocations, trials WHERE epoch = 1", "LOST0");
@@ -509,7 +510,8 @@ static void test_gather_limits(void **state)
     assert_int_equal(last_status, 400);
     char *large = xcalloc(70000, 1);
     snprintf(large, 70000, "{\"requestUuid\":\"x\",\"numPeers\":1,\"data\":\"%*s\"}", 66000, "");
-    assert_int_equal(tell(core_allocation_all_gather, as_task("1.1.1"), "1.1.1", large), 413);
+    assert_int_equal(call_status(core_allocation_all_gather, as_task("1.1.1"), "1.1.1", large),
+                     413);
     free(large);
 }
 
@@ -519,7 +521,8 @@ static void test_rendezvous(void **state)
     submit_slots(2, "");
     report("agent-1", 1, "");
     json_t *answer = sync_agent("agent-2", "session", 1, "");
-    char *id = xstrdup(jget_string(jget(wanted(answer, "1.1.1"), "env"), "DET_RESOURCES_ID", ""));
+    char *id =
+        xstrdup(jget_string(jget(desired_task(answer, "1.1.1"), "env"), "DET_RESOURCES_ID", ""));
     json_decref(answer);
     struct core_call *waits =
         call_start(core_allocation_rendezvous, as_task("1.1.1"), "1.1.1", id, NULL);
@@ -560,8 +563,8 @@ static void test_disable(void **state)
     submit_slots(1, "");
     report("agent-1", 2, "");
     report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
-    assert_int_equal(tell(core_agent_disable, as_user(OWNER, false), "agent-1", "{}"), 403);
-    must_tell(core_agent_disable, as_user(OWNER, true), "agent-1", "{\"drain\":true}");
+    assert_int_equal(call_status(core_agent_disable, as_user(OWNER, false), "agent-1", "{}"), 403);
+    call_ok(core_agent_disable, as_user(OWNER, true), "agent-1", "{\"drain\":true}");
     struct core_call *poll =
         call_start(core_allocation_preemption, as_task("1.1.1"), "1.1.1", NULL, NULL);
     assert_int_equal(submit_slots(1, ""), 2);
@@ -572,16 +575,16 @@ static void test_disable(void **state)
     assert_int_equal(last_status, 503);
     report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
     assert_stored("SELECT state FROM allocations WHERE trial_id = 2", "QUEUED");
-    must_tell(core_agent_disable, as_user(OWNER, true), "agent-1", "{}");
+    call_ok(core_agent_disable, as_user(OWNER, true), "agent-1", "{}");
     json_t *answer = ask(core_allocation_preemption, as_task("1.1.1"), "1.1.1", NULL, NULL);
     assert_true(jget_bool(answer, "preempt", false));
     json_decref(answer);
-    must_tell(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
+    call_ok(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
     report("agent-1", 2, task_in("1.1.1", "EXITED", EXIT_0));
     assert_stored("SELECT state FROM trials WHERE id = 1", "ACTIVE");
     json_decref(ask(core_slot_disable, as_user(OWNER, true), "agent-1", "0", "{}"));
     assert_stored("SELECT disabled_slots FROM agents", "[0]");
-    must_tell(core_agent_enable, as_user(OWNER, true), "agent-1", NULL);
+    call_ok(core_agent_enable, as_user(OWNER, true), "agent-1", NULL);
     assert_stored("SELECT count(*) FROM allocations WHERE state = 'ASSIGNED'", "1");
     assert_stored("SELECT json_extract(placement, '$[0].slots[0]') FROM allocations "
                   "WHERE state = 'ASSIGNED'",
@@ -635,7 +638,7 @@ static void test_a_fault_that_drains(void **state)
     json_t *answer = ask(core_allocation_preemption, as_task("1.1.1"), "1.1.1", NULL, NULL);
     assert_true(jget_bool(answer, "preempt", false));
     json_decref(answer);
-    must_tell(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
+    call_ok(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
     assert_stored("SELECT exit_reason FROM allocations WHERE id = '1.1.1'",
                   "slot 0 of agent agent-1 (u0): Xid 64, bad");

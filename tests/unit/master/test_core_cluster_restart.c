@@ -36,16 +36,16 @@ static void test_repeated_and_late_reports(void **state)
 
 static void steps_checkpoint(void)
 {
-    must_tell(core_checkpoint_report, as_task("1.1.1"), NULL,
-              "{\"uuid\":\"33333333-3333-4333-8333-333333333333\",\"metadata\":"
-              "{\"steps_completed\":4}}");
+    call_ok(core_checkpoint_report, as_task("1.1.1"), NULL,
+            "{\"uuid\":\"33333333-3333-4333-8333-333333333333\",\"metadata\":"
+            "{\"steps_completed\":4}}");
 }
 
 static void steps_metrics(void)
 {
-    must_tell(core_trial_metrics, as_task("1.1.1"), "1",
-              "{\"group\":\"validation\",\"metrics\":{\"steps_completed\":4,\"metrics\":"
-              "{\"avg_metrics\":{\"loss\":1.5}}}}");
+    call_ok(core_trial_metrics, as_task("1.1.1"), "1",
+            "{\"group\":\"validation\",\"metrics\":{\"steps_completed\":4,\"metrics\":"
+            "{\"avg_metrics\":{\"loss\":1.5}}}}");
 }
 
 static void both(const char *one, const char *two)
@@ -82,9 +82,9 @@ static void later_start(int number, const char *id, core_handler *verb, bool ack
     else if (number == 1)
         both(task_in(id, "RUNNING", ""), task_in(id, "RUNNING", ""));
     else if (number == 2)
-        must_tell(verb, as_user(OWNER, false), "1", NULL);
+        call_ok(verb, as_user(OWNER, false), "1", NULL);
     else if (number == 3 && acknowledges)
-        must_tell(core_allocation_ack_preemption, as_task(id), id, NULL);
+        call_ok(core_allocation_ack_preemption, as_task(id), id, NULL);
     else
         report(number == 4 ? "agent-1" : "agent-2", 1, task_in(id, "EXITED", EXIT_0));
 }
@@ -96,7 +96,7 @@ static void step(int number)
     else if (number <= 13)
         later_start(number - 8, "1.1.2", core_experiment_pause, true);
     else if (number == 14)
-        must_tell(core_experiment_activate, as_user(OWNER, false), "1", NULL);
+        call_ok(core_experiment_activate, as_user(OWNER, false), "1", NULL);
     else if (number <= 17)
         later_start(number - 15, "1.1.3", core_experiment_cancel, false);
     else

@@ -51,7 +51,7 @@ static int post_checkpoint(const char *allocation, const char *uuid, int64_t ste
              "{\"uuid\":\"%s\",\"metadata\":{\"steps_completed\":%lld},\"resources\":"
              "{\"weights.pt\":\"3\",\"optimizer/a.pt\":\"3\",\"optimizer/b.pt\":3}}",
              uuid, (long long)steps);
-    return tell(core_checkpoint_report, as_task(allocation), NULL, body);
+    return call_status(core_checkpoint_report, as_task(allocation), NULL, body);
 }
 
 // Makes checkpoint `number` at that step with this validation: its files and its report.
@@ -65,7 +65,7 @@ static void save(const char *allocation, int number, int64_t steps, double loss)
              "{\"group\":\"validation\",\"metrics\":{\"trialId\":1,\"stepsCompleted\":%lld,"
              "\"metrics\":{\"avgMetrics\":{\"loss\":%g},\"batchMetrics\":null}}}",
              (long long)steps, loss);
-    must_tell(core_trial_metrics, as_task(allocation), "1", body);
+    call_ok(core_trial_metrics, as_task(allocation), "1", body);
     assert_int_equal(post_checkpoint(allocation, uuid_of(number), steps), 200);
 }
 
@@ -109,7 +109,7 @@ static int change(core_handler *handler, int number, const char *more)
 {
     char body[512];
     snprintf(body, sizeof body, "{\"checkpointUuids\":[\"%s\"]%s}", uuid_of(number), more);
-    return tell(handler, as_user(OWNER, false), NULL, body);
+    return call_status(handler, as_user(OWNER, false), NULL, body);
 }
 
 static void test_the_end_collects(void **state)
@@ -154,9 +154,9 @@ static void test_a_search_collects_as_it_goes(void **state)
     report_both("RUNNING", "");
     for (int i = 4; i <= 6; i++)
         assert_int_equal(post_checkpoint("1.2.1", uuid_of(i), 10 * i), 200);
-    must_tell(core_trial_metrics, as_task("1.2.1"), "2",
-              "{\"group\":\"validation\",\"metrics\":{\"trialId\":2,\"stepsCompleted\":40,"
-              "\"metrics\":{\"avgMetrics\":{\"loss\":1}}}}");
+    call_ok(core_trial_metrics, as_task("1.2.1"), "2",
+            "{\"group\":\"validation\",\"metrics\":{\"trialId\":2,\"stepsCompleted\":40,"
+            "\"metrics\":{\"avgMetrics\":{\"loss\":1}}}}");
     report_both("EXITED", EXIT_0);
     assert_stored("SELECT group_concat(state) FROM trials", "COMPLETED,ACTIVE");
     swept();
@@ -194,8 +194,8 @@ static void test_on_demand_while_it_trains(void **state)
     run_one("checkpoint_storage: {save_trial_best: 0, save_trial_latest: 0}\n");
     save("1.1.1", 1, 10, 3);
     save("1.1.1", 2, 20, 4);
-    assert_int_equal(tell(core_experiment_gc, as_user(OTHER, false), "1", NULL), 403);
-    must_tell(core_experiment_gc, as_user(OWNER, false), "1", NULL);
+    assert_int_equal(call_status(core_experiment_gc, as_user(OTHER, false), "1", NULL), 403);
+    call_ok(core_experiment_gc, as_user(OWNER, false), "1", NULL);
     swept();
     assert_state(1, "DELETED");
     assert_state(2, "COMPLETED");
@@ -213,17 +213,17 @@ static void test_deleting(void **state)
     assert_non_null(strstr(last_error, "trial 1 goes on from it"));
     char body[256];
     snprintf(body, sizeof body, "{\"checkpointUuids\":[\"%s\",\"%s\"]}", uuid_of(1), uuid_of(3));
-    assert_int_equal(tell(core_checkpoints_delete, as_user(OWNER, false), NULL, body), 409);
+    assert_int_equal(call_status(core_checkpoints_delete, as_user(OWNER, false), NULL, body), 409);
     assert_state(1, "COMPLETED"); // all or none
-    assert_int_equal(tell(core_checkpoints_delete, as_user(OTHER, false), NULL, body), 403);
+    assert_int_equal(call_status(core_checkpoints_delete, as_user(OTHER, false), NULL, body), 403);
     assert_int_equal(change(core_checkpoints_delete, 1, ""), 200);
     swept();
     assert_state(1, "DELETED");
     assert_int_equal(change(core_checkpoints_delete, 1, ""), 200); // a repetition
     assert_int_equal(change(core_checkpoints_delete, 9, ""), 404);
-    assert_int_equal(tell(core_checkpoints_delete, as_user(OWNER, false), NULL, "{}"), 400);
-    assert_int_equal(tell(core_checkpoints_delete, as_user(OWNER, false), NULL,
-                          "{\"checkpoint_uuids\":[\"../../etc\"]}"),
+    assert_int_equal(call_status(core_checkpoints_delete, as_user(OWNER, false), NULL, "{}"), 400);
+    assert_int_equal(call_status(core_checkpoints_delete, as_user(OWNER, false), NULL,
+                                 "{\"checkpoint_uuids\":[\"../../etc\"]}"),
                      400);
     assert_int_equal(post_checkpoint("1.1.1", uuid_of(1), 10), 200); // a late report
     assert_state(1, "DELETED");
@@ -245,18 +245,18 @@ static void test_what_others_need(void **state)
     assert_int_equal(change(core_checkpoints_delete, 1, ""), 409);
     assert_non_null(strstr(last_error, "experiment 2 starts from it"));
     finish();
-    assert_int_equal(tell(core_experiment_delete, as_user(OWNER, false), "1", NULL), 409);
+    assert_int_equal(call_status(core_experiment_delete, as_user(OWNER, false), "1", NULL), 409);
     assert_non_null(strstr(last_error, "experiment 2 starts from one of its checkpoints"));
     swept();
     assert_state(1, "COMPLETED");
     assert_state(2, "DELETED");
     assert_state(4, "DELETED");
     assert_stored("SELECT latest_checkpoint FROM trials WHERE id = 1", uuid_of(1));
-    must_tell(core_experiment_kill, as_user(OWNER, false), "2", NULL);
-    must_tell(core_experiment_delete, as_user(OWNER, false), "2", NULL);
+    call_ok(core_experiment_kill, as_user(OWNER, false), "2", NULL);
+    call_ok(core_experiment_delete, as_user(OWNER, false), "2", NULL);
     for (int i = 0; i < 1000 && strcmp(stored("SELECT count(*) FROM experiments"), "1"); i++)
         clock_sleep_us(5000);
-    must_tell(core_experiment_gc, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_gc, as_user(OWNER, false), "1", NULL);
     swept();
     assert_state(1, "DELETED"); // no longer needed
     assert_int_equal(change(core_checkpoints_delete, 1, ""), 200);
@@ -283,7 +283,7 @@ static void test_what_a_model_names(void **state)
     swept();
     assert_state(1, "COMPLETED");
     assert_state(2, "DELETED");
-    assert_int_equal(tell(core_experiment_delete, as_user(OWNER, false), "1", NULL), 409);
+    assert_int_equal(call_status(core_experiment_delete, as_user(OWNER, false), "1", NULL), 409);
     assert_non_null(strstr(last_error, "delete that version first"));
 }
 
@@ -374,16 +374,16 @@ static void test_a_task_takes_away_its_own(void **state)
     save("1.1.1", 2, 20, 2);
     snprintf(body, sizeof body, "{\"checkpoints\":[{\"uuid\":\"%s\",\"resources\":null}]}",
              uuid_of(2));
-    must_tell(core_checkpoints_patch, as_task("1.1.1"), NULL, body);
+    call_ok(core_checkpoints_patch, as_task("1.1.1"), NULL, body);
     assert_state(2, "COMPLETED"); // null changes nothing
     snprintf(body, sizeof body,
              "{\"checkpoints\":[{\"uuid\":\"%s\",\"resources\":{\"resources\":{}}}]}", uuid_of(2));
-    assert_int_equal(tell(core_checkpoints_patch, as_user(OWNER, false), NULL, body), 409);
-    must_tell(core_checkpoints_patch, as_task("1.1.1"), NULL, body);
+    assert_int_equal(call_status(core_checkpoints_patch, as_user(OWNER, false), NULL, body), 409);
+    call_ok(core_checkpoints_patch, as_task("1.1.1"), NULL, body);
     assert_stored("SELECT state FROM checkpoints WHERE steps = 20", "DELETED");
     assert_stored("SELECT latest_checkpoint FROM trials", uuid_of(1));
     json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "EXITED", KILLED_9));
-    const json_t *env = jget(wanted(answer, "1.1.2"), "env");
+    const json_t *env = jget(desired_task(answer, "1.1.2"), "env");
     assert_string_equal(jget_string(env, "DET_LATEST_CHECKPOINT", ""), uuid_of(1));
     json_decref(answer);
     snprintf(body, sizeof body,
@@ -391,11 +391,11 @@ static void test_a_task_takes_away_its_own(void **state)
              "{\"weights.pt\":\"3\",\"metadata.json\":\"9\"}}}]}",
              uuid_of(1));
     report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
-    must_tell(core_checkpoints_patch, as_task("1.1.2"), NULL, body);
+    call_ok(core_checkpoints_patch, as_task("1.1.2"), NULL, body);
     assert_stored("SELECT state FROM checkpoints WHERE steps = 10", "PARTIALLY_DELETED");
 }
 
-// --- files that disappear by themselves ----------------------------------------------------------
+// --- missing files -------------------------------------------------------------------------------
 
 static void vanish(int number)
 {
@@ -447,14 +447,14 @@ static void wait_for_latest(const char *value)
 // environment of its next start.
 static json_t *fail_and_start_again(const char *latest)
 {
-    must_tell(core_agent_disable, as_user(OWNER, true), "agent-1", "{}");
+    call_ok(core_agent_disable, as_user(OWNER, true), "agent-1", "{}");
     report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
     for (int i = 0; i < 20; i++)
         settle();
     wait_for_latest(latest);
-    must_tell(core_agent_enable, as_user(OWNER, true), "agent-1", "{}");
+    call_ok(core_agent_enable, as_user(OWNER, true), "agent-1", "{}");
     json_t *answer = sync_agent("agent-1", "session", 1, "");
-    json_t *env = json_incref(jget(wanted(answer, "1.1.2"), "env"));
+    json_t *env = json_incref(jget(desired_task(answer, "1.1.2"), "env"));
     json_decref(answer);
     return env;
 }
@@ -550,12 +550,12 @@ static void test_an_empty_storage_costs_no_training(void **state)
     save_of_another(3);
     assert_int_equal(rename(cl.checkpoints, aside), 0);
     assert_int_equal(dir_make(cl.checkpoints, 0755, NULL), 0);
-    must_tell(core_agent_disable, as_user(OWNER, true), "agent-1", "{}");
+    call_ok(core_agent_disable, as_user(OWNER, true), "agent-1", "{}");
     report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
     wait_for_log("keeps to this checkpoint");
-    must_tell(core_agent_enable, as_user(OWNER, true), "agent-1", "{}");
+    call_ok(core_agent_enable, as_user(OWNER, true), "agent-1", "{}");
     json_t *answer = sync_agent("agent-1", "session", 1, "");
-    const json_t *env = jget(wanted(answer, "1.1.2"), "env");
+    const json_t *env = jget(desired_task(answer, "1.1.2"), "env");
     assert_string_equal(jget_string(env, "DET_LATEST_CHECKPOINT", ""), uuid_of(1));
     json_decref(answer);
     assert_int_equal(rmdir(cl.checkpoints), 0);
@@ -578,7 +578,7 @@ static void test_reports_that_are_not_theirs(void **state)
     char body[256];
     snprintf(body, sizeof body, "{\"checkpoints\":[{\"uuid\":\"%s\",\"resources\":{}}]}",
              uuid_of(1));
-    assert_int_equal(tell(core_checkpoints_patch, as_task("2.2.1"), NULL, body), 404);
+    assert_int_equal(call_status(core_checkpoints_patch, as_task("2.2.1"), NULL, body), 404);
 }
 
 // Delays the writer of the store, so that decisions of turns are not on disk.
@@ -647,7 +647,7 @@ static void test_what_goes_is_not_started_from(void **state)
     swept();
     assert_state(3, "DELETED");
     json_t *answer = sync_agent("agent-1", "session", 1, "");
-    const json_t *env = jget(wanted(answer, "1.1.2"), "env");
+    const json_t *env = jget(desired_task(answer, "1.1.2"), "env");
     assert_string_equal(jget_string(env, "DET_LATEST_CHECKPOINT", ""), uuid_of(2));
     json_decref(answer);
 }
@@ -664,7 +664,7 @@ static void test_two_at_once(void **state)
         body, sizeof body,
         "{\"checkpoints\":[{\"uuid\":\"%s\",\"resources\":{}},{\"uuid\":\"%s\",\"resources\":{}}]}",
         uuid_of(2), uuid_of(3));
-    must_tell(core_checkpoints_patch, as_task("1.1.1"), NULL, body);
+    call_ok(core_checkpoints_patch, as_task("1.1.1"), NULL, body);
     assert_stored("SELECT latest_checkpoint FROM trials", uuid_of(1));
 }
 
@@ -676,8 +676,8 @@ static void test_a_continuation_beside_a_collection(void **state)
     for (int i = 1; i <= 3; i++)
         save("1.1.1", i, 10 * i, i);
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
-    for (int i = 0;
-         i < 50 && tell(core_experiment_continue, as_user(OWNER, false), NULL, "{\"id\":1}") != 200;
+    for (int i = 0; i < 50 && call_status(core_experiment_continue, as_user(OWNER, false), NULL,
+                                          "{\"id\":1}") != 200;
          i++)
         settle();
     swept();

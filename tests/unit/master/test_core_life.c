@@ -23,7 +23,7 @@ static void post_metrics(const char *allocation, const char *group, int64_t step
              "{\"group\":\"%s\",\"metrics\":{\"trialId\":1,\"stepsCompleted\":%lld,"
              "\"metrics\":{\"avgMetrics\":{\"loss\":%g},\"batchMetrics\":null}}}",
              group, (long long)steps, loss);
-    must_tell(core_trial_metrics, as_task(allocation), "1", body);
+    call_ok(core_trial_metrics, as_task(allocation), "1", body);
 }
 
 static void post_checkpoint(const char *allocation, const char *uuid, int64_t steps)
@@ -34,19 +34,19 @@ static void post_checkpoint(const char *allocation, const char *uuid, int64_t st
              "\"metadata\":{\"steps_completed\":%lld},\"resources\":{\"a\":\"3\"},"
              "\"state\":\"STATE_COMPLETED\",\"training\":{}}",
              uuid, allocation, (long long)steps);
-    must_tell(core_checkpoint_report, as_task(allocation), NULL, body);
+    call_ok(core_checkpoint_report, as_task(allocation), NULL, body);
 }
 
 static void refuse_progress(const char *allocation)
 {
     static const char *const bad[] = {"{\"progress\":1.01}", "{\"progress\":-0.01}", "{}"};
     for (int i = 0; i < 3; i++)
-        assert_int_equal(tell(core_trial_progress, as_task(allocation), "1", bad[i]), 400);
+        assert_int_equal(call_status(core_trial_progress, as_task(allocation), "1", bad[i]), 400);
 }
 
 static const char *env_of(const json_t *answer, const char *allocation, const char *name)
 {
-    return jget_string(jget(wanted(answer, allocation), "env"), name, "(none)");
+    return jget_string(jget(desired_task(answer, allocation), "env"), name, "(none)");
 }
 
 // Experiment 1, with one trial that runs on the only slot of an agent.
@@ -68,12 +68,12 @@ static void test_whole_life(void **state)
     json_decref(why);
 
     json_t *answer = sync_agent("agent-1", "session", 4, "");
-    assert_string_equal(wanted_action(answer, "1.1.1"), "RUN");
+    assert_string_equal(desired_action(answer, "1.1.1"), "RUN");
     assert_string_equal(env_of(answer, "1.1.1", "DET_MASTER"), "http://master");
     assert_string_equal(env_of(answer, "1.1.1", "DET_TRIAL_RUN_ID"), "1");
     assert_string_equal(env_of(answer, "1.1.1", "WORLD_SIZE"), "2");
     assert_string_equal(env_of(answer, "1.1.1", "DET_LATEST_CHECKPOINT"), "(none)");
-    assert_int_equal(json_array_size(jget(wanted(answer, "1.1.1"), "ranks")), 2);
+    assert_int_equal(json_array_size(jget(desired_task(answer, "1.1.1"), "ranks")), 2);
     json_t *config = parse_json(env_of(answer, "1.1.1", "DET_EXPERIMENT_CONFIG"));
     assert_string_equal(jget_string(jget(config, "checkpoint_storage"), "type", ""), "directory");
     json_decref(config);
@@ -94,7 +94,7 @@ static void test_whole_life(void **state)
     post_checkpoint("1.1.1", UUID_1, 10);
     post_checkpoint("1.1.1", UUID_2, 5); // a late report of fewer steps is not the newest
     post_metrics("1.1.1", "validation", 20, 2);
-    must_tell(core_trial_progress, as_task("1.1.1"), "1", "{\"progress\":0.5,\"is_raw\":true}");
+    call_ok(core_trial_progress, as_task("1.1.1"), "1", "{\"progress\":0.5,\"is_raw\":true}");
     refuse_progress("1.1.1");
     assert_stored("SELECT progress FROM experiments", "0.5");
     assert_stored("SELECT latest_checkpoint FROM trials", UUID_1);
@@ -111,7 +111,7 @@ static void test_whole_life(void **state)
 
     answer = sync_agent("agent-1", "session", 4, task_in("1.1.1", "EXITED", EXIT_0 "," EXIT_0));
     assert_true(forgotten(answer, "1.1.1"));
-    assert_null(wanted(answer, "1.1.1"));
+    assert_null(desired_task(answer, "1.1.1"));
     json_decref(answer);
     assert_stored("SELECT state FROM experiments", "COMPLETED");
     assert_stored("SELECT state FROM trials", "COMPLETED");
@@ -122,8 +122,9 @@ static void test_whole_life(void **state)
     assert_true(jget_double(best, "metric", 0) == 2);
     json_decref(best);
     submit_slots(1, "");
-    assert_int_equal(tell(core_experiment_best_metric, as_user(OTHER, false), "2", NULL), 404);
-    assert_int_equal(tell(core_trial_metrics, as_task("1.1.1"), "1", "{}"), 403);
+    assert_int_equal(call_status(core_experiment_best_metric, as_user(OTHER, false), "2", NULL),
+                     404);
+    assert_int_equal(call_status(core_trial_metrics, as_task("1.1.1"), "1", "{}"), 403);
     assert_string_equal(last_error, "allocation has ended");
 }
 
@@ -138,7 +139,7 @@ static void test_restart(void **state)
     post_metrics("1.1.1", "custom", -1, 1);
     json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "EXITED", KILLED_9));
     assert_true(forgotten(answer, "1.1.1"));
-    assert_string_equal(wanted_action(answer, "1.1.2"), "RUN");
+    assert_string_equal(desired_action(answer, "1.1.2"), "RUN");
     assert_string_equal(env_of(answer, "1.1.2", "DET_LATEST_CHECKPOINT"), UUID_1);
     assert_string_equal(env_of(answer, "1.1.2", "DET_STEPS_COMPLETED"), "10");
     assert_string_equal(env_of(answer, "1.1.2", "DET_TRIAL_RUN_ID"), "2");
@@ -148,7 +149,7 @@ static void test_restart(void **state)
     assert_stored("SELECT outcome FROM allocations WHERE epoch = 1", "FAILED");
     assert_string_equal(reports_seen(1, "training"), "1:5 1:10");
     assert_stored("SELECT steps_completed FROM trials", "10");
-    assert_int_equal(tell(core_trial_metrics, as_task("1.1.1"), "1", "{}"), 403);
+    assert_int_equal(call_status(core_trial_metrics, as_task("1.1.1"), "1", "{}"), 403);
 
     report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
     post_metrics("1.1.2", "training", 10, 10); // reported again: the earlier row is hidden
@@ -159,7 +160,7 @@ static void test_restart(void **state)
                  "{\"group\":\"training\",\"metrics\":{\"trialId\":1,\"trialRunId\":%d,"
                  "\"stepsCompleted\":16,\"metrics\":{\"avgMetrics\":{\"loss\":1}}}}",
                  run);
-        assert_int_equal(tell(core_trial_metrics, as_task("1.1.2"), "1", body),
+        assert_int_equal(call_status(core_trial_metrics, as_task("1.1.2"), "1", body),
                          run == 2 ? 200 : 403);
     }
     assert_string_equal(reports_seen(1, "training"), "1:5 2:10 2:15 2:16");
@@ -204,7 +205,7 @@ static void test_pause_and_activate(void **state)
         call_start(core_allocation_preemption, as_task("1.1.1"), "1.1.1", NULL, NULL);
     settle();
     assert_false(call_is_done(poll));
-    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
     json_t *answer = call_end(poll);
     assert_true(jget_bool(answer, "preempt", false));
     json_decref(answer);
@@ -212,13 +213,13 @@ static void test_pause_and_activate(void **state)
     assert_true(jget_bool(answer, "preempt", false));
     json_decref(answer);
     post_checkpoint("1.1.1", UUID_1, 7);
-    must_tell(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
-    must_tell(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
+    call_ok(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
+    call_ok(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
     assert_stored("SELECT state FROM experiments", "PAUSED");
     assert_stored("SELECT outcome FROM allocations", "PREEMPTED");
-    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
-    must_tell(core_experiment_activate, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_activate, as_user(OWNER, false), "1", NULL);
     answer = sync_agent("agent-1", "session", 1, "");
     assert_string_equal(env_of(answer, "1.1.2", "DET_LATEST_CHECKPOINT"), UUID_1);
     json_decref(answer);
@@ -230,9 +231,9 @@ static void test_pause_is_taken_back(void **state)
 {
     (void)state;
     run_one("");
-    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
-    must_tell(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
-    must_tell(core_experiment_activate, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    call_ok(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
+    call_ok(core_experiment_activate, as_user(OWNER, false), "1", NULL);
     restart_core(); // the acknowledgement is not lost
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
@@ -244,8 +245,8 @@ static void test_failure_after_acknowledging_counts(void **state)
 {
     (void)state;
     run_one("");
-    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
-    must_tell(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
+    call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    call_ok(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_3));
     assert_stored("SELECT state || restarts FROM trials", "PAUSED1");
     assert_stored("SELECT outcome FROM allocations", "FAILED");
@@ -261,15 +262,15 @@ static void test_drain_and_kill_outlive_the_master(void **state)
     snprintf(both, sizeof both, "%s,%s", task_in("1.1.1", "RUNNING", ""),
              task_in("2.2.1", "RUNNING", ""));
     report("agent-1", 2, both);
-    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
-    must_tell(core_experiment_kill, as_user(OWNER, false), "2", NULL);
+    call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_kill, as_user(OWNER, false), "2", NULL);
     restart_core();
     json_t *answer = preemption("1.1.1");
     assert_true(jget_bool(answer, "preempt", false));
     json_decref(answer);
     answer = sync_agent("agent-1", "session", 2, both);
-    assert_string_equal(wanted_action(answer, "1.1.1"), "RUN");
-    assert_string_equal(wanted_action(answer, "2.2.1"), "KILL");
+    assert_string_equal(desired_action(answer, "1.1.1"), "RUN");
+    assert_string_equal(desired_action(answer, "2.2.1"), "KILL");
     json_decref(answer);
 }
 
@@ -277,7 +278,7 @@ static void test_exit_without_acknowledging_is_the_end(void **state)
 {
     (void)state;
     run_one("");
-    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
     assert_stored("SELECT state FROM experiments", "COMPLETED");
 }
@@ -286,15 +287,15 @@ static void test_drain_that_is_not_followed(void **state)
 {
     (void)state;
     run_one("preemption_timeout: 5\n");
-    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
     advance(4 * SECOND);
     json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
-    assert_string_equal(wanted_action(answer, "1.1.1"), "RUN");
+    assert_string_equal(desired_action(answer, "1.1.1"), "RUN");
     json_decref(answer);
     advance(2 * SECOND);
     answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
-    assert_string_equal(wanted_action(answer, "1.1.1"), "KILL");
-    assert_int_equal(jget_int(wanted(answer, "1.1.1"), "graceSeconds", 0), 10);
+    assert_string_equal(desired_action(answer, "1.1.1"), "KILL");
+    assert_int_equal(jget_int(desired_task(answer, "1.1.1"), "graceSeconds", 0), 10);
     json_decref(answer);
     report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
     assert_stored("SELECT state || restarts FROM trials", "PAUSED0");
@@ -305,15 +306,15 @@ static void test_pause_while_it_waits(void **state)
 {
     (void)state;
     submit_slots(1, "");
-    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
     assert_stored("SELECT state FROM allocations", "TERMINATED");
     report("agent-1", 1, "");
     assert_stored("SELECT count(*) FROM allocations", "1");
-    must_tell(core_experiment_activate, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_activate, as_user(OWNER, false), "1", NULL);
     assert_stored("SELECT state FROM allocations WHERE epoch = 2", "ASSIGNED");
-    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL); // nothing runs yet
+    call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL); // nothing runs yet
     json_t *answer = sync_agent("agent-1", "session", 1, "");
-    assert_string_equal(wanted_action(answer, "1.1.2"), "KILL");
+    assert_string_equal(desired_action(answer, "1.1.2"), "KILL");
     json_decref(answer);
     report("agent-1", 1, task_in("1.1.2", "EXITED", ""));
     assert_stored("SELECT state FROM experiments", "PAUSED");
@@ -325,18 +326,18 @@ static void test_cancel(void **state)
     (void)state;
     submit_slots(1, "");
     run_one("");
-    must_tell(core_experiment_cancel, as_user(OWNER, false), "2", NULL); // it is in the queue
+    call_ok(core_experiment_cancel, as_user(OWNER, false), "2", NULL); // it is in the queue
     assert_stored("SELECT state FROM experiments WHERE id = 2", "CANCELED");
     assert_stored("SELECT progress FROM experiments WHERE id = 2", "0.0");
-    must_tell(core_experiment_cancel, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_cancel, as_user(OWNER, false), "1", NULL);
     assert_stored("SELECT state FROM experiments WHERE id = 1", "STOPPING_CANCELED");
     json_t *answer = preemption("1.1.1");
     assert_true(jget_bool(answer, "preempt", false));
     json_decref(answer);
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
     assert_stored("SELECT state FROM experiments WHERE id = 1", "CANCELED");
-    must_tell(core_experiment_cancel, as_user(OWNER, false), "1", NULL); // a repetition
-    assert_int_equal(tell(core_experiment_activate, as_user(OWNER, false), "1", NULL), 409);
+    call_ok(core_experiment_cancel, as_user(OWNER, false), "1", NULL); // a repetition
+    assert_int_equal(call_status(core_experiment_activate, as_user(OWNER, false), "1", NULL), 409);
 }
 
 static void test_kill(void **state)
@@ -346,33 +347,34 @@ static void test_kill(void **state)
     submit_slots(1, "");
     report("agent-1", 2, "");
     report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
-    must_tell(core_experiment_kill, as_user(OWNER, false), "1", NULL);
-    must_tell(core_trial_kill, as_user(OWNER, false), "2", NULL);
+    call_ok(core_experiment_kill, as_user(OWNER, false), "1", NULL);
+    call_ok(core_trial_kill, as_user(OWNER, false), "2", NULL);
     json_t *answer = sync_agent("agent-1", "session", 2, task_in("1.1.1", "RUNNING", ""));
-    assert_string_equal(wanted_action(answer, "1.1.1"), "KILL");
-    assert_string_equal(wanted_action(answer, "2.2.1"), "KILL");
+    assert_string_equal(desired_action(answer, "1.1.1"), "KILL");
+    assert_string_equal(desired_action(answer, "2.2.1"), "KILL");
     json_decref(answer);
     assert_stored("SELECT state FROM experiments WHERE id = 1", "STOPPING_KILLED");
     report("agent-1", 2, task_in("1.1.1", "EXITED", KILLED_9));
     report("agent-1", 2, task_in("2.2.1", "EXITED", ""));
     assert_stored("SELECT group_concat(state) FROM experiments", "CANCELED,CANCELED");
     assert_stored("SELECT group_concat(restarts) FROM trials", "0,0");
-    must_tell(core_trial_kill, as_user(OWNER, false), "1", NULL);
-    assert_int_equal(tell(core_trial_kill, as_user(OWNER, false), "99", NULL), 404);
+    call_ok(core_trial_kill, as_user(OWNER, false), "1", NULL);
+    assert_int_equal(call_status(core_trial_kill, as_user(OWNER, false), "99", NULL), 404);
 }
 
 static void test_early_exit(void **state)
 {
     (void)state;
     run_one("");
-    assert_int_equal(tell(core_trial_early_exit, as_task("1.1.1"), "1", "{\"reason\":\"x\"}"), 400);
-    must_tell(core_trial_early_exit, as_task("1.1.1"), "1",
-              "{\"reason\":\"EXITED_REASON_INVALID_HP\"}");
-    assert_int_equal(tell(core_trial_early_exit, as_task("1.1.1"), "1",
-                          "{\"reason\":\"EXITED_REASON_INVALID_HP\"}"),
+    assert_int_equal(
+        call_status(core_trial_early_exit, as_task("1.1.1"), "1", "{\"reason\":\"x\"}"), 400);
+    call_ok(core_trial_early_exit, as_task("1.1.1"), "1",
+            "{\"reason\":\"EXITED_REASON_INVALID_HP\"}");
+    assert_int_equal(call_status(core_trial_early_exit, as_task("1.1.1"), "1",
+                                 "{\"reason\":\"EXITED_REASON_INVALID_HP\"}"),
                      400);
     json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
-    assert_string_equal(wanted_action(answer, "1.1.1"), "RUN"); // it leaves by itself
+    assert_string_equal(desired_action(answer, "1.1.1"), "RUN"); // it leaves by itself
     json_decref(answer);
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_3));
     assert_stored("SELECT state FROM experiments", "ERROR");
@@ -384,11 +386,11 @@ static void test_early_exit_that_does_not_leave(void **state)
 {
     (void)state;
     run_one("");
-    must_tell(core_trial_early_exit, as_task("1.1.1"), "1",
-              "{\"reason\":\"EXITED_REASON_INVALID_HP\"}");
+    call_ok(core_trial_early_exit, as_task("1.1.1"), "1",
+            "{\"reason\":\"EXITED_REASON_INVALID_HP\"}");
     advance(11 * SECOND);
     json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
-    assert_string_equal(wanted_action(answer, "1.1.1"), "KILL");
+    assert_string_equal(desired_action(answer, "1.1.1"), "KILL");
     json_decref(answer);
 }
 
@@ -398,7 +400,7 @@ static void test_delete(void **state)
     char folder[300], file[310];
     struct error e = {0};
     submit_slots(1, "");
-    assert_int_equal(tell(core_experiment_delete, as_user(OWNER, false), "1", NULL), 409);
+    assert_int_equal(call_status(core_experiment_delete, as_user(OWNER, false), "1", NULL), 409);
     report("agent-1", 1, "");
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
     post_metrics("1.1.1", "training", 1, 1);
@@ -409,8 +411,8 @@ static void test_delete(void **state)
     assert_int_equal(dir_make(folder, 0700, &e), 0);
     assert_int_equal(file_write_durable(file, "x", 1, 0600, &e), 0);
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
-    assert_int_equal(tell(core_experiment_delete, as_user(OTHER, false), "1", NULL), 403);
-    must_tell(core_experiment_delete, as_user(OWNER, false), "1", NULL);
+    assert_int_equal(call_status(core_experiment_delete, as_user(OTHER, false), "1", NULL), 403);
+    call_ok(core_experiment_delete, as_user(OWNER, false), "1", NULL);
     for (int i = 0; i < 1000 && strcmp(stored("SELECT count(*) FROM experiments"), "0"); i++)
         clock_sleep_us(10000);
     assert_stored("SELECT (SELECT count(*) FROM experiments) + (SELECT count(*) FROM trials) + "
@@ -420,7 +422,7 @@ static void test_delete(void **state)
                   "0");
     assert_false(path_exists(folder));
     assert_true(path_exists(cl.checkpoints));
-    assert_int_equal(tell(core_experiment_why, as_user(OWNER, false), "1", NULL), 404);
+    assert_int_equal(call_status(core_experiment_why, as_user(OWNER, false), "1", NULL), 404);
     restart_core();
     assert_int_equal(submit_slots(1, ""), 2); // ids are not reused
     assert_stored("SELECT task_id FROM trials", "2.2");
@@ -430,38 +432,38 @@ static void test_archive_and_patch(void **state)
 {
     (void)state;
     submit_slots(1, "");
-    assert_int_equal(tell(core_experiment_archive, as_user(OWNER, false), "1", NULL), 409);
-    must_tell(core_experiment_patch, as_user(OWNER, false), "1",
-              "{\"name\":\"new\",\"labels\":[\"a\"],\"resources\":{\"priority\":77}}");
+    assert_int_equal(call_status(core_experiment_archive, as_user(OWNER, false), "1", NULL), 409);
+    call_ok(core_experiment_patch, as_user(OWNER, false), "1",
+            "{\"name\":\"new\",\"labels\":[\"a\"],\"resources\":{\"priority\":77}}");
     assert_stored("SELECT name || labels || priority FROM experiments", "new[\"a\"]77");
     assert_stored("SELECT json_extract(config, '$.resources.priority') FROM experiments", "77");
-    assert_int_equal(tell(core_experiment_patch, as_user(OWNER, false), "1",
-                          "{\"resources\":{\"priority\":100}}"),
+    assert_int_equal(call_status(core_experiment_patch, as_user(OWNER, false), "1",
+                                 "{\"resources\":{\"priority\":100}}"),
                      400);
-    must_tell(core_experiment_kill, as_user(OWNER, false), "1", NULL);
-    must_tell(core_experiment_archive, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_kill, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_archive, as_user(OWNER, false), "1", NULL);
     assert_stored("SELECT archived FROM experiments", "1");
-    must_tell(core_experiment_unarchive, as_user(OWNER, true), "1", NULL);
-    must_tell(core_experiment_patch, as_user(OWNER, false), "1", "{\"notes\":\"done\"}");
+    call_ok(core_experiment_unarchive, as_user(OWNER, true), "1", NULL);
+    call_ok(core_experiment_patch, as_user(OWNER, false), "1", "{\"notes\":\"done\"}");
     assert_stored("SELECT archived || notes || name FROM experiments", "0donenew");
-    assert_int_equal(
-        tell(core_experiment_patch, as_user(OWNER, false), "1", "{\"resources\":{\"priority\":1}}"),
-        409);
+    assert_int_equal(call_status(core_experiment_patch, as_user(OWNER, false), "1",
+                                 "{\"resources\":{\"priority\":1}}"),
+                     409);
 }
 
 static void test_only_owner_and_administrators(void **state)
 {
     (void)state;
     submit_slots(1, "");
-    assert_int_equal(tell(core_experiment_pause, as_user(OTHER, false), "1", NULL), 403);
-    assert_int_equal(tell(core_experiment_kill, as_task("1.1.1"), "1", NULL), 404);
-    assert_int_equal(tell(core_trial_kill, as_user(OTHER, false), "1", NULL), 403);
-    assert_int_equal(tell(core_experiment_create, as_agent(), NULL, "{}"), 403);
-    assert_int_equal(tell(core_agent_poll, as_user(OWNER, true), "a", "{}"), 403);
-    must_tell(core_experiment_pause, as_user(OTHER, true), "1", NULL);
+    assert_int_equal(call_status(core_experiment_pause, as_user(OTHER, false), "1", NULL), 403);
+    assert_int_equal(call_status(core_experiment_kill, as_task("1.1.1"), "1", NULL), 404);
+    assert_int_equal(call_status(core_trial_kill, as_user(OTHER, false), "1", NULL), 403);
+    assert_int_equal(call_status(core_experiment_create, as_agent(), NULL, "{}"), 403);
+    assert_int_equal(call_status(core_agent_poll, as_user(OWNER, true), "a", "{}"), 403);
+    call_ok(core_experiment_pause, as_user(OTHER, true), "1", NULL);
     assert_stored("SELECT state FROM experiments", "PAUSED");
-    assert_int_equal(tell(core_experiment_pause, as_user(OWNER, false), "9", NULL), 404);
-    assert_int_equal(tell(core_experiment_pause, as_user(OWNER, false), "x", NULL), 400);
+    assert_int_equal(call_status(core_experiment_pause, as_user(OWNER, false), "9", NULL), 404);
+    assert_int_equal(call_status(core_experiment_pause, as_user(OWNER, false), "x", NULL), 400);
 }
 
 static void refused(const char *yaml, int status, const char *text)
@@ -487,10 +489,10 @@ static void test_submissions_by_hand(void **state)
 {
     (void)state;
     struct principal me = as_user(OWNER, false);
-    assert_int_equal(tell(core_experiment_create, me, NULL, "{}"), 400);
-    assert_int_equal(tell(core_experiment_create, me, NULL,
-                          "{\"config\":\"name: x\\nentrypoint: x\\nsearcher: {name: single, "
-                          "metric: m}\\n\",\"projectId\":77}"),
+    assert_int_equal(call_status(core_experiment_create, me, NULL, "{}"), 400);
+    assert_int_equal(call_status(core_experiment_create, me, NULL,
+                                 "{\"config\":\"name: x\\nentrypoint: x\\nsearcher: {name: single, "
+                                 "metric: m}\\n\",\"projectId\":77}"),
                      404);
     json_t *answer = ask(core_experiment_create, me, NULL, NULL,
                          "{\"config\":\"name: x\\nentrypoint: x\\nsearcher: {name: single, metric: "
@@ -501,15 +503,15 @@ static void test_submissions_by_hand(void **state)
     assert_string_equal(jget_string(jget(answer, "experiment"), "name", ""), "x");
     json_decref(answer);
     assert_stored("SELECT count(*) FROM experiments", "0");
-    must_tell(core_experiment_create, me, NULL,
-              "{\"config\":\"name: x\\nentrypoint: x\\nsearcher: {name: single, metric: m}\\n\"}");
+    call_ok(core_experiment_create, me, NULL,
+            "{\"config\":\"name: x\\nentrypoint: x\\nsearcher: {name: single, metric: m}\\n\"}");
     assert_stored("SELECT state || count(*) FROM experiments", "PAUSED1"); // not activated
     assert_stored("SELECT count(*) FROM allocations", "0");
-    must_tell(core_experiment_activate, me, "1", NULL);
+    call_ok(core_experiment_activate, me, "1", NULL);
     assert_stored("SELECT count(*) FROM allocations", "1");
 }
 
-// --- commit before act ---------------------------------------------------------------------------
+// --- commit before acting ------------------------------------------------------------------------
 
 struct commit_gate {
     sem_t entered, open;
@@ -568,8 +570,9 @@ static void test_a_store_that_refuses_ends_the_master(void **state)
         cluster_setup(&nothing);
         log_set_level(LOG_LEVEL_ERROR);
         struct principal nobody = as_user(77, false); // not in the store
-        tell(core_experiment_create, nobody, NULL,
-             "{\"config\":\"name: x\\nentrypoint: x\\nsearcher: {name: single, metric: m}\\n\"}");
+        call_status(
+            core_experiment_create, nobody, NULL,
+            "{\"config\":\"name: x\\nentrypoint: x\\nsearcher: {name: single, metric: m}\\n\"}");
         _exit(0); // never reached
     }
     int status;

@@ -34,7 +34,7 @@ static void post(const char *allocation, const char *trial, int steps, int count
     for (int i = 0; i < count; i++)
         buf_printf(&body, "%s\"m%d\":%g", i ? "," : "", i, value + i);
     buf_puts(&body, "}}}}");
-    must_tell(core_trial_metrics, as_task(allocation), trial, buf_str(&body));
+    call_ok(core_trial_metrics, as_task(allocation), trial, buf_str(&body));
     buf_free(&body);
 }
 

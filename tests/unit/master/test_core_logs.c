@@ -20,26 +20,25 @@ static void test_logs(void **state)
         "{\"task_id\":\"8.8\",\"log\":\"of nobody\"},{\"task_id\":\"1.01\"}]}";
     static const char stored[] = "task WARNING 1 1795251600000000: a line\n";
     int before = atomic_load(&cl.log_notices);
-    must_tell(core_task_logs, as_agent(), NULL, lines);
+    call_ok(core_task_logs, as_agent(), NULL, lines);
     assert_int_equal(atomic_load(&cl.log_notices), before + 1);
-    must_tell(core_task_logs, as_agent(), NULL, lines); // adds nothing
+    call_ok(core_task_logs, as_agent(), NULL, lines); // adds nothing
     assert_int_equal(atomic_load(&cl.log_notices), before + 1);
     assert_string_equal(logged("1.1"), stored);
-    must_tell(core_task_logs, as_task("1.1.1"), NULL, "{\"logs\":[{\"log\":\"mine\"}]}");
+    call_ok(core_task_logs, as_task("1.1.1"), NULL, "{\"logs\":[{\"log\":\"mine\"}]}");
     assert_non_null(strstr(logged("1.1"), "\ntask INFO -1 "));
     assert_non_null(strstr(logged("1.1"), ": mine\n"));
-    assert_int_equal(tell(core_task_logs, as_task("1.1.1"), NULL,
-                          "{\"logs\":[{\"taskId\":\"2.2\",\"log\":\"yours\"}]}"),
+    assert_int_equal(call_status(core_task_logs, as_task("1.1.1"), NULL,
+                                 "{\"logs\":[{\"taskId\":\"2.2\",\"log\":\"yours\"}]}"),
                      403);
-    assert_int_equal(tell(core_task_logs, as_agent(), NULL, NULL), 400);
+    assert_int_equal(call_status(core_task_logs, as_agent(), NULL, NULL), 400);
     char *large = xcalloc(70100, 1);
     snprintf(large, 70100, "{\"logs\":[{\"taskId\":\"1.1\",\"log\":\"%*s\"}]}", 70000, "x");
-    must_tell(core_task_logs, as_agent(), NULL, large);
+    call_ok(core_task_logs, as_agent(), NULL, large);
     assert_non_null(strstr(logged("1.1"), " [cut: 4464 bytes more]\n"));
     free(large);
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
-    must_tell(core_task_logs, as_agent(), NULL,
-              "{\"logs\":[{\"taskId\":\"1.1\",\"log\":\"end\"}]}");
+    call_ok(core_task_logs, as_agent(), NULL, "{\"logs\":[{\"taskId\":\"1.1\",\"log\":\"end\"}]}");
     assert_non_null(strstr(logged("1.1"), ": end\n")); // the last ones come late
     assert_string_equal(logged("8.8"), "");
 }
@@ -50,10 +49,10 @@ static void test_logs_of_users(void **state)
     (void)state;
     static const char lines[] = "[{\"task_id\":\"1.1\",\"log\":\"far away\"}]";
     submit_slots(1, "");
-    must_tell(core_task_logs, as_user(OWNER, false), NULL, lines);
+    call_ok(core_task_logs, as_user(OWNER, false), NULL, lines);
     assert_non_null(strstr(logged("1.1"), ": far away\n"));
-    assert_int_equal(tell(core_task_logs, as_user(OWNER, false), NULL, "[{\"task_id\":\"9.9\"}]"),
-                     404);
+    assert_int_equal(
+        call_status(core_task_logs, as_user(OWNER, false), NULL, "[{\"task_id\":\"9.9\"}]"), 404);
 }
 
 static void post(int from, int to)
@@ -65,7 +64,7 @@ static void post(int from, int to)
         buf_printf(&body, "%s{\"log\":\"line %d\",\"rankId\":%d,\"sequence\":%d}",
                    i == from ? "" : ",", i, i % 3, i);
     buf_puts(&body, "]}");
-    must_tell(core_task_logs, as_agent(), NULL, buf_str(&body));
+    call_ok(core_task_logs, as_agent(), NULL, buf_str(&body));
     buf_free(&body);
 }
 
@@ -225,7 +224,7 @@ static void print_and_end(const char *task, const char *allocation)
 {
     char line[128];
     snprintf(line, sizeof line, "[{\"taskId\":\"%s\",\"log\":\"said\"}]", task);
-    must_tell(core_task_logs, as_agent(), NULL, line);
+    call_ok(core_task_logs, as_agent(), NULL, line);
     report("agent-1", 1, task_in(allocation, "EXITED", EXIT_0));
     report("agent-1", 1, "");
 }
@@ -255,23 +254,23 @@ static void test_logs_expire(void **state)
     assert_soon(left, "1.1 3.3 4.4");
     advance(day);
     assert_soon(left, "3.3 4.4");
-    must_tell(core_experiment_retain_logs, as_user(OWNER, false), "3", "{\"numDays\":5}");
-    must_tell(core_trial_retain_logs, as_user(OWNER, false), "4", "{\"numDays\":3}");
+    call_ok(core_experiment_retain_logs, as_user(OWNER, false), "3", "{\"numDays\":5}");
+    call_ok(core_trial_retain_logs, as_user(OWNER, false), "4", "{\"numDays\":3}");
     advance(day);
     assert_soon(left, "3.3");
-    must_tell(core_experiment_retain_logs, as_user(OWNER, false), "3", "{\"num_days\":0}");
+    call_ok(core_experiment_retain_logs, as_user(OWNER, false), "3", "{\"num_days\":0}");
     advance(3600LL * SECOND);
     assert_soon("SELECT count(*) FROM log_chunks", "0");
-    must_tell(core_experiments_retain_logs, as_user(OWNER, false), NULL,
-              "{\"experimentIds\":[1,2],\"numDays\":7}");
+    call_ok(core_experiments_retain_logs, as_user(OWNER, false), NULL,
+            "{\"experimentIds\":[1,2],\"numDays\":7}");
     assert_stored("SELECT group_concat(coalesce(log_retention_days, 'null'), ' ') FROM experiments",
                   "7 7 0 null");
     static const char *const bad[] = {"{}", "{\"numDays\":-2}", "{\"numDays\":32768}"};
     for (int i = 0; i < 3; i++)
-        assert_int_equal(tell(core_experiment_retain_logs, as_user(OWNER, false), "3", bad[i]),
-                         400);
-    assert_int_equal(tell(core_trial_retain_logs, as_user(OWNER, false), "99", "{\"numDays\":1}"),
-                     404);
+        assert_int_equal(
+            call_status(core_experiment_retain_logs, as_user(OWNER, false), "3", bad[i]), 400);
+    assert_int_equal(
+        call_status(core_trial_retain_logs, as_user(OWNER, false), "99", "{\"numDays\":1}"), 404);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)

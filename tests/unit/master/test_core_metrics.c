@@ -25,7 +25,7 @@ static void post(const char *group, int64_t steps, double loss)
              "{\"group\":\"%s\",\"metrics\":{\"stepsCompleted\":%lld,"
              "\"metrics\":{\"avgMetrics\":{\"loss\":%g}}}}",
              group, (long long)steps, loss);
-    must_tell(core_trial_metrics, as_task("1.1.1"), "1", body);
+    call_ok(core_trial_metrics, as_task("1.1.1"), "1", body);
 }
 
 // A list of steps or values, made by the caller's rule.
@@ -65,7 +65,7 @@ static char *columns(const char *group, int64_t count, int64_t (*steps)(int64_t 
 static int post_columns(const char *group, int64_t count, int64_t (*steps)(int64_t i), int metrics)
 {
     char *body = columns(group, count, steps, metrics);
-    int status = tell(core_trial_metric_columns, as_task("1.1.1"), "1", body);
+    int status = call_status(core_trial_metric_columns, as_task("1.1.1"), "1", body);
     free(body);
     return status;
 }
@@ -82,10 +82,10 @@ static void test_columns(void **state)
 {
     (void)state;
     run_one();
-    must_tell(core_trial_metric_columns, as_task("1.1.1"), "1",
-              "{\"group\":\"training\",\"trialRunId\":1,\"steps\":[10,20,30],"
-              "\"times\":[1700000000.5,\"2023-11-14T22:13:21Z\",1700000002],"
-              "\"metrics\":{\"loss\":[0.5,null,\"NaN\"],\"lr\":[1,2,3]}}");
+    call_ok(core_trial_metric_columns, as_task("1.1.1"), "1",
+            "{\"group\":\"training\",\"trialRunId\":1,\"steps\":[10,20,30],"
+            "\"times\":[1700000000.5,\"2023-11-14T22:13:21Z\",1700000002],"
+            "\"metrics\":{\"loss\":[0.5,null,\"NaN\"],\"lr\":[1,2,3]}}");
     assert_string_equal(reports_seen(1, "training"), "1:10 1:20 1:30");
     assert_stored("SELECT steps_completed FROM trials", "30");
     assert_stored("SELECT json_extract(summary_metrics, '$.avg_metrics.loss.count') FROM trials",
@@ -132,15 +132,15 @@ static void test_columns_refused(void **state)
     };
     run_one();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(tell(core_trial_metric_columns, as_task("1.1.1"), "1", cases[i].body),
-                         400);
+        assert_int_equal(
+            call_status(core_trial_metric_columns, as_task("1.1.1"), "1", cases[i].body), 400);
         if (!strstr(last_error, cases[i].words))
             fail_msg("%s: %s", cases[i].body, last_error);
     }
-    assert_int_equal(tell(core_trial_metric_columns, as_task("1.1.1"), "1",
-                          "{\"group\":\"g\",\"trialRunId\":2,\"steps\":[1],\"metrics\":{}}"),
+    assert_int_equal(call_status(core_trial_metric_columns, as_task("1.1.1"), "1",
+                                 "{\"group\":\"g\",\"trialRunId\":2,\"steps\":[1],\"metrics\":{}}"),
                      403);
-    assert_int_equal(tell(core_trial_metric_columns, as_task("1.1.1"), "2", "{}"), 403);
+    assert_int_equal(call_status(core_trial_metric_columns, as_task("1.1.1"), "2", "{}"), 403);
     assert_stored("SELECT count(*) FROM metrics", "0");
 }
 
@@ -234,7 +234,7 @@ static void test_folding(void **state)
     assert_int_equal(seen("training"), COMPACTION_AT + 10);
     assert_int_equal(seen("gpu"), 2);
 
-    must_tell(core_experiment_delete, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_delete, as_user(OWNER, false), "1", NULL);
     wait_until_stored("SELECT count(*) FROM experiments", "0");
     assert_stored("SELECT (SELECT count(*) FROM metrics) + (SELECT count(*) FROM metric_chunks) +"
                   " (SELECT count(*) FROM metric_columns) + (SELECT count(*) FROM metric_cuts)",

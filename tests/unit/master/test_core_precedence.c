@@ -31,9 +31,9 @@ static void make_team(const char *name, const char *others, int64_t *project)
 {
     char body[64];
     snprintf(body, sizeof body, "{\"name\":\"%s\",\"defaultRole\":\"%s\"}", name, others);
-    must_tell(core_workspace_create, user(ADMIN), NULL, body);
+    call_ok(core_workspace_create, user(ADMIN), NULL, body);
     int64_t workspace = last_id;
-    must_tell(core_project_create, user(ADMIN), decimal(workspace), "{\"name\":\"p\"}");
+    call_ok(core_project_create, user(ADMIN), decimal(workspace), "{\"name\":\"p\"}");
     *project = last_id;
 }
 
@@ -54,7 +54,7 @@ static int submit_to(int who, int team, const char *resources, const char *more)
              "searcher: {name: single, metric: loss}\\nmax_restarts: 0\\n\",\"activate\":true,"
              "\"projectId\":%lld%s}",
              resources, (long long)projects[team], more);
-    return tell(core_experiment_create, user(who), NULL, body);
+    return call_status(core_experiment_create, user(who), NULL, body);
 }
 
 static int run_command(int who, core_handler *handler, const char *resources)
@@ -69,7 +69,7 @@ static int run_command(int who, core_handler *handler, const char *resources)
         snprintf(body, sizeof body,
                  "{\"config\":\"entrypoint: x\\nresources: {slots: 1%s}\\n\",\"projectId\":%lld}",
                  resources, (long long)projects[0]);
-    return tell(handler, user(who), NULL, body);
+    return call_status(handler, user(who), NULL, body);
 }
 
 static void begin(enum sched_policy policy, int max_user_priority)
@@ -110,7 +110,7 @@ static int update(int who, int64_t job, const char *change)
 {
     char body[256];
     snprintf(body, sizeof body, "{\"updates\":[{\"jobId\":\"%s\",%s}]}", queue_of(job), change);
-    return tell(core_job_queue_update, user(who), NULL, body);
+    return call_status(core_job_queue_update, user(who), NULL, body);
 }
 
 static int beside(int who, int64_t job, const char *where, int64_t anchor)
@@ -120,13 +120,13 @@ static int beside(int who, int64_t job, const char *where, int64_t anchor)
     return update(who, job, change);
 }
 
-// --- the verbs -----------------------------------------------------------------------------------
+// --- calls ---------------------------------------------------------------------------------------
 
 static int by_patch(int who, const char *change)
 {
     char body[128];
     snprintf(body, sizeof body, "{\"resources\":{%s}}", change);
-    return tell(core_experiment_patch, user(who), decimal(JOB), body);
+    return call_status(core_experiment_patch, user(who), decimal(JOB), body);
 }
 
 static int by_update(int who, const char *change)
@@ -149,7 +149,7 @@ static int by_command(int who, const char *change)
     char body[64], task[64];
     snprintf(task, sizeof task, "%s", stored("SELECT task_id FROM trials WHERE experiment_id = 5"));
     snprintf(body, sizeof body, "{%s}", change);
-    return tell(core_command_set_priority, user(who), task, body);
+    return call_status(core_command_set_priority, user(who), task, body);
 }
 
 static const struct {
@@ -203,8 +203,8 @@ static bool is_granted(int who, char effect)
 
 static void set_back(void)
 {
-    must_tell(core_experiment_patch, user(ADMIN), decimal(JOB),
-              "{\"resources\":{\"weight\":1,\"maxSlots\":0}}");
+    call_ok(core_experiment_patch, user(ADMIN), decimal(JOB),
+            "{\"resources\":{\"weight\":1,\"maxSlots\":0}}");
     assert_int_equal(beside(ADMIN, JOB, "behindOf", FIRST_JOB), 200);
     by_command(ADMIN, "\"priority\":60");
     assert_int_equal(last_status, 200);
@@ -242,7 +242,7 @@ static void test_what_a_refusal_says(void **state)
 {
     (void)state;
     begin(SCHED_POLICY_PRIORITY, 0);
-    must_tell(core_workspace_patch, user(ADMIN), "3", "{\"defaultRole\":\"none\"}");
+    call_ok(core_workspace_patch, user(ADMIN), "3", "{\"defaultRole\":\"none\"}");
     assert_int_equal(by_patch(ED, "\"priority\":43"), 403);
     assert_non_null(strstr(last_error, "a job of another team"));
     assert_null(strstr(last_error, "experiment 1 "));
@@ -286,7 +286,7 @@ static void test_a_pool_without_limits(void **state)
     assert_int_equal(by_patch(MATE, "\"priority\":50"), 403);
 }
 
-// --- what comes anew -----------------------------------------------------------------------------
+// --- submission and continuation -----------------------------------------------------------------
 
 static int submits_fork(int who, const char *resources)
 {
@@ -312,7 +312,7 @@ static int puts_external(int who, const char *resources)
              "{\"config\":\"name: t\\nentrypoint: x\\nresources: {slots_per_trial: 1%s}\\n"
              "searcher: {name: single, metric: loss}\\n\",\"projectId\":%lld}",
              resources, (long long)projects[0]);
-    return tell(core_experiment_put, user(who), name, body);
+    return call_status(core_experiment_put, user(who), name, body);
 }
 
 static int runs_generic(int who, const char *resources)
@@ -342,12 +342,12 @@ static int continues(int who, const char *resources)
     if (submit_to(who, 0, "", "") != 200)
         return last_status;
     int64_t id = last_id;
-    must_tell(core_experiment_kill, user(who), decimal(id), NULL);
+    call_ok(core_experiment_kill, user(who), decimal(id), NULL);
     settle();
     snprintf(body, sizeof body, "{\"id\":%lld,\"overrideConfig\":\"resources: {%s}\"}",
              (long long)id, resources + 2);
     for (int i = 0; i < 100; i++) {
-        if (tell(core_experiment_continue, user(who), NULL, body) != 429)
+        if (call_status(core_experiment_continue, user(who), NULL, body) != 429)
             break;
         settle();
     }
@@ -465,14 +465,14 @@ static void test_batches(void **state)
              "{\"updates\":[{\"jobId\":\"%s\",\"priority\":60},"
              "{\"jobId\":\"%s\",\"behindOf\":\"%s\"}]}",
              queue_of(FIRST_JOB), queue_of(JOB), queue_of(FIRST_JOB));
-    assert_int_equal(tell(core_job_queue_update, user(ED), NULL, body), 200);
+    assert_int_equal(call_status(core_job_queue_update, user(ED), NULL, body), 200);
     snprintf(body, sizeof body,
              "{\"updates\":[{\"jobId\":\"%s\",\"behindOf\":\"%s\"},"
              "{\"jobId\":\"%s\",\"priority\":43}]}",
              queue_of(FIRST_JOB), queue_of(JOB), queue_of(JOB));
     char before[128];
     snprintf(before, sizeof before, "%s", places());
-    assert_int_equal(tell(core_job_queue_update, user(ED), NULL, body), 403);
+    assert_int_equal(call_status(core_job_queue_update, user(ED), NULL, body), 403);
     assert_non_null(strstr(last_error, "updates.1"));
     assert_string_equal(places(), before);
     restart_core();
@@ -512,7 +512,7 @@ static void test_detour_over_another_pool(void **state)
              "{\"updates\":[{\"jobId\":\"%s\",\"resourcePool\":\"free\"},"
              "{\"jobId\":\"%s\",\"behindOf\":\"%s\"}]}",
              queue_of(FIRST_JOB), queue_of(JOB), queue_of(FIRST_JOB));
-    assert_int_equal(tell(core_job_queue_update, user(ED), NULL, body), 400);
+    assert_int_equal(call_status(core_job_queue_update, user(ED), NULL, body), 400);
     assert_non_null(strstr(last_error, "updates.1.behindOf"));
     cl.more.pools = NULL;
     cl.more.pool_count = 0;
@@ -524,10 +524,10 @@ static void test_continued_stands_last(void **state)
     (void)state;
     char body[64];
     begin(SCHED_POLICY_PRIORITY, 0);
-    must_tell(core_experiment_kill, user(ED), decimal(FIRST_JOB), NULL);
+    call_ok(core_experiment_kill, user(ED), decimal(FIRST_JOB), NULL);
     settle();
     snprintf(body, sizeof body, "{\"id\":%d}", FIRST_JOB);
-    while (tell(core_experiment_continue, user(ED), NULL, body) == 429)
+    while (call_status(core_experiment_continue, user(ED), NULL, body) == 429)
         settle();
     assert_int_equal(last_status, 200);
     assert_string_equal(places(), "1 2 4 5 3");

@@ -95,9 +95,9 @@ static void test_a_log_policy_ends_the_wait(void **state)
                      1);
     report("agent-1", 1, "");
     rank_fails(1, "rank 0: exit 1", "");
-    must_tell(core_task_logs, as_agent(), NULL,
-              "{\"logs\":[{\"taskId\":\"1.1\",\"allocationId\":\"1.1.1\",\"agentId\":\"agent-1\","
-              "\"log\":\"cannot find its data\"}]}");
+    call_ok(core_task_logs, as_agent(), NULL,
+            "{\"logs\":[{\"taskId\":\"1.1\",\"allocationId\":\"1.1.1\",\"agentId\":\"agent-1\","
+            "\"log\":\"cannot find its data\"}]}");
     assert_stored("SELECT state FROM trials", "ACTIVE");
     wait_for(2 * BASE);
     assert_starts(1);
@@ -124,10 +124,10 @@ static void test_waits_double(void **state)
     }
     // A checkpoint ends the row of failures.
     report("agent-1", 1, task_in("1.1.12", "RUNNING", ""));
-    must_tell(core_checkpoint_report, as_task("1.1.12"), NULL,
-              "{\"uuid\":\"" UUID_1 "\",\"taskId\":\"1.1\",\"allocationId\":\"1.1.12\","
-              "\"metadata\":{\"steps_completed\":10},\"resources\":{\"a\":\"3\"},"
-              "\"state\":\"STATE_COMPLETED\",\"training\":{}}");
+    call_ok(core_checkpoint_report, as_task("1.1.12"), NULL,
+            "{\"uuid\":\"" UUID_1 "\",\"taskId\":\"1.1\",\"allocationId\":\"1.1.12\","
+            "\"metadata\":{\"steps_completed\":10},\"resources\":{\"a\":\"3\"},"
+            "\"state\":\"STATE_COMPLETED\",\"training\":{}}");
     rank_fails(12, "rank 0: exit 1", "");
     wait_for(3 * BASE / 2);
     assert_starts(13);
@@ -153,16 +153,16 @@ static void test_people_do_not_wait(void **state)
     (void)state;
     run_one(9);
     rank_fails(1, "rank 0: exit 1", "");
-    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
     assert_stored("SELECT state || restart_at FROM trials", "PAUSED0");
     wait_for(2 * BASE);
     assert_starts(1);
-    must_tell(core_experiment_activate, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_activate, as_user(OWNER, false), "1", NULL);
     assert_starts(2);
     report("agent-1", 1, "");
     rank_fails(2, "rank 0: exit 1", "");
     assert_starts(2);
-    must_tell(core_experiment_kill, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_kill, as_user(OWNER, false), "1", NULL);
     assert_stored("SELECT state FROM experiments", "CANCELED");
     wait_for(4 * BASE);
     assert_starts(2);

@@ -35,7 +35,7 @@ static bool is_asked_to_leave(const char *allocation)
 static void acknowledge(const char *allocation)
 {
     assert_true(is_asked_to_leave(allocation));
-    must_tell(core_allocation_ack_preemption, as_task(allocation), allocation, NULL);
+    call_ok(core_allocation_ack_preemption, as_task(allocation), allocation, NULL);
 }
 
 // The entry of an experiment in the queue; borrowed from *answer.
@@ -125,7 +125,7 @@ static void preempt_once(void)
     report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
     acknowledge("1.1.1");
     next_step(task_in("1.1.1", "RUNNING", ""));
-    must_tell(core_checkpoint_report, as_task("1.1.1"), NULL, saved);
+    call_ok(core_checkpoint_report, as_task("1.1.1"), NULL, saved);
     next_step(task_in("1.1.1", "RUNNING", ""));
     report("agent-1", 2, task_in("1.1.1", "EXITED", EXIT_0));
     next_step("");
@@ -140,7 +140,7 @@ static void preempt_once(void)
     report("agent-1", 2, task_in("2.2.1", "EXITED", EXIT_0));
     next_step("");
     json_t *answer = sync_agent("agent-1", "session", 2, "");
-    const json_t *env = jget(wanted(answer, "1.1.2"), "env");
+    const json_t *env = jget(desired_task(answer, "1.1.2"), "env");
     assert_string_equal(jget_string(env, "DET_STEPS_COMPLETED", ""), "7");
     json_decref(answer);
     report("agent-1", 2, task_in("1.1.2", "RUNNING", ""));
@@ -178,7 +178,7 @@ static void test_one_that_does_not_leave_is_killed(void **state)
         advance(8 * SECOND);
     }
     json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
-    assert_string_equal(wanted_action(answer, "1.1.1"), "KILL");
+    assert_string_equal(desired_action(answer, "1.1.1"), "KILL");
     json_decref(answer);
     report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
     assert_stored("SELECT outcome FROM allocations WHERE id = '1.1.1'", "KILLED");
@@ -208,7 +208,8 @@ static void test_one_that_never_ran_is_ended_at_once(void **state)
 static long world_of(const char *allocation, int slots)
 {
     json_t *answer = sync_agent("agent-1", "session", slots, "");
-    const char *text = jget_string(jget(wanted(answer, allocation), "env"), "WORLD_SIZE", "0");
+    const char *text =
+        jget_string(jget(desired_task(answer, allocation), "env"), "WORLD_SIZE", "0");
     long world = strtol(text, NULL, 10);
     json_decref(answer);
     return world;
@@ -260,7 +261,7 @@ static int move(const struct principal who, int64_t experiment, const char *chan
     char body[512], *job = job_id(experiment);
     snprintf(body, sizeof body, "{\"updates\":[{\"jobId\":\"%s\",%s}]}", job, change);
     free(job);
-    return tell(core_job_queue_update, who, NULL, body);
+    return call_status(core_job_queue_update, who, NULL, body);
 }
 
 static int move_beside(int64_t experiment, const char *where, int64_t other)
@@ -322,23 +323,23 @@ static void test_moves_refused(void **state)
     assert_int_equal(move(owner, 1, "\"aheadOf\":\"x\""), 400);
     assert_non_null(strstr(last_error, "updates.0.aheadOf"));
     assert_int_equal(move_beside(1, "behindOf", 1), 400);
-    assert_int_equal(tell(core_job_queue_update, owner, NULL, "{\"updates\":[{\"jobId\":\"x\"}]}"),
-                     400);
-    assert_int_equal(tell(core_job_queue_update, owner, NULL, "{}"), 400);
+    assert_int_equal(
+        call_status(core_job_queue_update, owner, NULL, "{\"updates\":[{\"jobId\":\"x\"}]}"), 400);
+    assert_int_equal(call_status(core_job_queue_update, owner, NULL, "{}"), 400);
     // All or none.
     char body[512], *first = job_id(1);
     snprintf(body, sizeof body,
              "{\"updates\":[{\"jobId\":\"%s\",\"priority\":70},{\"jobId\":\"x\",\"weight\":1}]}",
              first);
     free(first);
-    assert_int_equal(tell(core_job_queue_update, owner, NULL, body), 400);
+    assert_int_equal(call_status(core_job_queue_update, owner, NULL, body), 400);
     assert_non_null(strstr(last_error, "updates.1.jobId"));
     assert_stored("SELECT priority FROM experiments WHERE id = 1", "50");
-    assert_int_equal(tell(core_experiment_patch, owner, "1", "{\"resources\":{\"maxSlots\":1}}"),
-                     200);
+    assert_int_equal(
+        call_status(core_experiment_patch, owner, "1", "{\"resources\":{\"maxSlots\":1}}"), 200);
     submit_as(2, 50, "");
-    assert_int_equal(tell(core_experiment_patch, owner, "3", "{\"resources\":{\"maxSlots\":1}}"),
-                     400);
+    assert_int_equal(
+        call_status(core_experiment_patch, owner, "3", "{\"resources\":{\"maxSlots\":1}}"), 400);
 }
 
 // A running trial saves its work and continues in the other pool; a waiting one is there at once.
@@ -373,7 +374,7 @@ static void test_move_to_another_pool(void **state)
     assert_stored("SELECT pool || state FROM allocations WHERE id = '3.3.1'", "secondQUEUED");
 }
 
-// --- what a restart keeps ------------------------------------------------------------------------
+// --- restart of the master -----------------------------------------------------------------------
 
 static double number(const char *sql)
 {
@@ -417,7 +418,7 @@ static void test_service_and_usage_are_kept(void **state)
     assert_true(usage_hours() > .64 && usage_hours() < .70);
 }
 
-// --- what can never run --------------------------------------------------------------------------
+// --- jobs that can never run ---------------------------------------------------------------------
 
 static void refused(const char *resources, int status, const char *part)
 {
@@ -558,7 +559,7 @@ static void print_line(const char *allocation, const char *agent, const char *li
              "{\"logs\":[{\"taskId\":\"1.1\",\"allocationId\":\"%s\",\"agentId\":\"%s\","
              "\"log\":\"%s\"}]}",
              allocation, agent, line);
-    must_tell(core_task_logs, as_agent(), NULL, body);
+    call_ok(core_task_logs, as_agent(), NULL, body);
 }
 
 static void test_log_policies(void **state)

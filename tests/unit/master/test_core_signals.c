@@ -42,7 +42,7 @@ static void test_a_parked_poll_is_answered_by_the_pause(void **state)
     (void)state;
     run_one();
     struct core_call *first = poll_start("1.1.1"), *second = poll_start("1.1.1");
-    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
     assert_told_at_once(first);
     assert_told_at_once(second);
 }
@@ -52,7 +52,7 @@ static void test_a_parked_poll_is_answered_by_a_cancel(void **state)
     (void)state;
     run_one();
     struct core_call *call = poll_start("1.1.1");
-    must_tell(core_experiment_cancel, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_cancel, as_user(OWNER, false), "1", NULL);
     assert_told_at_once(call);
 }
 
@@ -61,7 +61,7 @@ static void test_a_late_poll_is_answered_at_once(void **state)
 {
     (void)state;
     run_one();
-    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
     next_query_value = "60";
     assert_told_at_once(
         call_start(core_allocation_preemption, as_task("1.1.1"), "1.1.1", NULL, NULL));
@@ -105,22 +105,23 @@ static void test_one_of_ten(void **state)
                                             "1.1.1x", "1.1.",   "1.1",    "1.1.010"};
     for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
         const char *stranger = strangers[i];
-        int status = tell(core_trial_progress, as_task(stranger), "1", "{\"progress\":0.5}");
+        int status = call_status(core_trial_progress, as_task(stranger), "1", "{\"progress\":0.5}");
         if (status != 403)
             fail_msg("%s reports, and gets %d", stranger, status);
-        status = tell(core_allocation_ack_preemption, as_task(stranger), "1.1.10", NULL);
+        status = call_status(core_allocation_ack_preemption, as_task(stranger), "1.1.10", NULL);
         if (status != 403)
             fail_msg("%s speaks for 1.1.10, and gets %d", stranger, status);
-        status = tell(core_allocation_ack_preemption, as_task("1.1.10"), stranger, NULL);
+        status = call_status(core_allocation_ack_preemption, as_task("1.1.10"), stranger, NULL);
         if (status != 403)
             fail_msg("1.1.10 speaks for %s, and gets %d", stranger, status);
     }
     // A late report of the first allocation's agent ends only that allocation.
     json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "EXITED", EXIT_3));
     assert_true(forgotten(answer, "1.1.1"));
-    assert_string_equal(wanted_action(answer, "1.1.10"), "RUN");
+    assert_string_equal(desired_action(answer, "1.1.10"), "RUN");
     json_decref(answer);
-    assert_int_equal(tell(core_trial_progress, as_task("1.1.10"), "1", "{\"progress\":0.5}"), 200);
+    assert_int_equal(call_status(core_trial_progress, as_task("1.1.10"), "1", "{\"progress\":0.5}"),
+                     200);
 }
 
 int main(void)

@@ -35,7 +35,7 @@ static const char *run_command(int slots)
     char body[256];
     snprintf(body, sizeof body,
              "{\"config\":{\"entrypoint\":[\"sleep\",\"9\"],\"resources\":{\"slots\":%d}}}", slots);
-    must_tell(core_command_create, owner(), NULL, body);
+    call_ok(core_command_create, owner(), NULL, body);
     return newest();
 }
 
@@ -44,7 +44,7 @@ static const char *run_task(const char *more)
     char body[512];
     snprintf(body, sizeof body, "{\"config\":\"entrypoint: sleep 9\\nresources: {slots: 1}\\n\"%s}",
              more);
-    must_tell(core_generic_create, owner(), NULL, body);
+    call_ok(core_generic_create, owner(), NULL, body);
     return newest();
 }
 
@@ -67,7 +67,7 @@ static void test_a_command_runs_once(void **state)
     const char *task = run_command(2);
     assert_stored("SELECT kind || state FROM experiments", "COMMANDACTIVE");
     json_t *answer = sync_agent("agent-1", "session", 4, "");
-    const json_t *wants = wanted(answer, start_of(task, 1));
+    const json_t *wants = desired_task(answer, start_of(task, 1));
     const json_t *env = jget(wants, "env");
     assert_string_equal(jget_string(env, "DET_TASK_TYPE", ""), "COMMAND");
     assert_null(jget(env, "DET_TRIAL_ID"));
@@ -162,8 +162,8 @@ static void test_it_leaves_by_itself(void **state)
     const char *task = run_command(1);
     runs(task, 1);
     struct principal program = as_task(start_of(task, 1));
-    must_tell(core_allocation_pending_preemption, program, start_of(task, 1), "{}");
-    must_tell(core_allocation_ack_preemption, program, start_of(task, 1), "{}");
+    call_ok(core_allocation_pending_preemption, program, start_of(task, 1), "{}");
+    call_ok(core_allocation_ack_preemption, program, start_of(task, 1), "{}");
     report("agent-1", 4, task_in(start_of(task, 1), "EXITED", EXIT_0));
     assert_stored("SELECT state FROM experiments", "COMPLETED");
     assert_stored("SELECT exit_code FROM allocations", "0");
@@ -176,14 +176,15 @@ static void test_a_restart_of_the_master(void **state)
     runs(task, 1);
     restart_core();
     report("agent-1", 4, task_in(start_of(task, 1), "RUNNING", ""));
-    assert_int_equal(tell(core_command_set_priority, owner(), task, "{\"priority\": 60}"), 200);
+    assert_int_equal(call_status(core_command_set_priority, owner(), task, "{\"priority\": 60}"),
+                     200);
     assert_stored("SELECT priority FROM experiments", "60");
     report("agent-1", 4, task_in(start_of(task, 1), "EXITED", EXIT_0));
     assert_stored("SELECT state FROM experiments", "COMPLETED");
     restart_core();
-    assert_int_equal(tell(core_experiment_kill, owner(), "1", NULL), 404);
-    must_tell(core_command_kill, owner(), task, NULL); // a repetition
-    must_tell(core_task_delete, owner(), task, NULL);
+    assert_int_equal(call_status(core_experiment_kill, owner(), "1", NULL), 404);
+    call_ok(core_command_kill, owner(), task, NULL); // a repetition
+    call_ok(core_task_delete, owner(), task, NULL);
     for (int i = 0; i < 1000 && strcmp(stored("SELECT count(*) FROM experiments"), "0"); i++)
         settle();
     assert_stored("SELECT count(*) FROM experiments", "0");
@@ -193,23 +194,23 @@ static void test_pause_and_go_on(void **state)
 {
     (void)state;
     const char *task = run_task("");
-    assert_int_equal(tell(core_command_kill, owner(), task, NULL), 404);
+    assert_int_equal(call_status(core_command_kill, owner(), task, NULL), 404);
     runs(task, 1);
-    must_tell(core_task_pause, owner(), task, NULL);
+    call_ok(core_task_pause, owner(), task, NULL);
     advance(1);
-    must_tell(core_task_pause, owner(), task, NULL);
+    call_ok(core_task_pause, owner(), task, NULL);
     json_t *answer = sync_agent("agent-1", "session", 4, task_in(start_of(task, 1), "RUNNING", ""));
-    assert_string_equal(wanted_action(answer, start_of(task, 1)), "KILL");
+    assert_string_equal(desired_action(answer, start_of(task, 1)), "KILL");
     json_decref(answer);
     report("agent-1", 4, task_in(start_of(task, 1), "EXITED", KILLED_9));
     assert_stored("SELECT e.state || t.state FROM experiments e, trials t", "PAUSEDPAUSED");
     restart_core();
-    must_tell(core_task_unpause, owner(), task, NULL);
+    call_ok(core_task_unpause, owner(), task, NULL);
     runs(task, 2);
     assert_stored("SELECT group_concat(state) FROM allocations", "TERMINATED,RUNNING");
     report("agent-1", 4, task_in(start_of(task, 2), "EXITED", EXIT_0));
     assert_stored("SELECT state FROM experiments", "COMPLETED");
-    assert_int_equal(tell(core_task_unpause, owner(), task, NULL), 409);
+    assert_int_equal(call_status(core_task_unpause, owner(), task, NULL), 409);
 }
 
 // A task that may start again is preempted in favour of another.
@@ -224,11 +225,11 @@ static void test_only_what_may_start_again_makes_room(void **state)
              task_in(start_of(again, 1), "RUNNING", ""));
     json_decref(sync_agent("agent-1", "session-2", 2, tasks));
     struct principal admin = as_user(OWNER, true);
-    must_tell(core_command_create, admin, NULL,
-              "{\"config\":{\"entrypoint\":\"x\",\"resources\":{\"slots\":1,\"priority\":1}}}");
+    call_ok(core_command_create, admin, NULL,
+            "{\"config\":{\"entrypoint\":\"x\",\"resources\":{\"slots\":1,\"priority\":1}}}");
     advance(1);
     assert_stored("SELECT group_concat(coalesce(cause, '')) FROM allocations", ",PRIORITY,");
-    assert_int_equal(tell(core_task_pause, owner(), once, NULL), 409);
+    assert_int_equal(call_status(core_task_pause, owner(), once, NULL), 409);
 }
 
 #define STATES "SELECT group_concat(state) FROM (SELECT state FROM experiments ORDER BY id)"
@@ -243,23 +244,23 @@ static void test_trees(void **state)
                   " FROM experiments",
                   "0,1,2");
     restart_core();
-    must_tell(core_task_pause, owner(), root, NULL);
+    call_ok(core_task_pause, owner(), root, NULL);
     assert_stored(STATES, "PAUSED,ACTIVE,PAUSED");
-    must_tell(core_task_unpause, owner(), root, NULL);
-    must_tell(core_task_kill, owner(), child, "{}");
+    call_ok(core_task_unpause, owner(), root, NULL);
+    call_ok(core_task_kill, owner(), child, "{}");
     assert_stored(STATES, "ACTIVE,CANCELED,CANCELED");
     leaf = below(root, "");
-    assert_int_equal(tell(core_task_kill, as_user(OTHER, false), leaf, NULL), 403);
-    must_tell(core_task_kill, owner(), leaf, "{\"kill_from_root\": true}");
+    assert_int_equal(call_status(core_task_kill, as_user(OTHER, false), leaf, NULL), 403);
+    call_ok(core_task_kill, owner(), leaf, "{\"kill_from_root\": true}");
     assert_stored(STATES, "CANCELED,CANCELED,CANCELED,CANCELED");
     char body[256];
     snprintf(body, sizeof body, "{\"config\":\"entrypoint: x\",\"parentId\":\"%s\"}", root);
-    assert_int_equal(tell(core_generic_create, owner(), NULL, body), 409);
-    assert_int_equal(tell(core_generic_create, owner(), NULL,
-                          "{\"config\":\"entrypoint: x\",\"parentId\":\"1.1\"}"),
+    assert_int_equal(call_status(core_generic_create, owner(), NULL, body), 409);
+    assert_int_equal(call_status(core_generic_create, owner(), NULL,
+                                 "{\"config\":\"entrypoint: x\",\"parentId\":\"1.1\"}"),
                      404);
-    assert_int_equal(tell(core_generic_create, owner(), NULL,
-                          "{\"config\":\"entrypoint: x\",\"inheritContext\":true}"),
+    assert_int_equal(call_status(core_generic_create, owner(), NULL,
+                                 "{\"config\":\"entrypoint: x\",\"inheritContext\":true}"),
                      400);
 }
 
@@ -271,7 +272,7 @@ static void test_how_deep_tasks_lie(void **state)
         task = below(task, "");
     char body[256];
     snprintf(body, sizeof body, "{\"config\":\"entrypoint: x\",\"parentId\":\"%s\"}", task);
-    assert_int_equal(tell(core_generic_create, owner(), NULL, body), 413);
+    assert_int_equal(call_status(core_generic_create, owner(), NULL, body), 413);
     assert_non_null(strstr(last_error, "32"));
 }
 
@@ -285,13 +286,13 @@ static void test_logs_after_the_end(void **state)
     for (int i = 0; i < 2; i++) { // also for a task that the master must look up
         snprintf(body, sizeof body, "{\"logs\":[{\"task_id\":\"%s\",\"log\":\"line %d\"}]}", task,
                  i);
-        must_tell(core_task_logs, as_agent(), NULL, body);
+        call_ok(core_task_logs, as_agent(), NULL, body);
         assert_non_null(strstr(logged(task), i ? "line 1" : "line 0"));
         restart_core();
     }
     assert_non_null(strstr(logged(task), "line 0"));
     snprintf(body, sizeof body, "{\"logs\":[{\"task_id\":\"%.12s\",\"log\":\"lost\"}]}", task);
-    must_tell(core_task_logs, as_agent(), NULL, body); // of no task
+    call_ok(core_task_logs, as_agent(), NULL, body); // of no task
     assert_null(strstr(logged(task), "lost"));
 }
 

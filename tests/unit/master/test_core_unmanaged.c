@@ -36,7 +36,7 @@ static int64_t make_trial(int64_t experiment)
     snprintf(body, sizeof body,
              "{\"experimentId\": %lld, \"hparams\": {\"lr\": 0.5}, \"unmanaged\": true}",
              (long long)experiment);
-    must_tell(core_trial_create, owner(), NULL, body);
+    call_ok(core_trial_create, owner(), NULL, body);
     return last_id;
 }
 
@@ -59,7 +59,7 @@ static void report_loss(int64_t trial, int64_t run, int64_t steps, double loss)
              "{\"group\":\"validation\",\"metrics\":{\"trialId\":%lld,\"trialRunId\":%lld,"
              "\"stepsCompleted\":%lld,\"metrics\":{\"avgMetrics\":{\"loss\":%g}}}}",
              (long long)trial, (long long)run, (long long)steps, loss);
-    must_tell(core_trial_metrics, owner(), decimal(trial), body);
+    call_ok(core_trial_metrics, owner(), decimal(trial), body);
 }
 
 static void report_checkpoint(const char *task, int64_t steps)
@@ -70,7 +70,7 @@ static void report_checkpoint(const char *task, int64_t steps)
              "\"metadata\":{\"steps_completed\":%lld},\"resources\":{},"
              "\"state\":\"STATE_COMPLETED\"}",
              task, (long long)steps);
-    must_tell(core_checkpoint_report, owner(), NULL, body);
+    call_ok(core_checkpoint_report, owner(), NULL, body);
 }
 
 static void test_a_run_from_start_to_end(void **state)
@@ -86,24 +86,24 @@ static void test_a_run_from_start_to_end(void **state)
     assert_null(jget(started, "latestCheckpoint"));
     json_decref(started);
     assert_stored("SELECT e.state || t.state FROM experiments e, trials t", "RUNNINGRUNNING");
-    must_tell(core_run_start, owner(), NULL, "{\"runId\": 1, \"checkpointStorage\": {}}");
-    must_tell(core_trial_patch, owner(), "1", "{\"trialId\": 1, \"state\": \"STATE_RUNNING\"}");
+    call_ok(core_run_start, owner(), NULL, "{\"runId\": 1, \"checkpointStorage\": {}}");
+    call_ok(core_trial_patch, owner(), "1", "{\"trialId\": 1, \"state\": \"STATE_RUNNING\"}");
     report_loss(1, 1, 10, 3);
     report_loss(1, 1, 20, 2);
     report_loss(1, 1, 30, 4);
-    must_tell(core_trial_progress, owner(), "1", "{\"progress\": 0.25, \"is_raw\": true}");
-    must_tell(core_trial_runner_metadata, owner(), "1", "{\"state\": \"training\"}");
+    call_ok(core_trial_progress, owner(), "1", "{\"progress\": 0.25, \"is_raw\": true}");
+    call_ok(core_trial_runner_metadata, owner(), "1", "{\"state\": \"training\"}");
     report_checkpoint("1.1", 20);
     assert_stored("SELECT best_metric FROM experiments", "2.0");
     assert_stored("SELECT progress FROM experiments", "0.25");
     assert_stored("SELECT group_concat(value) FROM validation_history", "3.0,2.0");
     assert_stored("SELECT latest_checkpoint FROM trials", UUID_1);
     assert_stored("SELECT allocation_id FROM checkpoints", "");
-    must_tell(core_trial_patch, owner(), "1", "{\"trial_id\": 1, \"state\": \"STATE_COMPLETED\"}");
+    call_ok(core_trial_patch, owner(), "1", "{\"trial_id\": 1, \"state\": \"STATE_COMPLETED\"}");
     assert_stored("SELECT state || (ended_at > 0) FROM trials", "COMPLETED1");
     assert_stored("SELECT state || (ended_at > 0) FROM experiments", "COMPLETED1");
     assert_stored("SELECT count(*) FROM allocations", "0");
-    must_tell(core_experiment_delete, owner(), "1", NULL);
+    call_ok(core_experiment_delete, owner(), "1", NULL);
     for (int i = 0; i < 1000 && strcmp(stored("SELECT count(*) FROM experiments"), "0"); i++)
         settle();
     assert_stored("SELECT count(*) FROM experiments", "0");
@@ -119,8 +119,8 @@ static void test_resume(void **state)
     report_loss(1, 1, 10, 3);
     report_checkpoint("1.1", 10);
     report_loss(1, 1, 20, 2);
-    assert_int_equal(tell(core_trial_start, owner(), "1", "{\"resume\": false}"), 409);
-    must_tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_ERROR\"}");
+    assert_int_equal(call_status(core_trial_start, owner(), "1", "{\"resume\": false}"), 409);
+    call_ok(core_trial_patch, owner(), "1", "{\"state\": \"STATE_ERROR\"}");
     assert_stored("SELECT e.state || t.state FROM experiments e, trials t", "ERRORERROR");
     advance((int64_t)(LIMIT_UNMANAGED_SILENCE_S + 1) *
             SECOND); // its active part is freed meanwhile
@@ -135,9 +135,9 @@ static void test_resume(void **state)
     assert_string_equal(reports_seen(1, "validation"), "1:10");
     report_loss(1, 2, 10, 2.5);
     assert_string_equal(reports_seen(1, "validation"), "2:10");
-    assert_int_equal(tell(core_trial_metrics, owner(), "1",
-                          "{\"group\":\"training\",\"metrics\":{\"trialRunId\":1,"
-                          "\"metrics\":{\"avgMetrics\":{}}}}"),
+    assert_int_equal(call_status(core_trial_metrics, owner(), "1",
+                                 "{\"group\":\"training\",\"metrics\":{\"trialRunId\":1,"
+                                 "\"metrics\":{\"avgMetrics\":{}}}}"),
                      403);
 }
 
@@ -161,12 +161,12 @@ static void test_repeated_calls(void **state)
 
     static const char put[] = "{\"createTrialRequest\": {\"experimentId\": 1, \"unmanaged\": true},"
                               " \"externalTrialId\": \"first\"}";
-    must_tell(core_trial_put, owner(), NULL, put);
+    call_ok(core_trial_put, owner(), NULL, put);
     assert_int_equal(last_id, 1);
-    must_tell(core_trial_put, owner(), NULL, put);
+    call_ok(core_trial_put, owner(), NULL, put);
     assert_int_equal(last_id, 1);
     restart_core();
-    must_tell(core_trial_put, owner(), NULL, put);
+    call_ok(core_trial_put, owner(), NULL, put);
     assert_int_equal(last_id, 1);
     assert_int_equal(make_trial(1), 2);
     assert_stored("SELECT group_concat(coalesce(external_id, '-')) FROM trials", "first,-");
@@ -175,13 +175,14 @@ static void test_repeated_calls(void **state)
         assert_int_equal(jget_int(started, "trialRunId", 0), 1);
         json_decref(started);
     }
-    assert_int_equal(tell(core_trial_put, owner(), NULL, "{\"createTrialRequest\": {}}"), 400);
-    assert_int_equal(tell(core_trial_early_exit, owner(), "1",
-                          "{\"reason\": \"EXITED_REASON_USER_REQUESTED_STOP\"}"),
+    assert_int_equal(call_status(core_trial_put, owner(), NULL, "{\"createTrialRequest\": {}}"),
+                     400);
+    assert_int_equal(call_status(core_trial_early_exit, owner(), "1",
+                                 "{\"reason\": \"EXITED_REASON_USER_REQUESTED_STOP\"}"),
                      200);
     assert_stored("SELECT state FROM trials WHERE id = 1", "COMPLETED");
-    assert_int_equal(tell(core_trial_early_exit, owner(), "1",
-                          "{\"reason\": \"EXITED_REASON_USER_REQUESTED_STOP\"}"),
+    assert_int_equal(call_status(core_trial_early_exit, owner(), "1",
+                                 "{\"reason\": \"EXITED_REASON_USER_REQUESTED_STOP\"}"),
                      400);
 }
 
@@ -196,7 +197,7 @@ static void test_silence(void **state)
     begin(1);
     for (int minute = 0; minute < 10; minute++) {
         advance((int64_t)60 * SECOND);
-        must_tell(core_trial_patch, owner(), "1", "{\"trialId\": 1}");
+        call_ok(core_trial_patch, owner(), "1", "{\"trialId\": 1}");
     }
     assert_stored("SELECT state FROM trials", "RUNNING");
     advance((int64_t)(LIMIT_UNMANAGED_SILENCE_S - 10) * SECOND);
@@ -210,9 +211,9 @@ static void test_silence(void **state)
     assert_stored("SELECT state || exit_reason FROM trials",
                   "ERRORits program has not reported for 300 s");
     assert_stored("SELECT state FROM experiments", "ERROR");
-    must_tell(core_trial_patch, owner(), "1", "{}"); // too late by itself ..
+    call_ok(core_trial_patch, owner(), "1", "{}"); // too late by itself ..
     assert_stored("SELECT state FROM trials", "ERROR");
-    must_tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_RUNNING\"}"); // .. but it lives
+    call_ok(core_trial_patch, owner(), "1", "{\"state\": \"STATE_RUNNING\"}"); // .. but it lives
     assert_stored("SELECT state || exit_reason FROM trials", "RUNNING");
     assert_stored("SELECT state FROM experiments", "RUNNING");
 }
@@ -225,14 +226,14 @@ static void test_several_trials(void **state)
         assert_int_equal(make_trial(1), i);
     begin(1);
     begin(2);
-    must_tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_COMPLETED\"}");
+    call_ok(core_trial_patch, owner(), "1", "{\"state\": \"STATE_COMPLETED\"}");
     assert_stored("SELECT state FROM experiments", "RUNNING");
-    must_tell(core_trial_patch, owner(), "2", "{\"state\": \"STATE_ERROR\"}");
+    call_ok(core_trial_patch, owner(), "2", "{\"state\": \"STATE_ERROR\"}");
     assert_stored("SELECT state FROM experiments", "COMPLETED");
     restart_core();
     begin(3);
     assert_stored("SELECT state FROM experiments", "RUNNING");
-    must_tell(core_trial_kill, owner(), "3", NULL);
+    call_ok(core_trial_kill, owner(), "3", NULL);
     assert_stored("SELECT group_concat(state) FROM trials", "COMPLETED,ERROR,CANCELED");
     assert_stored("SELECT state FROM experiments", "COMPLETED");
 }
@@ -243,24 +244,24 @@ static void test_what_people_can_do(void **state)
     make_experiment("");
     make_trial(1);
     begin(1);
-    assert_int_equal(tell(core_experiment_pause, owner(), "1", NULL), 409);
-    assert_int_equal(tell(core_experiment_activate, owner(), "1", NULL), 409);
-    assert_int_equal(tell(core_experiment_delete, owner(), "1", NULL), 409);
-    assert_int_equal(tell(core_experiment_patch, owner(), "1", "{\"resources\":{\"weight\":2}}"),
-                     409);
-    must_tell(core_experiment_patch, owner(), "1", "{\"name\":\"near\",\"resources\":null}");
+    assert_int_equal(call_status(core_experiment_pause, owner(), "1", NULL), 409);
+    assert_int_equal(call_status(core_experiment_activate, owner(), "1", NULL), 409);
+    assert_int_equal(call_status(core_experiment_delete, owner(), "1", NULL), 409);
+    assert_int_equal(
+        call_status(core_experiment_patch, owner(), "1", "{\"resources\":{\"weight\":2}}"), 409);
+    call_ok(core_experiment_patch, owner(), "1", "{\"name\":\"near\",\"resources\":null}");
     json_t *why = ask(core_experiment_why, owner(), "1", NULL, NULL);
     assert_non_null(strstr(jget_string(why, "reason", ""), "run elsewhere"));
     json_decref(why);
-    must_tell(core_shares, owner(), NULL, NULL);
-    must_tell(core_experiment_kill, owner(), "1", NULL);
+    call_ok(core_shares, owner(), NULL, NULL);
+    call_ok(core_experiment_kill, owner(), "1", NULL);
     assert_stored("SELECT e.state || t.state || e.name FROM experiments e, trials t",
                   "CANCELEDCANCELEDnear");
-    must_tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_RUNNING\"}");
+    call_ok(core_trial_patch, owner(), "1", "{\"state\": \"STATE_RUNNING\"}");
     assert_stored("SELECT state FROM trials", "CANCELED");
-    assert_int_equal(tell(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
+    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
     assert_int_equal(make_experiment(""), 2);
-    must_tell(core_experiment_cancel, owner(), "2", NULL);
+    call_ok(core_experiment_cancel, owner(), "2", NULL);
     assert_stored("SELECT state FROM experiments WHERE id = 2", "CANCELED");
 }
 
@@ -280,21 +281,21 @@ static void test_history(void **state)
     make_experiment("");
     make_trial(1);
     make_trial(1);
-    must_tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_ERROR\"}");
-    must_tell(core_trial_patch, owner(), "2", "{\"state\": \"STATE_CANCELED\"}");
+    call_ok(core_trial_patch, owner(), "1", "{\"state\": \"STATE_ERROR\"}");
+    call_ok(core_trial_patch, owner(), "2", "{\"state\": \"STATE_CANCELED\"}");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(tell(core_experiment_history, owner(), "1", bad[i]), 400);
+        assert_int_equal(call_status(core_experiment_history, owner(), "1", bad[i]), 400);
     const char *body =
         "{\"startTime\": \"2026-01-01T00:00:00Z\", \"endTime\": \"2026-01-01T01:00:00Z\", "
         "\"progress\": 0.75, \"trials\": [{\"id\": 1, \"seed\": 77, \"restarts\": 2, "
         "\"progress\": 0.5, \"startTime\": \"2026-01-01T00:00:00Z\"}]}";
-    must_tell(core_experiment_history, owner(), "1", body);
+    call_ok(core_experiment_history, owner(), "1", body);
     assert_stored("SELECT e.progress || ' ' || t.progress || ' ' || t.seed || ' ' || t.restarts"
                   " FROM experiments e, trials t WHERE t.id = 1",
                   "0.75 0.5 77 2");
     // A completed trial has reached its end.
-    must_tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_COMPLETED\"}");
-    must_tell(core_experiment_history, owner(), "1", body);
+    call_ok(core_trial_patch, owner(), "1", "{\"state\": \"STATE_COMPLETED\"}");
+    call_ok(core_experiment_history, owner(), "1", body);
     assert_stored("SELECT e.state || e.progress || t.progress FROM experiments e, trials t"
                   " WHERE t.id = 1",
                   "COMPLETED1.01.0");
@@ -306,24 +307,26 @@ static void test_who_may(void **state)
     make_experiment("");
     make_trial(1);
     struct principal other = as_user(OTHER, false);
-    assert_int_equal(tell(core_trial_start, other, "1", "{}"), 403);
-    assert_int_equal(tell(core_trial_create, other, NULL, "{\"experimentId\": 1}"), 403);
-    assert_int_equal(tell(core_trial_patch, other, "1", "{}"), 403);
-    assert_int_equal(tell(core_trial_start, owner(), "7", "{}"), 404);
-    assert_int_equal(tell(core_trial_create, owner(), NULL, "{\"experimentId\": 9}"), 404);
+    assert_int_equal(call_status(core_trial_start, other, "1", "{}"), 403);
+    assert_int_equal(call_status(core_trial_create, other, NULL, "{\"experimentId\": 1}"), 403);
+    assert_int_equal(call_status(core_trial_patch, other, "1", "{}"), 403);
+    assert_int_equal(call_status(core_trial_start, owner(), "7", "{}"), 404);
+    assert_int_equal(call_status(core_trial_create, owner(), NULL, "{\"experimentId\": 9}"), 404);
     assert_int_equal(
-        tell(core_trial_create, owner(), NULL, "{\"experimentId\": 1, \"hparams\": []}"), 400);
-    assert_int_equal(tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_ASLEEP\"}"), 400);
+        call_status(core_trial_create, owner(), NULL, "{\"experimentId\": 1, \"hparams\": []}"),
+        400);
+    assert_int_equal(call_status(core_trial_patch, owner(), "1", "{\"state\": \"STATE_ASLEEP\"}"),
+                     400);
 
     assert_int_equal(submit_slots(1, ""), 2); // managed by the master
-    assert_int_equal(tell(core_trial_start, owner(), "2", "{}"), 403);
-    assert_int_equal(tell(core_trial_create, owner(), NULL, "{\"experimentId\": 2}"), 400);
-    assert_int_equal(tell(core_trial_metrics, owner(), "2",
-                          "{\"group\":\"x\",\"metrics\":{\"metrics\":{\"avgMetrics\":{}}}}"),
+    assert_int_equal(call_status(core_trial_start, owner(), "2", "{}"), 403);
+    assert_int_equal(call_status(core_trial_create, owner(), NULL, "{\"experimentId\": 2}"), 400);
+    assert_int_equal(call_status(core_trial_metrics, owner(), "2",
+                                 "{\"group\":\"x\",\"metrics\":{\"metrics\":{\"avgMetrics\":{}}}}"),
                      403);
-    must_tell(core_experiment_kill, owner(), "2", NULL);
-    assert_int_equal(tell(core_trial_create, owner(), NULL, "{\"experimentId\": 2}"), 400);
-    assert_int_equal(tell(core_trial_start, owner(), "2", "{}"), 403);
+    call_ok(core_experiment_kill, owner(), "2", NULL);
+    assert_int_equal(call_status(core_trial_create, owner(), NULL, "{\"experimentId\": 2}"), 400);
+    assert_int_equal(call_status(core_trial_start, owner(), "2", "{}"), 403);
 }
 
 static void test_metadata(void **state)
@@ -331,16 +334,17 @@ static void test_metadata(void **state)
     (void)state;
     make_experiment("");
     make_trial(1);
-    must_tell(core_run_metadata, owner(), "1", "{\"metadata\": {\"a\": {\"b\": [1, \"x\", {}]}}}");
+    call_ok(core_run_metadata, owner(), "1", "{\"metadata\": {\"a\": {\"b\": [1, \"x\", {}]}}}");
     assert_stored("SELECT metadata FROM trials", "{\"a\":{\"b\":[1,\"x\",{}]}}");
-    must_tell(core_run_metadata, owner(), "1",
-              "{\"metadata\": {\"c\": null}}"); // replaces all of it
+    call_ok(core_run_metadata, owner(), "1",
+            "{\"metadata\": {\"c\": null}}"); // replaces all of it
     assert_stored("SELECT metadata FROM trials", "{\"c\":null}");
-    assert_int_equal(tell(core_run_metadata, owner(), "1", "{}"), 400);
-    assert_int_equal(tell(core_run_metadata, owner(), "1", "{\"metadata\": {\"a.b\": 1}}"), 400);
-    assert_int_equal(tell(core_run_metadata, owner(), "2", "{\"metadata\": {}}"), 404);
-    assert_int_equal(tell(core_run_metadata, as_user(OTHER, false), "1", "{\"metadata\": {}}"),
-                     403);
+    assert_int_equal(call_status(core_run_metadata, owner(), "1", "{}"), 400);
+    assert_int_equal(call_status(core_run_metadata, owner(), "1", "{\"metadata\": {\"a.b\": 1}}"),
+                     400);
+    assert_int_equal(call_status(core_run_metadata, owner(), "2", "{\"metadata\": {}}"), 404);
+    assert_int_equal(
+        call_status(core_run_metadata, as_user(OTHER, false), "1", "{\"metadata\": {}}"), 403);
     struct buf deep;
     buf_init(&deep, 1024);
     for (int over = 0; over < 2; over++) { // at the limit of depth, and one beyond
@@ -351,7 +355,8 @@ static void test_metadata(void **state)
         buf_puts(&deep, "1");
         for (int i = 0; i <= LIMIT_METADATA_DEPTH + over; i++)
             buf_puts(&deep, "}");
-        assert_int_equal(tell(core_run_metadata, owner(), "1", buf_str(&deep)), over ? 400 : 200);
+        assert_int_equal(call_status(core_run_metadata, owner(), "1", buf_str(&deep)),
+                         over ? 400 : 200);
     }
     buf_free(&deep);
 }

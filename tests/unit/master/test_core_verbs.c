@@ -102,8 +102,8 @@ static void test_parts_of_files(void **state)
         "SELECT count(*) || ' ' || count(DISTINCT model_definition_hash) FROM experiments", "3 1");
     assert_int_equal(create_large(2), 200);
     for (int id = 1; id <= 3; id++) {
-        must_tell(core_experiment_kill, owner(), decimal(id), NULL);
-        must_tell(core_experiment_delete, owner(), decimal(id), NULL);
+        call_ok(core_experiment_kill, owner(), decimal(id), NULL);
+        call_ok(core_experiment_delete, owner(), decimal(id), NULL);
         if (id < 3)
             assert_stored("SELECT count(DISTINCT archive) FROM model_parts", "2");
     }
@@ -140,7 +140,7 @@ static void test_made_once(void **state)
     assert_int_equal(create(body), 200);
     assert_int_equal(create(body), 200);
     assert_int_equal(last_id, 1);
-    must_tell(core_experiment_kill, owner(), "1", NULL);
+    call_ok(core_experiment_kill, owner(), "1", NULL);
     assert_int_equal(create(body), 200); // also for an ended experiment
     assert_stored("SELECT count(*) || max(external_id) FROM experiments", "1key-1");
 }
@@ -149,10 +149,10 @@ static int64_t make_project(const char *workspace_name)
 {
     char body[128];
     snprintf(body, sizeof body, "{\"name\": \"%s\"}", workspace_name);
-    must_tell(core_workspace_create, as_user(OTHER, false), NULL, body);
+    call_ok(core_workspace_create, as_user(OTHER, false), NULL, body);
     int64_t workspace = last_id;
-    must_tell(core_project_create, as_user(OTHER, false), decimal(workspace),
-              "{\"name\": \"its project\"}");
+    call_ok(core_project_create, as_user(OTHER, false), decimal(workspace),
+            "{\"name\": \"its project\"}");
     return last_id;
 }
 
@@ -162,13 +162,13 @@ static void test_external_ids_of_a_workspace_and_kind(void **state)
     (void)state;
     char body[512];
     int64_t theirs = make_project("theirs");
-    must_tell(core_workspace_patch, as_user(OTHER, false), "2", "{\"defaultRole\":\"none\"}");
+    call_ok(core_workspace_patch, as_user(OTHER, false), "2", "{\"defaultRole\":\"none\"}");
     static const char config[] = "{entrypoint: a, searcher: {name: single, metric: loss}}";
     snprintf(body, sizeof body,
              "{\"config\":\"%s\",\"projectId\":%lld,\"externalExperimentId\":\"key\"}", config,
              (long long)theirs);
-    must_tell(core_experiment_create, as_user(OTHER, false), NULL, body); // 1
-    assert_int_equal(tell(core_experiment_create, owner(), NULL, body), 404);
+    call_ok(core_experiment_create, as_user(OTHER, false), NULL, body); // 1
+    assert_int_equal(call_status(core_experiment_create, owner(), NULL, body), 404);
     assert_null(strstr(last_error, "key"));
 
     snprintf(body, sizeof body, "{\"config\":\"%s\",\"externalExperimentId\":\"key\"}", config);
@@ -176,7 +176,7 @@ static void test_external_ids_of_a_workspace_and_kind(void **state)
     assert_int_equal(last_id, 2);
     assert_int_equal(create(body), 200);
     assert_int_equal(last_id, 2);
-    assert_int_equal(tell(core_experiment_create, as_user(OTHER, false), NULL, body), 409);
+    assert_int_equal(call_status(core_experiment_create, as_user(OTHER, false), NULL, body), 409);
     restart_core();
     assert_int_equal(create(body), 200);
     assert_int_equal(last_id, 2);
@@ -185,31 +185,32 @@ static void test_external_ids_of_a_workspace_and_kind(void **state)
         "{\"config\":{\"entrypoint\":[\"x\"]},\"externalTaskId\":\"key\"}";
     static const char generic[] = "{\"config\":\"entrypoint: x\",\"externalTaskId\":\"key\"}";
     for (int i = 0; i < 2; i++) {
-        must_tell(core_command_create, owner(), NULL, command);
+        call_ok(core_command_create, owner(), NULL, command);
         assert_int_equal(last_id, 3);
-        must_tell(core_generic_create, owner(), NULL, generic);
+        call_ok(core_generic_create, owner(), NULL, generic);
         assert_int_equal(last_id, 4);
     }
     assert_stored("SELECT group_concat(kind) FROM (SELECT kind FROM experiments ORDER BY id)",
                   "EXPERIMENT,EXPERIMENT,COMMAND,GENERIC");
 
     // Names of workspaces that the caller does not see do not collide either.
-    must_tell(core_workspace_create, owner(), NULL, "{\"name\":\"theirs\"}");
-    assert_int_equal(tell(core_workspace_create, owner(), NULL, "{\"name\":\"theirs\"}"), 409);
+    call_ok(core_workspace_create, owner(), NULL, "{\"name\":\"theirs\"}");
+    assert_int_equal(call_status(core_workspace_create, owner(), NULL, "{\"name\":\"theirs\"}"),
+                     409);
 
     // Two experiments with one external id do not come into one workspace, neither alone nor with
     // their project.
     snprintf(body, sizeof body, "{\"destinationProjectId\":%lld}", (long long)theirs);
-    assert_int_equal(tell(core_experiment_move, as_user(OWNER, true), "2", body), 409);
+    assert_int_equal(call_status(core_experiment_move, as_user(OWNER, true), "2", body), 409);
     assert_non_null(strstr(last_error, "experiment 1"));
-    assert_int_equal(tell(core_project_move, as_user(OWNER, true), decimal(theirs),
-                          "{\"destinationWorkspaceId\":1}"),
+    assert_int_equal(call_status(core_project_move, as_user(OWNER, true), decimal(theirs),
+                                 "{\"destinationWorkspaceId\":1}"),
                      409);
-    must_tell(core_experiment_kill, as_user(OTHER, false), "1", NULL);
-    must_tell(core_experiment_delete, as_user(OTHER, false), "1", NULL);
+    call_ok(core_experiment_kill, as_user(OTHER, false), "1", NULL);
+    call_ok(core_experiment_delete, as_user(OTHER, false), "1", NULL);
     for (int i = 0; i < 100; i++) {
         settle();
-        if (tell(core_experiment_move, as_user(OWNER, true), "2", body) == 200)
+        if (call_status(core_experiment_move, as_user(OWNER, true), "2", body) == 200)
             break;
     }
     assert_int_equal(last_status, 200); // once the other is gone
@@ -219,15 +220,15 @@ static void test_continue(void **state)
 {
     (void)state;
     submit_slots(1, "hyperparameters: {lr: 0.5}\n");
-    assert_int_equal(tell(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
+    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
     report("agent-1", 1, "");
-    must_tell(core_checkpoint_report, as_task("1.1.1"), NULL,
-              "{\"uuid\":\"" UUID_1 "\",\"allocationId\":\"1.1.1\",\"metadata\":"
-              "{\"steps_completed\":10},\"resources\":{},\"state\":\"STATE_COMPLETED\"}");
+    call_ok(core_checkpoint_report, as_task("1.1.1"), NULL,
+            "{\"uuid\":\"" UUID_1 "\",\"allocationId\":\"1.1.1\",\"metadata\":"
+            "{\"steps_completed\":10},\"resources\":{},\"state\":\"STATE_COMPLETED\"}");
     run_to_the_end("1.1.1");
     assert_stored("SELECT state FROM experiments", "COMPLETED");
-    must_tell(core_experiment_continue, owner(), NULL,
-              "{\"id\": 1, \"overrideConfig\": \"max_restarts: 3\\nhyperparameters: {lr: 0.1}\"}");
+    call_ok(core_experiment_continue, owner(), NULL,
+            "{\"id\": 1, \"overrideConfig\": \"max_restarts: 3\\nhyperparameters: {lr: 0.1}\"}");
     assert_int_equal(last_id, 1);
     assert_stored("SELECT state || coalesce(ended_at, '-') || progress FROM experiments",
                   "ACTIVE-0.0");
@@ -236,7 +237,7 @@ static void test_continue(void **state)
     assert_stored("SELECT state || hparams || restarts || coalesce(ended_at, '-') FROM trials",
                   "ACTIVE{\"lr\":0.1}0-");
     json_t *answer = sync_agent("agent-1", "session", 1, "");
-    const json_t *env = jget(wanted(answer, "1.1.2"), "env");
+    const json_t *env = jget(desired_task(answer, "1.1.2"), "env");
     assert_string_equal(jget_string(env, "DET_LATEST_CHECKPOINT", ""), UUID_1);
     assert_string_equal(jget_string(env, "DET_HPARAMS", ""), "{\"lr\":0.1}");
     json_decref(answer);
@@ -251,7 +252,7 @@ static void test_continue_refused(void **state)
 {
     (void)state;
     submit_slots(1, "");
-    must_tell(core_experiment_kill, owner(), "1", NULL);
+    call_ok(core_experiment_kill, owner(), "1", NULL);
     static const char *const bad[] = {
         "{\"id\": 1, \"overrideConfig\": \"[1]\"}",
         "{\"id\": 1, \"overrideConfig\": \"project: other\"}",
@@ -259,20 +260,20 @@ static void test_continue_refused(void **state)
         "{\"id\": 1, \"overrideConfig\": \"searcher: {name: grid}\"}",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(tell(core_experiment_continue, owner(), NULL, bad[i]), 400);
-    assert_int_equal(tell(core_experiment_continue, owner(), NULL, "{\"id\": 7}"), 404);
-    assert_int_equal(tell(core_experiment_continue, as_user(OTHER, false), NULL, "{\"id\": 1}"),
-                     403);
-    assert_int_equal(tell(core_experiment_continue, as_user(OTHER, true), NULL,
-                          "{\"id\": 1, \"overrideConfig\": \"max_restarts: 1\"}"),
+        assert_int_equal(call_status(core_experiment_continue, owner(), NULL, bad[i]), 400);
+    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 7}"), 404);
+    assert_int_equal(
+        call_status(core_experiment_continue, as_user(OTHER, false), NULL, "{\"id\": 1}"), 403);
+    assert_int_equal(call_status(core_experiment_continue, as_user(OTHER, true), NULL,
+                                 "{\"id\": 1, \"overrideConfig\": \"max_restarts: 1\"}"),
                      403); // not on behalf of another user
     assert_stored("SELECT state FROM experiments", "CANCELED");
-    must_tell(core_experiment_archive, owner(), "1", NULL);
-    assert_int_equal(tell(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
-    must_tell(core_experiment_unarchive, owner(), "1", NULL);
-    must_tell(core_experiment_continue, as_user(OTHER, true), NULL, "{\"id\": 1}");
+    call_ok(core_experiment_archive, owner(), "1", NULL);
+    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
+    call_ok(core_experiment_unarchive, owner(), "1", NULL);
+    call_ok(core_experiment_continue, as_user(OTHER, true), NULL, "{\"id\": 1}");
     assert_stored("SELECT state || user_id FROM experiments", "ACTIVE1");
-    assert_int_equal(tell(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
+    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
 }
 
 // The changes of an experiment for followers, "WORKSPACE:DATA " for each; WORKSPACE: whose members
@@ -306,13 +307,13 @@ static void test_a_move_is_told_to_those_it_leaves(void **state)
     submit_slots(1, "");
     settle();
     told[0] = '\0';
-    must_tell(core_experiment_move, owner(), "1", body);
+    call_ok(core_experiment_move, owner(), "1", body);
     settle();
     assert_string_equal(told, "1:{\"id\":1,\"workspaceId\":1,\"moved\":true} 2:stored ");
     told[0] = '\0';
-    must_tell(core_project_create, as_user(OTHER, false), "2", "{\"name\": \"another\"}");
+    call_ok(core_project_create, as_user(OTHER, false), "2", "{\"name\": \"another\"}");
     snprintf(body, sizeof body, "{\"destinationProjectId\": %lld}", (long long)last_id);
-    must_tell(core_experiment_move, owner(), "1", body);
+    call_ok(core_experiment_move, owner(), "1", body);
     settle();
     assert_string_equal(told, "2:stored "); // still visible
     stop_core();
@@ -328,30 +329,31 @@ static void test_a_project_moves_with_all_in_it(void **state)
     cl.more.events_committed = keep_told;
     restart_core();
     snprintf(from, sizeof from, "%s", decimal(make_project("small")));
-    must_tell(core_workspace_patch, as_user(OWNER, true), "2", "{\"maxSlots\": 1}");
-    must_tell(core_workspace_create, other, NULL, "{\"name\": \"large\"}");
+    call_ok(core_workspace_patch, as_user(OWNER, true), "2", "{\"maxSlots\": 1}");
+    call_ok(core_workspace_create, other, NULL, "{\"name\": \"large\"}");
     submit_slots(2, "");
     snprintf(body, sizeof body, "{\"destinationProjectId\": %s}", from);
-    assert_int_equal(tell(core_experiment_move, owner(), "1", body), 400); // too large for it
-    must_tell(core_project_move, other, from, "{\"destinationWorkspaceId\": 3}");
-    must_tell(core_experiment_move, owner(), "1", body);
+    assert_int_equal(call_status(core_experiment_move, owner(), "1", body),
+                     400); // too large for it
+    call_ok(core_project_move, other, from, "{\"destinationWorkspaceId\": 3}");
+    call_ok(core_experiment_move, owner(), "1", body);
     settle();
     told[0] = '\0';
     const char *back = "{\"destinationWorkspaceId\": 2}";
-    assert_int_equal(tell(core_project_move, other, from, back), 400); // so is its project
-    must_tell(core_workspace_patch, as_user(OWNER, true), "2", "{\"maxSlots\": 0}");
-    must_tell(core_project_move, other, from, back);
-    must_tell(core_project_move, other, from, back); // a repetition
+    assert_int_equal(call_status(core_project_move, other, from, back), 400); // so is its project
+    call_ok(core_workspace_patch, as_user(OWNER, true), "2", "{\"maxSlots\": 0}");
+    call_ok(core_project_move, other, from, back);
+    call_ok(core_project_move, other, from, back); // a repetition
     settle();
     assert_string_equal(told, "3:{\"id\":1,\"workspaceId\":3,\"moved\":true} 2:stored ");
     assert_stored("SELECT workspace_id FROM projects WHERE id > 1", "2");
-    assert_int_equal(tell(core_workspace_delete, other, "2", NULL), 409);
-    must_tell(core_workspace_delete, other, "3", NULL);
+    assert_int_equal(call_status(core_workspace_delete, other, "2", NULL), 409);
+    call_ok(core_workspace_delete, other, "3", NULL);
     stop_core();
     cl.more.events_committed = NULL;
     start_core();
     report("agent-1", 2, "");
-    assert_int_equal(tell(core_workspace_delete, other, "2", NULL), 409);
+    assert_int_equal(call_status(core_workspace_delete, other, "2", NULL), 409);
 }
 
 static void test_move(void **state)
@@ -362,20 +364,21 @@ static void test_move(void **state)
     snprintf(body, sizeof body, "{\"destinationProjectId\": %lld}", (long long)to);
     submit_slots(1, "");
     report("agent-1", 1, "");
-    assert_int_equal(tell(core_experiment_move, owner(), "1", "{}"), 404);
-    assert_int_equal(tell(core_experiment_move, as_user(OTHER, false), "1", body), 403);
-    must_tell(core_experiment_move, owner(), "1", body);
-    must_tell(core_experiment_move, owner(), "1", body); // a repetition
+    assert_int_equal(call_status(core_experiment_move, owner(), "1", "{}"), 404);
+    assert_int_equal(call_status(core_experiment_move, as_user(OTHER, false), "1", body), 403);
+    call_ok(core_experiment_move, owner(), "1", body);
+    call_ok(core_experiment_move, owner(), "1", body); // a repetition
     assert_stored("SELECT project_id > 1 FROM experiments", "1");
-    assert_int_equal(tell(core_project_delete, as_user(OTHER, false), decimal(to), NULL), 409);
-    must_tell(core_project_archive, as_user(OTHER, false), decimal(to), NULL);
-    assert_int_equal(tell(core_experiment_move, owner(), "1", "{\"destinationProjectId\": 1}"),
+    assert_int_equal(call_status(core_project_delete, as_user(OTHER, false), decimal(to), NULL),
                      409);
-    must_tell(core_project_unarchive, as_user(OTHER, false), decimal(to), NULL);
+    call_ok(core_project_archive, as_user(OTHER, false), decimal(to), NULL);
+    assert_int_equal(
+        call_status(core_experiment_move, owner(), "1", "{\"destinationProjectId\": 1}"), 409);
+    call_ok(core_project_unarchive, as_user(OTHER, false), decimal(to), NULL);
     restart_core();
     run_to_the_end("1.1.1");
-    must_tell(core_experiment_move, owner(), "1", "{\"destination_project_id\": 1}");
-    must_tell(core_project_delete, as_user(OTHER, false), decimal(to), NULL);
+    call_ok(core_experiment_move, owner(), "1", "{\"destination_project_id\": 1}");
+    call_ok(core_project_delete, as_user(OTHER, false), decimal(to), NULL);
 }
 
 // A configuration that does not fit into a task's environment is refused, however short its text
@@ -395,7 +398,8 @@ static void test_the_size_of_a_configuration(void **state)
         buf_puts(&yaml, "]}\n");
         json_t *body = json_pack("{s:s, s:b}", "config", buf_str(&yaml), "activate", 0);
         char *text = json_text(body);
-        assert_int_equal(tell(core_experiment_create, owner(), NULL, text), times == 1 ? 200 : 413);
+        assert_int_equal(call_status(core_experiment_create, owner(), NULL, text),
+                         times == 1 ? 200 : 413);
         free(text);
         json_decref(body);
         buf_free(&yaml);
@@ -414,7 +418,7 @@ static void test_labels(void **state)
     }
     assert_stored("SELECT labels FROM experiments", "[\"a\",\"b c\"]");
     assert_stored("SELECT json_extract(config, '$.labels') FROM experiments", "[\"a\",\"b c\"]");
-    must_tell(core_experiment_kill, owner(), "1", NULL);
+    call_ok(core_experiment_kill, owner(), "1", NULL);
     json_decref(ask(core_experiment_add_label, owner(), "1", "d", NULL));
     json_decref(ask(core_experiment_remove_label, owner(), "1", "a", NULL));
     json_decref(ask(core_experiment_remove_label, owner(), "1", "never", NULL));
@@ -452,10 +456,10 @@ static void test_labels_are_counted(void **state)
     json_decref(ask(core_experiment_remove_label, owner(), "1", "b", NULL));
     json_decref(ask(core_experiment_add_label, owner(), "1", "c", NULL));
     assert_counted("a 1 1,b 1 1,c 1 2");
-    must_tell(core_experiment_move, owner(), "2", body);
+    call_ok(core_experiment_move, owner(), "2", body);
     assert_counted("a 1 1,b 2 1,c 1 1,c 2 1");
-    must_tell(core_experiment_kill, owner(), "2", NULL);
-    must_tell(core_experiment_delete, owner(), "2", NULL);
+    call_ok(core_experiment_kill, owner(), "2", NULL);
+    call_ok(core_experiment_delete, owner(), "2", NULL);
     for (int i = 0; i < 1000 && strcmp(stored("SELECT count(*) FROM experiments"), "1"); i++)
         clock_sleep_us(5000);
     assert_counted("a 1 1,c 1 1");
@@ -465,24 +469,22 @@ static void test_kept_checkpoints(void **state)
 {
     (void)state;
     submit_slots(1, "");
-    must_tell(core_experiment_patch, owner(), "1",
-              "{\"checkpointStorage\": {\"saveExperimentBest\": 3, \"save_trial_latest\": 2}}");
+    call_ok(core_experiment_patch, owner(), "1",
+            "{\"checkpointStorage\": {\"saveExperimentBest\": 3, \"save_trial_latest\": 2}}");
 #define KEPT                                                                                       \
     "SELECT json_extract(config, '$.checkpoint_storage.save_experiment_best') ||"                  \
     " json_extract(config, '$.checkpoint_storage.save_trial_best') ||"                             \
     " json_extract(config, '$.checkpoint_storage.save_trial_latest') FROM experiments"
     assert_stored(KEPT, "312");
-    must_tell(core_experiment_patch, owner(), "1",
-              "{\"name\": \"x\", \"checkpointStorage\": null}");
+    call_ok(core_experiment_patch, owner(), "1", "{\"name\": \"x\", \"checkpointStorage\": null}");
     assert_stored(KEPT, "312");
-    must_tell(core_experiment_kill, owner(), "1", NULL);
-    must_tell(core_experiment_patch, owner(), "1",
-              "{\"checkpointStorage\": {\"saveTrialBest\": 0}}");
+    call_ok(core_experiment_kill, owner(), "1", NULL);
+    call_ok(core_experiment_patch, owner(), "1", "{\"checkpointStorage\": {\"saveTrialBest\": 0}}");
     assert_stored(KEPT, "302");
-    assert_int_equal(tell(core_experiment_patch, owner(), "1",
-                          "{\"checkpointStorage\": {\"saveTrialBest\": -1}}"),
+    assert_int_equal(call_status(core_experiment_patch, owner(), "1",
+                                 "{\"checkpointStorage\": {\"saveTrialBest\": -1}}"),
                      400);
-    assert_int_equal(tell(core_experiment_patch, owner(), "1", "{\"name\": \" \"}"), 400);
+    assert_int_equal(call_status(core_experiment_patch, owner(), "1", "{\"name\": \" \"}"), 400);
 }
 
 // "error" of the result for that id; NULL: no such result.
@@ -538,13 +540,14 @@ static void test_many(void **state)
     for (int i = 0; i < 1000 && strcmp(stored("SELECT count(*) FROM experiments"), "3"); i++)
         settle();
     assert_stored("SELECT count(*) FROM experiments", "3");
-    assert_int_equal(tell(core_experiments_kill, owner(), NULL, "{}"), 400);
-    assert_int_equal(tell(core_experiments_kill, owner(), NULL, "{\"experimentIds\": [\"x\"]}"),
+    assert_int_equal(call_status(core_experiments_kill, owner(), NULL, "{}"), 400);
+    assert_int_equal(
+        call_status(core_experiments_kill, owner(), NULL, "{\"experimentIds\": [\"x\"]}"), 400);
+    assert_int_equal(call_status(core_experiments_kill, owner(), NULL,
+                                 "{\"filters\": {\"states\": [\"STATE_ASLEEP\"]}}"),
                      400);
-    assert_int_equal(tell(core_experiments_kill, owner(), NULL,
-                          "{\"filters\": {\"states\": [\"STATE_ASLEEP\"]}}"),
-                     400);
-    assert_int_equal(tell(core_experiments_move, owner(), NULL, "{\"experimentIds\": [1]}"), 404);
+    assert_int_equal(call_status(core_experiments_move, owner(), NULL, "{\"experimentIds\": [1]}"),
+                     404);
 }
 
 int main(void)

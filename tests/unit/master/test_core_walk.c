@@ -112,7 +112,7 @@ static void obey(struct model_agent *g, const json_t *answer)
             continue;
         if (t->exited && forgotten(answer, t->id))
             t->used = false;
-        else if (!strcmp(wanted_action(answer, t->id), "RUN"))
+        else if (!strcmp(desired_action(answer, t->id), "RUN"))
             continue;
         else
             t->told_to_end = true;
@@ -167,7 +167,7 @@ static void sync_model(struct model_agent *g, bool lose_answer)
     take_answer(g, lose_answer);
 }
 
-// --- what must hold ------------------------------------------------------------------------------
+// --- invariants ----------------------------------------------------------------------------------
 
 static void check_slots(void)
 {
@@ -231,7 +231,7 @@ static void follow_drain(struct model_agent *g)
     next_query_value = "0"; // seconds to wait
     json_t *answer = ask(core_allocation_preemption, as_task(t->id), t->id, NULL, NULL);
     if (last_status == 200 && jget_bool(answer, "preempt", false) &&
-        tell(core_allocation_ack_preemption, as_task(t->id), t->id, NULL) == 200)
+        call_status(core_allocation_ack_preemption, as_task(t->id), t->id, NULL) == 200)
         t->exited = true;
     json_decref(answer);
 }
@@ -245,7 +245,7 @@ static void say_something(void)
         return;
     const char *id = decimal(1 + rng_below(&w.rng, (uint32_t)w.experiments));
     uint32_t verb = rng_below(&w.rng, chance(6) ? 5 : 3);
-    int status = tell(verbs[verb], as_user(OWNER, false), id, NULL);
+    int status = call_status(verbs[verb], as_user(OWNER, false), id, NULL);
     assert_true(status == 200 || status == 409);
 }
 
@@ -261,14 +261,14 @@ static void report_something(struct model_agent *g)
              "{\"group\":\"validation\",\"metrics\":{\"stepsCompleted\":%u,\"metrics\":"
              "{\"avgMetrics\":{\"loss\":%u}}}}",
              rng_below(&w.rng, 100), rng_below(&w.rng, 100));
-    int status = tell(core_trial_metrics, as_task(t->id), trial, body);
+    int status = call_status(core_trial_metrics, as_task(t->id), trial, body);
     assert_true(status == 200 || status == 403);
     char checkpoint[300];
     uint32_t word = rng_u32(&w.rng);
     snprintf(checkpoint, sizeof checkpoint,
              "{\"uuid\":\"%08x-0000-4000-8000-%012x\",\"metadata\":{\"steps_completed\":%u}}", word,
              word, rng_below(&w.rng, 100));
-    status = tell(core_checkpoint_report, as_task(t->id), NULL, checkpoint);
+    status = call_status(core_checkpoint_report, as_task(t->id), NULL, checkpoint);
     assert_true(status == 200 || status == 403);
 }
 
@@ -337,7 +337,7 @@ static void event(void)
     check_slots();
 }
 
-// --- to the end ----------------------------------------------------------------------------------
+// --- completion ----------------------------------------------------------------------------------
 
 static bool all_ended(void)
 {
@@ -354,7 +354,7 @@ static void calm_down(void)
         w.agents[i].away = false;
     for (int round = 0; round < 200 && !all_ended(); round++) {
         for (int x = 1; x <= w.experiments; x++)
-            tell(core_experiment_activate, as_user(OWNER, false), decimal(x), NULL);
+            call_status(core_experiment_activate, as_user(OWNER, false), decimal(x), NULL);
         for (int i = 0; i < AGENTS; i++) {
             sync_model(&w.agents[i], false);
             for (int k = 0; k < TASKS; k++) {

@@ -38,7 +38,7 @@ static void test_states(void **state)
     assert_int_equal(submit_slots(1, "integrations: {webhooks: {exclude: true}}\n"), 4);
     assert_stored("SELECT count(*) FROM webhook_outbox", "0");
     for (int i = 1; i <= 4; i++)
-        must_tell(core_experiment_pause, as_user(OWNER, true), decimal(i), NULL);
+        call_ok(core_experiment_pause, as_user(OWNER, true), decimal(i), NULL);
     assert_stored("SELECT group_concat(webhook_id || ':' || json_extract(payload,"
                   " '$.event_data.experiment.id')) FROM (SELECT * FROM webhook_outbox ORDER BY id)",
                   "1:1,1:2,2:2,1:3,2:3");
@@ -46,21 +46,22 @@ static void test_states(void **state)
                   " '$.condition.state') FROM webhook_outbox LIMIT 1",
                   "EXPERIMENT_STATE_CHANGE PAUSED");
     assert_stored("SELECT count(DISTINCT event_id) FROM webhook_outbox", "5");
-    must_tell(core_experiment_activate, as_user(OWNER, true), "1", NULL);
+    call_ok(core_experiment_activate, as_user(OWNER, true), "1", NULL);
     assert_stored("SELECT count(*) FROM webhook_outbox", "5");
 
     // Loaded again after a restart, with later ids.
     restart_core();
-    must_tell(core_experiment_pause, as_user(OWNER, true), "1", NULL);
+    call_ok(core_experiment_pause, as_user(OWNER, true), "1", NULL);
     assert_stored("SELECT count(*) FROM webhook_outbox", "6");
     assert_int_equal(make(as_user(OWNER, true), STATE_HOOK("third", "ERROR", "")), 3);
-    assert_int_equal(tell(core_webhook_delete, as_user(OTHER, false), "1", NULL), 404);
-    must_tell(core_webhook_delete, as_user(OWNER, true), "1", NULL);
+    assert_int_equal(call_status(core_webhook_delete, as_user(OTHER, false), "1", NULL), 404);
+    call_ok(core_webhook_delete, as_user(OWNER, true), "1", NULL);
     assert_stored("SELECT count(*) FROM webhook_outbox WHERE webhook_id = 1", "0");
-    must_tell(core_webhook_patch, as_user(OWNER, true), "3", "{\"url\":\"https://example.com/x\"}");
+    call_ok(core_webhook_patch, as_user(OWNER, true), "3", "{\"url\":\"https://example.com/x\"}");
     assert_stored("SELECT url FROM webhooks WHERE id = 3", "https://example.com/x");
     assert_int_equal(
-        tell(core_webhook_patch, as_user(OWNER, true), "3", "{\"url\":\"gopher://x/\"}"), 400);
+        call_status(core_webhook_patch, as_user(OWNER, true), "3", "{\"url\":\"gopher://x/\"}"),
+        400);
 }
 
 static void validate(int steps, const char *loss)
@@ -70,7 +71,7 @@ static void validate(int steps, const char *loss)
              "{\"group\":\"validation\",\"metrics\":{\"trialId\":1,\"trialRunId\":1,"
              "\"stepsCompleted\":%d,\"metrics\":{\"avgMetrics\":{\"m\":%s}}}}",
              steps, loss);
-    must_tell(core_trial_metrics, as_task("1.1.1"), "1", body);
+    call_ok(core_trial_metrics, as_task("1.1.1"), "1", body);
 }
 
 static void test_once(void **state)
@@ -163,17 +164,17 @@ static void test_alerts(void **state)
                           "\"triggers\":[{\"triggerType\":\"TRIGGER_TYPE_CUSTOM\"}]}"),
                      1);
     assert_int_equal(submit_slots(1, "integrations: {webhooks: {webhook_name: [a]}}\n"), 1);
-    must_tell(core_webhook_custom, as_user(OWNER, true), NULL, alert);
-    must_tell(core_webhook_custom, as_user(OWNER, true), NULL, alert);
+    call_ok(core_webhook_custom, as_user(OWNER, true), NULL, alert);
+    call_ok(core_webhook_custom, as_user(OWNER, true), NULL, alert);
     assert_stored("SELECT count(*) FROM webhook_outbox", "1");
     advance(11 * SECOND);
-    must_tell(core_webhook_custom, as_user(OWNER, true), NULL, alert);
+    call_ok(core_webhook_custom, as_user(OWNER, true), NULL, alert);
     assert_stored("SELECT count(*) FROM webhook_outbox", "2");
     assert_stored("SELECT json_extract(payload, '$.blocks[0].text.text') FROM webhook_outbox",
                   "ERROR: t\nd");
-    assert_int_equal(tell(core_webhook_custom, as_user(OTHER, false), NULL, alert), 403);
-    assert_int_equal(tell(core_webhook_custom, as_user(OWNER, true), NULL, "{\"experimentId\":9}"),
-                     404);
+    assert_int_equal(call_status(core_webhook_custom, as_user(OTHER, false), NULL, alert), 403);
+    assert_int_equal(
+        call_status(core_webhook_custom, as_user(OWNER, true), NULL, "{\"experimentId\":9}"), 404);
 }
 
 int main(void)

@@ -36,7 +36,7 @@ static void log_notice(void *ctx, const char *task_id)
     atomic_fetch_add(&cl.log_notices, 1);
 }
 
-// --- the master's life ---------------------------------------------------------------------------
+// --- start and stop ------------------------------------------------------------------------------
 
 void start_core(void)
 {
@@ -242,22 +242,22 @@ json_t *ask(core_handler *handler, struct principal who, const char *p0, const c
     return call_end(call_start(handler, who, p0, p1, body));
 }
 
-int tell(core_handler *handler, struct principal who, const char *p0, const char *body)
+int call_status(core_handler *handler, struct principal who, const char *p0, const char *body)
 {
     json_decref(ask(handler, who, p0, NULL, body));
     return last_status;
 }
 
-void must_tell(core_handler *handler, struct principal who, const char *p0, const char *body)
+void call_ok(core_handler *handler, struct principal who, const char *p0, const char *body)
 {
-    if (tell(handler, who, p0, body) != 200)
+    if (call_status(handler, who, p0, body) != 200)
         fail_msg("status %d: %s", last_status, last_error);
 }
 
 void settle(void)
 {
-    must_tell(core_tasks, as_user(OWNER, false), NULL, NULL);
-    must_tell(core_tasks, as_user(OWNER, false), NULL, NULL);
+    call_ok(core_tasks, as_user(OWNER, false), NULL, NULL);
+    call_ok(core_tasks, as_user(OWNER, false), NULL, NULL);
 }
 
 void advance(int64_t us)
@@ -414,7 +414,7 @@ json_t *sync_agent(const char *agent, const char *session, int slots, const char
     return answer;
 }
 
-json_t *wanted(const json_t *answer, const char *allocation)
+json_t *desired_task(const json_t *answer, const char *allocation)
 {
     size_t i;
     json_t *task;
@@ -426,9 +426,9 @@ json_t *wanted(const json_t *answer, const char *allocation)
     return NULL;
 }
 
-const char *wanted_action(const json_t *answer, const char *allocation)
+const char *desired_action(const json_t *answer, const char *allocation)
 {
-    return jget_string(wanted(answer, allocation), "action", "(none)");
+    return jget_string(desired_task(answer, allocation), "action", "(none)");
 }
 
 bool forgotten(const json_t *answer, const char *allocation)

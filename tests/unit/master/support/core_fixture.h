@@ -76,9 +76,9 @@ extern int64_t last_id;
 
 json_t *ask(core_handler *handler, struct principal who, const char *p0, const char *p1,
             const char *body);
-int tell(core_handler *handler, struct principal who, const char *p0,
-         const char *body); // returns the status
-void must_tell(core_handler *handler, struct principal who, const char *p0, const char *body);
+int call_status(core_handler *handler, struct principal who, const char *p0,
+                const char *body); // returns the status
+void call_ok(core_handler *handler, struct principal who, const char *p0, const char *body);
 
 // --- the store -----------------------------------------------------------------------------------
 
@@ -118,8 +118,8 @@ json_t *sync_agent(const char *agent, const char *session, int slots, const char
 void report(const char *agent, int slots, const char *tasks); // in the session "session"
 
 // The entry of an allocation in the agent's desired tasks, borrowed; NULL: none.
-json_t *wanted(const json_t *answer, const char *allocation);
-const char *wanted_action(const json_t *answer, const char *allocation);
+json_t *desired_task(const json_t *answer, const char *allocation);
+const char *desired_action(const json_t *answer, const char *allocation);
 bool forgotten(const json_t *answer, const char *allocation);
 
 // The JSON of a task in a report; valid for two calls. `ranks`: a list of the entries below.
