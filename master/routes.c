@@ -1,5 +1,5 @@
-// Every call of the master. Which body and answer each has is the wire's (Determined's REST API
-// v1); what is marked ours is Muster's own.
+// The table of all calls of the master. Bodies and answers follow Determined's REST API v1; calls
+// marked `ours` are Muster's own.
 
 #include "master/http/routing/routes.h"
 
@@ -14,7 +14,7 @@
 #include "master/views/live_state/live_state.h"
 #include "master/views/views.h"
 
-#include "master/routes_instead.h" // last: its words are short
+#include "master/routes_instead.h" // last, because its names are short
 
 #define V1            "/api/v1"
 #define ANY_USER_TASK (AUTH_USER | AUTH_TASK)
@@ -23,7 +23,7 @@
 #define WORKSPACE_SETTINGS                                                                         \
     " +defaultRole?:Role +weight?:number +guaranteedSlots?:int +maxSlots?:int"
 
-// The kinds of rows: method, path, who, ..., and at the end the summary with what else is said of
+// The kinds of rows: method, path, callers, ..., and at the end the summary with further members of
 // the row: .takes, .answers.
 #define READ(path_, auth_, view_, query_, ...)                                                     \
     {                                                                                              \
@@ -58,7 +58,7 @@
         .view = render_, .query = query_, .summary = __VA_ARGS__                                   \
     }
 
-// A verb of many experiments, of one project or of any.
+// An action on many experiments, of one project or of any.
 #define BULK_ROW(method_, path_, core_, summary_)                                                  \
     {                                                                                              \
         .method = method_, .path = path_, .auth = AUTH_USER, .kind = ROUTE_CORE, .core = core_,    \
@@ -71,7 +71,7 @@
     BULK_ROW(method_, V1 "/experiments/" verb_, core_, summary_),                                  \
         BULK_ROW(method_, V1 "/projects/{projectId}/experiments/" verb_, core_, summary_)
 
-// The same of searches and runs, which are experiments and trials by the names of the web client.
+// The same actions on searches and runs, the web client's names for experiments and trials.
 #define BULK_NAMED(noun_, ids_, verb_, core_, summary_)                                            \
     {                                                                                              \
         .method = "POST", .path = V1 "/" noun_ "/" verb_, .auth = AUTH_USER, .kind = ROUTE_CORE,   \
@@ -83,7 +83,7 @@
 #define SEARCHES(verb_, core_, summary_) BULK_NAMED("searches", "searchIds", verb_, core_, summary_)
 #define RUNS(verb_, core_, summary_)     BULK_NAMED("runs", "runIds", verb_, core_, summary_)
 
-// A call of Determined's that has no meaning here, and what to do instead.
+// A call of Determined's API without a meaning here, and what to do instead.
 #define NO(method_, path_, instead_)                                                               \
     {                                                                                              \
         .method = method_, .path = path_, .auth = ANY_USER_TASK, .kind = ROUTE_READ,               \
@@ -92,8 +92,8 @@
 #define NEW_EXPERIMENT                                                                             \
     "config?:string modelDefinition?:[File] activate?:bool projectId?:int template?:string "       \
     "parentId?:int validateOnly?:bool unmanaged?:bool"
-// What commands, shells, notebooks and tensorboards have in common; `Type_` is a schema, `cannot_`
-// why the call is refused, or NULL.
+// The common calls of commands, shells, notebooks and tensorboards; `Type_` is a schema, `cannot_`
+// says why the call is refused, or NULL.
 #define TASK_ROWS(noun_, Type_, create_, render_created_, summary_)                                \
     READ(V1 "/" #noun_ "s", AUTH_USER, view_##noun_##s, "users userIds workspaceId sortBy" PAGE,   \
          "List " #noun_ "s, newest first",                                                         \
@@ -543,7 +543,7 @@ const struct route route_table[] = {
     CORE("POST", V1 "/trials/{trialId}/kill", AUTH_USER, core_trial_kill, NULL,
          "End a trial at once"),
 
-    // What running tasks report, and the programs of unmanaged trials with a user's token.
+    // Reports of running tasks, and of programs of unmanaged trials with a user's token.
     CORE("POST", V1 "/runs/start", ANY_USER_TASK, core_run_start, NULL, "A task has started",
          .takes = "runId?:int checkpointStorage?:object", .answers = "storageId?:int"),
     READ(V1 "/runs/{trialId}/metadata", ANY_USER_TASK, view_run_metadata, NULL,
@@ -932,7 +932,7 @@ const struct route route_table[] = {
              "offset limit", "List resource pools",
              .answers = "resourcePools:[ResourcePool] pagination:Pagination"),
 
-    // Calls of Determined's that have no meaning here.
+    // Calls of Determined's API without a meaning here.
     NO("POST", V1 "/groups", ROLES),
     NO("POST", V1 "/groups/search", ROLES),
     NO("GET", V1 "/groups/{groupId}", ROLES),

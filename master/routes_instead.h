@@ -1,4 +1,5 @@
-// Ways to do what calls of Determined's do that have no meaning here: words of the route table.
+// Texts for calls of Determined's API without a meaning here: what to do instead. For the route
+// table.
 #ifndef MUSTER_MASTER_ROUTES_INSTEAD_H
 #define MUSTER_MASTER_ROUTES_INSTEAD_H
 

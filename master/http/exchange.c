@@ -19,9 +19,9 @@
 
 enum {
     KEEP_BYTES = 64 * 1024, // of a buffer that is kept for the next request
-    SPARES_MAX = 64,        // exchanges that a thread keeps for later
+    SPARES_MAX = 64,        // exchanges that a thread keeps for reuse
     RECHECK_US = 2 * 1000000,
-    REFUSALS_PER_MINUTE = 600, // that leave a row of the audit trail
+    REFUSALS_PER_MINUTE = 600, // refusals that leave a row of the audit trail
 };
 
 static struct exchange *exchange_of(struct request *rq)
@@ -45,7 +45,7 @@ static void exchange_complete(struct request *rq)
     parking_wake(x->server->parking, &x->parked);
 }
 
-// Under the parking's lock: the core can not have completed the request yet, unless its answer
+// Under the lock of the parking: the core cannot have completed the request yet, unless its answer
 // waits for a reader.
 static bool exchange_gone(struct parked *p)
 {
@@ -170,7 +170,7 @@ static const char *header(struct exchange *x, const char *name)
     return exchange_header(&x->rq, name);
 }
 
-// Refuses a large body before it arrives when there is no memory for its parsed form.
+// Refuses a large body before it arrives if there is no memory for its parsed form.
 static int check_length(struct exchange *x, struct error *e)
 {
     const struct body_limit *limit = body_limit_of(x->route);
@@ -198,7 +198,7 @@ static void remember_address(struct exchange *x)
                   sizeof x->address);
 }
 
-// Proves who calls, and that he may know of what the path names.
+// Authenticates the caller and checks that the caller may see the object of the path.
 static int prove_caller(struct exchange *x, struct error *e)
 {
     struct request *rq = &x->rq;
@@ -219,7 +219,7 @@ static int prove_caller(struct exchange *x, struct error *e)
     return rc;
 }
 
-// Finds the call, or that a browser asks for one of the page's views.
+// Finds the call, or a view of the page that a browser requests.
 static int find_route(struct exchange *x, struct error *e)
 {
     struct request *rq = &x->rq;
@@ -267,7 +267,7 @@ static int exchange_headers(struct exchange *x, const char *method, struct error
         remember_address(x);
     if (x->route->auth != AUTH_NONE)
         rc = prove_caller(x, e);
-    if (!rc && x->route->view != view_page) // whose query is for the page itself to read
+    if (!rc && x->route->view != view_page) // the page parses its own query
         rc = query_parse(&rq->arena, query, &x->query, e);
     if (!rc)
         rc = check_room(x, e);
@@ -301,8 +301,8 @@ static enum MHD_Result send_response(struct exchange *x, int status, struct MHD_
     return rc;
 }
 
-// Refusals cost their caller nothing, so that only so many of a minute are kept: the trail is of
-// limited length.
+// Refusals cost their callers nothing, so only a limited number per minute is recorded: the length
+// of the trail is limited.
 static bool is_too_many(struct server *s)
 {
     int64_t minute = clock_mono_us() / 60000000;
@@ -317,7 +317,7 @@ static void refusal_stored(void *hub, int err)
         hub_note_audit(hub, "");
 }
 
-// Who was refused, and what; the rest has left its row where it was done.
+// Records a refused call; accepted calls leave their rows where they are executed.
 static void audit_refusal(struct exchange *x)
 {
     if (x->failed.code != ERR_FORBIDDEN || !audit_wants(&x->rq, 403) || is_too_many(x->server))
@@ -344,19 +344,19 @@ static void add_view_headers(struct exchange *x, struct MHD_Response *response)
         add_header(response, v->headers[i].name, v->headers[i].value);
 }
 
-// The call changes nothing, so that it may be refused when all its work is done.
+// The call changes nothing, so it may be refused after its work is done.
 static bool is_read(const struct exchange *x)
 {
     return x->route && (x->route->kind == ROUTE_READ || !strcmp(x->rq.method, "GET"));
 }
 
-// Agents are the cluster's own: their answers do not count.
+// Answers to agents do not count, because agents belong to the cluster.
 static bool counts(const struct exchange *x)
 {
     return x->rq.principal.kind != PRINCIPAL_AGENT;
 }
 
-// The finished answer finds a place, or the call fails.
+// Accounts for the finished answer, or fails the call.
 static void hold_answer(struct exchange *x)
 {
     struct buf *b = &x->rq.answer;
@@ -376,7 +376,7 @@ static void hold_answer(struct exchange *x)
     }
 }
 
-// The whole answer. It stays in the exchange until the connection is done with it, so nothing is
+// Sends a complete answer. It stays in the exchange until the connection has sent it, so it is not
 // copied.
 static enum MHD_Result exchange_answer(struct exchange *x)
 {
@@ -425,7 +425,7 @@ static void run_view(struct exchange *x, struct db_reader *db)
     x->failed.code = x->route->view(&x->view, &x->failed);
 }
 
-// On the http thread, which the caller's share of its time pays for.
+// Runs on the http thread; its time counts against the caller's share.
 static void run_view_here(struct exchange *x)
 {
     int64_t begun = clock_mono_us();
@@ -450,7 +450,7 @@ static int parse_body(struct exchange *x, struct error *e)
     bool upload = x->route->body == BODY_FILES && x->body.len > PARSE_INLINE_MAX;
     size_t weight;
     int rc = body_weigh(x->route, x->body.data, x->body.len, &weight, e);
-    // Contents of files weigh, and stay in the text.
+    // Contents of files count, and stay in the text.
     size_t most = weight > x->body.len ? weight : x->body.len;
     if (!rc)
         rc = account_hold(x->account, &x->held, upload ? most : x->body.len + weight, e);
@@ -459,7 +459,7 @@ static int parse_body(struct exchange *x, struct error *e)
     else if (!rc)
         rc = json_parse(buf_str(&x->body), x->body.len, "the request body", &x->json, e);
     if (upload && !rc) {
-        x->rq.texts = x->body.data; // the files are there until the answer has left
+        x->rq.texts = x->body.data; // the files stay there until the answer has been sent
         x->rq.texts_len = x->body.len;
     } else {
         recycle(&x->body);
@@ -487,7 +487,7 @@ static int to_core(struct exchange *x, struct error *e)
     return core_submit(x->server->service.core, x->route->core, &x->rq, e);
 }
 
-// On a worker: what was too slow for the http thread.
+// On a worker: work that is too slow for the http thread.
 static void exchange_work(struct job *j, struct db_reader *db)
 {
     struct exchange *x = (struct exchange *)((char *)j - offsetof(struct exchange, job));
@@ -495,7 +495,7 @@ static void exchange_work(struct job *j, struct db_reader *db)
     if (!x->failed.code && x->route->kind == ROUTE_CORE) {
         struct error e;
         if (!to_core(x, &e))
-            return; // the core has it now
+            return; // it belongs to the core now
         x->failed = e;
     } else if (!x->failed.code) {
         run_view(x, db);
@@ -527,7 +527,7 @@ static enum pump_turn exchange_read(struct pumped *p, struct db_reader *db)
     return PUMP_READY;
 }
 
-// A read that would keep the http thread waits for its user's turn at the readers.
+// A read that would occupy the http thread waits for its user's turn at the readers.
 static enum MHD_Result defer(struct exchange *x)
 {
     x->deferred = true;
@@ -537,7 +537,7 @@ static enum MHD_Result defer(struct exchange *x)
     return park(x);
 }
 
-// After the core or a worker has let go of it: the rest is done here, on the http thread.
+// Continues on the http thread after the core or a worker has completed the request.
 static enum MHD_Result exchange_finish(struct exchange *x)
 {
     bool rendered = x->route->kind == ROUTE_CORE && x->route->view;
@@ -569,9 +569,9 @@ int view_authorize(struct view *v, enum authz_object what, const char *id, struc
     return rc;
 }
 
-// A stream may stay open for days. Everything that opened it is checked again every RECHECK_US:
-// the token, its user or allocation, the role that the route needs, the sight of the thing in the
-// path and of each thing that the view has checked.
+// A stream may stay open for days. Every RECHECK_US all of its permissions are checked again: the
+// token, its user or allocation, the role that the route needs, the object of the path, and each
+// object that the view checked.
 static int check_again(struct exchange *x, struct db_reader *db, struct error *e)
 {
     struct principal who = {.session = x->rq.principal.session};
@@ -589,8 +589,8 @@ static int check_again(struct exchange *x, struct db_reader *db, struct error *e
     return rc;
 }
 
-// Ends a stream whose caller has lost the right to it, with a last line or event that says so.
-// False: the stream is an archive, which is cut off.
+// Ends a stream whose caller has lost its permission, with a last line or event that says so.
+// False: the stream is an archive, whose connection is cut.
 static bool write_refusal(struct exchange *x, const struct error *e, struct buf *out)
 {
     const char *type = x->stream->content_type;
@@ -621,7 +621,7 @@ static enum stream_turn refill(struct exchange *x, struct db_reader *db)
     return turn;
 }
 
-// The latest time at which a waiting stream is looked at again.
+// The latest time at which a waiting stream is checked again.
 static int64_t wait_until(const struct exchange *x)
 {
     int64_t own = x->stream->wait_until;
@@ -655,8 +655,8 @@ static void exchange_due(struct parked *p)
     pump_wake(x->server->pump, &x->pumped);
 }
 
-// Copies the stream's next bytes into `out`. 0: none now; the connection sleeps until the pump has
-// some.
+// Copies the next bytes of the stream to `out`. 0: none now; the connection waits until the pump
+// has some.
 static ssize_t stream_read(void *cls, uint64_t position, char *out, size_t max)
 {
     struct exchange *x = cls;
@@ -666,7 +666,7 @@ static ssize_t stream_read(void *cls, uint64_t position, char *out, size_t max)
     if (x->gone || x->stream_broken)
         return MHD_CONTENT_READER_END_WITH_ERROR;
     if (left) {
-        enter(x, PHASE_ANSWER); // the caller has read the part before
+        enter(x, PHASE_ANSWER); // the caller has read the previous part
         memcpy(out, b->data + x->sent, n);
         x->sent += n;
         return (ssize_t)n;
@@ -741,7 +741,7 @@ static enum MHD_Result dispatch(struct exchange *x)
     if (x->failed.code)
         return exchange_answer(x);
     bool worker = kind == ROUTE_WORKER || (x->body.len && !x->parsed);
-    struct error e; // once it is handed over, the exchange is not ours to write to
+    struct error e; // after the hand-over the exchange must not be modified
     if (worker ? to_worker(x, &e) : to_core(x, &e)) {
         x->failed = e;
         return exchange_answer(x);
@@ -749,7 +749,8 @@ static enum MHD_Result dispatch(struct exchange *x)
     return park(x);
 }
 
-// A part of the body. MHD_NO cuts the connection: for those who send on and on what was refused.
+// Receives a part of the body. MHD_NO cuts the connection of a client that keeps sending a refused
+// body.
 static enum MHD_Result add_body(struct exchange *x, const char *data, size_t len)
 {
     struct server *s = x->server;
@@ -766,7 +767,8 @@ static enum MHD_Result add_body(struct exchange *x, const char *data, size_t len
     }
     release_body(x);
     x->drained += len;
-    // A caller refused for lack of room gets the 503 even if the client sends the whole body first.
+    // A caller refused for lack of memory gets the 503 even if the client sends the whole body
+    // first.
     return x->drained > (x->busy ? x->body_limit : DRAIN_MAX) ? MHD_NO : MHD_YES;
 }
 

@@ -1,10 +1,10 @@
-// One request's way through the server; private to server.c and exchange.c.
+// The way of one request through the server; private to server.c and exchange.c.
 //
 //   begin -> headers: route, token, limits -> body -> dispatch -> (parked) -> finish -> end
 //
-// An exchange belongs to its connection's http thread, but while it is parked: then the worker, or
-// the core, has it until request.complete(), or the pump until it has made the next part of the
-// stream. Exchanges are reused by their thread.
+// An exchange belongs to its connection's http thread. While it is parked, it belongs to the worker
+// or the core until request.complete(), or to the pump until the next part of the stream is ready.
+// Threads reuse their exchanges.
 #ifndef MUSTER_MASTER_HTTP_EXCHANGE_H
 #define MUSTER_MASTER_HTTP_EXCHANGE_H
 
@@ -30,8 +30,8 @@ enum {
 
 enum { HTTP_THREADS = 2 };
 
-// Each has a libmicrohttpd of its own, and accepts from the common listener. The fields are the
-// thread's alone while it runs, but for the bell, which others ring.
+// An http thread has its own libmicrohttpd and accepts from the common listener. While the thread
+// runs, only it uses the fields, except the bell, which others ring.
 struct http_thread {
     struct server *server;
     struct MHD_Daemon *daemon;
@@ -39,7 +39,7 @@ struct http_thread {
     struct exchange *spare;
     int spares;
     struct connection *arriving; // while libmicrohttpd takes it over
-    int bell;                    // eventfd: a connection was resumed, or it is time to stop
+    int bell;                    // eventfd: a connection was resumed, or the server stops
     pthread_t thread;
     bool running;
 };
@@ -50,11 +50,11 @@ struct server {
     struct connections *connections;
     struct parking *parking;
     struct offload *offload;
-    struct pump *pump, *readers; // of streams; of reads that would keep the http threads
+    struct pump *pump, *readers; // for streams; for reads that would occupy the http threads
     struct seats streams;
     atomic_bool draining;
-    atomic_int active;   // exchanges under way
-    atomic_int refusals; // of this minute
+    atomic_int active;   // exchanges in progress
+    atomic_int refusals; // in this minute
     atomic_int_least64_t refusal_minute;
     struct bodies bodies;
     struct answers answers;
@@ -68,7 +68,8 @@ struct server {
     char *cert, *key; // PEM
 };
 
-struct authorized_object { // what a stream's caller was allowed to see when it was opened
+struct authorized_object { // an object that the caller of a stream could see when the stream was
+                           // opened
     enum authz_object what;
     const char *id;
     struct authorized_object *next;
@@ -95,17 +96,17 @@ struct exchange {
     struct buf body;
     size_t body_limit, drained, held;
     json_t *json;
-    struct account *account; // that counts `held`
-    bool busy;               // refused for now: others hold too much
+    struct account *account; // counts `held`
+    bool busy;               // refused for now, because others hold too much
     bool parsed;             // the body was read, and is in rq
 
     struct view view;
-    struct error failed; // code 0: fine so far
+    struct error failed; // code 0: no failure so far
     struct stream *stream;
     struct pumped pumped; // of the stream, or of a heavy read
     struct answer_hold answer_hold;
-    bool deferred; // to the readers
-    size_t sent;   // of the stream's bytes in rq.answer
+    bool deferred; // passed to the readers
+    size_t sent;   // bytes of the stream's part in rq.answer
     bool stream_over, stream_broken, seated;
     int64_t recheck; // when its caller is checked again
     struct authorized_object *authorized;
@@ -117,10 +118,10 @@ struct exchange {
 struct exchange *exchange_new(struct http_thread *t);
 void exchange_free(struct exchange *x);
 
-// libmicrohttpd's callbacks, on the connection's thread.
+// Callbacks of libmicrohttpd, on the thread of the connection.
 void exchange_begin(struct exchange *x, struct MHD_Connection *connection, const char *uri);
 enum MHD_Result exchange_step(struct exchange *x, const char *method, const char *data,
                               size_t *data_len);
-void exchange_end(struct exchange *x); // kept for later, or freed
+void exchange_end(struct exchange *x); // kept for reuse, or freed
 
 #endif

@@ -6,10 +6,10 @@
 #include "base/clock.h"
 
 enum {
-    ARENAS = 2,       // for a dozen threads that allocate little at a time
-    MAPPED = 1 << 20, // bytes: blocks of so many are given back when they are freed
-    KEPT = 4 << 20,   // .. that may lie unused at the end of an arena
-    LARGE = 1 << 20,  // .. that a call held
+    ARENAS = 2,       // for a dozen threads that rarely allocate
+    MAPPED = 1 << 20, // bytes: blocks of this size are returned when they are freed
+    KEPT = 4 << 20,   // unused bytes that may stay at the end of an arena
+    LARGE = 1 << 20,  // bytes that a large call held
     EVERY_US = 30 * 1000000,
 };
 

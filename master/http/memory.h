@@ -1,5 +1,5 @@
-// Gives freed memory back to the system. malloc keeps freed blocks in its arenas, and one block in
-// use is enough to keep an arena large.
+// Returns freed memory to the system. malloc keeps freed blocks in its arenas, and one used block
+// is enough to keep an arena large.
 #ifndef MUSTER_MASTER_HTTP_MEMORY_H
 #define MUSTER_MASTER_HTTP_MEMORY_H
 
@@ -7,16 +7,16 @@
 
 #include "master/http/offload.h"
 
-struct memory { // zeroed
+struct memory { // initialized by zeroing
     struct job job;
     atomic_bool under_way;
     atomic_int_least64_t next; // monotonic time of the next trim
 };
 
-void memory_set_up(void); // of the process, before it has threads
+void memory_set_up(void); // for the process, before it has threads
 
-// A call that held so many bytes has ended. A worker trims the arenas: at once after a large call,
-// else every half minute.
+// A call that held this many bytes has ended. A worker trims the arenas: at once after a large
+// call, otherwise every half minute.
 void memory_used(struct memory *m, struct offload *workers, size_t bytes);
 
 #endif

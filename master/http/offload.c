@@ -16,7 +16,7 @@ struct worker {
 
 struct offload {
     struct mailbox *jobs;
-    // A mailbox has one receiver, so the workers take turns at it.
+    // A mailbox has one receiver, so the workers receive in turn.
     pthread_mutex_t turn;
     struct worker each[OFFLOAD_THREADS];
 };

@@ -19,13 +19,13 @@ enum {
     GZIP = 16 + MAX_WBITS,
 };
 
-// Nothing but what lies here is loaded or run, and no other site shows the page inside its own.
+// The page loads and runs only its own files, and no other site may embed it.
 static const char policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; worker-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'";
 
-// Of what stands between <style> and </style>; a test tells when it no longer fits.
+// The hash of the text between <style> and </style>; a test compares it.
 #define STYLE_HASH "sha256-+uEkvFxmUPTGe6fTlNN3jWo3t1bvzWie1DSrXoEXgAo="
 
 static const char no_page[] =
@@ -64,7 +64,7 @@ static const char no_page_policy[] =
 
 // --- headers -------------------------------------------------------------------------------------
 
-// The next of a list between commas, without the blanks around it; false at its end.
+// The next item of a list separated by commas, without surrounding blanks; false at the end.
 static bool next_item(const char **list, const char **item, size_t *len)
 {
     const char *p = *list;
@@ -79,7 +79,7 @@ static bool next_item(const char **list, const char **item, size_t *len)
     return *p;
 }
 
-// "gzip;q=0" names what is not wanted.
+// "gzip;q=0" means that gzip is not accepted.
 static bool is_refused(const char *item, size_t len)
 {
     const char *end = item + len;
@@ -101,7 +101,7 @@ bool page_header_names(const char *header, const char *word)
     return false;
 }
 
-// Whether If-None-Match holds the tag: what the caller has is what there is.
+// Returns whether If-None-Match contains the tag: the caller has the current content.
 static bool holds_tag(const char *header, const char *tag)
 {
     const char *item;
@@ -166,7 +166,7 @@ static const struct page_file *find_file(const struct page *page, const char *na
     return NULL;
 }
 
-// For those who do not take it compressed: browsers all do.
+// For clients that do not accept gzip; all browsers do.
 static int unpack(const struct page_file *f, struct buf *out, struct error *e)
 {
     unsigned char part[16 * 1024];
@@ -221,7 +221,7 @@ static bool is_file_name(const char *name)
     return *name && *name != '.' && !strchr(name, '/');
 }
 
-// Follows no link below the folder, so that what is read lies in it.
+// Follows no link below the folder, so the file is inside it.
 static int open_below(const char *dir, const char *name)
 {
     int folder = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -269,7 +269,7 @@ static int answer_from_folder(struct view *v, const char *name, struct error *e)
     sha256_hex(buf_str(&rq->answer), rq->answer.len, hash);
     const char *tag = arena_printf(&rq->arena, "\"%s\"", hash);
     add_headers(v, name, tag);
-    v->cache = "no-cache"; // somebody is changing it
+    v->cache = "no-cache"; // the file may be edited at any time
     if (holds_tag(rq->header(rq, "If-None-Match"), tag)) {
         buf_reset(&rq->answer);
         rq->status = 304;

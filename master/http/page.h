@@ -1,5 +1,5 @@
-// The web page: files that are built into the master (page_files.c), or that lie in a folder while
-// somebody works on them. Read-only after the start; the views run on http threads.
+// The web page: files that are built into the master (page_files.c), or read from a folder during
+// development. Read-only after the start; the views run on http threads.
 #ifndef MUSTER_MASTER_HTTP_PAGE_H
 #define MUSTER_MASTER_HTTP_PAGE_H
 
@@ -12,25 +12,26 @@ struct view;
 
 struct page_file {
     const char *name;          // "index.html", "assets/index-Bmt7q_H2.js"
-    const char *tag;           // of this content and no other
-    const unsigned char *data; // compressed by gzip
+    const char *tag;           // identifies this content
+    const unsigned char *data; // compressed with gzip
     size_t len;
 };
 
 struct page {
-    const struct page_file *files; // up to one without a name; NULL or none: built without a page
-    const char *dir;               // they are read from there instead; NULL: they are not
+    const struct page_file
+        *files;      // ends with a file without a name; NULL or empty: built without the page
+    const char *dir; // read files from here instead; NULL: use the built-in files
 };
 
-extern const struct page_file page_files[]; // what this master was built with
+extern const struct page_file page_files[]; // the files of this build
 
-int page_check(const struct page *page, struct error *e); // ERR_NOT_FOUND: `dir` is no folder
+int page_check(const struct page *page, struct error *e); // ERR_NOT_FOUND: `dir` is not a folder
 
-// Whether a path that is no call is one of the views between which the page itself chooses, for a
-// caller who wants to see one (`accept`: header Accept, or NULL).
+// Returns whether a path that is no call is a view of the page, for a caller who accepts HTML
+// (`accept`: header Accept, or NULL).
 bool page_shows(const char *method, const char *path, const char *accept);
 
-// Whether a header like Accept or Accept-Encoding names the word, and not with q=0.
+// Returns whether a header such as Accept or Accept-Encoding contains the word without q=0.
 bool page_header_names(const char *header, const char *word);
 
 int view_page(struct view *v, struct error *e);

@@ -1,8 +1,8 @@
-// The files of the web page, as the build compressed them; none in a master that is built without.
+// The files of the web page as the build compressed them; empty in a master without the page.
 
 #include "master/http/page.h"
 
-// page_files.inc is made by cmake/Webui.cmake: PAGE_FILE(1, "index.html", "its hash", bytes,
+// cmake/Webui.cmake generates page_files.inc: PAGE_FILE(1, "index.html", "its hash", bytes,
 // "/path/of/the/compressed/file") ..
 #define PAGE_FILE(number, name, tag, size, path)                                                   \
     __asm__(".pushsection .rodata\n"                                                               \

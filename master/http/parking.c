@@ -21,7 +21,7 @@ struct parking {
     bool stopping, closing;
     struct parked *head;
     size_t count;
-    struct pollfd *polls; // the thread's own
+    struct pollfd *polls; // used by the thread alone
     size_t polls_max;
 };
 
@@ -32,7 +32,7 @@ static void unlink_parked(struct parking *k, struct parked *p)
         p->next->link = p->link;
     p->suspended = false;
     k->count--;
-    int bell = p->bell; // once resumed, it is no longer ours
+    int bell = p->bell; // after it is resumed, it belongs to another thread
     MHD_resume_connection(p->connection);
     eventfd_write(bell, 1);
 }
@@ -86,7 +86,7 @@ void parking_close(struct parking *k)
         if (p->gone(p))
             unlink_parked(k, p);
     }
-    while (k->count) { // what a worker has still in hand
+    while (k->count) { // objects that a worker still holds
         pthread_mutex_unlock(&k->lock);
         clock_sleep_us(1000);
         pthread_mutex_lock(&k->lock);
@@ -106,7 +106,7 @@ static size_t gather(struct parking *k)
     return n;
 }
 
-// Under the lock, so that what is looked at cannot leave meanwhile; a poll that does not wait.
+// Under the lock, so that a checked connection cannot be freed meanwhile; the poll does not wait.
 static void sweep(struct parking *k)
 {
     size_t n = gather(k);

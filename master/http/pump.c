@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 
-enum { NICE = 5 }; // below the threads that answer calls
+enum { NICE = 5 }; // lower priority than the threads that answer calls
 
 struct pump_thread {
     struct pump *all;
@@ -24,7 +24,7 @@ struct pump {
     struct pump_thread each[PUMP_THREADS];
 };
 
-// Locked, as all that follows.
+// All following functions need the lock.
 static void enqueue(struct pump *k, struct pumped *p)
 {
     p->state = PUMP_QUEUED;

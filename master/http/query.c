@@ -64,7 +64,7 @@ int query_parse(struct arena *arena, char *text, struct query *out, struct error
     return 0;
 }
 
-// Equal but for letter case and underscores: rankIds, rank_ids.
+// Compares names without letter case and underscores: rankIds equals rank_ids.
 static bool same_name(const char *a, const char *b)
 {
     for (;; a++, b++) {

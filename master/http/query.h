@@ -1,7 +1,7 @@
-// The text of a request's address: percent decoding, path parts, query parameters. Pure; the memory
-// is the request's arena.
+// The text of a request's address: percent decoding, parts of the path, query parameters. Pure;
+// memory comes from the request's arena.
 //
-// A parameter is found in both key cases of the wire: "rankIds", "rank_ids".
+// A parameter is found in both spellings of the API: "rankIds" and "rank_ids".
 #ifndef MUSTER_MASTER_HTTP_QUERY_H
 #define MUSTER_MASTER_HTTP_QUERY_H
 
@@ -22,17 +22,19 @@ struct query {
     size_t count;
 };
 
-// Decodes %XX in place ('+' to a blank when `form`). ERR_INVALID: a broken escape, a NUL, no UTF-8.
+// Decodes %XX in place ('+' becomes a blank if `form`). ERR_INVALID: a broken escape, a NUL,
+// invalid UTF-8.
 int query_decode(char *text, bool form);
 
-// "a=1&b=2" to pairs, decoded. `text` is cut up. More than QUERY_PAIRS_MAX: ERR_TOO_LARGE.
+// Splits "a=1&b=2" into decoded pairs; `text` is modified. ERR_TOO_LARGE: more than
+// QUERY_PAIRS_MAX.
 int query_parse(struct arena *arena, char *text, struct query *out, struct error *e);
 
-const char *query_get(const struct query *q, const char *name); // the first; NULL when absent
+const char *query_get(const struct query *q, const char *name); // the first value; NULL: absent
 
-// Every value of a parameter that may be repeated; at most `max` go into out. The count of all.
+// Writes at most `max` values of a repeated parameter to `out`; returns their total number.
 size_t query_all(const struct query *q, const char *name, const char **out, size_t max);
 
-bool query_flag(const struct query *q, const char *name); // "true", "1", ..; false when absent
+bool query_flag(const struct query *q, const char *name); // "true", "1", ..; false if absent
 
 #endif

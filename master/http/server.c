@@ -25,11 +25,11 @@
 
 enum {
     CONNECTION_MEMORY = 32 * 1024, // bytes for the headers of one connection; a parameter takes 64
-    ACCEPTED_AT_ONCE = 32,         // before the connections that are open have their turn
+    ACCEPTED_AT_ONCE = 32,         // before open connections are served again
     SWEEP_MS = 1000,
-    UNSENT_MAX = 256 * 1024, // bytes that the kernel keeps for a caller who does not read
+    UNSENT_MAX = 256 * 1024, // bytes that the kernel buffers for a caller who does not read
     LISTEN_BACKLOG = 1024,
-    LAST_ANSWERS_US = 3 * 1000 * 1000, // that a stop waits for
+    LAST_ANSWERS_US = 3 * 1000 * 1000, // time that a stop waits for the last answers
     PEM_MAX = 1 << 20,
     URL_MAX = 320,
 };
@@ -96,7 +96,7 @@ static void on_panic(void *cls, const char *file, unsigned line, const char *rea
     log_die(file, (int)line, reason);
 }
 
-// libmicrohttpd decodes by itself what we have decoded already, and do not ask it for.
+// libmicrohttpd would decode parameters that we have decoded already, and that we never ask it for.
 static size_t leave_as_is(void *cls, struct MHD_Connection *connection, char *text)
 {
     (void)cls, (void)connection;
@@ -182,8 +182,8 @@ static int read_certificate(struct server *s, const struct server_options *o, st
     return rc ? rc : read_pem(o->key_file, &s->key, e);
 }
 
-// A peer that is gone without a word is noticed, and one that does not read is sent no more than
-// the kernel keeps.
+// TCP keep-alive notices a peer that disappeared; the kernel buffers at most this much for a peer
+// that does not read.
 static void set_socket(int fd)
 {
     const int on = 1, idle_s = 60, every_s = 15, probes = 4, unsent = UNSENT_MAX;
@@ -226,8 +226,8 @@ static void accept_some(struct http_thread *t)
     }
 }
 
-// Waits for a new connection, a ready or an overdue one, or the bell. True: a new connection has
-// come.
+// Waits for a new connection, a ready or an overdue one, or the bell. True: a connection has
+// arrived.
 static bool wait_for_work(struct http_thread *t)
 {
     bool open = !atomic_load(&t->server->draining);
@@ -245,11 +245,12 @@ static bool wait_for_work(struct http_thread *t)
     return count > 0 && ready[2].revents;
 }
 
-// The threads are ours, and MHD_run() never waits: a thread of libmicrohttpd's own that finds
+// The http threads are ours, and MHD_run() never waits. A thread of libmicrohttpd that finds
 // exactly 128 connections ready (its MAX_EVENTS) asks epoll for more before it serves them, and
-// waits there as if it had nothing to do. MHD_run() may also swallow its own signal that a
-// connection was resumed, and MHD_get_timeout() does not know of it; so who resumes rings the bell
-// as well. It does not listen either: who may connect is decided by the table of connections.
+// waits there as if it had nothing to do. MHD_run() may also lose its own signal that a connection
+// was resumed, and MHD_get_timeout() does not know of it, so whoever resumes a connection also
+// rings the bell. libmicrohttpd does not listen either: the table of connections decides who may
+// connect.
 static void *run_thread(void *arg)
 {
     struct http_thread *t = arg;
@@ -270,7 +271,7 @@ static struct MHD_Daemon *new_daemon(struct http_thread *t)
     struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, s->cert},
                                    {MHD_OPTION_HTTPS_MEM_KEY, 0, s->key},
                                    {MHD_OPTION_END, 0, NULL}};
-    // MHD_OPTION_EXTERNAL_LOGGER comes first, so that what is wrong with the rest is logged.
+    // MHD_OPTION_EXTERNAL_LOGGER comes first, so that errors in the other options are logged.
     return MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, NULL, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)INT_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
@@ -301,7 +302,7 @@ static int start_thread(struct http_thread *t, struct server *s, struct error *e
     return err ? error_set_errno(e, ERR_INTERNAL, err, "cannot start a thread") : 0;
 }
 
-// Also of one that did not start whole.
+// Also frees a server whose start failed.
 static void stop_thread(struct http_thread *t)
 {
     if (t->running) {
@@ -440,12 +441,13 @@ void server_stop(struct server *s)
 {
     int64_t deadline = clock_mono_us() + LAST_ANSWERS_US;
     while (atomic_load(&s->active) && clock_mono_us() < deadline) {
-        follow_end_all(s->service.follow); // also of streams that were just being opened
+        follow_end_all(
+            s->service.follow); // including streams that were being opened at this moment
         hub_end_all(s->service.hub);
         clock_sleep_us(2000);
     }
     if (atomic_load(&s->active))
         log_warn("stopping with requests under way", "count=%d", atomic_load(&s->active));
-    parking_close(s->parking); // libmicrohttpd may not stop with suspended connections
+    parking_close(s->parking); // libmicrohttpd must not stop with suspended connections
     free_server(s);
 }

@@ -1,8 +1,8 @@
-// The HTTP server of the master: libmicrohttpd with two epoll threads, two workers, a table of
-// routes. Made and stopped by the main thread.
+// The HTTP server of the master: libmicrohttpd on two epoll threads, two workers, a table of
+// routes. The main thread creates and stops it.
 //
-// Stopping: server_drain() refuses what is new and ends the streams; then core_stop() completes the
-// parked requests; then server_stop() waits for the last answers to leave.
+// Stopping: server_drain() refuses new requests and ends the streams; then core_stop() completes
+// the parked requests; then server_stop() waits until the last answers are sent.
 #ifndef MUSTER_MASTER_HTTP_SERVER_H
 #define MUSTER_MASTER_HTTP_SERVER_H
 
@@ -19,26 +19,27 @@ struct server_options {
     struct db *db;
     struct core *core;
     struct follow *follow;
-    struct hub *hub;                       // of events
-    struct delivery *delivery;             // of webhooks; NULL: none is sent
-    struct master_log *master_log;         // of the master's log; NULL: none
-    const struct storage *storage;         // of checkpoints; lives as long as the server
-    const struct free_space *free_space;   // as long, too; NULL: there is room
-    const char *cluster_id, *cluster_name; // these live as long as the server
+    struct hub *hub;                     // for events
+    struct delivery *delivery;           // of webhooks; NULL: webhooks are not sent
+    struct master_log *master_log;       // NULL: none
+    const struct storage *storage;       // of checkpoints; lives as long as the server
+    const struct free_space *free_space; // lives as long as the server; NULL: there is always space
+    const char *cluster_id, *cluster_name; // live as long as the server
     const char *config;                    // JSON for GET /api/v1/master/config
     struct page page;                      // the web page
     const char *bind;                      // address or name
-    int port;                              // 0: any free one
+    int port;                              // 0: any free port
     const char *cert_file, *key_file;      // PEM, for https; NULL: http
-    int64_t log_search_us;                 // of a processor for a search in a log; 0: as usual
-    size_t bodies_max;                     // bytes of all bodies held at once; 0: LIMIT_BODIES
-    int connections;                       // at once; 0: LIMIT_CONNECTIONS
-    int connections_per_address;           // .. of callers who have not signed in; 0: a share
+    int64_t log_search_us;                 // processor time for a search in a log; 0: default
+    size_t bodies_max;                     // bytes of all bodies in memory; 0: LIMIT_BODIES
+    int connections;                       // at the same time; 0: LIMIT_CONNECTIONS
+    int connections_per_address;           // for callers without a token; 0: a share
 };
 
 // ERR_CONFLICT: the port is in use. ERR_INVALID: a bad address or certificate.
 int server_start(const struct server_options *options, struct server **out, struct error *e);
-const char *server_url(const struct server *s); // "http://127.0.0.1:8080", as reached from here
+const char *
+server_url(const struct server *s); // "http://127.0.0.1:8080", as reached from this machine
 void server_drain(struct server *s);
 void server_stop(struct server *s); // and frees
 

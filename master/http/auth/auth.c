@@ -12,7 +12,7 @@
 #include "master/http/routing/routes.h"
 #include "master/teams/authz.h"
 
-// "Bearer T" -> T.
+// Returns T of "Bearer T".
 static const char *bearer(const char *header)
 {
     if (!header || strncasecmp(header, "Bearer ", 7))
@@ -24,8 +24,8 @@ static const char *bearer(const char *header)
 
 static int refuse_unknown(bool allocation, struct error *e)
 {
-    // The token of an allocation goes with it, so a stale task comes here; its trainer knows the
-    // words.
+    // An allocation's token ends with the allocation, so a stale task gets here; its trainer
+    // recognizes these words.
     if (allocation)
         return error_set(e, ERR_FORBIDDEN,
                          "allocation has ended: its token is no longer known to this master");
@@ -160,7 +160,7 @@ int auth_check_sight(struct db_reader *db, const struct route *route, const stru
         if (strncmp(first, names[i], strlen(names[i])))
             continue;
         if (i == AUTHZ_WORKSPACE && !strcmp(rq->params[0], "0"))
-            return 0; // all of them
+            return 0; // all objects are visible
         return authz_check(db, &rq->principal, (enum authz_object)i, rq->params[0], e);
     }
     return 0;

@@ -1,4 +1,4 @@
-// Passwords at rest (yescrypt), and the brake on guessing them.
+// Stored passwords (yescrypt), and the limits on guessing them.
 
 #include <crypt.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "base/rng.h"
 #include "master/http/auth/auth.h"
 
-enum { YESCRYPT_COST = 7 }; // about 66 ms and 16 MB a hash
+enum { YESCRYPT_COST = 7 }; // about 66 ms and 16 MB per hash
 
 int auth_password_hash(const char *sent, char out[PASSWORD_HASH_MAX], struct error *e)
 {
@@ -36,7 +36,7 @@ int auth_password_hash(const char *sent, char out[PASSWORD_HASH_MAX], struct err
 
 bool auth_password_matches(const char *sent, const char *stored)
 {
-    // Of a password nobody has, at the same cost.
+    // The hash of a password that no user has, at the same cost.
     static const char nobody[] = "$y$jBT$Wz07z/8dex0Snyv9NYTRi1$"
                                  "0000000000000000000000000000000000000000000";
     bool blank = stored && !*stored;
@@ -63,13 +63,13 @@ bool auth_password_sent(const char *password, bool hashed, char out[SHA512_HEX])
 }
 
 // Limits on password guessing. Failures are counted per pair of user and address, per address, and
-// per user. Only the first count refuses logins, and only of that user at that address; so nobody
-// can lock out other users behind a proxy, or a user at another address. The two wide counts lower
-// the limit: an address that guesses at many users, and a user whose password many addresses guess,
-// has LOGIN_FAILURES_SLOW failures of each pair instead of LOGIN_FAILURES.
+// per user. Only the first count refuses logins, and only those of that user at that address, so
+// nobody can lock out other users behind a proxy or a user at another address. The two wide counts
+// lower the limit: an address that guesses for many users, and a user whose password many addresses
+// guess, have LOGIN_FAILURES_SLOW failures per pair instead of LOGIN_FAILURES.
 //
-// The table has a fixed size: a new entry whose place is taken replaces the entry there, which at
-// worst forgets some failures. Places depend on a secret, so that no caller can choose names that
+// The table has a fixed size: a new entry whose place is taken replaces the old entry, which at
+// worst forgets some failures. Places depend on a secret, so no caller can choose names that
 // replace a certain entry.
 enum { THROTTLE_PLACES = 4096, SECRET_BYTES = 16 };
 
@@ -77,7 +77,7 @@ enum brake { OF_PAIR, OF_ADDRESS, OF_USER, BRAKES };
 
 struct throttle_entry {
     uint64_t key;
-    int64_t since; // monotonic microseconds of the first failure that counts
+    int64_t since; // monotonic microseconds of the first counted failure
     int failures;
 };
 
@@ -103,7 +103,7 @@ void throttle_free(struct throttle *t)
     free(t);
 }
 
-// The entries of a user and an address; empty when they are new or their window is over. Locked.
+// The entry of a user and an address; empty if it is new or its window has ended. Needs the lock.
 static void find_entries(struct throttle *t, const char *user, const char *address,
                          struct throttle_entry *out[BRAKES])
 {

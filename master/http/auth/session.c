@@ -16,7 +16,7 @@ static bool is_token(const char *text, size_t len)
     return len == TOKEN_TEXT - 1;
 }
 
-// One "name=value" of the header; the value may stand in quotes.
+// Reads one "name=value" of the header; the value may be quoted.
 static bool is_ours(const char *pair, size_t len, const char **value, size_t *value_len)
 {
     size_t name = strlen(COOKIE);
@@ -31,8 +31,8 @@ static bool is_ours(const char *pair, size_t len, const char **value, size_t *va
     return true;
 }
 
-// A neighbour on another port of this host may set a cookie of the same name: which of two is meant
-// cannot be known, so neither counts.
+// Another service on this host may set a cookie with the same name. The two cannot be
+// distinguished, so neither counts.
 bool session_token(const char *cookies, char out[TOKEN_TEXT])
 {
     bool found = false;
@@ -63,7 +63,7 @@ bool session_needs_origin(const char *method)
 int session_check_origin(struct request *rq, bool tls, struct error *e)
 {
     const char *from = rq->header(rq, "Origin"), *to = rq->header(rq, "Host");
-    if (!from) { // not every browser says it in each call
+    if (!from) { // some browsers do not send it with each call
         const char *site = rq->header(rq, "Sec-Fetch-Site");
         if (site && !strcmp(site, "same-origin"))
             return 0;
@@ -71,7 +71,7 @@ int session_check_origin(struct request *rq, bool tls, struct error *e)
                          "a call with the cookie of the web page says in Origin which page it "
                          "comes from; programs use a token (Authorization: Bearer ...)");
     }
-    // A proxy before this master may speak https for it, but not the other way round.
+    // A proxy before this master may speak https for it, but not the reverse.
     const char *host = !strncasecmp(from, "https://", 8)          ? from + 8
                        : !tls && !strncasecmp(from, "http://", 7) ? from + 7
                                                                   : NULL;
@@ -86,7 +86,7 @@ int session_check_origin(struct request *rq, bool tls, struct error *e)
 const char *session_cookie(struct request *rq, const char *token, bool tls)
 {
     const char *from = rq->header(rq, "Origin");
-    bool secure = tls || (from && !strncasecmp(from, "https://", 8)); // a proxy speaks it
+    bool secure = tls || (from && !strncasecmp(from, "https://", 8)); // a proxy may speak https
     return arena_printf(&rq->arena, COOKIE "=%s; Path=/; Max-Age=%lld; HttpOnly; SameSite=Strict%s",
                         token, *token ? LIMIT_TOKEN_DAYS * 86400LL : 0LL, secure ? "; Secure" : "");
 }

@@ -3,7 +3,8 @@
 #include "base/hash.h"
 #include "base/limits.h"
 
-static size_t held_by(const struct answers *a, int64_t user) // locked, as the next
+static size_t held_by(const struct answers *a,
+                      int64_t user) // needs the lock, like the next function
 {
     size_t own = 0;
     for (const struct answer_hold *h = a->first; h; h = h->next)

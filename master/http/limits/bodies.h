@@ -1,6 +1,5 @@
-// Limits the memory that bodies of calls take: the length of a body for each kind of call, the size
-// of its parsed JSON, and the sum of all, so that no number of callers fills the memory. Any
-// thread.
+// Limits the memory of request bodies: the length of a body by kind of call, the size of its parsed
+// JSON, and the sum of all, so that no number of callers fills the memory. Any thread.
 #ifndef MUSTER_MASTER_HTTP_LIMITS_BODIES_H
 #define MUSTER_MASTER_HTTP_LIMITS_BODIES_H
 
@@ -11,12 +10,12 @@
 
 struct body_limit {
     size_t bytes;
-    size_t weight; // of its JSON in memory (json_tree_bytes), beside its texts
+    size_t weight; // of its JSON in memory (json_tree_bytes), in addition to its text
 };
 
 const struct body_limit *body_limit_of(const struct route *route);
 
-struct account { // of calls of one kind: large ones do not keep small ones out
+struct account { // for calls of one kind, so that large ones do not block small ones
     atomic_size_t held;
     size_t most;
 };
@@ -25,16 +24,16 @@ struct bodies {
     struct account of[BODY_KINDS];
 };
 
-void bodies_init(struct bodies *b, size_t most); // `most`: of each account; 0: as usual
-// `length`: as the call announces it; SIZE_MAX: it does not.
+void bodies_init(struct bodies *b, size_t most); // `most`: of each account; 0: default
+// `length`: the announced length; SIZE_MAX: unknown.
 struct account *bodies_account(struct bodies *b, const struct route *route, size_t length);
 
 // Raises *own, the bytes that one call holds, to at least `bytes`. ERR_UNAVAILABLE: other calls
-// hold too much; a call that is alone is never refused.
+// hold too much; a single call is never refused.
 int account_hold(struct account *a, size_t *own, size_t bytes, struct error *e);
 void account_lower(struct account *a, size_t *own, size_t bytes); // lowers *own to `bytes`
 
-// ERR_TOO_LARGE: the text has so many small values that they would take far more than its length.
+// ERR_TOO_LARGE: the text has so many small values that their parsed form would be far larger.
 int body_weigh(const struct route *route, const char *text, size_t len, size_t *weight,
                struct error *e);
 

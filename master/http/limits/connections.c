@@ -13,7 +13,7 @@
 
 enum class { NEWCOMER, USER, AGENT, CLASSES };
 
-enum { OF_CLASS, OF_GROUP, ORDERS }; // the two orders in which a connection stands
+enum { OF_CLASS, OF_GROUP, ORDERS }; // the two lists of which a connection is a member
 
 enum { BUCKETS = 4096, SECOND = 1000000, REPORT_US = 60 * SECOND };
 
@@ -21,15 +21,15 @@ struct connection {
     int fd; // -1: it has not begun
     enum class class;
     enum connection_phase phase;
-    int64_t since;   // when the phase began; of newcomers IDLE and HEADERS are one phase
-    int64_t heard;   // when the last byte of a body came, or of an answer was taken
+    int64_t since;   // begin of the phase; for newcomers, IDLE and HEADERS count as one phase
+    int64_t heard;   // time of the last byte of a body, or of the last progress of an answer
     size_t received; // bytes of the body or the answer
     uint64_t acked;  // bytes that the peer has acknowledged since it connected
-    int patience;    // seconds of a PHASE_ANSWER; 0: any
+    int patience;    // seconds for PHASE_ANSWER; 0: unlimited
     bool closing;    // shut down; no longer in the lists by class and group
     struct group *group;
     struct connection *next[ORDERS], *prev[ORDERS];
-    struct connection *after, **link; // in the list of all
+    struct connection *after, **link; // in the list of all connections
 };
 
 // Connections in the order in which their phases began; the head is the oldest.
@@ -47,8 +47,8 @@ struct group { // newcomers of one address, or connections of one user
 
 struct connections {
     pthread_mutex_t lock;
-    struct connection *first; // of all, also those that are closing
-    int open;                 // of all
+    struct connection *first; // including those that are closing
+    int open;                 // including those that are closing
     struct order classes[CLASSES];
     struct group *groups[BUCKETS];
     int most, most_newcomers, most_users, per_address, per_user;
@@ -165,8 +165,8 @@ static void close_one(struct connections *all, struct connection *c)
         shutdown(c->fd, SHUT_RDWR);
 }
 
-// Whether a connection may be closed for another: a newcomer unless its request is worked on, a
-// user's only while idle.
+// Returns whether a connection may be closed for another: a newcomer unless its request is in work,
+// a user's connection only while it is idle.
 static bool is_dispensable(const struct connection *c)
 {
     return c->class == NEWCOMER ? c->phase != PHASE_WORK
@@ -198,7 +198,8 @@ static bool evict_of_class(struct connections *all, enum class class)
 
 // --- coming, signing in, leaving -----------------------------------------------------------------
 
-// The part of an address that stands for one caller: all of IPv4, the /64 network of IPv6.
+// The part of an address that identifies one caller: the complete IPv4 address, or the /64 network
+// of IPv6.
 static uint64_t address_key(const struct sockaddr *peer)
 {
     if (peer->sa_family == AF_INET)
@@ -314,7 +315,7 @@ bool connections_make_room(struct connections *all)
 
 // --- time ----------------------------------------------------------------------------------------
 
-// 0: not known. <netinet/tcp.h> has a struct without the field.
+// 0: unknown. The struct in <netinet/tcp.h> lacks the field.
 static uint64_t bytes_acked(int fd)
 {
     struct tcp_info info = {0};
@@ -322,8 +323,7 @@ static uint64_t bytes_acked(int fd)
     return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) ? 0 : info.tcpi_bytes_acked;
 }
 
-// Bytes that the kernel keeps for a peer who does not read count as sent, but nobody has taken
-// them.
+// Bytes in the kernel's buffer count as sent, but the peer has not read them.
 static void look_at_reply(struct connection *c, int64_t now)
 {
     uint64_t acked = bytes_acked(c->fd);
@@ -398,7 +398,7 @@ static bool is_late(const struct connection *c, int64_t now)
     case PHASE_ANSWER:
         return c->patience && seconds >= c->patience;
     default:
-        return false; // it is the server that takes its time
+        return false; // the server itself is slow
     }
 }
 

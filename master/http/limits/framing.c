@@ -5,18 +5,18 @@
 #include <strings.h>
 
 struct framing {
-    int hosts, lengths; // Content-Length and Transfer-Encoding: either says where the body ends
+    int hosts, lengths; // Content-Length and Transfer-Encoding: each determines the end of the body
     bool unclear;
 };
 
-// A blank before the colon hides a header from one reader and not from the other; so does a line
-// break within a value.
+// A blank before the colon hides a header from some readers, and so does a line break within a
+// value.
 static bool is_plain(const char *name, size_t name_len, const char *value, size_t value_len)
 {
     return strcspn(name, " \t:") == name_len && (!value || strcspn(value, "\r\n") == value_len);
 }
 
-// libmicrohttpd puts a folded line behind the name: "Content-Length5".
+// libmicrohttpd appends a folded line to the name: "Content-Length5".
 static bool is_named(struct framing *f, const char *name, size_t name_len, const char *header)
 {
     size_t len = strlen(header);

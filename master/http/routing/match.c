@@ -1,4 +1,4 @@
-// Matching a path against the route table: a tree with one level for each part of a path.
+// Matches a path with the route table: a tree with one level per part of a path.
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +10,11 @@
 enum { PARTS_MAX = 12 };
 
 struct node {
-    const char *part; // in the route's path; not terminated
+    const char *part; // of the route's path; not terminated
     size_t len;
     bool is_param;
     struct node *next, *children;
-    const struct route **routes; // in the table's order, one for each method
+    const struct route **routes; // in the table's order, one per method
     size_t route_count;
 };
 
@@ -31,7 +31,7 @@ static struct node *child_of(struct arena *arena, struct node *parent, const cha
         struct node *n = *link;
         if (n->is_param ? is_param : n->len == len && !memcmp(n->part, part, len))
             return n;
-        if (n->is_param) // stays the last of its level
+        if (n->is_param) // it stays the last of its level
             break;
     }
     struct node *n = arena_alloc(arena, sizeof *n);
@@ -75,7 +75,7 @@ void routes_free(struct routes *r)
     free(r);
 }
 
-// Cuts "/a/b" into parts; -1 when there are more than any route has.
+// Splits "/a/b" into parts; -1: there are more than in any route.
 static int split(char *path, char *parts[PARTS_MAX])
 {
     int n = 0;
@@ -92,8 +92,8 @@ static int split(char *path, char *parts[PARTS_MAX])
     return n;
 }
 
-// The node of parts[at..count); params are gathered on the way. Falls back from a written part to
-// {..} when the rest does not match ("/trials/metrics" is also "/trials/{trialId}").
+// Finds the node of parts[at..count) and collects params on the way. Tries {..} if the rest does
+// not match below a literal part ("/trials/metrics" is also "/trials/{trialId}").
 static const struct node *walk(const struct node *n, char *const *parts, int at, int count,
                                char **params, int param_count)
 {
@@ -148,7 +148,7 @@ int routes_match(const struct routes *r, struct arena *arena, const char *method
                  struct route_match *out, struct error *e)
 {
     char *parts[PARTS_MAX], *params[REQUEST_PARAMS_MAX] = {0};
-    char *shown = arena_strndup(arena, path, 128); // split() cuts the path up
+    char *shown = arena_strndup(arena, path, 128); // split() modifies the path
     *out = (struct route_match){0};
 
     int count = split(path, parts);

@@ -1,5 +1,4 @@
-// The OpenAPI document, made from the route table and the shapes of the wire. What the tables do
-// not say is not in it.
+// Generates the OpenAPI document from the route table and the schemas, and from nothing else.
 
 #include <ctype.h>
 #include <stdio.h>
@@ -16,7 +15,7 @@
 
 enum { DOCUMENT_MAX = 4 << 20 };
 
-// The path behind the version; a root path as it is.
+// The path without the version; a root path is unchanged.
 static const char *path_of(const struct route *route)
 {
     static const char version[] = "/api/v1";
@@ -32,7 +31,7 @@ static void lower(const char *text, char *out, size_t size)
     out[n] = '\0';
 }
 
-// "get" + the words of the path: getTrialsTrialIdCheckpoints. Unique, as method and path are.
+// "get" + the words of the path: getTrialsTrialIdCheckpoints. Unique, because method and path are.
 static void write_operation_id(struct json_writer *w, const struct route *route)
 {
     char id[256];
@@ -53,7 +52,7 @@ static void write_operation_id(struct json_writer *w, const struct route *route)
     jw_kv_string(w, "operationId", id);
 }
 
-// The first word of the path: what the operation is about.
+// The first word of the path names the kind of object.
 static void write_tags(struct json_writer *w, const struct route *route)
 {
     const char *tag = path_of(route) + 1;
@@ -64,7 +63,7 @@ static void write_tags(struct json_writer *w, const struct route *route)
     jw_array_end(w);
 }
 
-// `text` is "name", whose type is that of every parameter of this name, or "name:type".
+// `text` is "name", whose type is the one of every parameter with this name, or "name:type".
 static void write_parameter(struct json_writer *w, const char *text, size_t len, const char *in)
 {
     const char *colon = memchr(text, ':', len);
@@ -196,7 +195,7 @@ static void write_operation(struct json_writer *w, const struct route *route)
     jw_object_end(w);
 }
 
-// Every method of one path, at its first place in the table.
+// All methods of a path, at its first place in the table.
 static void write_path(struct json_writer *w, const struct route *table, size_t count, size_t at)
 {
     for (size_t i = 0; i < at; i++)

@@ -1,5 +1,5 @@
-// From the shapes of the wire (schemas.h) to JSON Schema. A mistake in a table is a mistake of ours
-// and ends the program at its start.
+// Translates the shapes of schemas.h to JSON Schema. A mistake in a table is a bug of ours and ends
+// the program at its start.
 
 #include "master/http/routing/schemas.h"
 
@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 
-// The words that are no schema's name. `optional`: the same, or null.
+// The words that are not names of schemas. `optional`: the same, or null.
 static const struct {
     const char *word, *schema, *optional;
 } words[] = {
@@ -20,12 +20,12 @@ static const struct {
     {"string", "{\"type\":\"string\"}", "{\"type\":[\"string\",\"null\"]}"},
     {"time", "{\"type\":\"string\",\"format\":\"date-time\"}",
      "{\"type\":[\"string\",\"null\"],\"format\":\"date-time\"}"},
-    // A 64-bit number is a string of digits on the wire.
+    // The API sends a 64-bit number as a string of digits.
     {"digits", "{\"type\":\"string\",\"pattern\":\"^-?[0-9]+$\"}",
      "{\"type\":[\"string\",\"null\"],\"pattern\":\"^-?[0-9]+$\"}"},
     {"base64", "{\"type\":\"string\",\"contentEncoding\":\"base64\"}",
      "{\"type\":[\"string\",\"null\"],\"contentEncoding\":\"base64\"}"},
-    // A number, or one of those that JSON has no digits for.
+    // A number, or a name of a value for which JSON has no digits.
     {"float", "{\"oneOf\":[{\"type\":\"number\"},{\"enum\":[\"NaN\",\"Infinity\",\"-Infinity\"]}]}",
      "{\"oneOf\":[{\"type\":[\"number\",\"null\"]},{\"enum\":[\"NaN\",\"Infinity\","
      "\"-Infinity\"]}]}"},
@@ -101,7 +101,7 @@ struct field {
     bool optional, ours;
 };
 
-// The field at *text, which moves behind it; false at the end.
+// Reads the field at *text and advances; false at the end.
 static bool next_field(const char **text, struct field *f)
 {
     const char *at = *text + strspn(*text, " ");
@@ -128,7 +128,7 @@ static void write_key(struct json_writer *w, const struct field *f)
     jw_key(w, name);
 }
 
-// A field of ours says so beside its type.
+// A field of ours says so in its description.
 static void write_field(struct json_writer *w, const struct field *f)
 {
     write_key(w, f);
@@ -190,7 +190,7 @@ static bool is_word(const json_t *v)
     return json_is_string(v);
 }
 
-// An integer stands for a file's content that is elsewhere (json_parse_upload()).
+// An integer stands for a file's content in another place (json_parse_upload()).
 static bool is_content(const json_t *v)
 {
     return json_is_string(v) || json_is_integer(v);
@@ -211,7 +211,7 @@ static bool is_object(const json_t *v)
     return json_is_object(v);
 }
 
-// What a value of a word's type may be: a little more than we write ourselves.
+// Accepts slightly more than the master itself writes.
 static const struct {
     const char *word;
     bool (*fits)(const json_t *v);

@@ -1,5 +1,5 @@
-// The objects of the wire and their words, as Determined's client reads them: what it takes for
-// granted has no `?`. The notation is that of schemas.h.
+// The objects of the API and their words, as Determined's client reads them: a field that the
+// client requires has no `?`. schemas.h describes the notation.
 
 #include "master/http/routing/schemas.h"
 
@@ -22,7 +22,7 @@
         .name = name_, .wire_name = table_                                                         \
     }
 
-// What commands, shells, notebooks and tensorboards have in common.
+// The common fields of commands, shells, notebooks and tensorboards.
 #define TASK_FIELDS                                                                                \
     "id:string description:string state:AllocationState startTime:time container?:Container "      \
     "displayName?:string userId?:int username:string resourcePool:string exitStatus?:string "      \
