@@ -32,15 +32,20 @@ bool db_batch_empty(const struct db_batch *b)
     return b->len == 0;
 }
 
+// Makes room for `len` more bytes.
+static void record_reserve(struct db_batch *b, size_t len)
+{
+    size_t cap = b->cap ? b->cap : BATCH_FIRST_BYTES;
+    if (len <= b->cap - b->len)
+        return;
+    while (cap - b->len < len)
+        cap *= 2;
+    b->data = xrealloc(b->data, cap);
+    b->cap = cap;
+}
+
 static void record_append(struct db_batch *b, const void *data, size_t len)
 {
-    if (len > b->cap - b->len) {
-        size_t cap = b->cap ? b->cap : BATCH_FIRST_BYTES;
-        while (cap - b->len < len)
-            cap *= 2;
-        b->data = xrealloc(b->data, cap);
-        b->cap = cap;
-    }
     if (len)
         memcpy(b->data + b->len, data, len);
     b->len += len;
@@ -48,14 +53,16 @@ static void record_append(struct db_batch *b, const void *data, size_t len)
 
 static void value_append(struct db_batch *b, const struct db_value *v)
 {
+    bool has_bytes = v->type == DB_TEXT || v->type == DB_BLOB;
     unsigned char type = (unsigned char)v->type;
+    must(v->len <= UINT32_MAX);
+    record_reserve(b, sizeof type + sizeof v->i + (has_bytes ? v->len : 0));
     record_append(b, &type, sizeof type);
     if (v->type == DB_INTEGER)
         record_append(b, &v->i, sizeof v->i);
     if (v->type == DB_REAL)
         record_append(b, &v->d, sizeof v->d);
-    if (v->type == DB_TEXT || v->type == DB_BLOB) {
-        must(v->len <= UINT32_MAX);
+    if (has_bytes) {
         uint32_t len = (uint32_t)v->len;
         record_append(b, &len, sizeof len);
         record_append(b, v->p, len);
@@ -67,6 +74,7 @@ void batch_add_values(struct db_batch *b, enum stmt stmt, const struct db_value 
 {
     must(stmt >= 0 && stmt < STMT_COUNT && stmt_is_write(stmt));
     uint16_t head[2] = {(uint16_t)stmt, (uint16_t)count};
+    record_reserve(b, sizeof head);
     record_append(b, head, sizeof head);
     for (size_t i = 0; i < count; i++)
         value_append(b, &values[i]);
@@ -80,6 +88,7 @@ void db_batch_add(struct db_batch *b, enum stmt stmt, const void *values)
 
 void db_batch_join(struct db_batch *b, struct db_batch *more)
 {
+    record_reserve(b, more->len);
     record_append(b, more->data, more->len);
     db_batch_free(more);
 }
