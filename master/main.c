@@ -470,7 +470,7 @@ struct master {
     struct arguments arguments;
     enum sched_policy scheduler;
     struct db *db;
-    struct follow *follow;
+    struct log_followers *log_followers;
     struct hub *hub;
     struct core *core;
     struct server *server;
@@ -582,7 +582,7 @@ static int open_store(struct master *m, struct error *e)
 // Makes pages read the notice to all users again.
 static void room_changed(void *hub)
 {
-    hub_note_audit(hub, "/api/v1/master/cluster_message");
+    hub_add_audit_change(hub, "/api/v1/master/cluster_message");
 }
 
 // Free pages inside the store count as free space, because new rows fill them first.
@@ -627,7 +627,7 @@ static int start_delivery(struct master *m, struct error *e)
 static int start_services(struct master *m, struct error *e)
 {
     const struct options *o = &m->options;
-    m->follow = follow_new();
+    m->log_followers = log_followers_new();
     describe_config(m);
     struct sched_rules rules = sched_default_rules;
     if (o->preempt_after >= 0)
@@ -660,8 +660,8 @@ static int start_services(struct master *m, struct error *e)
         .pools = m->arguments.pools,
         .pool_count = m->arguments.pool_count,
         .rules = &rules,
-        .logs_committed = follow_notify,
-        .logs_ctx = m->follow,
+        .logs_committed = log_followers_notify,
+        .logs_ctx = m->log_followers,
         .events_committed = hub_notify,
         .events_ctx = m->hub,
     };
@@ -671,7 +671,7 @@ static int start_services(struct master *m, struct error *e)
     const struct server_options server = {
         .db = m->db,
         .core = m->core,
-        .follow = m->follow,
+        .log_followers = m->log_followers,
         .hub = m->hub,
         .delivery = m->delivery,
         .master_log = m->master_log,
@@ -735,7 +735,7 @@ static void stop_master(struct master *m, bool core_runs)
         core_free(m->core);
     free_space_free(m->free_space);
     db_reader_close(m->room_reader);
-    follow_free(m->follow);
+    log_followers_free(m->log_followers);
     hub_free(m->hub);
     if (m->db)
         db_close(m->db);

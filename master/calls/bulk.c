@@ -325,7 +325,7 @@ static int read_call(struct core *c, struct bulk_call *b, struct error *e)
     if (!err && b->verb == VERB_MOVE)
         err = core_may_submit(c, rq, b->argument, e);
     if (!err && b->verb == VERB_RETAIN_LOGS)
-        err = logs_read_days(rq, &b->argument, e);
+        err = log_retention_read_days(rq, &b->argument, e);
     if (!err && (b->noun != OF_EXPERIMENTS || !jget(rq->body, "filters")))
         err = read_ids(b, e);
     else if (!err && !json_is_object(jget(rq->body, "filters")))

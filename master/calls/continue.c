@@ -77,7 +77,7 @@ static int check_merged_config(struct continuation *n, json_t *merged)
                         "only experiments with one trial (searcher single) can be continued; fork "
                         "the experiment to search again");
     if (!err)
-        err = policies_check(doc.root, NULL, &n->e);
+        err = log_policies_check(doc.root, NULL, &n->e);
     if (!err)
         n->config = json_incref(doc.root);
     yaml_doc_free(&doc);
@@ -152,10 +152,11 @@ static void trial_reopen(struct core *c, struct trial *t, json_t *hparams)
     t->hparams = json_incref(hparams);
     t->restarts = t->retry.failures = t->retry.same_failures = 0;
     t->exited_early = t->invalid = false;
-    policies_forget(c, t);
+    log_policies_forget(c, t);
     free(t->exit_reason);
     t->exit_reason = NULL;
-    gc_step_back(c, t, INT64_MAX); // to an older checkpoint if the newest has been deleted
+    gc_use_older_checkpoint(c, t,
+                            INT64_MAX); // to an older checkpoint if the newest has been deleted
     id_map_put(&c->trials, t->id, t);
     t->active->active_trials++;
     char *text = json_text(t->hparams);

@@ -86,7 +86,7 @@ int experiment_verb_apply(struct core *c, const struct request *rq, struct exper
     case VERB_MOVE:
         return move_experiment(c, rq, x, argument, e);
     case VERB_RETAIN_LOGS:
-        logs_retain(c, x, argument);
+        log_retention_set(c, x, argument);
         return 0;
     default:
         return apply_event(c, x, events[verb], e);
@@ -341,7 +341,7 @@ int core_experiment_patch(struct core *c, struct request *rq, struct error *e)
         apply_settings(c, x->active, &s);
     store_settings(c, x, &s);
     if (changes_retention(&s))
-        gc_experiment(c, x);
+        gc_collect_experiment(c, x);
     return 0;
 }
 

@@ -105,7 +105,7 @@ static int read_config(struct submission *s, struct db_reader *db)
     if (!err)
         err = expconf_merge_master_defaults(doc.root, storage, &s->e);
     if (!err && !s->unmanaged)
-        err = policies_check(doc.root, s->text ? NULL : &doc, &s->e);
+        err = log_policies_check(doc.root, s->text ? NULL : &doc, &s->e);
     if (!err)
         s->config = json_incref(doc.root);
     if (!err)
@@ -407,7 +407,7 @@ static void answer_preview(struct core *c, const struct submission *s)
 static int recheck_source_checkpoint(struct core *c, struct submission *s)
 {
     const char *uuid = jget_string(jget(s->config, "searcher"), "source_checkpoint_uuid", NULL);
-    const struct gc_taken *taken = uuid ? gc_taken(c, uuid) : NULL;
+    const struct gc_deletion *taken = uuid ? gc_find_deletion(c, uuid) : NULL;
     struct db_rows *rows = uuid ? DB_QUERY(c->reader, CHECKPOINT_STORAGE, uuid) : NULL;
     bool gone =
         (taken && taken->whole) ||

@@ -314,7 +314,7 @@ static bool is_too_many(struct server *s)
 static void refusal_stored(void *hub, int err)
 {
     if (!err)
-        hub_note_audit(hub, "");
+        hub_add_audit_change(hub, "");
 }
 
 // Records a refused call; accepted calls leave their rows where they are executed.

@@ -369,7 +369,7 @@ static struct server *new_server(const struct server_options *o)
     s->openapi = routes_openapi(route_table, route_count);
     s->service = (struct service){.db = o->db,
                                   .core = o->core,
-                                  .follow = o->follow,
+                                  .log_followers = o->log_followers,
                                   .hub = o->hub,
                                   .delivery = o->delivery,
                                   .master_log = o->master_log,
@@ -433,7 +433,7 @@ void server_drain(struct server *s)
     atomic_store(&s->draining, true);
     for (int i = 0; i < HTTP_THREADS; i++)
         eventfd_write(s->threads[i].bell, 1);
-    follow_end_all(s->service.follow);
+    log_followers_end_all(s->service.log_followers);
     hub_end_all(s->service.hub);
 }
 
@@ -441,8 +441,8 @@ void server_stop(struct server *s)
 {
     int64_t deadline = clock_mono_us() + LAST_ANSWERS_US;
     while (atomic_load(&s->active) && clock_mono_us() < deadline) {
-        follow_end_all(
-            s->service.follow); // including streams that were being opened at this moment
+        log_followers_end_all(
+            s->service.log_followers); // including streams that were being opened at this moment
         hub_end_all(s->service.hub);
         clock_sleep_us(2000);
     }

@@ -18,7 +18,7 @@ struct server; // opaque
 struct server_options {
     struct db *db;
     struct core *core;
-    struct follow *follow;
+    struct log_followers *log_followers;
     struct hub *hub;                     // for events
     struct delivery *delivery;           // of webhooks; NULL: webhooks are not sent
     struct master_log *master_log;       // NULL: none

@@ -14,7 +14,7 @@
 struct service {
     struct db *db;
     struct core *core;
-    struct follow *follow;
+    struct log_followers *log_followers;
     struct hub *hub;
     struct throttle *logins;
     struct series_cache *series;         // of charts that were rendered

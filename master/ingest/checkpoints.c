@@ -1,5 +1,5 @@
-// Checkpoints as tasks report them. What is written by a start that has ended is refused, so a
-// trial's newest checkpoint is always of its own line.
+// Checkpoints that tasks report. A report of an allocation that has ended is refused, so the newest
+// checkpoint of a trial always comes from the run that is current.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +15,15 @@
 #include "master/lifecycle/unmanaged.h"
 #include "master/retention/gc.h"
 
-struct incoming {
+struct reported_checkpoint {
     char uuid[UUID_TEXT]; // lower case
     const char *state;
     int64_t steps, time;
     const json_t *metadata, *resources;
 };
 
-static int read_checkpoint(struct core *c, const json_t *body, struct incoming *in, struct error *e)
+static int read_checkpoint(struct core *c, const json_t *body, struct reported_checkpoint *in,
+                           struct error *e)
 {
     const char *time = jget_string(body, "reportTime", NULL);
     int err = checkpoint_uuid(jget_string(body, "uuid", ""), in->uuid, e);
@@ -37,17 +38,17 @@ static int read_checkpoint(struct core *c, const json_t *body, struct incoming *
     in->steps = jget_int(in->metadata, "steps_completed", -1);
     if (in->steps < 0)
         return error_set(e, ERR_INVALID,
-                         "metadata.steps_completed: missing, or no number of steps");
+                         "metadata.steps_completed: missing, or not a number of steps");
     if (in->resources && !json_is_object(in->resources))
         return error_set(e, ERR_INVALID, "resources: not an object of sizes by path");
     if (json_object_size(in->resources) > LIMIT_CHECKPOINT_FILES)
         return error_set(e, ERR_TOO_LARGE, "resources: more than %d files", LIMIT_CHECKPOINT_FILES);
     if (time && clock_parse(time, &in->time))
-        return error_set(e, ERR_INVALID, "reportTime: \"%.64s\" is no RFC 3339 time", time);
+        return error_set(e, ERR_INVALID, "reportTime: \"%.64s\" is not an RFC 3339 time", time);
     return 0;
 }
 
-// The metrics of the same step, when they were reported before.
+// The validation metrics of the same step, if they were reported before; else NULL. Heap.
 static char *validation_of_step(const struct trial *t, int64_t steps)
 {
     json_t *latest = NULL;
@@ -61,7 +62,8 @@ static char *validation_of_step(const struct trial *t, int64_t steps)
     return text;
 }
 
-static void store(struct core *c, const struct trial *t, const struct incoming *in)
+static void checkpoint_store(struct core *c, const struct trial *t,
+                             const struct reported_checkpoint *in)
 {
     const char *allocation = t->allocation ? t->allocation->id : "";
     char *metadata = json_text(in->metadata);
@@ -75,29 +77,31 @@ static void store(struct core *c, const struct trial *t, const struct incoming *
     free(validation);
 }
 
-// Whether there is nothing to do: it was said before, and is deleted since. ERR_CONFLICT: the id is
-// another task's.
-static int check_known(struct core *c, const struct trial *t, const char *uuid, bool *over,
-                       struct error *e)
+// *done: nothing is left to do, since the checkpoint was reported before and has been deleted
+// since. ERR_CONFLICT: the id belongs to another task.
+static int checkpoint_check_known(struct core *c, const struct trial *t, const char *uuid,
+                                  bool *done, struct error *e)
 {
     struct db_rows *rows = DB_QUERY(c->reader, CHECKPOINT_OWNER, uuid);
     bool found = db_next(rows) > 0;
     bool mine = found && !strcmp(DB_GET(rows, CHECKPOINT_OWNER, task_id), t->task_id);
     const char *state = found ? DB_GET(rows, CHECKPOINT_OWNER, state) : "";
-    *over = !strcmp(state, "DELETED") || !strcmp(state, "PARTIALLY_DELETED") || gc_taken(c, uuid);
+    *done = !strcmp(state, "DELETED") || !strcmp(state, "PARTIALLY_DELETED") ||
+            gc_find_deletion(c, uuid);
     db_rows_close(rows);
     if (!found || mine)
         return 0;
-    return error_set(e, ERR_CONFLICT, "uuid: checkpoint %s is of another task", uuid);
+    return error_set(e, ERR_CONFLICT, "uuid: checkpoint %s belongs to another task", uuid);
 }
 
-// The trial whose task reports it; of an unmanaged one the body names the task.
-static int find_trial(struct core *c, struct request *rq, struct trial **t, struct error *e)
+// The trial whose task reports the checkpoint. For an unmanaged trial, the body names the task.
+static int find_reporting_trial(struct core *c, struct request *rq, struct trial **t,
+                                struct error *e)
 {
     const char *task = jget_string(rq->body, "taskId", "");
     int64_t id = rq->principal.kind == PRINCIPAL_USER ? trial_of_task(task) : 0;
     if (rq->principal.kind == PRINCIPAL_USER && !id)
-        return error_set(e, ERR_INVALID, "taskId: \"%.64s\" is no task of a trial", task);
+        return error_set(e, ERR_INVALID, "taskId: \"%.64s\" is not a task of a trial", task);
     int err = core_reporter(c, rq, id, t, e);
     const char *mine = err || !(*t)->allocation ? "" : (*t)->allocation->id;
     if (!err && *mine && strcmp(jget_string(rq->body, "allocationId", mine), mine))
@@ -108,16 +112,16 @@ static int find_trial(struct core *c, struct request *rq, struct trial **t, stru
 int core_checkpoint_report(struct core *c, struct request *rq, struct error *e)
 {
     struct trial *t;
-    struct incoming in;
-    bool over = false;
-    int err = find_trial(c, rq, &t, e);
+    struct reported_checkpoint in;
+    bool done = false;
+    int err = find_reporting_trial(c, rq, &t, e);
     if (!err)
         err = read_checkpoint(c, rq->body, &in, e);
     if (!err)
-        err = check_known(c, t, in.uuid, &over, e);
-    if (err || over)
+        err = checkpoint_check_known(c, t, in.uuid, &done, e);
+    if (err || done)
         return err;
-    store(c, t, &in);
+    checkpoint_store(c, t, &in);
     if (strcmp(in.state, "COMPLETED") || (t->checkpoint[0] && in.steps < t->checkpoint_steps))
         return 0;
     if (t->allocation)

@@ -7,14 +7,14 @@
 #include "master/ingest/metric_summary.h"
 #include "master/ingest/reports.h"
 
-enum { AGAIN_US = 100 * 1000 };
+enum { RETRY_US = 100 * 1000 };
 
-static struct trial *trial_of(struct list_node *r)
+static struct trial *trial_of_node(struct list_node *r)
 {
     return (struct trial *)((char *)r - offsetof(struct trial, due));
 }
 
-static void unlink_trial(struct trial *t)
+static void queue_remove(struct trial *t)
 {
     if (!t->due.next)
         return;
@@ -23,9 +23,9 @@ static void unlink_trial(struct trial *t)
     t->due = (struct list_node){0};
 }
 
-static void link_trial(struct core *c, struct trial *t)
+static void queue_append(struct core *c, struct trial *t)
 {
-    struct list_node *head = &c->metrics->listing.due;
+    struct list_node *head = &c->metrics->experiments.due;
     if (!head->next)
         head->prev = head->next = head;
     t->due = (struct list_node){head->prev, head};
@@ -33,7 +33,7 @@ static void link_trial(struct core *c, struct trial *t)
     head->prev = &t->due;
 }
 
-struct writing {
+struct summary_target {
     struct core *c;
     int64_t experiment;
     const char *group;
@@ -41,7 +41,7 @@ struct writing {
 
 static void write_value(void *ctx, const struct summary_value *v)
 {
-    const struct writing *to = ctx;
+    const struct summary_target *to = ctx;
     char *full = xasprintf("%s.%s", to->group, v->name);
     STORE(to->c, EXPERIMENT_METRIC_SET, to->experiment, full, v->last, v->low, v->high);
     free(full);
@@ -51,49 +51,49 @@ static size_t write_trial(struct core *c, struct trial *t)
 {
     static const char *const groups[] = {"training", "validation"};
     size_t count = 0;
-    unlink_trial(t);
+    queue_remove(t);
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        struct writing to = {c, t->active->experiment->id, groups[i]};
+        struct summary_target to = {c, t->active->experiment->id, groups[i]};
         count += summary_each(t->summary, groups[i], write_value, &to);
     }
     return count;
 }
 
-void listing_report(struct core *c, struct trial *t)
+void experiment_metrics_report(struct core *c, struct trial *t)
 {
     if (trial_is_terminal(t->state))
         write_trial(c, t);
     else if (!t->due.next)
-        link_trial(c, t);
+        queue_append(c, t);
 }
 
-void listing_end(struct core *c, struct trial *t)
+void experiment_metrics_end_trial(struct core *c, struct trial *t)
 {
     if (t->due.next)
         write_trial(c, t);
 }
 
-void listing_forget(struct trial *t)
+void experiment_metrics_forget_trial(struct trial *t)
 {
-    unlink_trial(t);
+    queue_remove(t);
 }
 
-static void have_a_turn(struct core *c, void *arg)
+static void cause_turn(struct core *c, void *arg)
 {
-    (void)c; // its end does the work
+    (void)c; // the end of the turn flushes the queue
     (void)arg;
 }
 
-void listing_flush(struct core *c)
+void experiment_metrics_flush(struct core *c)
 {
-    struct listing *l = &c->metrics->listing;
-    l->credit += (double)(c->now - l->at) / 1e6 * LISTING_RATE;
-    l->credit = l->credit > LISTING_BURST ? LISTING_BURST : l->credit;
+    struct experiment_metrics_queue *l = &c->metrics->experiments;
+    l->credit += (double)(c->now - l->at) / 1e6 * EXPERIMENT_METRICS_RATE;
+    l->credit = l->credit > EXPERIMENT_METRICS_BURST ? EXPERIMENT_METRICS_BURST : l->credit;
     l->at = c->now;
     while (l->due.next && l->due.next != &l->due && l->credit > 0)
-        l->credit -= (double)write_trial(c, trial_of(l->due.next));
+        l->credit -= (double)write_trial(c, trial_of_node(l->due.next));
     if (l->due.next && l->due.next != &l->due && !l->again.place) {
-        l->again.fire = have_a_turn;
-        timer_set(&c->timers, &l->again, c->now + AGAIN_US);
+        l->again.fire = cause_turn;
+        timer_set(&c->timers, &l->again, c->now + RETRY_US);
     }
 }

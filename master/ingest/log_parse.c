@@ -9,49 +9,52 @@
 #include "base/log.h"
 #include "base/text/json_reader.h"
 
-struct given { // one line; "" and -1: not said
+struct line_fields { // the fields of one line; "" and -1: absent
     const char *task, *allocation, *agent, *container, *stdtype, *source, *level, *time;
     char *log;
     size_t len;
     int64_t rank, sequence;
 };
 
-// The names of a line in both cases, and where they go.
-static const struct field {
+// The fields of a line in camel and in snake case, and their places.
+static const struct line_field {
     const char *name, *other;
     enum { TEXT, NUMBER, LINE } kind;
     size_t place;
 } fields[] = {
     {"log", "log", LINE, 0},
-    {"sequence", "sequence", NUMBER, offsetof(struct given, sequence)},
-    {"timestamp", "timestamp", TEXT, offsetof(struct given, time)},
-    {"level", "level", TEXT, offsetof(struct given, level)},
-    {"rankId", "rank_id", NUMBER, offsetof(struct given, rank)},
-    {"stdtype", "stdtype", TEXT, offsetof(struct given, stdtype)},
-    {"source", "source", TEXT, offsetof(struct given, source)},
-    {"taskId", "task_id", TEXT, offsetof(struct given, task)},
-    {"allocationId", "allocation_id", TEXT, offsetof(struct given, allocation)},
-    {"agentId", "agent_id", TEXT, offsetof(struct given, agent)},
-    {"containerId", "container_id", TEXT, offsetof(struct given, container)},
+    {"sequence", "sequence", NUMBER, offsetof(struct line_fields, sequence)},
+    {"timestamp", "timestamp", TEXT, offsetof(struct line_fields, time)},
+    {"level", "level", TEXT, offsetof(struct line_fields, level)},
+    {"rankId", "rank_id", NUMBER, offsetof(struct line_fields, rank)},
+    {"stdtype", "stdtype", TEXT, offsetof(struct line_fields, stdtype)},
+    {"source", "source", TEXT, offsetof(struct line_fields, source)},
+    {"taskId", "task_id", TEXT, offsetof(struct line_fields, task)},
+    {"allocationId", "allocation_id", TEXT, offsetof(struct line_fields, allocation)},
+    {"agentId", "agent_id", TEXT, offsetof(struct line_fields, agent)},
+    {"containerId", "container_id", TEXT, offsetof(struct line_fields, container)},
 };
 
-enum { FIELDS = sizeof fields / sizeof *fields, NAMES_OF_A_BODY = 7 }; // from taskId on
+enum {
+    FIELD_COUNT = sizeof fields / sizeof *fields,
+    BODY_FIELDS_FROM = 7, // the fields from taskId on may stand beside the list
+};
 
-static const struct field *field_of(const char *name, size_t from)
+static const struct line_field *find_field(const char *name, size_t from)
 {
-    for (size_t i = from; i < FIELDS; i++)
+    for (size_t i = from; i < FIELD_COUNT; i++)
         if (!strcmp(fields[i].name, name) || !strcmp(fields[i].other, name))
             return &fields[i];
     return NULL;
 }
 
-static void read_field(struct json_reader *s, const struct field *f, struct given *into)
+static void read_field(struct json_reader *s, const struct line_field *f, struct line_fields *into)
 {
     char *place = (char *)into + (f ? f->place : 0);
     if (!f)
         jr_skip(s);
     else if (jr_null(s))
-        return; // as if it was not there
+        return; // null counts as absent
     else if (f->kind == NUMBER)
         jr_int(s, (int64_t *)(void *)place);
     else if (f->kind == TEXT)
@@ -62,7 +65,7 @@ static void read_field(struct json_reader *s, const struct field *f, struct give
 
 // --- lines into parts ----------------------------------------------------------------------------
 
-static struct log_part *part_of(struct log_post *post, const struct given *g)
+static struct log_part *post_part(struct log_post *post, const struct line_fields *g)
 {
     struct log_part *p = post->parts;
     while (p && (strcmp(p->task, g->task) || strcmp(p->allocation, g->allocation) ||
@@ -81,7 +84,7 @@ static struct log_part *part_of(struct log_post *post, const struct given *g)
     return p;
 }
 
-static void pack(struct log_part *p)
+static void part_pack(struct log_part *p)
 {
     if (!p->packer.count)
         return;
@@ -89,11 +92,11 @@ static void pack(struct log_part *p)
     log_packer_pack(&p->packer, &p->chunks[p->chunk_count++]);
 }
 
-static void add_line(struct log_part *p, const struct log_origin *o, int64_t time, const char *text,
-                     size_t len, int64_t sequence)
+static void part_add_line(struct log_part *p, const struct log_origin *o, int64_t time,
+                          const char *text, size_t len, int64_t sequence)
 {
     if (!log_packer_add(&p->packer, o, time, text, len)) {
-        pack(p);
+        part_pack(p);
         must(log_packer_add(&p->packer, o, time, text, len));
     }
     if (p->count == p->cap) {
@@ -107,9 +110,9 @@ static void add_line(struct log_part *p, const struct log_origin *o, int64_t tim
         p->last_sequence = sequence;
 }
 
-// Without the line's end. At most LIMIT_LOG_LINE bytes, cut at a whole UTF-8 character; then *cut
-// is the heap's.
-static void trim(struct given *g, char **cut)
+// Removes the line's end and cuts the line to LIMIT_LOG_LINE bytes, at a whole UTF-8 character;
+// then *cut is the shortened copy, on the heap.
+static void trim_line(struct line_fields *g, char **cut)
 {
     size_t len = g->len, keep;
     while (len && (g->log[len - 1] == '\n' || g->log[len - 1] == '\r'))
@@ -125,21 +128,21 @@ static void trim(struct given *g, char **cut)
     g->len = strlen(*cut);
 }
 
-static void take_line(struct log_post *post, struct given *g, int64_t now)
+static void post_add_line(struct log_post *post, struct line_fields *g, int64_t now)
 {
     static char nothing[1];
     const char *level = wire_word(WIRE_LOG_LEVEL, g->level);
-    struct log_part *p = part_of(post, g);
+    struct log_part *p = post_part(post, g);
     int64_t time;
     char *cut;
     post->lines++;
     if (g->sequence >= 0 && g->sequence <= p->last_sequence)
-        return; // said twice
+        return; // a repetition
     if (!g->log)
         g->log = nothing;
     if (!g->time || clock_parse(g->time, &time))
         time = now;
-    trim(g, &cut);
+    trim_line(g, &cut);
     const struct log_origin o = {.text = {[LOG_ALLOCATION] = g->allocation,
                                           [LOG_AGENT] = g->agent,
                                           [LOG_CONTAINER] = g->container,
@@ -147,45 +150,47 @@ static void take_line(struct log_post *post, struct given *g, int64_t now)
                                           [LOG_STDTYPE] = g->stdtype,
                                           [LOG_LEVEL] = level ? level : "INFO"},
                                  .rank = g->rank};
-    add_line(p, &o, time, g->log, g->len, g->sequence < 0 ? -1 : g->sequence);
+    part_add_line(p, &o, time, g->log, g->len, g->sequence < 0 ? -1 : g->sequence);
     free(cut);
 }
 
 // --- the body ------------------------------------------------------------------------------------
 
-static void read_lines(struct json_reader *s, struct log_post *post, const struct given *names)
+static void read_lines(struct json_reader *s, struct log_post *post,
+                       const struct line_fields *defaults)
 {
     int64_t now = clock_wall_us();
     char *key;
     if (!jr_enter(s, '['))
         return;
     while (jr_element(s)) {
-        struct given line = *names;
+        struct line_fields line = *defaults;
         if (post->lines == LIMIT_LOGS_PER_POST) {
-            jr_fail(s, ERR_TOO_LARGE, "more lines than one post may have; send them in several");
+            jr_fail(s, ERR_TOO_LARGE,
+                    "more lines than one post may have; send them in several posts");
             return;
         }
         if (jr_enter(s, '{'))
             while (jr_member(s, &key))
-                read_field(s, field_of(key, 0), &line);
+                read_field(s, find_field(key, 0), &line);
         if (!s->err)
-            take_line(post, &line, now);
+            post_add_line(post, &line, now);
     }
 }
 
-static const struct given nothing_said = {.task = "",
-                                          .allocation = "",
-                                          .agent = "",
-                                          .container = "",
-                                          .stdtype = "stdout",
-                                          .source = "task",
-                                          .level = "INFO",
-                                          .rank = -1,
-                                          .sequence = -1};
+static const struct line_fields default_fields = {.task = "",
+                                                  .allocation = "",
+                                                  .agent = "",
+                                                  .container = "",
+                                                  .stdtype = "stdout",
+                                                  .source = "task",
+                                                  .level = "INFO",
+                                                  .rank = -1,
+                                                  .sequence = -1};
 
 static void read_object(struct json_reader *s, struct log_post *post)
 {
-    struct given names = nothing_said;
+    struct line_fields defaults = default_fields;
     bool found = false;
     char *key;
     if (!jr_enter(s, '{'))
@@ -193,9 +198,9 @@ static void read_object(struct json_reader *s, struct log_post *post)
     while (jr_member(s, &key)) {
         if (!strcmp(key, "logs")) {
             found = true;
-            read_lines(s, post, &names);
+            read_lines(s, post, &defaults);
         } else {
-            read_field(s, field_of(key, NAMES_OF_A_BODY), &names);
+            read_field(s, find_field(key, BODY_FIELDS_FROM), &defaults);
         }
     }
     if (!found)
@@ -211,12 +216,12 @@ static int read_post(struct request *rq, char *text, size_t len, bool list, stru
     rq->input_free = log_post_free;
     jr_init(&s, text, len, "the request body", e);
     if (list)
-        read_lines(&s, post, &nothing_said);
+        read_lines(&s, post, &default_fields);
     else
         read_object(&s, post);
     int err = jr_end(&s);
     for (struct log_part *p = post->parts; p && !err; p = p->next)
-        pack(p);
+        part_pack(p);
     return err;
 }
 
@@ -256,7 +261,7 @@ void log_post_free(void *given)
     free(post);
 }
 
-// --- what was stored before ----------------------------------------------------------------------
+// --- repeated lines ------------------------------------------------------------------------------
 
 void log_part_drop(struct log_part *p, int64_t sequence)
 {
@@ -269,12 +274,12 @@ void log_part_drop(struct log_part *p, int64_t sequence)
         for (size_t k = 0; k < chunk.line_count; k++, n++) {
             const struct log_line *line = &chunk.lines[k];
             if (p->sequences[n] < 0 || p->sequences[n] > sequence)
-                add_line(&kept, &chunk.origins[line->origin], line->time, line->text, line->len,
-                         p->sequences[n]);
+                part_add_line(&kept, &chunk.origins[line->origin], line->time, line->text,
+                              line->len, p->sequences[n]);
         }
         log_chunk_free(&chunk);
     }
-    pack(&kept);
+    part_pack(&kept);
     log_packer_free(&kept.packer);
     free_chunks(p);
     free(p->sequences);

@@ -1,25 +1,25 @@
-// What a body of log lines says, read where it came in (an http thread or a worker) and
-// packed there, so that the core only looks at whose lines they are. Pure; one owner at a time.
+// Parses bodies of log lines where they arrive (on an http thread or a worker) and packs the lines,
+// so that the core only checks whose lines they are. Pure; one owner at a time.
 //
 //     {"logs": [{"taskId", "allocationId", "agentId", "containerId", "rankId", "timestamp",
 //                "level", "stdtype", "source", "log", "sequence"}, ..],
-//      "taskId", "allocationId", "agentId", "containerId": of lines that do not say it}
+//      "taskId", "allocationId", "agentId", "containerId": defaults for the lines}
 //
-// The names beside the list are ours, and stand before it: agents use them.
+// The defaults are an extension that agents use; they stand before the list.
 #ifndef MUSTER_MASTER_INGEST_LOG_PARSE_H
 #define MUSTER_MASTER_INGEST_LOG_PARSE_H
 
 #include "db/logs/loglines.h"
 #include "master/common/request.h"
 
-struct log_part { // lines of one sender of one task, in order
+struct log_part { // the lines of one sender of one task, in order
     char *task, *allocation, *agent;
-    int64_t *sequences; // of each line; -1: it has none
+    int64_t *sequences; // one for each line; -1: none
     size_t count, cap;
-    int64_t first_sequence, last_sequence; // of those that have one; -1: none has
-    size_t first;                          // number of its first line in the body
+    int64_t first_sequence, last_sequence; // of the lines that have one; -1: no line has one
+    size_t first;                          // index of its first line in the body
     struct log_packer packer;
-    struct log_packed *chunks; // of all its lines
+    struct log_packed *chunks; // all its lines
     size_t chunk_count;
     struct log_part *next;
 };
@@ -29,13 +29,14 @@ struct log_post {
     size_t lines;
 };
 
-// Read rq->input (a struct log_post) from a body, which is changed: such an object, and a list of
-// lines alone. ERR_INVALID, ERR_TOO_LARGE. Lines without a time get that of now.
+// Parse a body into rq->input (a struct log_post): log_post_read() an object, log_list_read() a
+// bare list of lines. They change the text. ERR_INVALID, ERR_TOO_LARGE. A line without a time gets
+// the current time.
 int log_post_read(struct request *rq, char *text, size_t len, struct error *e);
 int log_list_read(struct request *rq, char *text, size_t len, struct error *e);
 void log_post_free(void *post); // NULL is fine
 
-// The lines of a part that are beyond `sequence`, or have none, instead of all.
+// Drops the lines whose sequence is at most `sequence`; lines without a sequence stay.
 void log_part_drop(struct log_part *p, int64_t sequence);
 
 #endif

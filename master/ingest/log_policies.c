@@ -1,10 +1,10 @@
-// log_policies of an experiment: what follows when a line of a trial's log matches a pattern. An
-// error of its program is then no reason to start it again (cancel_retries), or it is not placed on
-// that machine again (exclude_node).
+// Log policies of an experiment: what to do when a line of a trial's log matches a pattern. Either
+// an error of the program ends the trial instead of restarting it (cancel_retries), or the trial is
+// not placed on that agent again (exclude_node).
 //
-// A worker matches the lines (watch.c). What follows is a row of trial_policies, in the batch of
-// the lines. Lines may come after the end of the run that wrote them; they count for what comes
-// after them.
+// A worker matches the lines (log_patterns.c). The effect is a row of trial_policies in the batch
+// of the lines. Lines may arrive after the end of the run that wrote them; they count for the runs
+// that follow.
 #include "master/ingest/log_policies.h"
 
 #include <stdio.h>
@@ -20,11 +20,11 @@
 #include "master/ingest/logs.h"
 #include "master/lifecycle/lifecycle.h"
 
-struct policies {
-    struct policy {
+struct log_policies {
+    struct log_policy {
         char *pattern, *name;
-        bool excludes; // else cancels
-        // the trial's log has said that the pattern does not compile
+        bool excludes; // exclude_node; false: cancel_retries
+        // the trial's log already says that the pattern does not compile
         bool fault_reported;
     } * items;
     size_t count;
@@ -37,14 +37,14 @@ static const char *action_of(const json_t *policy)
     return word ? word : jget_string(action, "type", "");
 }
 
-static bool acts(const json_t *policy)
+static bool has_action(const json_t *policy)
 {
     const char *action = action_of(policy);
     return *jget_string(policy, "pattern", "") &&
            (!strcmp(action, "cancel_retries") || !strcmp(action, "exclude_node"));
 }
 
-static int check(const json_t *entry, size_t i, const struct yaml_doc *doc, struct error *e)
+static int check_pattern(const json_t *entry, size_t i, const struct yaml_doc *doc, struct error *e)
 {
     char path[48], where[300] = "";
     struct pattern *compiled;
@@ -56,49 +56,50 @@ static int check(const json_t *entry, size_t i, const struct yaml_doc *doc, stru
     return err;
 }
 
-int policies_check(const json_t *config, const struct yaml_doc *doc, struct error *e)
+int log_policies_check(const json_t *config, const struct yaml_doc *doc, struct error *e)
 {
     size_t i, count = 0;
     json_t *entry;
     int err = 0;
     json_array_foreach(jget(config, "log_policies"), i, entry)
     {
-        if (!acts(entry))
+        if (!has_action(entry))
             continue;
         err = ++count > LIMIT_LOG_POLICIES
-                  ? error_set(e, ERR_TOO_LARGE, "log_policies: more than %d; join patterns with |",
+                  ? error_set(e, ERR_TOO_LARGE,
+                              "log_policies: more than %d policies; join patterns with |",
                               LIMIT_LOG_POLICIES)
-                  : check(entry, i, doc, e);
+                  : check_pattern(entry, i, doc, e);
         if (err)
             break;
     }
     return err;
 }
 
-struct policies *policies_new(const json_t *config)
+struct log_policies *log_policies_new(const json_t *config)
 {
     size_t i;
     json_t *entry;
     const json_t *list = jget(config, "log_policies");
-    struct policies *p = xcalloc(1, sizeof *p);
+    struct log_policies *p = xcalloc(1, sizeof *p);
     p->items = xcalloc(json_array_size(list) + 1, sizeof *p->items);
     json_array_foreach(list, i, entry)
     {
-        if (!acts(entry) || p->count == LIMIT_LOG_POLICIES)
+        if (!has_action(entry) || p->count == LIMIT_LOG_POLICIES)
             continue;
         const char *pattern = jget_string(entry, "pattern", "");
         p->items[p->count++] =
-            (struct policy){.pattern = xstrdup(pattern),
-                            .name = xstrdup(jget_string(entry, "name", pattern)),
-                            .excludes = !strcmp(action_of(entry), "exclude_node")};
+            (struct log_policy){.pattern = xstrdup(pattern),
+                                .name = xstrdup(jget_string(entry, "name", pattern)),
+                                .excludes = !strcmp(action_of(entry), "exclude_node")};
     }
     if (p->count)
         return p;
-    policies_free(p);
+    log_policies_free(p);
     return NULL;
 }
 
-void policies_free(struct policies *p)
+void log_policies_free(struct log_policies *p)
 {
     for (size_t i = 0; p && i < p->count; i++) {
         free(p->items[i].pattern);
@@ -109,12 +110,12 @@ void policies_free(struct policies *p)
     free(p);
 }
 
-// --- what follows --------------------------------------------------------------------------------
+// --- effects of a match --------------------------------------------------------------------------
 
-static void say(struct core *c, const struct trial *t, const char *name, const char *what)
+static void policy_report(struct core *c, const struct trial *t, const char *name, const char *what)
 {
     char *text = xasprintf("log policy \"%s\" %s", name, what);
-    logs_say(c, t, "", "WARNING", text);
+    logs_add_message(c, t, "", "WARNING", text);
     free(text);
 }
 
@@ -127,8 +128,8 @@ static bool is_excluded(const struct trial *t, const struct agent *g)
 }
 
 // Whether a match would change anything.
-static bool can_act(struct core *c, const struct trial *t, const struct policy *p,
-                    const char *agent)
+static bool would_change(struct core *c, const struct trial *t, const struct log_policy *p,
+                         const char *agent)
 {
     const struct agent *g = p->excludes ? core_agent_find(c, agent) : NULL;
     if (!p->excludes)
@@ -136,8 +137,8 @@ static bool can_act(struct core *c, const struct trial *t, const struct policy *
     return g && t->excluded_count < SCHED_EXCLUDED_MAX && !is_excluded(t, g);
 }
 
-// What waits already, waits anew.
-static void wait_anew(struct core *c, struct allocation *a)
+// A queued allocation is queued again, so that the scheduler learns of the excluded agent.
+static void allocation_requeue(struct core *c, struct allocation *a)
 {
     if (!a || a->state != ALLOCATION_QUEUED || a->gang == SCHED_NONE)
         return;
@@ -145,22 +146,24 @@ static void wait_anew(struct core *c, struct allocation *a)
     allocation_enqueue(c, a);
 }
 
-static void act(struct core *c, struct trial *t, const struct policy *p, const char *agent)
+static void policy_apply(struct core *c, struct trial *t, const struct log_policy *p,
+                         const char *agent)
 {
     STORE(c, TRIAL_POLICY_INSERT, t->id, p->excludes ? agent : "");
     if (!p->excludes) {
         t->no_retries = true;
-        say(c, t, p->name, "matched: an error of its program ends this trial");
+        policy_report(c, t, p->name, "matched: an error of its program ends this trial");
         return;
     }
     t->excluded[t->excluded_count++] = core_agent_find(c, agent);
     char *what = xasprintf("matched: this trial is not placed on agent %s again", agent);
-    say(c, t, p->name, what);
+    policy_report(c, t, p->name, what);
     free(what);
-    wait_anew(c, t->allocation);
+    allocation_requeue(c, t->allocation);
 }
 
-static void report_fault(struct core *c, const struct trial *t, struct policy *p, const char *fault)
+static void policy_report_fault(struct core *c, const struct trial *t, struct log_policy *p,
+                                const char *fault)
 {
     char name[300], quoted[ERROR_TEXT_MAX];
     if (p->fault_reported)
@@ -168,38 +171,42 @@ static void report_fault(struct core *c, const struct trial *t, struct policy *p
     p->fault_reported = true;
     log_warn("a log policy cannot be used", "trial=%lld policy=%s err=%s", (long long)t->id,
              log_quote(name, sizeof name, p->name), log_quote(quoted, sizeof quoted, fault));
-    char *what = xasprintf("cannot be used and is passed over: %s; submit a copy of the experiment "
+    char *what = xasprintf("cannot be used and is ignored: %s; submit a copy of the experiment "
                            "with another pattern to use it",
                            fault);
-    say(c, t, p->name, what);
+    policy_report(c, t, p->name, what);
     free(what);
 }
 
-void policies_wish(struct core *c, const struct trial *t, const char *agent, struct log_watched *w)
+void log_policies_add_patterns(struct core *c, const struct trial *t, const char *agent,
+                               struct log_pattern_list *w)
 {
-    const struct policies *p = t->active->policies;
+    const struct log_policies *p = t->active->log_policies;
     for (size_t i = 0; p && i < p->count; i++)
-        if (!p->items[i].fault_reported && can_act(c, t, &p->items[i], agent))
-            log_watched_add(w, p->items[i].pattern, (int)i, 0);
+        if (!p->items[i].fault_reported && would_change(c, t, &p->items[i], agent))
+            log_patterns_add(w, p->items[i].pattern, (int)i, 0);
 }
 
-void policies_heard(struct core *c, struct trial *t, const char *agent, const struct log_wish *wish)
+void log_policies_matched(struct core *c, struct trial *t, const char *agent,
+                          const struct log_pattern *pattern)
 {
-    const struct policies *all = t->active->policies;
-    struct policy *p = all && (size_t)wish->policy < all->count ? &all->items[wish->policy] : NULL;
-    if (!p || strcmp(p->pattern, wish->pattern)) // it was continued with others meanwhile
+    const struct log_policies *all = t->active->log_policies;
+    struct log_policy *p =
+        all && (size_t)pattern->policy < all->count ? &all->items[pattern->policy] : NULL;
+    bool replaced = p && strcmp(p->pattern, pattern->text); // continued with other policies
+    if (!p || replaced)
         return;
-    if (wish->fault)
-        report_fault(c, t, p, wish->fault);
-    else if (wish->matched && can_act(c, t, p, agent))
-        act(c, t, p, agent);
+    if (pattern->fault)
+        policy_report_fault(c, t, p, pattern->fault);
+    else if (pattern->matched && would_change(c, t, p, agent))
+        policy_apply(c, t, p, agent);
 }
 
-// --- the start -----------------------------------------------------------------------------------
+// --- loading -------------------------------------------------------------------------------------
 
-int policies_load(struct core *c, struct trial *t, struct error *e)
+int log_policies_load(struct core *c, struct trial *t, struct error *e)
 {
-    if (!t->active->policies || trial_is_terminal(t->state))
+    if (!t->active->log_policies || trial_is_terminal(t->state))
         return 0;
     struct db_rows *rows = DB_QUERY(c->reader, TRIAL_POLICIES, t->id);
     int more;
@@ -214,7 +221,7 @@ int policies_load(struct core *c, struct trial *t, struct error *e)
     return more < 0 ? db_unreadable(c->reader, e) : 0;
 }
 
-void policies_forget(struct core *c, struct trial *t)
+void log_policies_forget(struct core *c, struct trial *t)
 {
     t->no_retries = false;
     t->excluded_count = 0;

@@ -1,5 +1,4 @@
-// log_policies of an experiment (policies.c). Core thread alone, but for policies_check(): any
-// thread.
+// The log policies of an experiment. Core thread, except log_policies_check(): any thread.
 #ifndef MUSTER_MASTER_INGEST_LOG_POLICIES_H
 #define MUSTER_MASTER_INGEST_LOG_POLICIES_H
 
@@ -8,22 +7,24 @@
 
 struct yaml_doc;
 
-// Checks the patterns of a new configuration. ERR_INVALID, ERR_TOO_LARGE: the fault of a pattern
-// and its place. `doc`: the YAML text of the configuration; NULL: there is none.
-int policies_check(const json_t *config, const struct yaml_doc *doc, struct error *e);
+// Checks the patterns of a new configuration. ERR_INVALID, ERR_TOO_LARGE: the faulty pattern and
+// its place. `doc`: the YAML text of the configuration, or NULL.
+int log_policies_check(const json_t *config, const struct yaml_doc *doc, struct error *e);
 
 // NULL: no policy has an action. A pattern that does not compile stays in the list, and the log of
 // the trial reports it: the store may hold patterns that an earlier version accepted.
-struct policies *policies_new(const json_t *config);
-void policies_free(struct policies *p); // NULL is fine
+struct log_policies *log_policies_new(const json_t *config);
+void log_policies_free(struct log_policies *p); // NULL is fine
 
-// policies_wish(): adds the patterns whose match can still change something. policies_heard(): a
-// worker has tested one pattern.
-void policies_wish(struct core *c, const struct trial *t, const char *agent, struct log_watched *w);
-void policies_heard(struct core *c, struct trial *t, const char *agent,
-                    const struct log_wish *wish);
+// log_policies_add_patterns() adds the patterns whose match would change something.
+// log_policies_matched() takes the result of one pattern.
+void log_policies_add_patterns(struct core *c, const struct trial *t, const char *agent,
+                               struct log_pattern_list *w);
+void log_policies_matched(struct core *c, struct trial *t, const char *agent,
+                          const struct log_pattern *pattern);
 
-int policies_load(struct core *c, struct trial *t, struct error *e); // what the policies did before
-void policies_forget(struct core *c, struct trial *t);               // the trial begins anew
+int log_policies_load(struct core *c, struct trial *t,
+                      struct error *e);                    // reads the earlier effects
+void log_policies_forget(struct core *c, struct trial *t); // the trial starts anew
 
 #endif

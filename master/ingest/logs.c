@@ -1,6 +1,6 @@
-// Lines of logs, from agents (of what their tasks print) and from tasks. They come packed
-// (logpost.h); here they get their numbers. A sender counts its lines and sends them in order, so
-// what is not beyond its last one is a repetition.
+// Log lines, which agents send for their tasks and tasks send for themselves. They arrive packed
+// (log_parse.h) and get their numbers here. A sender numbers its lines and sends them in order, so
+// a line whose sequence is not above the sender's last one is a repetition.
 #include "master/ingest/logs.h"
 
 #include <stdio.h>
@@ -16,10 +16,10 @@
 #include "master/teams/teams.h"
 
 enum {
-    TAIL_MOST = 64, // small chunks at the end of a log
-    LOOK_EVERY_US = 5 * 1000000,
-    QUIET_US = 10 * 1000000,   // .. after which a tail is merged
-    FORGET_US = 600 * 1000000, // .. and a task is; all it had is committed by then
+    TAIL_CHUNKS_MAX = 64, // small chunks at the end of a log
+    CHECK_INTERVAL_US = 5 * 1000000,
+    QUIET_US = 10 * 1000000,   // after this time a tail is merged
+    FORGET_US = 600 * 1000000, // .. a task is forgotten; its last rows are committed by then
 };
 
 // --- tasks whose logs grow -----------------------------------------------------------------------
@@ -60,12 +60,12 @@ static struct log_task *add_task(struct core *c, int64_t trial, const char *id, 
     t->newest = newest;
     t->used = c->now;
     if (!c->logs->tasks.count)
-        timer_set(&c->timers, &c->logs->quiet, c->now + LOOK_EVERY_US);
+        timer_set(&c->timers, &c->logs->quiet, c->now + CHECK_INTERVAL_US);
     id_map_put(&c->logs->tasks, trial, t);
     return t;
 }
 
-static int cannot_read(struct error *e)
+static int store_unreadable(struct error *e)
 {
     return error_set(e, ERR_UNAVAILABLE, "the store cannot be read; send the lines again");
 }
@@ -78,7 +78,7 @@ static int load_senders(struct core *c, struct log_task *t, struct error *e)
         add_sender(t, DB_GET(rows, LOG_SENDERS, allocation_id), DB_GET(rows, LOG_SENDERS, agent_id),
                    DB_GET(rows, LOG_SENDERS, last_sequence));
     db_rows_close(rows);
-    return more < 0 ? cannot_read(e) : 0;
+    return more < 0 ? store_unreadable(e) : 0;
 }
 
 static void forget_task(struct logs *l, struct log_task *t)
@@ -95,28 +95,28 @@ static int load_task(struct core *c, const char *id, struct log_task **out, stru
                ? add_task(c, DB_GET(rows, LOG_TASK, trial_id), id, DB_GET(rows, LOG_TASK, last_id))
                : NULL;
     db_rows_close(rows);
-    int err = found < 0 ? cannot_read(e) : *out ? load_senders(c, *out, e) : 0;
+    int err = found < 0 ? store_unreadable(e) : *out ? load_senders(c, *out, e) : 0;
     if (err && *out)
         forget_task(c->logs, *out);
     return err;
 }
 
-// 0: there is no such task.
-static int trial_of(struct core *c, const struct experiment *x, const char *id, int64_t *trial,
-                    struct error *e)
+// *trial = 0: there is no such task.
+static int find_trial_id(struct core *c, const struct experiment *x, const char *id, int64_t *trial,
+                         struct error *e)
 {
     const struct trial *t = core_trial_of_task(c, id);
     *trial = t ? t->id : strtoll(strchr(id, '.') + 1, NULL, 10);
     if (t || x->kind == KIND_EXPERIMENT)
         return 0;
-    struct db_rows *rows = DB_QUERY(c->reader, LOG_TASK, id); // one that has ended
+    struct db_rows *rows = DB_QUERY(c->reader, LOG_TASK, id); // for a task that has ended
     int found = db_next(rows);
     *trial = found == 1 ? DB_GET(rows, LOG_TASK, trial_id) : 0;
     db_rows_close(rows);
-    return found < 0 ? cannot_read(e) : 0;
+    return found < 0 ? store_unreadable(e) : 0;
 }
 
-// Lines may come after the end, but not of what was deleted: *out is NULL then.
+// Lines may arrive after the end of their task, but not after its deletion: then *out is NULL.
 static int find_task(struct core *c, const char *id, struct log_task **out, struct error *e)
 {
     int64_t trial;
@@ -124,7 +124,7 @@ static int find_task(struct core *c, const char *id, struct log_task **out, stru
     *out = NULL;
     if (!x || !strchr(id, '.'))
         return 0;
-    int err = trial_of(c, x, id, &trial, e);
+    int err = find_trial_id(c, x, id, &trial, e);
     if (!err)
         *out = id_map_find(&c->logs->tasks, trial);
     if (!err && !*out)
@@ -138,26 +138,26 @@ static int find_task(struct core *c, const char *id, struct log_task **out, stru
     return 0;
 }
 
-static void look_at_quiet(struct core *c, void *arg)
+static void check_quiet_tasks(struct core *c, void *arg)
 {
     struct logs *l = arg;
     for (size_t i = l->tasks.count; i-- > 0;) {
         struct log_task *t = l->tasks.items[i].value;
         int64_t quiet = c->now - t->used;
         if (quiet >= QUIET_US && t->tail > 1)
-            logs_merge(c, t);
+            log_merge_begin(c, t);
         if (quiet >= FORGET_US && !t->merging)
             forget_task(l, t);
     }
     if (l->tasks.count)
-        timer_set(&c->timers, &l->quiet, c->now + LOOK_EVERY_US);
+        timer_set(&c->timers, &l->quiet, c->now + CHECK_INTERVAL_US);
 }
 
 struct logs *logs_new(void)
 {
     struct logs *l = xcalloc(1, sizeof *l);
-    l->kit = log_watch_kit_new();
-    l->quiet = (struct timer){.fire = look_at_quiet, .arg = l};
+    l->matcher = log_matcher_new();
+    l->quiet = (struct timer){.fire = check_quiet_tasks, .arg = l};
     return l;
 }
 
@@ -167,7 +167,7 @@ void logs_free(struct logs *l)
         free_task(l->tasks.items[i].value);
     if (l) {
         free(l->tasks.items);
-        log_watch_kit_free(l->kit);
+        log_matcher_free(l->matcher);
     }
     free(l);
 }
@@ -198,8 +198,8 @@ static void store_part(struct core *c, struct log_task *t, struct log_part *p)
     }
     for (size_t i = 0; i < p->chunk_count; i++)
         store_chunk(c, t, &p->chunks[i]);
-    if (t->tail >= TAIL_MOST || t->tail_bytes >= LOG_MERGED_MOST - LOG_CHUNK_SMALL)
-        logs_merge(c, t);
+    if (t->tail >= TAIL_CHUNKS_MAX || t->tail_bytes >= LOG_MERGED_BYTES_MAX - LOG_CHUNK_SMALL)
+        log_merge_begin(c, t);
     if (p->chunk_count)
         core_notify_log(c, t->id);
 }
@@ -208,12 +208,12 @@ void log_post_store(struct core *c, struct log_post *post)
 {
     struct log_task *t;
     for (struct log_part *p = post->parts; p; p = p->next)
-        if (!find_task(c, p->task, &t, NULL) && t) // else it was deleted: nobody will ask for it
+        if (!find_task(c, p->task, &t, NULL) && t) // lines of a deleted task are dropped
             store_part(c, t, p);
 }
 
-void logs_say(struct core *c, const struct trial *trial, const char *allocation, const char *level,
-              const char *text)
+void logs_add_message(struct core *c, const struct trial *trial, const char *allocation,
+                      const char *level, const char *text)
 {
     struct log_task *t;
     struct log_packer packer = {0};
@@ -227,7 +227,7 @@ void logs_say(struct core *c, const struct trial *trial, const char *allocation,
                                  .rank = -1};
     if (find_task(c, trial->task_id, &t, NULL))
         return;
-    if (!t) // its row is not committed yet
+    if (!t) // the trial's row is not committed yet
         t = add_task(c, trial->id, trial->task_id, 0);
     must(log_packer_add(&packer, &o, c->wall, text, strlen(text)));
     log_packer_pack(&packer, &chunk);
@@ -237,7 +237,7 @@ void logs_say(struct core *c, const struct trial *trial, const char *allocation,
     log_packer_free(&packer);
 }
 
-// --- the call ------------------------------------------------------------------------------------
+// --- the request handler -------------------------------------------------------------------------
 
 static int check_part(struct core *c, const struct request *rq, struct log_part *p, const char *own,
                       struct error *e)
@@ -248,8 +248,8 @@ static int check_part(struct core *c, const struct request *rq, struct log_part 
         p->task = xstrdup(own);
     }
     if (rq->principal.kind == PRINCIPAL_TASK && strcmp(p->task, own))
-        return error_set(e, ERR_FORBIDDEN, "logs.%zu.taskId: this token is of task %s", p->first,
-                         own);
+        return error_set(e, ERR_FORBIDDEN, "logs.%zu.taskId: this token belongs to task %s",
+                         p->first, own);
     int err = find_task(c, p->task, &t, e);
     if (err || rq->principal.kind != PRINCIPAL_USER)
         return err;
@@ -275,7 +275,7 @@ int core_task_logs(struct core *c, struct request *rq, struct error *e)
     for (struct log_part *p = err ? NULL : post->parts; p && !err; p = p->next)
         err = check_part(c, rq, p, own, e);
     if (!err)
-        err = log_watch_begin(c, rq, post, e);
+        err = log_match_begin(c, rq, post, e);
     if (!err)
         log_post_store(c, post);
     return err;

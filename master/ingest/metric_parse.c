@@ -9,20 +9,20 @@
 #include "base/text/json_reader.h"
 #include "db/metrics/series_json.h"
 
-static void keep(void *input)
+static void free_nothing(void *input)
 {
-    (void)input; // it goes with the arena
+    (void)input; // freed with the arena
 }
 
-static void hand_in(struct request *rq, const struct metric_post *p)
+static void request_set_post(struct request *rq, const struct metric_post *p)
 {
     struct metric_post *kept = arena_alloc(&rq->arena, sizeof *kept);
     *kept = *p;
     rq->input = kept;
-    rq->input_free = keep;
+    rq->input_free = free_nothing;
 }
 
-static void make_axis(struct arena *a, size_t count, struct series_block *b)
+static void block_alloc_axis(struct arena *a, size_t count, struct series_block *b)
 {
     b->count = count;
     b->ids = arena_alloc(a, count * sizeof *b->ids);
@@ -38,7 +38,7 @@ static int check_group(const char *group, struct error *e)
     return 0;
 }
 
-// --- one report, through a tree ------------------------------------------------------------------
+// --- one report, as a JSON tree ------------------------------------------------------------------
 
 int metric_report_parse(struct request *rq, const json_t *body, struct error *e)
 {
@@ -61,16 +61,17 @@ int metric_report_parse(struct request *rq, const json_t *body, struct error *e)
     if (err)
         return error_prefix(e, "metrics.metrics.avgMetrics");
     if (time && clock_parse(time, p.block.times))
-        return error_set(e, ERR_INVALID, "metrics.reportTime: \"%.64s\" is no RFC 3339 time", time);
+        return error_set(e, ERR_INVALID, "metrics.reportTime: \"%.64s\" is not an RFC 3339 time",
+                         time);
     const json_t *steps = jget(report, "stepsCompleted");
     *p.block.steps = steps ? jget_int(report, "stepsCompleted", INT64_MIN) : -1;
     if (*p.block.steps < -1)
         return error_set(e, ERR_INVALID, "metrics.stepsCompleted: not a number of steps");
-    hand_in(rq, &p);
+    request_set_post(rq, &p);
     return 0;
 }
 
-// --- columns, through a tree ---------------------------------------------------------------------
+// --- columns, as a JSON tree ---------------------------------------------------------------------
 
 static int parse_steps(struct arena *a, const json_t *steps, struct series_block *b,
                        struct error *e)
@@ -79,7 +80,7 @@ static int parse_steps(struct arena *a, const json_t *steps, struct series_block
     if (!count || count > LIMIT_STEPS_PER_POST)
         return error_set(e, count ? ERR_TOO_LARGE : ERR_INVALID, "steps: a list of 1 to %d steps",
                          LIMIT_STEPS_PER_POST);
-    make_axis(a, count, b);
+    block_alloc_axis(a, count, b);
     for (size_t i = 0; i < count; i++) {
         const json_t *step = json_array_get(steps, i);
         b->steps[i] = json_is_integer(step) ? json_integer_value(step) : -1;
@@ -89,7 +90,7 @@ static int parse_steps(struct arena *a, const json_t *steps, struct series_block
     return 0;
 }
 
-static bool time_of_seconds(double seconds, int64_t *out)
+static bool convert_seconds(double seconds, int64_t *out)
 {
     if (!(fabs(seconds) < 1e12))
         return false;
@@ -106,7 +107,7 @@ static int parse_times(const json_t *times, struct series_block *b, struct error
         bool good =
             json_is_string(time)
                 ? !clock_parse(json_string_value(time), &b->times[i])
-                : json_is_number(time) && time_of_seconds(json_number_value(time), &b->times[i]);
+                : json_is_number(time) && convert_seconds(json_number_value(time), &b->times[i]);
         if (!good)
             return error_set(e, ERR_INVALID,
                              "times[%zu]: neither an RFC 3339 time nor seconds since 1970", i);
@@ -173,19 +174,19 @@ int metric_columns_parse(struct request *rq, const json_t *body, struct error *e
     if (!err)
         err = parse_columns(&rq->arena, jget(body, "metrics"), &p.block, e);
     if (!err)
-        hand_in(rq, &p);
+        request_set_post(rq, &p);
     return err;
 }
 
-// --- in one pass ---------------------------------------------------------------------------------
-// Each of these tells whether all was as expected; *p is of no use otherwise.
+// --- one pass ------------------------------------------------------------------------------------
+// Each of these returns whether everything was as expected; if not, *p is unusable.
 
-struct names {       // of a body, to find one that comes twice
-    uint32_t *slots; // by hash: number + 1; 0: free
+struct name_table {  // the names of a body, to find duplicates
+    uint32_t *slots; // by hash: index + 1; 0: free
     size_t slot_count;
 };
 
-static bool is_new(struct names *n, const struct series_column *columns, size_t at)
+static bool name_table_add(struct name_table *n, const struct series_column *columns, size_t at)
 {
     const char *name = columns[at].name;
     size_t slot = hash64(name, strlen(name)) & (n->slot_count - 1);
@@ -196,19 +197,19 @@ static bool is_new(struct names *n, const struct series_column *columns, size_t 
     return true;
 }
 
-static bool all_new(struct arena *a, const struct series_block *b)
+static bool names_are_unique(struct arena *a, const struct series_block *b)
 {
-    struct names n = {.slot_count = 16};
+    struct name_table n = {.slot_count = 16};
     while (n.slot_count < 2 * b->column_count)
         n.slot_count *= 2;
     n.slots = arena_alloc(a, n.slot_count * sizeof *n.slots);
     for (size_t i = 0; i < b->column_count; i++)
-        if (!is_new(&n, b->columns, i))
+        if (!name_table_add(&n, b->columns, i))
             return false;
     return true;
 }
 
-// Printable ASCII, so that it need not be checked as UTF-8.
+// Printable ASCII, which needs no check for UTF-8.
 static bool is_plain_name(const char *name)
 {
     const char *c = name;
@@ -222,7 +223,7 @@ static bool is_key(const char *key, const char *camel, const char *snake)
     return !strcmp(key, camel) || !strcmp(key, snake);
 }
 
-static bool enters(struct json_reader *s, char bracket)
+static bool scan_enter(struct json_reader *s, char bracket)
 {
     return jr_peek(s) == bracket && jr_enter(s, bracket);
 }
@@ -237,8 +238,8 @@ static bool scan_value(struct json_reader *s, uint8_t *kind, double *out)
     return whole ? fabs(*out) < 0x1p53 : isfinite(*out);
 }
 
-static struct series_column *new_column(struct arena *a, struct series_block *b, size_t *cap,
-                                        const char *name)
+static struct series_column *block_add_column(struct arena *a, struct series_block *b, size_t *cap,
+                                              const char *name)
 {
     if (b->column_count == *cap) {
         struct series_column *old = b->columns;
@@ -256,10 +257,10 @@ static bool scan_values(struct arena *a, struct json_reader *s, struct series_bl
 {
     char *name;
     size_t cap = 0;
-    if (!enters(s, '{'))
+    if (!scan_enter(s, '{'))
         return false;
     while (jr_member(s, &name)) {
-        struct series_column *c = new_column(a, b, &cap, name);
+        struct series_column *c = block_add_column(a, b, &cap, name);
         c->end = 1;
         c->kinds = arena_alloc(a, sizeof *c->kinds);
         c->values = arena_alloc(a, sizeof *c->values);
@@ -267,20 +268,20 @@ static bool scan_values(struct arena *a, struct json_reader *s, struct series_bl
             b->column_count > LIMIT_METRICS_PER_POST)
             return false;
     }
-    return !s->err && all_new(a, b);
+    return !s->err && names_are_unique(a, b);
 }
 
 static bool scan_inner(struct arena *a, struct json_reader *s, struct series_block *b)
 {
     char *key;
-    bool there = false;
-    if (!enters(s, '{'))
+    bool found = false;
+    if (!scan_enter(s, '{'))
         return false;
     while (jr_member(s, &key)) {
         if (is_key(key, "avgMetrics", "avg_metrics")) {
-            if (there || !scan_values(a, s, b))
+            if (found || !scan_values(a, s, b))
                 return false;
-            there = true;
+            found = true;
         } else if (is_key(key, "batchMetrics", "batch_metrics")) {
             if (!jr_null(s))
                 return false;
@@ -288,24 +289,24 @@ static bool scan_inner(struct arena *a, struct json_reader *s, struct series_blo
             jr_skip(s);
         }
     }
-    return there && !s->err;
+    return found && !s->err;
 }
 
 static bool scan_report(struct arena *a, struct json_reader *s, struct metric_post *p)
 {
     char *key;
-    bool there = false;
-    make_axis(a, 1, &p->block);
+    bool found = false;
+    block_alloc_axis(a, 1, &p->block);
     *p->block.steps = -1;
-    if (!enters(s, '{'))
+    if (!scan_enter(s, '{'))
         return false;
     while (jr_member(s, &key)) {
         bool good = true;
         if (jr_null(s))
             continue;
         if (!strcmp(key, "metrics")) {
-            good = !there && scan_inner(a, s, &p->block);
-            there = true;
+            good = !found && scan_inner(a, s, &p->block);
+            found = true;
         } else if (is_key(key, "stepsCompleted", "steps_completed")) {
             good = jr_int(s, p->block.steps) && *p->block.steps >= -1;
         } else if (is_key(key, "trialRunId", "trial_run_id")) {
@@ -319,27 +320,27 @@ static bool scan_report(struct arena *a, struct json_reader *s, struct metric_po
         if (!good)
             return false;
     }
-    return there && !s->err;
+    return found && !s->err;
 }
 
 static bool scan_report_body(struct arena *a, struct json_reader *s, struct metric_post *p)
 {
     char *key;
-    bool there = false;
-    if (!enters(s, '{'))
+    bool found = false;
+    if (!scan_enter(s, '{'))
         return false;
     while (jr_member(s, &key)) {
         if (!strcmp(key, "group") && !p->group && jr_peek(s) == '"') {
             p->group = jr_string(s, NULL);
-        } else if (!strcmp(key, "metrics") && !there) {
+        } else if (!strcmp(key, "metrics") && !found) {
             if (!scan_report(a, s, p))
                 return false;
-            there = true;
+            found = true;
         } else {
             return false;
         }
     }
-    return there && p->group && is_plain_name(p->group) && !check_group(p->group, NULL);
+    return found && p->group && is_plain_name(p->group) && !check_group(p->group, NULL);
 }
 
 static bool scan_steps(struct arena *a, struct json_reader *s, struct series_block *b)
@@ -347,7 +348,7 @@ static bool scan_steps(struct arena *a, struct json_reader *s, struct series_blo
     size_t cap = 0;
     int64_t *steps = NULL;
     size_t count = 0;
-    if (!enters(s, '['))
+    if (!scan_enter(s, '['))
         return false;
     while (jr_element(s)) {
         if (count == cap) {
@@ -363,7 +364,7 @@ static bool scan_steps(struct arena *a, struct json_reader *s, struct series_blo
     }
     if (s->err || !count)
         return false;
-    make_axis(a, count, b);
+    block_alloc_axis(a, count, b);
     memcpy(b->steps, steps, count * sizeof *steps);
     return true;
 }
@@ -371,7 +372,7 @@ static bool scan_steps(struct arena *a, struct json_reader *s, struct series_blo
 static bool scan_times(struct json_reader *s, struct series_block *b)
 {
     size_t count = 0;
-    if (!enters(s, '['))
+    if (!scan_enter(s, '['))
         return false;
     while (jr_element(s)) {
         double seconds;
@@ -383,7 +384,7 @@ static bool scan_times(struct json_reader *s, struct series_block *b)
             if (!time || clock_parse(time, &b->times[count++]))
                 return false;
         } else if (!jr_number(s, &seconds, &whole) ||
-                   !time_of_seconds(seconds, &b->times[count++])) {
+                   !convert_seconds(seconds, &b->times[count++])) {
             return false;
         }
     }
@@ -397,7 +398,7 @@ static bool scan_column(struct arena *a, struct json_reader *s, size_t count,
     c->end = count;
     c->kinds = arena_alloc(a, count);
     c->values = arena_alloc(a, count * sizeof *c->values);
-    if (!enters(s, '['))
+    if (!scan_enter(s, '['))
         return false;
     for (; jr_element(s); n++) {
         if (n == count)
@@ -412,23 +413,23 @@ static bool scan_columns(struct arena *a, struct json_reader *s, struct series_b
 {
     char *name;
     size_t cap = 0;
-    if (!enters(s, '{'))
+    if (!scan_enter(s, '{'))
         return false;
     while (jr_member(s, &name)) {
-        struct series_column *c = new_column(a, b, &cap, name);
+        struct series_column *c = block_add_column(a, b, &cap, name);
         if (!is_plain_name(name) || b->column_count > LIMIT_METRICS_PER_POST ||
             b->column_count * b->count > LIMIT_POINTS_PER_POST || !scan_column(a, s, b->count, c))
             return false;
     }
-    return !s->err && all_new(a, b);
+    return !s->err && names_are_unique(a, b);
 }
 
-// Steps stand before what has one value for each, as everybody would write them.
+// The steps must come before the lists that have one value for each step.
 static bool scan_columns_body(struct arena *a, struct json_reader *s, struct metric_post *p)
 {
     char *key;
-    bool there = false;
-    if (!enters(s, '{'))
+    bool found = false;
+    if (!scan_enter(s, '{'))
         return false;
     while (jr_member(s, &key)) {
         bool good = true;
@@ -442,17 +443,17 @@ static bool scan_columns_body(struct arena *a, struct json_reader *s, struct met
             good = scan_steps(a, s, &p->block);
         else if (!strcmp(key, "times") && p->block.count && !p->timed)
             good = p->timed = scan_times(s, &p->block);
-        else if (!strcmp(key, "metrics") && p->block.count && !there)
-            good = there = scan_columns(a, s, &p->block);
+        else if (!strcmp(key, "metrics") && p->block.count && !found)
+            good = found = scan_columns(a, s, &p->block);
         else
             good = false;
         if (!good)
             return false;
     }
-    return there && p->group && is_plain_name(p->group) && !check_group(p->group, NULL);
+    return found && p->group && is_plain_name(p->group) && !check_group(p->group, NULL);
 }
 
-// --- both ----------------------------------------------------------------------------------------
+// --- entry points --------------------------------------------------------------------------------
 
 static int read_body(struct request *rq, char *text, size_t len,
                      bool (*scan)(struct arena *a, struct json_reader *s, struct metric_post *p),
@@ -466,11 +467,11 @@ static int read_body(struct request *rq, char *text, size_t len,
     memcpy(copy, text, len);
     jr_init(&s, copy, len, "the request body", NULL);
     if (scan(&rq->arena, &s, &p) && !jr_end(&s)) {
-        hand_in(rq, &p);
+        request_set_post(rq, &p);
         return 0;
     }
     if (json_tree_bytes(text, len) > LIMIT_JSON_TREE / 4 + len)
-        return error_set(e, ERR_TOO_LARGE, "the request body is of too many small values");
+        return error_set(e, ERR_TOO_LARGE, "the request body has too many small values");
     int err = json_parse(text, len, "the request body", &body, e);
     if (!err && !json_is_object(body) && !json_is_null(body))
         err = error_set(e, ERR_INVALID, "the request body is not a JSON object");

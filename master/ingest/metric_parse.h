@@ -1,14 +1,14 @@
-// What a body of metrics says, read where it came in (an http thread or a worker), so that the core
-// only looks at whose they are. Pure; memory is the request's arena.
+// Parses bodies of metrics where they arrive (on an http thread or a worker), so that the core only
+// checks whose metrics they are. Pure; memory comes from the request's arena.
 //
 // One report, as Determined's clients send it:
 //     {"group", "metrics": {"trialId", "trialRunId", "stepsCompleted", "reportTime",
 //      "metrics": {"avgMetrics": {name: value}, "batchMetrics"}}}
-// and ours, many steps at once, a list for each metric:
+// and the extension for many steps at once, with one list for each metric:
 //     {"group", "trialRunId", "steps": [..], "times": [..], "metrics": {name: [..]}}
 //
-// Bodies of the common kind, numbers without anything odd, are read in one pass; whatever is not as
-// expected is read again through a tree of the JSON, which also finds the words for what is wrong.
+// Common bodies, with plain numbers only, are read in one pass. Any other body is parsed again as a
+// JSON tree, which also finds the words for faults.
 #ifndef MUSTER_MASTER_INGEST_METRIC_PARSE_H
 #define MUSTER_MASTER_INGEST_METRIC_PARSE_H
 
@@ -17,16 +17,16 @@
 
 struct metric_post {
     const char *group;
-    int64_t run;               // -1: of the trial as it runs now
-    bool timed;                // else at the time it comes in
-    struct series_block block; // ids and runs are the core's to fill in
+    int64_t run;               // -1: the current run of the trial
+    bool timed;                // the body has times; else the time of arrival counts
+    struct series_block block; // the core fills in ids and runs
 };
 
-// Into rq->input. ERR_INVALID, ERR_TOO_LARGE.
+// Parse a body into rq->input. ERR_INVALID, ERR_TOO_LARGE.
 int metric_report_read(struct request *rq, char *text, size_t len, struct error *e);
 int metric_columns_read(struct request *rq, char *text, size_t len, struct error *e);
 
-// The same of a body that is JSON already.
+// The same for a body that is already JSON.
 int metric_report_parse(struct request *rq, const json_t *body, struct error *e);
 int metric_columns_parse(struct request *rq, const json_t *body, struct error *e);
 

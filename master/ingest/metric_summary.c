@@ -9,23 +9,23 @@
 #include "base/log.h"
 #include "base/text/json.h"
 
-struct metric {
+struct summary_metric {
     char *name;
-    int64_t count, steps; // steps: of the last one; -1: reported without
+    int64_t count, steps; // steps: of the last report; -1: none given
     double sum, low, high, last;
 };
 
-struct group {
-    char *name, *key; // key: on the wire
+struct metric_group {
+    char *name, *key; // key: the name in JSON
     bool changed;
-    struct metric *metrics;
+    struct summary_metric *metrics;
     size_t count, cap;
-    uint32_t *slots; // by hash of the name: number + 1; 0: free
+    uint32_t *slots; // by hash of the name: index + 1; 0: free
     size_t slot_count;
 };
 
 struct summary {
-    struct group *groups;
+    struct metric_group *groups;
     size_t group_count, metric_count;
 };
 
@@ -51,18 +51,18 @@ static const char *group_of(const char *key)
     return key;
 }
 
-static struct group *find_group(struct summary *s, const char *name)
+static struct metric_group *summary_group(struct summary *s, const char *name)
 {
     for (size_t i = 0; i < s->group_count; i++)
         if (!strcmp(s->groups[i].key, key_of(name)))
             return &s->groups[i];
     s->groups = xrealloc(s->groups, (s->group_count + 1) * sizeof *s->groups);
-    struct group *g = &s->groups[s->group_count++];
-    *g = (struct group){.name = xstrdup(name), .key = xstrdup(key_of(name))};
+    struct metric_group *g = &s->groups[s->group_count++];
+    *g = (struct metric_group){.name = xstrdup(name), .key = xstrdup(key_of(name))};
     return g;
 }
 
-static uint32_t *slot_of(const struct group *g, const char *name)
+static uint32_t *find_slot(const struct metric_group *g, const char *name)
 {
     size_t at = hash64(name, strlen(name)) & (g->slot_count - 1);
     while (g->slots[at] && strcmp(g->metrics[g->slots[at] - 1].name, name))
@@ -70,7 +70,7 @@ static uint32_t *slot_of(const struct group *g, const char *name)
     return &g->slots[at];
 }
 
-static void grow(struct group *g)
+static void group_grow(struct metric_group *g)
 {
     g->cap = g->cap ? 2 * g->cap : 32;
     g->metrics = xrealloc(g->metrics, g->cap * sizeof *g->metrics);
@@ -78,31 +78,31 @@ static void grow(struct group *g)
     g->slot_count = 2 * g->cap;
     g->slots = xcalloc(g->slot_count, sizeof *g->slots);
     for (size_t i = 0; i < g->count; i++)
-        *slot_of(g, g->metrics[i].name) = (uint32_t)i + 1;
+        *find_slot(g, g->metrics[i].name) = (uint32_t)i + 1;
 }
 
-// NULL: there are too many. `guess`: its number, when reports look like the one before.
-static struct metric *find_metric(struct summary *s, struct group *g, const char *name,
-                                  size_t guess)
+// NULL: there are too many metrics. `guess`: the index if this report looks like the last one.
+static struct summary_metric *summary_metric_find(struct summary *s, struct metric_group *g,
+                                                  const char *name, size_t guess)
 {
     if (guess < g->count && !strcmp(g->metrics[guess].name, name))
         return &g->metrics[guess];
     if (g->count == g->cap)
-        grow(g);
-    uint32_t *slot = slot_of(g, name);
+        group_grow(g);
+    uint32_t *slot = find_slot(g, name);
     if (*slot)
         return &g->metrics[*slot - 1];
     if (s->metric_count == LIMIT_METRIC_NAMES)
         return NULL;
     s->metric_count++;
-    g->metrics[g->count] = (struct metric){.name = xstrdup(name), .steps = -1};
+    g->metrics[g->count] = (struct summary_metric){.name = xstrdup(name), .steps = -1};
     *slot = (uint32_t)++g->count;
     return &g->metrics[g->count - 1];
 }
 
-// --- taking in -----------------------------------------------------------------------------------
+// --- adding reports ------------------------------------------------------------------------------
 
-static void take(struct metric *m, double value, int64_t steps)
+static void metric_add(struct summary_metric *m, double value, int64_t steps)
 {
     if (m->count && steps >= 0 && steps <= m->steps)
         return;
@@ -116,18 +116,18 @@ static void take(struct metric *m, double value, int64_t steps)
 
 void summary_add(struct summary *s, const char *group, const struct series_block *b)
 {
-    struct group *g = find_group(s, group);
+    struct metric_group *g = summary_group(s, group);
     g->changed = true;
     for (size_t i = 0; i < b->column_count; i++) {
         const struct series_column *c = &b->columns[i];
-        struct metric *m = NULL;
+        struct summary_metric *m = NULL;
         double value;
         for (size_t at = c->first; at < c->end; at++) {
             if (!series_number_at(c, at, &value) || !isfinite(value))
                 continue;
-            if (!m && !(m = find_metric(s, g, c->name, i)))
+            if (!m && !(m = summary_metric_find(s, g, c->name, i)))
                 break;
-            take(m, value, b->steps[at]);
+            metric_add(m, value, b->steps[at]);
         }
     }
 }
@@ -136,11 +136,11 @@ size_t summary_each(const struct summary *s, const char *group,
                     void (*each)(void *ctx, const struct summary_value *v), void *ctx)
 {
     for (size_t i = 0; s && i < s->group_count; i++) {
-        const struct group *g = &s->groups[i];
+        const struct metric_group *g = &s->groups[i];
         if (strcmp(g->name, group))
             continue;
         for (size_t k = 0; k < g->count; k++) {
-            const struct metric *m = &g->metrics[k];
+            const struct summary_metric *m = &g->metrics[k];
             each(ctx, &(struct summary_value){m->name, m->last, m->low, m->high});
         }
         return g->count;
@@ -157,9 +157,9 @@ void summary_each_changed(struct summary *s, void (*each)(void *ctx, const char 
         }
 }
 
-// --- text ----------------------------------------------------------------------------------------
+// --- JSON ----------------------------------------------------------------------------------------
 
-static void write_metric(struct json_writer *w, const struct metric *m)
+static void write_metric(struct json_writer *w, const struct summary_metric *m)
 {
     jw_key(w, m->name);
     jw_object(w);
@@ -182,7 +182,7 @@ char *summary_text(const struct summary *s)
     jw_init(&w, &out);
     jw_object(&w);
     for (size_t i = 0; i < s->group_count; i++) {
-        const struct group *g = &s->groups[i];
+        const struct metric_group *g = &s->groups[i];
         if (!g->count) // none of its values was a number
             continue;
         jw_key(&w, g->key);
@@ -196,9 +196,10 @@ char *summary_text(const struct summary *s)
     return buf_take(&out);
 }
 
-static void read_metric(struct summary *s, struct group *g, const char *name, const json_t *from)
+static void read_metric(struct summary *s, struct metric_group *g, const char *name,
+                        const json_t *from)
 {
-    struct metric *m = find_metric(s, g, name, SIZE_MAX);
+    struct summary_metric *m = summary_metric_find(s, g, name, SIZE_MAX);
     if (!m)
         return;
     m->count = jget_int(from, "count", 0);
@@ -220,7 +221,7 @@ struct summary *summary_new(const char *text)
     {
         json_object_foreach(group, name, metric)
         {
-            read_metric(s, find_group(s, group_of(key)), name, metric);
+            read_metric(s, summary_group(s, group_of(key)), name, metric);
         }
     }
     json_decref(parsed);
@@ -232,7 +233,7 @@ void summary_free(struct summary *s)
     if (!s)
         return;
     for (size_t i = 0; i < s->group_count; i++) {
-        struct group *g = &s->groups[i];
+        struct metric_group *g = &s->groups[i];
         for (size_t k = 0; k < g->count; k++)
             free(g->metrics[k].name);
         free(g->metrics);

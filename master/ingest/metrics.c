@@ -1,8 +1,8 @@
-// What tasks report while they run: metrics, as single reports or as columns of many, progress, how
-// they are. Rows go into the batch at once; what a trial keeps beside them is in latest.c.
+// Metrics, as single reports or as columns of many steps, progress and runner states that tasks
+// report. Their rows join the batch at once; trial_metrics.c keeps what a trial shows of them.
 //
-// A report is known by (trial, run, group, steps) and each of its values by the metric's name: made
-// again it changes nothing that can be seen.
+// A report is identified by (trial, run, group, steps), and each of its values by the metric's
+// name: a repeated report changes nothing that readers can see.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,19 +19,20 @@
 #include "master/lifecycle/lifecycle.h"
 #include "master/lifecycle/unmanaged.h"
 
-enum { IDS_AHEAD = 1 << 20 }; // of reports, that are put by in the store
+enum { IDS_RESERVED = 1 << 20 }; // report ids reserved at a time
 
-// --- common to both ------------------------------------------------------------------------------
+// --- storing reports -----------------------------------------------------------------------------
 
-// Ids are never given twice: those up to a number in the store are spent when the master ends.
-static int64_t give_ids(struct core *c, size_t count)
+// Ids are never given twice: the store holds the end of the reserved range, and a restart goes on
+// from there.
+static int64_t allocate_ids(struct core *c, size_t count)
 {
     int64_t first = c->metrics->next_report;
     c->metrics->next_report += (int64_t)count;
-    if (c->metrics->next_report > c->metrics->reports_put_by) {
+    if (c->metrics->next_report > c->metrics->report_ids_reserved) {
         char text[24];
-        c->metrics->reports_put_by = c->metrics->next_report + IDS_AHEAD;
-        snprintf(text, sizeof text, "%lld", (long long)c->metrics->reports_put_by);
+        c->metrics->report_ids_reserved = c->metrics->next_report + IDS_RESERVED;
+        snprintf(text, sizeof text, "%lld", (long long)c->metrics->report_ids_reserved);
         STORE(c, META_SET, "metric_ids", text);
     }
     return first;
@@ -52,12 +53,12 @@ int report_ids_load(struct core *c, struct error *e)
     struct db_rows *rows = DB_QUERY(c->reader, META_GET, "metric_ids");
     int found = db_next(rows);
     c->metrics->next_report = found == 1 ? strtoll(DB_GET(rows, META_GET, value), NULL, 10) : 1;
-    c->metrics->reports_put_by = c->metrics->next_report;
+    c->metrics->report_ids_reserved = c->metrics->next_report;
     db_rows_close(rows);
     return found < 0 ? db_unreadable(c->reader, e) : 0;
 }
 
-static bool ascends(const struct series_block *b)
+static bool steps_ascend(const struct series_block *b)
 {
     for (size_t i = 1; i < b->count; i++)
         if (b->steps[i] <= b->steps[i - 1])
@@ -65,28 +66,28 @@ static bool ascends(const struct series_block *b)
     return true;
 }
 
-static void take(struct core *c, struct trial *t, const char *group, struct series_block *b)
+static void store_block(struct core *c, struct trial *t, const char *group, struct series_block *b)
 {
-    int64_t id = give_ids(c, b->count);
+    int64_t id = allocate_ids(c, b->count);
     for (size_t i = 0; i < b->count; i++) {
         b->ids[i] = id + (int64_t)i;
         b->runs[i] = t->run;
     }
-    if (b->count >= COMPACTION_KEEP && ascends(b)) {
+    if (b->count >= COMPACTION_KEEP && steps_ascend(b)) {
         compaction_add_chunk(core_batch(c), t->id, group, b, 0, b->count);
-        latest_take(c, t, group, b);
-        latest_write(c, t);
+        trial_metrics_add(c, t, group, b);
+        trial_metrics_write(c, t);
     } else {
         size_t bytes = compaction_add_row(core_batch(c), t->id, group, b, 0, b->count);
-        latest_take(c, t, group, b);
-        folds_reported(c, t, b->count, bytes);
+        trial_metrics_add(c, t, group, b);
+        compaction_count_reports(c, t, b->count, bytes);
     }
 }
 
-// The body has been read where it came in, or is still JSON.
-static int report(struct core *c, struct request *rq,
-                  int (*parse)(struct request *rq, const json_t *body, struct error *e),
-                  struct error *e)
+// The body was parsed where it arrived, or is still JSON.
+static int handle_report(struct core *c, struct request *rq,
+                         int (*parse)(struct request *rq, const json_t *body, struct error *e),
+                         struct error *e)
 {
     struct trial *t;
     int err = core_reporter_of_trial(c, rq, &t, e);
@@ -99,23 +100,23 @@ static int report(struct core *c, struct request *rq,
         return error_set(e, ERR_FORBIDDEN, "allocation has ended");
     for (size_t i = 0; !p->timed && i < p->block.count; i++)
         p->block.times[i] = c->wall;
-    take(c, t, p->group, &p->block);
+    store_block(c, t, p->group, &p->block);
     return 0;
 }
 
 int core_trial_metrics(struct core *c, struct request *rq, struct error *e)
 {
-    return report(c, rq, metric_report_parse, e);
+    return handle_report(c, rq, metric_report_parse, e);
 }
 
 int core_trial_metric_columns(struct core *c, struct request *rq, struct error *e)
 {
-    return report(c, rq, metric_columns_parse, e);
+    return handle_report(c, rq, metric_columns_parse, e);
 }
 
-// What cannot be read as metrics is left out: nobody waits for an answer.
-void metrics_of_machine(struct core *c, struct trial *t, const char *group, const json_t *values,
-                        int64_t time, struct arena *arena)
+// Values that are not metrics are dropped: nobody waits for an answer.
+void metrics_report_from_agent(struct core *c, struct trial *t, const char *group,
+                               const json_t *values, int64_t time, struct arena *arena)
 {
     struct series_block block;
     if (!*group || strlen(group) > LIMIT_NAME ||
@@ -123,10 +124,10 @@ void metrics_of_machine(struct core *c, struct trial *t, const char *group, cons
         return;
     *block.times = time;
     *block.steps = -1;
-    take(c, t, group, &block);
+    store_block(c, t, group, &block);
 }
 
-// --- progress, status ----------------------------------------------------------------------------
+// --- progress and runner state -------------------------------------------------------------------
 
 int core_trial_progress(struct core *c, struct request *rq, struct error *e)
 {
@@ -138,7 +139,7 @@ int core_trial_progress(struct core *c, struct request *rq, struct error *e)
     if (!(progress >= 0 && progress <= 1))
         return error_set(e, ERR_INVALID, "progress: not a number from 0 to 1");
     t->progress = progress;
-    latest_mark_progress(c, t);
+    trial_metrics_mark_progress(c, t);
     change_mark(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
     if (t->allocation)
         usage_predict_end(c, t->allocation);

@@ -20,43 +20,43 @@ static int ingest_load(struct core *c, struct error *e)
 static void ingest_free(struct core *c)
 {
     logs_free(c->logs);
-    folds_free(c);
+    compaction_free(c);
     metric_ingest_free(c->metrics);
 }
 
 static void open_experiment(struct core *c, struct active_experiment *l)
 {
     (void)c;
-    l->policies = policies_new(l->config);
+    l->log_policies = log_policies_new(l->config);
 }
 
 static void close_experiment(struct core *c, struct active_experiment *l)
 {
     (void)c;
-    policies_free(l->policies);
+    log_policies_free(l->log_policies);
 }
 
 static int load_trial(struct core *c, struct trial *t, const struct stored_metrics *stored,
                       struct error *e)
 {
     bool live = !trial_is_terminal(t->state);
-    metrics_load(t, stored);
+    trial_metrics_load(t, stored);
     if (live)
-        listing_report(c, t); // the lists may lack the last reports before the master's end
-    int err = live ? metrics_catch_up(c, t, stored->known, e) : 0;
-    return err ? err : policies_load(c, t, e);
+        experiment_metrics_report(c, t); // the lists may lack the last reports before a kill
+    int err = live ? trial_metrics_catch_up(c, t, stored->known, e) : 0;
+    return err ? err : log_policies_load(c, t, e);
 }
 
 static void end_trial(struct core *c, struct trial *t)
 {
-    metrics_end(c, t);
-    listing_end(c, t);
+    trial_metrics_end(c, t);
+    experiment_metrics_end_trial(c, t);
 }
 
 static void close_trial(struct core *c, struct trial *t)
 {
     (void)c;
-    metrics_forget(t);
+    trial_metrics_forget(t);
 }
 
 const struct core_module ingest_module = {
@@ -64,13 +64,13 @@ const struct core_module ingest_module = {
     .init = ingest_init,
     .load = ingest_load,
     .free = ingest_free,
-    .flush = metrics_flush,
+    .flush = trial_metrics_flush,
     .experiment_opened = open_experiment,
     .experiment_closed = close_experiment,
     .trial_loaded = load_trial,
-    .run_restarted = metrics_restart,
+    .run_restarted = trial_metrics_restart,
     .trial_ended = end_trial,
     .trial_closed = close_trial,
-    .trial_message = logs_say,
-    .machine_measured = metrics_of_machine,
+    .trial_message = logs_add_message,
+    .machine_measured = metrics_report_from_agent,
 };

@@ -1,5 +1,4 @@
-// Reports of metrics on their way through the core, for its own sources: what a trial keeps of them
-// (latest.c), when they are folded (folds.c). Core thread.
+// Reports of metrics, for the sources of this folder. Core thread.
 #ifndef MUSTER_MASTER_INGEST_REPORTS_H
 #define MUSTER_MASTER_INGEST_REPORTS_H
 
@@ -8,16 +7,17 @@
 #include "master/kernel/module.h"
 #include "master/kernel/state.h"
 
-// latest.c: the newest report of a group, the best validation, the summary. Validations and
-// progress are in the store with the turn that brings them; steps completed, the newest training
-// report and the summary follow within a second or so, at most METRICS_FLUSHES trials a second. A
-// start reads what a kill had kept from them (metrics_known).
+// The newest report of a group, the best validation and the summary of each trial
+// (trial_metrics.c). Validations and progress are stored with the turn that brings them; steps
+// completed, the newest training report and the summary follow within about a second, at most
+// METRICS_FLUSHES trials a second. A start of the master reads the reports that a trial's row does
+// not cover yet (metrics_known).
 struct metric_ingest {
-    struct trial *dirty; // whose rows are written at the end of this turn
-    struct listing listing;
-    double flushes;                      // that may be written at once ..
-    int64_t flushes_at;                  // .. as of then
-    int64_t next_report, reports_put_by; // ids
+    struct trial *unsaved; // trials whose rows are written at the end of this turn
+    struct experiment_metrics_queue experiments;
+    double flushes;                           // rows that may be written now
+    int64_t flushes_at;                       // the time of `flushes`
+    int64_t next_report, report_ids_reserved; // the next id; the end of the reserved range
 };
 
 struct metric_ingest *metric_ingest_new(void);
@@ -26,28 +26,32 @@ int report_ids_load(struct core *c, struct error *e);
 
 enum { METRICS_FLUSHES = 200, METRICS_FLUSH_US = 1000 * 1000 };
 
-void latest_take(struct core *c, struct trial *t, const char *group, const struct series_block *b);
-void latest_write(struct core *c, struct trial *t); // now, whatever the rate
-void latest_mark_progress(struct core *c, struct trial *t);
+void trial_metrics_add(struct core *c, struct trial *t, const char *group,
+                       const struct series_block *b);
+void trial_metrics_write(struct core *c, struct trial *t); // now, whatever the rate
+void trial_metrics_mark_progress(struct core *c, struct trial *t);
 
-// folds.c
-void folds_reported(struct core *c, struct trial *t, size_t reports, size_t bytes);
-void folds_trial_ended(struct core *c, struct trial *t);
-int compaction_load(struct core *c, struct error *e); // what ended without having been folded
-void folds_next(struct core *c);                      // at the end of a turn
-void folds_free(struct core *c);
+// compaction.c
+void compaction_count_reports(struct core *c, struct trial *t, size_t reports, size_t bytes);
+void compaction_trial_ended(struct core *c, struct trial *t);
+int compaction_load(struct core *c,
+                    struct error *e);       // queues ended trials that still have loose reports
+void compaction_start_next(struct core *c); // at the end of a turn
+void compaction_free(struct core *c);
 
-// metrics.c: a report of no step that a machine makes of a trial; values in the arena's time
-void metrics_of_machine(struct core *c, struct trial *t, const char *group, const json_t *values,
-                        int64_t time, struct arena *arena);
+// metrics.c: stores a report without steps that an agent makes about a trial. The arena must live
+// until the end of the call.
+void metrics_report_from_agent(struct core *c, struct trial *t, const char *group,
+                               const json_t *values, int64_t time, struct arena *arena);
 
-// trial_metrics.c: what is kept of a trial's metrics
-void metrics_restart(struct core *c, struct trial *t, int64_t from); // steps; -1: the beginning
-void metrics_load(struct trial *t, const struct stored_metrics *stored);
-// Reads the reports beyond `known`, which its row does not know of.
-int metrics_catch_up(struct core *c, struct trial *t, int64_t known, struct error *e);
-void metrics_end(struct core *c, struct trial *t); // it ends
-void metrics_forget(struct trial *t);              // frees what it keeps for a trial
-void metrics_flush(struct core *c);                // at the end of a turn
+// trial_metrics.c
+void trial_metrics_restart(struct core *c, struct trial *t,
+                           int64_t from); // from: steps; -1: the beginning
+void trial_metrics_load(struct trial *t, const struct stored_metrics *stored);
+// Reads the reports after `known`, which the trial's row does not cover.
+int trial_metrics_catch_up(struct core *c, struct trial *t, int64_t known, struct error *e);
+void trial_metrics_end(struct core *c, struct trial *t); // the trial ends
+void trial_metrics_forget(struct trial *t);              // frees the metrics of a trial
+void trial_metrics_flush(struct core *c);                // at the end of a turn
 
 #endif

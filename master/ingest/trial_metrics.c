@@ -1,5 +1,5 @@
-// What a trial keeps of its metrics beside the reports: the latest of each kind, the best
-// validation, a summary of every metric. Lists and the searcher live on it.
+// The metrics that a trial keeps beside its reports: the latest report of each kind, the best
+// validation, and a summary of every metric. Lists and the searcher use them.
 
 #include <math.h>
 #include <stdio.h>
@@ -17,66 +17,67 @@
 #include "master/lifecycle/lifecycle.h"
 
 enum {
-    DIRTY_LISTED = 1, // the trial is in the list of this turn
-    DIRTY_PROGRESS = 2,
-    DIRTY_VALIDATION = 4,
-    DIRTY_BEST = 8,
-    DIRTY_METRICS = 16, // steps, latest training, summary: when there is time
-    DIRTY_NOW = 32,     // .. with this turn
+    UNSAVED_LISTED = 1, // the trial is in the list of unsaved ones
+    UNSAVED_PROGRESS = 2,
+    UNSAVED_VALIDATION = 4,
+    UNSAVED_BEST = 8,
+    UNSAVED_METRICS = 16, // steps, latest training, summary: when the rate allows it
+    UNSAVED_NOW = 32,     // .. with this turn, whatever the rate
 };
 
-enum { FLUSHES_AT_ONCE = 50, FLUSH_AGAIN_US = 100 * 1000 };
+enum { FLUSH_BURST = 50, FLUSH_RETRY_US = 100 * 1000 };
 
-// --- written -------------------------------------------------------------------------------------
+// --- writing rows --------------------------------------------------------------------------------
 
-static void list(struct core *c, struct trial *t)
+static void unsaved_append(struct core *c, struct trial *t)
 {
-    if (!(t->dirty & DIRTY_LISTED)) {
-        t->dirty_next = c->metrics->dirty;
-        c->metrics->dirty = t;
+    if (!(t->unsaved & UNSAVED_LISTED)) {
+        t->next_unsaved = c->metrics->unsaved;
+        c->metrics->unsaved = t;
     }
-    t->dirty |= DIRTY_LISTED;
+    t->unsaved |= UNSAVED_LISTED;
 }
 
-static void mark(struct core *c, struct trial *t, unsigned bits)
+static void trial_mark(struct core *c, struct trial *t, unsigned bits)
 {
-    t->dirty |= bits;
-    list(c, t);
+    t->unsaved |= bits;
+    unsaved_append(c, t);
 }
 
-static void flush_due(struct core *c, void *arg)
+static void flush_timer_fired(struct core *c, void *arg)
 {
-    list(c, arg);
+    unsaved_append(c, arg);
 }
 
-// Since the summary was stored last, or it never was: as soon as its time has come.
-static void mark_metrics(struct core *c, struct trial *t)
+// The row is written at the end of this turn if its last write is METRICS_FLUSH_US ago or there was
+// none; else when that time has passed.
+static void trial_mark_metrics(struct core *c, struct trial *t)
 {
     int64_t due = t->metrics_flushed + METRICS_FLUSH_US;
-    bool waits = t->dirty & DIRTY_METRICS;
-    t->dirty |= DIRTY_METRICS;
+    bool waits = t->unsaved & UNSAVED_METRICS;
+    t->unsaved |= UNSAVED_METRICS;
     if (waits)
         return;
-    t->metrics_timer.fire = flush_due;
+    t->metrics_timer.fire = flush_timer_fired;
     t->metrics_timer.arg = t;
     if (!t->metrics_flushed || due <= c->now)
-        list(c, t);
+        unsaved_append(c, t);
     else
         timer_set(&c->timers, &t->metrics_timer, due);
 }
 
-struct telling {
+struct change_target {
     struct core *c;
     const struct trial *t;
 };
 
-static void tell_group(void *ctx, const char *group)
+static void mark_group_changed(void *ctx, const char *group)
 {
-    const struct telling *to = ctx;
+    const struct change_target *to = ctx;
     change_mark(to->c, EVENT_METRICS, to->t->active->experiment->id, to->t->id, group);
 }
 
-// The wire's MetricsWorkload.
+// The MetricsWorkload of the API.
 static char *workload_text(const struct series_block *b, size_t at)
 {
     struct buf out;
@@ -97,7 +98,7 @@ static char *workload_text(const struct series_block *b, size_t at)
     return buf_take(&out);
 }
 
-static void write_training(struct trial *t)
+static void update_training_text(struct trial *t)
 {
     struct arena arena = {0};
     struct series_block b;
@@ -110,28 +111,28 @@ static void write_training(struct trial *t)
     arena_free(&arena);
 }
 
-void latest_write(struct core *c, struct trial *t)
+void trial_metrics_write(struct core *c, struct trial *t)
 {
-    if (!(t->dirty & DIRTY_METRICS))
+    if (!(t->unsaved & UNSAVED_METRICS))
         return;
-    struct telling to = {c, t};
+    struct change_target to = {c, t};
     char *summary = summary_text(t->summary);
-    write_training(t);
+    update_training_text(t);
     STORE(c, TRIAL_SET_METRICS, t->steps, t->training.text, summary, c->metrics->next_report - 1,
           t->id);
     free(summary);
-    summary_each_changed(t->summary, tell_group, &to);
-    listing_report(c, t);
+    summary_each_changed(t->summary, mark_group_changed, &to);
+    experiment_metrics_report(c, t);
     timer_clear(&c->timers, &t->metrics_timer);
     t->metrics_flushed = c->now;
-    t->dirty &= ~(unsigned)(DIRTY_METRICS | DIRTY_NOW);
+    t->unsaved &= ~(unsigned)(UNSAVED_METRICS | UNSAVED_NOW);
 }
 
-// A bucket that fills by METRICS_FLUSHES a second.
-static bool may_flush(struct core *c)
+// A token bucket that fills at METRICS_FLUSHES a second.
+static bool flush_allowed(struct core *c)
 {
     double filled = (double)(c->now - c->metrics->flushes_at) * METRICS_FLUSHES / 1e6;
-    c->metrics->flushes = fmin(c->metrics->flushes + filled, FLUSHES_AT_ONCE);
+    c->metrics->flushes = fmin(c->metrics->flushes + filled, FLUSH_BURST);
     c->metrics->flushes_at = c->now;
     if (c->metrics->flushes < 1)
         return false;
@@ -139,48 +140,48 @@ static bool may_flush(struct core *c)
     return true;
 }
 
-static void flush_metrics(struct core *c, struct trial *t)
+static void trial_flush_metrics(struct core *c, struct trial *t)
 {
-    if (!(t->dirty & DIRTY_METRICS))
+    if (!(t->unsaved & UNSAVED_METRICS))
         return;
-    if ((t->dirty & DIRTY_NOW) || may_flush(c))
-        latest_write(c, t);
+    if ((t->unsaved & UNSAVED_NOW) || flush_allowed(c))
+        trial_metrics_write(c, t);
     else
-        timer_set(&c->timers, &t->metrics_timer, c->now + FLUSH_AGAIN_US);
+        timer_set(&c->timers, &t->metrics_timer, c->now + FLUSH_RETRY_US);
 }
 
-void metrics_flush(struct core *c)
+void trial_metrics_flush(struct core *c)
 {
-    while (c->metrics->dirty) {
-        struct trial *t = c->metrics->dirty;
-        c->metrics->dirty = t->dirty_next;
-        if (t->dirty & DIRTY_PROGRESS)
+    while (c->metrics->unsaved) {
+        struct trial *t = c->metrics->unsaved;
+        c->metrics->unsaved = t->next_unsaved;
+        if (t->unsaved & UNSAVED_PROGRESS)
             STORE(c, TRIAL_SET_PROGRESS, t->progress, t->id);
-        if (t->dirty & DIRTY_VALIDATION)
+        if (t->unsaved & UNSAVED_VALIDATION)
             STORE(c, TRIAL_SET_LATEST_VALIDATION, t->validation.text, t->id);
-        if (t->dirty & DIRTY_BEST)
+        if (t->unsaved & UNSAVED_BEST)
             STORE(c, TRIAL_SET_BEST_VALIDATION, t->best_text, t->id);
-        t->dirty &= DIRTY_METRICS | DIRTY_NOW;
-        flush_metrics(c, t);
+        t->unsaved &= UNSAVED_METRICS | UNSAVED_NOW;
+        trial_flush_metrics(c, t);
     }
-    listing_flush(c);
-    folds_next(c);
+    experiment_metrics_flush(c);
+    compaction_start_next(c);
 }
 
-void latest_mark_progress(struct core *c, struct trial *t)
+void trial_metrics_mark_progress(struct core *c, struct trial *t)
 {
-    mark(c, t, DIRTY_PROGRESS);
+    trial_mark(c, t, UNSAVED_PROGRESS);
 }
 
-// --- taken in ------------------------------------------------------------------------------------
+// --- adding reports ------------------------------------------------------------------------------
 
-// Whether it is newer than what is kept.
+// Whether a report is newer than the kept one.
 static bool is_newer(const struct latest_report *kept, int64_t run, int64_t steps)
 {
     return !kept->present || run > kept->run || steps >= kept->steps;
 }
 
-static void keep_training(struct trial *t, const struct series_block *b, size_t at)
+static void set_latest_training(struct trial *t, const struct series_block *b, size_t at)
 {
     t->training_block.limit = SERIES_BLOB_MAX;
     buf_reset(&t->training_block);
@@ -190,7 +191,7 @@ static void keep_training(struct trial *t, const struct series_block *b, size_t 
     t->training.steps = b->steps[at];
 }
 
-static bool better(const struct active_experiment *l, double value, double than)
+static bool is_better(const struct active_experiment *l, double value, double than)
 {
     bool smaller = jget_bool(jget(l->config, "searcher"), "smaller_is_better", true);
     return smaller ? value < than : value > than;
@@ -201,17 +202,18 @@ static const char *searcher_metric(const struct active_experiment *l)
     return jget_string(jget(l->config, "searcher"), "metric", "");
 }
 
-static void keep_best(struct core *c, struct trial *t, double value, int64_t time, const char *text)
+static void update_best(struct core *c, struct trial *t, double value, int64_t time,
+                        const char *text)
 {
     struct active_experiment *l = t->active;
-    if (!t->has_best || better(l, value, t->best)) {
+    if (!t->has_best || is_better(l, value, t->best)) {
         t->has_best = true;
         t->best = value;
         free(t->best_text);
         t->best_text = xstrdup(text);
-        mark(c, t, DIRTY_BEST);
+        trial_mark(c, t, UNSAVED_BEST);
     }
-    if (!l->has_best || better(l, value, l->best)) {
+    if (!l->has_best || is_better(l, value, l->best)) {
         l->has_best = true;
         l->best = value;
         STORE(c, EXPERIMENT_SET_BEST_METRIC, value, l->experiment->id);
@@ -220,8 +222,8 @@ static void keep_best(struct core *c, struct trial *t, double value, int64_t tim
     }
 }
 
-static void store_with_checkpoint(struct core *c, const struct trial *t,
-                                  const struct series_block *b, size_t at)
+static void store_checkpoint_validation(struct core *c, const struct trial *t,
+                                        const struct series_block *b, size_t at)
 {
     struct buf out;
     struct json_writer w;
@@ -235,7 +237,7 @@ static void store_with_checkpoint(struct core *c, const struct trial *t,
     buf_free(&out);
 }
 
-// What the searcher measures training by. A report that does not have it passes no rung.
+// The unit in which the searcher measures training. A report without it passes no rung.
 static double training_time(struct core *c, struct trial *t, const struct series_block *b,
                             size_t at)
 {
@@ -251,18 +253,18 @@ static double training_time(struct core *c, struct trial *t, const struct series
                  "searcher.time_metric: the validation reports have no \"%.200s\", so the search "
                  "cannot compare this trial with others: report it beside the metric",
                  metric);
-        logs_say(c, t, t->allocation->id, "WARNING", text);
+        logs_add_message(c, t, t->allocation->id, "WARNING", text);
         t->untimed = true;
     }
     return 0;
 }
 
-static void tell_searcher(struct core *c, struct trial *t, double value,
-                          const struct series_block *b, size_t at)
+static void searcher_notify(struct core *c, struct trial *t, double value,
+                            const struct series_block *b, size_t at)
 {
     int64_t steps = b->steps[at];
     if (steps <= t->searcher_steps || trial_is_terminal(t->state))
-        return; // it has heard of it, in this run or in one before
+        return; // the searcher knows this step, from this run or an earlier one
     t->searcher_steps = steps;
     struct search_event event = {.kind = SEARCH_VALIDATED,
                                  .request_id = t->request_id,
@@ -271,80 +273,80 @@ static void tell_searcher(struct core *c, struct trial *t, double value,
     experiment_search_event(c, t->active, &event);
 }
 
-static void take_validation(struct core *c, struct trial *t, const struct series_block *b,
-                            size_t at)
+static void add_validation(struct core *c, struct trial *t, const struct series_block *b, size_t at)
 {
     double value;
     char *text = workload_text(b, at);
     bool known = series_value(b, at, searcher_metric(t->active), &value);
     CORE_DISPATCH(c, validation_reported, c, t, b, at);
     if (b->steps[at] >= 0)
-        store_with_checkpoint(c, t, b, at);
+        store_checkpoint_validation(c, t, b, at);
     if (known && isfinite(value))
-        keep_best(c, t, value, b->times[at], text);
+        update_best(c, t, value, b->times[at], text);
     if (is_newer(&t->validation, b->runs[at], b->steps[at])) {
         free(t->validation.text);
         t->validation = (struct latest_report){true, b->runs[at], b->steps[at], xstrdup(text)};
-        mark(c, t, DIRTY_VALIDATION);
+        trial_mark(c, t, UNSAVED_VALIDATION);
     }
     free(text);
-    mark(c, t, DIRTY_NOW);
+    trial_mark(c, t, UNSAVED_NOW);
     if (known)
-        tell_searcher(c, t, value, b, at);
+        searcher_notify(c, t, value, b, at);
 }
 
-// What a report says of the trial's steps, its training and its summary; also on the way in.
-static void take_metrics(struct trial *t, const char *group, const struct series_block *b)
+// Updates steps, latest training and summary; also when reports are read at a start.
+static void add_to_summary(struct trial *t, const char *group, const struct series_block *b)
 {
     bool training = !strcmp(group, "training");
     for (size_t i = 0; i < b->count; i++)
         t->steps = b->steps[i] > t->steps ? b->steps[i] : t->steps;
     if (training && is_newer(&t->training, b->runs[b->count - 1], b->steps[b->count - 1]))
-        keep_training(t, b, b->count - 1);
+        set_latest_training(t, b, b->count - 1);
     summary_add(t->summary, group, b);
 }
 
-void latest_take(struct core *c, struct trial *t, const char *group, const struct series_block *b)
+void trial_metrics_add(struct core *c, struct trial *t, const char *group,
+                       const struct series_block *b)
 {
     if (!t->summary)
         t->summary = summary_new(NULL);
-    take_metrics(t, group, b);
-    mark_metrics(c, t);
+    add_to_summary(t, group, b);
+    trial_mark_metrics(c, t);
     if (!strcmp(group, "validation"))
         for (size_t i = 0; i < b->count; i++)
-            take_validation(c, t, b, i);
+            add_validation(c, t, b, i);
 }
 
 // --- start and end of a run ----------------------------------------------------------------------
 
-// What was reported beyond the checkpoint that the trial starts from will be reported again.
-void metrics_restart(struct core *c, struct trial *t, int64_t from)
+// Reports beyond the checkpoint that the trial starts from will come again.
+void trial_metrics_restart(struct core *c, struct trial *t, int64_t from)
 {
     STORE(c, METRIC_CUT_INSERT, t->id, t->run, from);
     t->steps = from < 0 ? 0 : from;
     if (!t->summary)
         t->summary = summary_new(NULL);
-    mark(c, t, DIRTY_METRICS | DIRTY_NOW);
+    trial_mark(c, t, UNSAVED_METRICS | UNSAVED_NOW);
 }
 
-void metrics_end(struct core *c, struct trial *t)
+void trial_metrics_end(struct core *c, struct trial *t)
 {
-    latest_write(c, t);
+    trial_metrics_write(c, t);
     timer_clear(&c->timers, &t->metrics_timer);
-    folds_trial_ended(c, t);
+    compaction_trial_ended(c, t);
 }
 
-static void load_report(struct latest_report *r, const char *text)
+static void load_latest(struct latest_report *r, const char *text)
 {
     json_t *parsed = NULL;
     if (!text || json_parse(text, strlen(text), "latest report", &parsed, NULL))
         return;
-    // Run 0: whatever the live run reports next is newer.
+    // Run 0: any report of the live run is newer.
     *r = (struct latest_report){true, 0, jget_int(parsed, "totalBatches", 0), xstrdup(text)};
     json_decref(parsed);
 }
 
-static bool best_of(const struct active_experiment *l, const json_t *report, double *out)
+static bool read_best(const struct active_experiment *l, const json_t *report, double *out)
 {
     const json_t *value =
         json_object_get(jget_path(report, "metrics.avgMetrics"), searcher_metric(l));
@@ -352,24 +354,24 @@ static bool best_of(const struct active_experiment *l, const json_t *report, dou
     return isfinite(*out);
 }
 
-void metrics_load(struct trial *t, const struct stored_metrics *stored)
+void trial_metrics_load(struct trial *t, const struct stored_metrics *stored)
 {
     json_t *parsed = NULL;
     const char *best = stored->best;
-    load_report(&t->training, stored->training);
-    load_report(&t->validation, stored->validation);
+    load_latest(&t->training, stored->training);
+    load_latest(&t->validation, stored->validation);
     if (t->validation.present)
         t->searcher_steps = t->validation.steps;
     if (best && !json_parse(best, strlen(best), "best validation", &parsed, NULL)) {
         t->best_text = xstrdup(best);
-        t->has_best = best_of(t->active, parsed, &t->best);
+        t->has_best = read_best(t->active, parsed, &t->best);
         json_decref(parsed);
     }
     t->summary = summary_new(stored->summary);
     t->has_reports = stored->known > 0;
 }
 
-int metrics_catch_up(struct core *c, struct trial *t, int64_t known, struct error *e)
+int trial_metrics_catch_up(struct core *c, struct trial *t, int64_t known, struct error *e)
 {
     struct arena arena = {0};
     struct db_rows *rows = DB_QUERY(c->reader, METRICS_SINCE, t->id, known);
@@ -380,8 +382,8 @@ int metrics_catch_up(struct core *c, struct trial *t, int64_t known, struct erro
         err = series_get_block(&arena, block.data, block.len, NULL, &b, e);
         if (err)
             break;
-        take_metrics(t, DB_GET(rows, METRICS_SINCE, grp), &b);
-        mark_metrics(c, t);
+        add_to_summary(t, DB_GET(rows, METRICS_SINCE, grp), &b);
+        trial_mark_metrics(c, t);
         arena_reset(&arena);
     }
     db_rows_close(rows);
@@ -391,9 +393,9 @@ int metrics_catch_up(struct core *c, struct trial *t, int64_t known, struct erro
     return err ? error_prefix(e, "metrics of trial %lld", (long long)t->id) : 0;
 }
 
-void metrics_forget(struct trial *t)
+void trial_metrics_forget(struct trial *t)
 {
-    listing_forget(t);
+    experiment_metrics_forget_trial(t);
     free(t->training.text);
     buf_free(&t->training_block);
     free(t->validation.text);

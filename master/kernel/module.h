@@ -16,7 +16,7 @@
 
 struct active_experiment;
 struct experiment;
-struct log_watched;
+struct log_pattern_list;
 struct project;
 struct series_block;
 struct trial;
@@ -76,7 +76,7 @@ struct core_module {
 
     // --- events of ingest
     // Adds patterns that the new lines of the trial's log must be matched with.
-    void (*log_patterns_wanted)(struct core *c, const struct trial *t, struct log_watched *w);
+    void (*log_patterns_wanted)(struct core *c, const struct trial *t, struct log_pattern_list *w);
     void (*log_line_matched)(struct core *c, const struct trial *t, const char *agent,
                              int64_t trigger, const char *line);
     // Report `at` of the block is a validation.

@@ -34,11 +34,12 @@ struct active_experiment { // the state that an experiment needs until it is ter
     char *owner, *job_id;
     int64_t seed, submitted_at;
     struct search *search;
-    struct policies *policies;          // its log policies; NULL: none has an action
+    struct log_policies *log_policies;  // its log policies; NULL: none has an action
     struct trial *trials, **trials_end; // oldest first
     int active_trials;                  // trials that are not terminal
-    int ended_trials, collected; // ended trials: now, and at the last collection of checkpoints
-    bool collect_all;            // a person asked for a collection, which includes running trials
+    int ended_trials,
+        collected_trials; // ended trials: now, and at the last collection of checkpoints
+    bool collect_all;     // a person asked for a collection, which includes running trials
     struct pool *pool;
     int job;                        // of the scheduler
     int min_slots, slots_per_trial; // a trial runs with any number of slots between them
@@ -105,12 +106,12 @@ struct trial {
     bool untimed;           // the log already says that its reports lack searcher.time_metric
     struct summary *summary;
     struct buf training_block; // the newest training report, not yet rendered; empty: there is none
-    unsigned dirty;            // DIRTY_ bits of trial_metrics.c, written at the end of the turn
+    unsigned unsaved;          // UNSAVED_ bits of trial_metrics.c, written at the end of the turn
     struct timer metrics_timer;
     int64_t metrics_flushed;       // monotonic; 0: never
     size_t new_reports, new_bytes; // about how many were not compacted yet
     bool has_reports;
-    struct trial *dirty_next;
+    struct trial *next_unsaved;
     struct list_node due;              // experiment_metrics.h
     struct allocation *allocation;     // the current one; NULL: none
     struct unmanaged_trial *unmanaged; // of an unmanaged experiment; else NULL

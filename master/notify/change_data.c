@@ -1,4 +1,5 @@
-// The live values of agents and queues that go along with change notes.
+// The live values of agents and queues, which their changes carry because they are not in the
+// store.
 #include "base/text/json.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/notify/module.h"
@@ -38,7 +39,7 @@ static void write_queue(struct core *c, struct json_writer *w, const char *name)
     jw_kv_int(w, "slotsUsed", view.slots - view.free);
 }
 
-static void write_data(struct core *c, struct change *n)
+static void change_describe(struct core *c, struct change *n)
 {
     struct buf out;
     struct json_writer w;
@@ -58,5 +59,5 @@ static void write_data(struct core *c, struct change *n)
 void changes_describe(struct core *c, struct changes *changes)
 {
     for (size_t i = 0; i < changes->count; i++)
-        write_data(c, &changes->items[i]);
+        change_describe(c, &changes->items[i]);
 }

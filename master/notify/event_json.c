@@ -1,5 +1,5 @@
-// What an event says: the committed values of what was noted, as a small object of JSON. Runs on
-// the hub's thread, once for all followers.
+// Writes the JSON of an event from the committed values of the changed object. Runs on the hub's
+// thread, once for all followers.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/text/json.h"
 #include "master/notify/hub.h"
 
-enum { METRICS_TEXT_MAX = 16 * 1024 }; // bytes; a longer report is left to be asked for
+enum { METRICS_TEXT_MAX = 16 * 1024 }; // bytes; followers fetch a longer report themselves
 
 static void write_time(struct json_writer *w, const char *key, int64_t wall_us)
 {
@@ -18,7 +18,7 @@ static void write_time(struct json_writer *w, const char *key, int64_t wall_us)
     jw_kv_string(w, key, wall_us ? clock_format(wall_us, text) : NULL);
 }
 
-// Whatever is not there any more.
+// An object that no longer exists.
 static void write_deleted(struct json_writer *w, const char *key, int64_t id)
 {
     if (id)
@@ -132,7 +132,7 @@ static int64_t id_of_name(const struct change *n)
     return strtoll(n->name, NULL, 10);
 }
 
-static struct db_rows *ask(struct db_reader *db, const struct change *n)
+static struct db_rows *query_change(struct db_reader *db, const struct change *n)
 {
     switch (n->topic) {
     case EVENT_EXPERIMENT:
@@ -152,8 +152,9 @@ static struct db_rows *ask(struct db_reader *db, const struct change *n)
     }
 }
 
-// What is gone, for those who could see it, as far as the note says whose it was.
-static bool write_gone(struct json_writer *w, struct change *n)
+// Writes a deleted object. False: the change does not say in which workspace it was, so nobody may
+// see it.
+static bool write_removed(struct json_writer *w, struct change *n)
 {
     switch (n->topic) {
     case EVENT_EXPERIMENT:
@@ -178,7 +179,7 @@ static bool write_gone(struct json_writer *w, struct change *n)
     }
 }
 
-// That there are new rows, and of what: the rows themselves are for administrators.
+// Tells the kind of the new rows only: the rows themselves are for administrators.
 static bool write_audit(struct json_writer *w, const struct change *n)
 {
     jw_object(w);
@@ -187,7 +188,7 @@ static bool write_audit(struct json_writer *w, const struct change *n)
     return true;
 }
 
-bool event_text(struct db_reader *db, struct change *n, struct buf *out)
+bool event_write_json(struct db_reader *db, struct change *n, struct buf *out)
 {
     static void (*const writers[EVENT_TOPICS])(struct json_writer *, struct db_rows *,
                                                struct change *) = {
@@ -207,14 +208,14 @@ bool event_text(struct db_reader *db, struct change *n, struct buf *out)
     if (!writers[n->topic])
         return false;
     jw_object(&w);
-    struct db_rows *rows = ask(db, n);
+    struct db_rows *rows = query_change(db, n);
     int found = db_next(rows);
     if (found == 1)
         writers[n->topic](&w, rows, n);
     db_rows_close(rows);
     if (found == 1 && n->topic == EVENT_LOGS)
         jw_kv_int(&w, "lastId", newest_line(db, n->name));
-    if (found == 0 && !write_gone(&w, n))
+    if (found == 0 && !write_removed(&w, n))
         found = -1;
     jw_object_end(&w);
     return found >= 0;

@@ -22,8 +22,8 @@ const char *const event_topics[EVENT_TOPICS] = {
     [EVENT_AGENT] = "agents",           [EVENT_WORKSPACE] = "workspaces",
     [EVENT_MODEL] = "models",           [EVENT_AUDIT] = "audit"};
 
-struct ring {
-    struct event **items; // of the numbers last - count + 1 to last; number n at n % most
+struct event_ring {
+    struct event **items; // numbers last - count + 1 to last; number n is at n % most
     size_t most, count;
     size_t bytes, bytes_most;
     uint64_t last;
@@ -52,7 +52,7 @@ void event_release(struct event *ev)
         free(ev);
 }
 
-static bool among(const int64_t *ids, size_t count, int64_t id)
+static bool contains_id(const int64_t *ids, size_t count, int64_t id)
 {
     for (size_t i = 0; i < count; i++)
         if (ids[i] == id)
@@ -66,8 +66,8 @@ bool event_passes(const struct event_filter *f, const struct event *ev)
         return false;
     if (!ev->experiment_id || !(f->experiment_count + f->trial_count))
         return true;
-    return among(f->experiments, f->experiment_count, ev->experiment_id) ||
-           among(f->trials, f->trial_count, ev->trial_id);
+    return contains_id(f->experiments, f->experiment_count, ev->experiment_id) ||
+           contains_id(f->trials, f->trial_count, ev->trial_id);
 }
 
 static int refuse_topic(const char *word, size_t len, struct error *e)
@@ -101,9 +101,9 @@ int event_read_topics(const char *text, unsigned *bits, struct error *e)
 
 // --- the ring ------------------------------------------------------------------------------------
 
-struct ring *ring_new(uint64_t last, size_t most, size_t bytes)
+struct event_ring *event_ring_new(uint64_t last, size_t most, size_t bytes)
 {
-    struct ring *r = xcalloc(1, sizeof *r);
+    struct event_ring *r = xcalloc(1, sizeof *r);
     must(most);
     r->items = xcalloc(most, sizeof(struct event *));
     r->most = most;
@@ -112,7 +112,7 @@ struct ring *ring_new(uint64_t last, size_t most, size_t bytes)
     return r;
 }
 
-static void drop_oldest(struct ring *r)
+static void drop_oldest(struct event_ring *r)
 {
     struct event *ev = r->items[(r->last - r->count + 1) % r->most];
     r->count--;
@@ -120,7 +120,7 @@ static void drop_oldest(struct ring *r)
     event_release(ev);
 }
 
-void ring_free(struct ring *r)
+void event_ring_free(struct event_ring *r)
 {
     if (!r)
         return;
@@ -130,17 +130,17 @@ void ring_free(struct ring *r)
     free(r);
 }
 
-uint64_t ring_last(const struct ring *r)
+uint64_t event_ring_last(const struct event_ring *r)
 {
     return r->last;
 }
 
-size_t ring_count(const struct ring *r)
+size_t event_ring_count(const struct event_ring *r)
 {
     return r->count;
 }
 
-void ring_add(struct ring *r, struct event *ev)
+void event_ring_add(struct event_ring *r, struct event *ev)
 {
     must(ev->number == r->last + 1);
     while (r->count && (r->count == r->most || r->bytes + ev->len > r->bytes_most))
@@ -150,15 +150,15 @@ void ring_add(struct ring *r, struct event *ev)
     r->bytes += ev->len;
 }
 
-void ring_lose(struct ring *r)
+void event_ring_lose(struct event_ring *r)
 {
     while (r->count)
         drop_oldest(r);
     r->last++;
 }
 
-int ring_read(struct ring *r, uint64_t *place, const struct event_filter *f, struct event **out,
-              int most)
+int event_ring_read(struct event_ring *r, uint64_t *place, const struct event_filter *f,
+                    struct event **out, int most)
 {
     int found = 0;
     if (*place > r->last || *place < r->last - r->count)

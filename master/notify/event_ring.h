@@ -1,7 +1,8 @@
-// The newest events, as they are sent: a bounded ring with growing numbers, and the filter by which
-// a follower picks his. Pure, without a lock of its own; the hub (hub.h) owns the only one.
+// A bounded ring of the newest events as they are sent, with growing numbers, and the filter of a
+// follower. Pure and without a lock: the hub (hub.h) guards it.
 //
-// An event is counted: the ring has one reference, every reader that is writing it out another.
+// Events are reference-counted: the ring holds one reference, and each reader that sends the event
+// another.
 #ifndef MUSTER_MASTER_NOTIFY_EVENT_RING_H
 #define MUSTER_MASTER_NOTIFY_EVENT_RING_H
 
@@ -20,15 +21,15 @@ struct event {
     char text[]; // "id: N\nevent: trial\ndata: {..}\n\n"
 };
 
-// "experiment" of EVENT_EXPERIMENT: the event's name; "experiments": the topic's, in filters.
+// The event's name ("experiment") and the topic's name in filters ("experiments").
 extern const char *const event_names[EVENT_TOPICS];
 extern const char *const event_topics[EVENT_TOPICS];
 
 struct event *event_new(uint64_t number, const struct change *what, const char *data);
 void event_release(struct event *ev);
 
-// An event passes when its topic is asked for and, where it belongs to an experiment and there are
-// ids, when one of them is its own. `ids` are borrowed.
+// An event passes if its topic is requested and, where the filter has ids and the event belongs to
+// an experiment, its experiment or trial is among them. The ids are borrowed.
 struct event_filter {
     unsigned topics; // bits, 1 << enum event_topic
     const int64_t *experiments, *trials;
@@ -36,23 +37,25 @@ struct event_filter {
 };
 bool event_passes(const struct event_filter *f, const struct event *ev);
 
-// "experiments,trials" into bits; ERR_INVALID names the topics there are.
+// Parses "experiments,trials" into bits; ERR_INVALID names the known topics.
 int event_read_topics(const char *text, unsigned *bits, struct error *e);
 
-struct ring; // opaque
+struct event_ring; // opaque
 
 // The first event gets the number `last` + 1. Holds at most `most` events of `bytes` together.
-struct ring *ring_new(uint64_t last, size_t most, size_t bytes);
-void ring_free(struct ring *r);
-uint64_t ring_last(const struct ring *r);
-size_t ring_count(const struct ring *r);
+struct event_ring *event_ring_new(uint64_t last, size_t most, size_t bytes);
+void event_ring_free(struct event_ring *r);
+uint64_t event_ring_last(const struct event_ring *r);
+size_t event_ring_count(const struct event_ring *r);
 
-void ring_add(struct ring *r, struct event *ev); // takes it; of the number ring_last() + 1
-void ring_lose(struct ring *r); // something was not kept: who resumes, or is behind, has missed it
+void event_ring_add(struct event_ring *r,
+                    struct event *ev); // takes ownership; its number is event_ring_last() + 1
+void event_ring_lose(
+    struct event_ring *r); // skips a number, so that followers notice that events are missing
 
-// At most `most` events after *place that pass, with a reference each; *place moves on over what
-// was looked at. -1: what came after *place is not all there, or *place is of another ring.
-int ring_read(struct ring *r, uint64_t *place, const struct event_filter *f, struct event **out,
-              int most);
+// Returns at most `most` events after *place that pass, with a reference each, and advances *place.
+// -1: events after *place are missing, or *place belongs to another ring.
+int event_ring_read(struct event_ring *r, uint64_t *place, const struct event_filter *f,
+                    struct event **out, int most);
 
 #endif

@@ -14,30 +14,30 @@
 
 enum {
     TEXT_MAX = 64 * 1024, // bytes of one event's data
-    SHARE = 4,            // the thread rests so many times as long as it worked
+    REST_FACTOR = 4,      // the thread rests this many times as long as it worked
 };
 
 static const int64_t begin_us = 1767225600LL * 1000000; // 2026-01-01
 
 struct hub {
-    struct db_reader *db; // the thread's own
+    struct db_reader *db; // of the thread
     pthread_t thread;
-    struct buf text; // .. too
+    struct buf text; // of the thread
 
-    pthread_mutex_t lock; // of all that follows
-    pthread_cond_t come;
+    pthread_mutex_t lock; // guards everything below
+    pthread_cond_t arrived;
     bool stopping;
     struct changes *pending; // NULL: none
-    bool eager;              // some of them are not of the lazy topics
-    int64_t rested;          // monotonic: the next pass is not before
-    struct ring *ring;
+    bool eager;              // `pending` has a change of an eager topic
+    int64_t next_pass;       // monotonic: the earliest time of the next pass
+    struct event_ring *ring;
     struct hub_follower *followers;
     int count;
-    int64_t listened; // monotonic: when the last follower left
-    bool deaf;        // notes were thrown away since somebody listened
+    int64_t last_left; // monotonic: when the last follower left
+    bool idle;         // changes were dropped since the last follower left
 };
 
-// --- notes ---------------------------------------------------------------------------------------
+// --- changes -------------------------------------------------------------------------------------
 
 static bool is_lazy(enum event_topic topic)
 {
@@ -45,81 +45,81 @@ static bool is_lazy(enum event_topic topic)
            topic == EVENT_AUDIT;
 }
 
-static void lose_all(struct hub *h)
+static void hub_discard(struct hub *h)
 {
     changes_free(h->pending);
     h->pending = NULL;
     h->eager = false;
-    ring_lose(h->ring);
+    event_ring_lose(h->ring);
 }
 
 // Nobody follows, and nobody is likely to resume.
-static bool is_deaf(struct hub *h)
+static bool is_idle(struct hub *h)
 {
-    if (h->count || (h->listened && clock_mono_us() < h->listened + HUB_LINGER_US))
+    if (h->count || (h->last_left && clock_mono_us() < h->last_left + HUB_LINGER_US))
         return false;
-    if (!h->deaf)
-        lose_all(h);
-    h->deaf = true;
+    if (!h->idle)
+        hub_discard(h);
+    h->idle = true;
     return true;
 }
 
-static void take(struct hub *h, struct changes *notes)
+static void hub_append(struct hub *h, struct changes *changes)
 {
-    for (size_t i = 0; i < notes->count; i++)
-        h->eager |= !is_lazy(notes->items[i].topic);
+    for (size_t i = 0; i < changes->count; i++)
+        h->eager |= !is_lazy(changes->items[i].topic);
     if (h->pending) {
-        changes_merge(h->pending, notes);
-        changes_free(notes);
+        changes_merge(h->pending, changes);
+        changes_free(changes);
     } else {
-        h->pending = notes;
+        h->pending = changes;
     }
     if (h->pending->count > LIMIT_EVENTS_KEPT)
-        lose_all(h); // more than a follower could read: he looks at the store again
-    pthread_cond_signal(&h->come);
+        hub_discard(h); // more than a follower could read: it reads the store again
+    pthread_cond_signal(&h->arrived);
 }
 
-void hub_notify(void *ctx, struct changes *notes)
+void hub_notify(void *ctx, struct changes *changes)
 {
     struct hub *h = ctx;
     pthread_mutex_lock(&h->lock);
-    if (is_deaf(h))
-        changes_free(notes);
+    if (is_idle(h))
+        changes_free(changes);
     else
-        take(h, notes);
+        hub_append(h, changes);
     pthread_mutex_unlock(&h->lock);
 }
 
-void hub_note(struct hub *h, enum event_topic topic, int64_t workspace_id, int64_t id)
+void hub_add_change(struct hub *h, enum event_topic topic, int64_t workspace_id, int64_t id)
 {
     if (!h)
         return;
     char name[32];
-    struct changes *notes = changes_new();
+    struct changes *changes = changes_new();
     snprintf(name, sizeof name, "%lld", (long long)id);
-    changes_add(notes, topic, 0, 0, name)->workspace_id = workspace_id;
-    hub_notify(h, notes);
+    changes_add(changes, topic, 0, 0, name)->workspace_id = workspace_id;
+    hub_notify(h, changes);
 }
 
-void hub_note_audit(struct hub *h, const char *path)
+void hub_add_audit_change(struct hub *h, const char *path)
 {
     if (!h)
         return;
     char subject[AUDIT_SUBJECT];
-    struct changes *notes = changes_new();
+    struct changes *changes = changes_new();
     audit_subject(path, subject);
-    changes_add(notes, EVENT_AUDIT, 0, 0, subject);
-    hub_notify(h, notes);
+    changes_add(changes, EVENT_AUDIT, 0, 0, subject);
+    hub_notify(h, changes);
 }
 
 // --- the thread ----------------------------------------------------------------------------------
 
-static void wake(struct hub *h, uint64_t after)
+static void wake_followers(struct hub *h, uint64_t after)
 {
     for (struct hub_follower *f = h->followers; f; f = f->next) {
         struct event *first = NULL;
         uint64_t place = after;
-        int found = f->listens ? ring_read(h->ring, &place, f->filter, &first, 1) : 0;
+        int found = f->listens ? event_ring_read(h->ring, &place, f->filter, &first, 1) : 0;
         if (found > 0)
             event_release(first);
         if (found)
@@ -127,39 +127,39 @@ static void wake(struct hub *h, uint64_t after)
     }
 }
 
-// One number is one event: the thread alone gives them, but those that are lost.
-static void publish(struct hub *h, struct change *n)
+// Only the thread numbers events, so one number is one event, except for discarded ones.
+static void publish_change(struct hub *h, struct change *n)
 {
     buf_reset(&h->text);
-    if (!event_text(h->db, n, &h->text) || h->text.err)
+    if (!event_write_json(h->db, n, &h->text) || h->text.err)
         return;
     pthread_mutex_lock(&h->lock);
-    ring_add(h->ring, event_new(ring_last(h->ring) + 1, n, buf_str(&h->text)));
+    event_ring_add(h->ring, event_new(event_ring_last(h->ring) + 1, n, buf_str(&h->text)));
     pthread_mutex_unlock(&h->lock);
 }
 
-// With the lock held, which it gives up meanwhile.
-static void pass(struct hub *h)
+// Called with the lock held; releases it while it works.
+static void hub_publish_pending(struct hub *h)
 {
-    struct changes *notes = h->pending;
-    uint64_t last = ring_last(h->ring);
+    struct changes *changes = h->pending;
+    uint64_t last = event_ring_last(h->ring);
     h->pending = NULL;
     h->eager = false;
     pthread_mutex_unlock(&h->lock);
     int64_t began = clock_mono_us();
-    for (size_t i = 0; i < notes->count; i++)
-        publish(h, &notes->items[i]);
-    changes_free(notes);
+    for (size_t i = 0; i < changes->count; i++)
+        publish_change(h, &changes->items[i]);
+    changes_free(changes);
     int64_t now = clock_mono_us();
     pthread_mutex_lock(&h->lock);
-    wake(h, last);
-    h->rested = now + SHARE * (now - began);
+    wake_followers(h, last);
+    h->next_pass = now + REST_FACTOR * (now - began);
 }
 
-static void wait_until(struct hub *h, int64_t at)
+static void hub_wait_until(struct hub *h, int64_t at)
 {
     const struct timespec t = {.tv_sec = at / 1000000, .tv_nsec = at % 1000000 * 1000};
-    pthread_cond_timedwait(&h->come, &h->lock, &t);
+    pthread_cond_timedwait(&h->arrived, &h->lock, &t);
 }
 
 static void *hub_main(void *arg)
@@ -169,15 +169,15 @@ static void *hub_main(void *arg)
     pthread_mutex_lock(&h->lock);
     while (!h->stopping) {
         int64_t due = last + (h->eager ? HUB_GAP_US : HUB_LAZY_GAP_US);
-        due = due > h->rested ? due : h->rested;
+        due = due > h->next_pass ? due : h->next_pass;
         int64_t now = clock_mono_us();
         if (!h->pending) {
-            pthread_cond_wait(&h->come, &h->lock);
+            pthread_cond_wait(&h->arrived, &h->lock);
         } else if (now < due) {
-            wait_until(h, due);
+            hub_wait_until(h, due);
         } else {
             last = now;
-            pass(h);
+            hub_publish_pending(h);
         }
     }
     pthread_mutex_unlock(&h->lock);
@@ -186,7 +186,7 @@ static void *hub_main(void *arg)
 
 // --- followers -----------------------------------------------------------------------------------
 
-static int count_of(const struct hub *h, int64_t user)
+static int count_followers(const struct hub *h, int64_t user)
 {
     int count = 0;
     for (const struct hub_follower *f = h->followers; f; f = f->next)
@@ -194,14 +194,14 @@ static int count_of(const struct hub *h, int64_t user)
     return count;
 }
 
-int hub_add(struct hub *h, struct hub_follower *f, struct error *e)
+int hub_add_follower(struct hub *h, struct hub_follower *f, struct error *e)
 {
     int rc = 0;
     pthread_mutex_lock(&h->lock);
     if (h->count >= LIMIT_EVENT_STREAMS)
         rc = error_set(e, ERR_BUSY, "%d streams of events are open, the most there can be",
                        LIMIT_EVENT_STREAMS);
-    else if (count_of(h, f->user_id) >= LIMIT_EVENT_STREAMS_USER)
+    else if (count_followers(h, f->user_id) >= LIMIT_EVENT_STREAMS_USER)
         rc = error_set(e, ERR_BUSY,
                        "you have %d streams of events open, the most one user can have; close one",
                        LIMIT_EVENT_STREAMS_USER);
@@ -212,7 +212,7 @@ int hub_add(struct hub *h, struct hub_follower *f, struct error *e)
             f->next->link = &f->next;
         h->followers = f;
         h->count++;
-        h->deaf = false;
+        h->idle = false;
     }
     pthread_mutex_unlock(&h->lock);
     return rc;
@@ -225,21 +225,21 @@ void hub_listen(struct hub *h, struct hub_follower *f)
     pthread_mutex_unlock(&h->lock);
 }
 
-void hub_remove(struct hub *h, struct hub_follower *f)
+void hub_remove_follower(struct hub *h, struct hub_follower *f)
 {
     pthread_mutex_lock(&h->lock);
     *f->link = f->next;
     if (f->next)
         f->next->link = f->link;
     h->count--;
-    h->listened = clock_mono_us();
+    h->last_left = clock_mono_us();
     pthread_mutex_unlock(&h->lock);
 }
 
 uint64_t hub_last(struct hub *h)
 {
     pthread_mutex_lock(&h->lock);
-    uint64_t last = ring_last(h->ring);
+    uint64_t last = event_ring_last(h->ring);
     pthread_mutex_unlock(&h->lock);
     return last;
 }
@@ -248,7 +248,7 @@ int hub_read(struct hub *h, uint64_t *place, const struct event_filter *f, struc
              int most)
 {
     pthread_mutex_lock(&h->lock);
-    int found = ring_read(h->ring, place, f, out, most);
+    int found = event_ring_read(h->ring, place, f, out, most);
     pthread_mutex_unlock(&h->lock);
     return found;
 }
@@ -284,25 +284,25 @@ static int count_start(struct db *db, struct db_reader *reader, uint64_t *out, s
     return db_commit_wait(db, b, e);
 }
 
-static void release(struct hub *h)
+static void hub_release(struct hub *h)
 {
     changes_free(h->pending);
-    ring_free(h->ring);
+    event_ring_free(h->ring);
     buf_free(&h->text);
     if (h->db)
         db_reader_close(h->db);
-    pthread_cond_destroy(&h->come);
+    pthread_cond_destroy(&h->arrived);
     pthread_mutex_destroy(&h->lock);
     free(h);
 }
 
-static struct hub *make(void)
+static struct hub *hub_alloc(void)
 {
     struct hub *h = xcalloc(1, sizeof *h);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&h->come, &monotonic);
+    pthread_cond_init(&h->arrived, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&h->lock, NULL);
     buf_init(&h->text, TEXT_MAX);
@@ -312,18 +312,18 @@ static struct hub *make(void)
 int hub_start(struct db *db, struct hub **out, struct error *e)
 {
     uint64_t start = 0;
-    struct hub *h = make();
+    struct hub *h = hub_alloc();
     int rc = db_reader_open(db, &h->db, e);
     if (!rc)
         rc = count_start(db, h->db, &start, e);
     if (!rc) {
-        h->ring = ring_new(start << HUB_NUMBER_BITS, LIMIT_EVENTS_KEPT, LIMIT_EVENT_BYTES);
+        h->ring = event_ring_new(start << HUB_NUMBER_BITS, LIMIT_EVENTS_KEPT, LIMIT_EVENT_BYTES);
         int err = pthread_create(&h->thread, NULL, hub_main, h);
         if (err)
             rc = error_set_errno(e, ERR_INTERNAL, err, "cannot start a thread");
     }
     if (rc) {
-        release(h);
+        hub_release(h);
         return rc;
     }
     *out = h;
@@ -337,8 +337,8 @@ void hub_free(struct hub *h)
     pthread_mutex_lock(&h->lock);
     must(!h->followers);
     h->stopping = true;
-    pthread_cond_signal(&h->come);
+    pthread_cond_signal(&h->arrived);
     pthread_mutex_unlock(&h->lock);
     pthread_join(h->thread, NULL);
-    release(h);
+    hub_release(h);
 }

@@ -9,19 +9,19 @@
 
 enum { BUCKETS = 256 };
 
-struct follow {
+struct log_followers {
     pthread_mutex_t lock;
-    struct follower *buckets[BUCKETS];
+    struct log_follower *buckets[BUCKETS];
 };
 
-struct follow *follow_new(void)
+struct log_followers *log_followers_new(void)
 {
-    struct follow *f = xcalloc(1, sizeof *f);
+    struct log_followers *f = xcalloc(1, sizeof *f);
     pthread_mutex_init(&f->lock, NULL);
     return f;
 }
 
-void follow_free(struct follow *f)
+void log_followers_free(struct log_followers *f)
 {
     if (!f)
         return;
@@ -31,14 +31,14 @@ void follow_free(struct follow *f)
     free(f);
 }
 
-static struct follower **bucket_of(struct follow *f, const char *task_id)
+static struct log_follower **bucket_of(struct log_followers *f, const char *task_id)
 {
     return &f->buckets[hash64(task_id, strlen(task_id)) % BUCKETS];
 }
 
-void follow_add(struct follow *f, struct follower *w)
+void log_followers_add(struct log_followers *f, struct log_follower *w)
 {
-    struct follower **head = bucket_of(f, w->task_id);
+    struct log_follower **head = bucket_of(f, w->task_id);
     pthread_mutex_lock(&f->lock);
     w->next = *head;
     w->link = head;
@@ -48,7 +48,7 @@ void follow_add(struct follow *f, struct follower *w)
     pthread_mutex_unlock(&f->lock);
 }
 
-void follow_remove(struct follow *f, struct follower *w)
+void log_followers_remove(struct log_followers *f, struct log_follower *w)
 {
     pthread_mutex_lock(&f->lock);
     *w->link = w->next;
@@ -57,21 +57,21 @@ void follow_remove(struct follow *f, struct follower *w)
     pthread_mutex_unlock(&f->lock);
 }
 
-void follow_notify(void *ctx, const char *task_id)
+void log_followers_notify(void *ctx, const char *task_id)
 {
-    struct follow *f = ctx;
+    struct log_followers *f = ctx;
     pthread_mutex_lock(&f->lock);
-    for (struct follower *w = *bucket_of(f, task_id); w; w = w->next)
+    for (struct log_follower *w = *bucket_of(f, task_id); w; w = w->next)
         if (!strcmp(w->task_id, task_id))
             stream_wake(w->stream);
     pthread_mutex_unlock(&f->lock);
 }
 
-void follow_end_all(struct follow *f)
+void log_followers_end_all(struct log_followers *f)
 {
     pthread_mutex_lock(&f->lock);
     for (int i = 0; i < BUCKETS; i++)
-        for (struct follower *w = f->buckets[i]; w; w = w->next) {
+        for (struct log_follower *w = f->buckets[i]; w; w = w->next) {
             atomic_store(&w->stream->ending, true);
             stream_wake(w->stream);
         }

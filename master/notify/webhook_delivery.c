@@ -19,18 +19,18 @@
 #include "base/rng.h"
 
 enum {
-    LOOK_MS = 1000,
+    POLL_MS = 1000,
     BACKOFF_MAX_S = 600,
     GIVE_UP_S = 24 * 3600, // after the event
     KEY_BYTES = 32,
     KEY_MAX = 1024,
 };
 
-struct send { // one attempt
+struct webhook_send { // one attempt
     CURL *easy;
     struct curl_slist *headers;
     char *body;
-    bool anywhere, refused; // where it may go; it would have gone elsewhere
+    bool anywhere, refused; // it may connect to private addresses; it tried to without permission
     int64_t row, webhook, attempts, created;
     char text[CURL_ERROR_SIZE];
 };
@@ -39,8 +39,8 @@ struct delivery {
     struct db *db;
     struct db_reader *reader;
     char *key;
-    _Atomic(CURLM *) multi;   // NULL until there is something to send: libcurl is large
-    struct send sends[SENDS]; // easy NULL: free
+    _Atomic(CURLM *) multi;           // NULL until the first send: libcurl is large
+    struct webhook_send sends[SENDS]; // easy NULL: free
     int active;
     pthread_t thread;
     sem_t stop; // posted beside `stopping`
@@ -53,7 +53,7 @@ int64_t delivery_backoff(int64_t attempts)
     return attempts < 9 ? 1LL << attempts : BACKOFF_MAX_S;
 }
 
-// --- where to ------------------------------------------------------------------------------------
+// --- permitted addresses -------------------------------------------------------------------------
 
 static bool is_public4(uint32_t a)
 {
@@ -63,13 +63,13 @@ static bool is_public4(uint32_t a)
     } closed[] = {
         {0x00000000, 8},  // this network
         {0x0a000000, 8},  // private
-        {0x64400000, 10}, // of carriers
+        {0x64400000, 10}, // carrier-grade NAT
         {0x7f000000, 8},  // loopback
-        {0xa9fe0000, 16}, // link-local, and services of clouds
+        {0xa9fe0000, 16}, // link-local, and metadata services of clouds
         {0xac100000, 12}, // private
-        {0xc0000000, 24}, // of protocols
+        {0xc0000000, 24}, // protocol assignments
         {0xc0a80000, 16}, // private
-        {0xc6120000, 15}, // of benchmarks
+        {0xc6120000, 15}, // benchmarks
         {0xe0000000, 3},  // multicast and reserved
     };
     for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
@@ -98,7 +98,7 @@ bool delivery_is_public(const struct sockaddr *address)
 
 static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *a)
 {
-    struct send *s = ctx;
+    struct webhook_send *s = ctx;
     (void)purpose;
     if (!s->anywhere && !delivery_is_public(&a->addr)) {
         s->refused = true;
@@ -126,13 +126,13 @@ void delivery_forget_proxies(void)
 
 // --- one attempt ---------------------------------------------------------------------------------
 
-static size_t ignore(char *data, size_t size, size_t count, void *ctx)
+static size_t ignore_body(char *data, size_t size, size_t count, void *ctx)
 {
     (void)data, (void)ctx;
     return size * count;
 }
 
-static void add_header(struct send *s, const char *format, const char *value)
+static void add_header(struct webhook_send *s, const char *format, const char *value)
 {
     char line[192];
     snprintf(line, sizeof line, format, value);
@@ -140,7 +140,7 @@ static void add_header(struct send *s, const char *format, const char *value)
     must(s->headers);
 }
 
-static void sign(const struct delivery *d, struct send *s)
+static void send_sign(const struct delivery *d, struct webhook_send *s)
 {
     char hex[SHA256_HEX], time[24];
     snprintf(time, sizeof time, "%lld", (long long)(clock_wall_us() / 1000000));
@@ -151,8 +151,8 @@ static void sign(const struct delivery *d, struct send *s)
     add_header(s, "X-Determined-AI-Signature-Timestamp: %s", time);
 }
 
-static void prepare(struct delivery *d, struct send *s, const char *url, bool anywhere,
-                    const char *body)
+static void send_prepare(struct delivery *d, struct webhook_send *s, const char *url, bool anywhere,
+                         const char *body)
 {
     s->easy = curl_easy_init();
     must(s->easy);
@@ -161,7 +161,7 @@ static void prepare(struct delivery *d, struct send *s, const char *url, bool an
     add_header(s, "Content-Type: %s", "application/json; charset=UTF-8");
     add_header(s, "User-Agent: %s", "muster/" MUSTER_VERSION);
     add_header(s, "Expect:%s", "");
-    sign(d, s);
+    send_sign(d, s);
     curl_easy_setopt(s->easy, CURLOPT_URL, url);
     curl_easy_setopt(s->easy, CURLOPT_POSTFIELDS, s->body);
     curl_easy_setopt(s->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(s->body));
@@ -170,9 +170,10 @@ static void prepare(struct delivery *d, struct send *s, const char *url, bool an
     curl_easy_setopt(s->easy, CURLOPT_TIMEOUT, (long)SEND_TIMEOUT_S);
     curl_easy_setopt(s->easy, CURLOPT_CONNECTTIMEOUT, (long)SEND_TIMEOUT_S / 2);
     curl_easy_setopt(s->easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(s->easy, CURLOPT_FRESH_CONNECT, 1L); // one that was checked for itself
+    curl_easy_setopt(s->easy, CURLOPT_FRESH_CONNECT,
+                     1L); // each connection has its own address check
     curl_easy_setopt(s->easy, CURLOPT_FORBID_REUSE, 1L);
-    curl_easy_setopt(s->easy, CURLOPT_WRITEFUNCTION, ignore);
+    curl_easy_setopt(s->easy, CURLOPT_WRITEFUNCTION, ignore_body);
     curl_easy_setopt(s->easy, CURLOPT_ERRORBUFFER, s->text);
     curl_easy_setopt(s->easy, CURLOPT_PROXY, ""); // a proxy would connect to unchecked addresses
     curl_easy_setopt(s->easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
@@ -180,17 +181,17 @@ static void prepare(struct delivery *d, struct send *s, const char *url, bool an
     curl_easy_setopt(s->easy, CURLOPT_PRIVATE, s);
 }
 
-static void clear(struct send *s)
+static void send_clear(struct webhook_send *s)
 {
     curl_easy_cleanup(s->easy);
     curl_slist_free_all(s->headers);
     free(s->body);
-    *s = (struct send){0};
+    *s = (struct webhook_send){0};
 }
 
-enum verdict { TAKEN, REFUSED, AGAIN };
+enum verdict { DELIVERED, REFUSED, RETRY };
 
-static enum verdict judge(const struct send *s, CURLcode code, struct error *e)
+static enum verdict send_verdict(const struct webhook_send *s, CURLcode code, struct error *e)
 {
     long status = 0;
     curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -202,28 +203,28 @@ static enum verdict judge(const struct send *s, CURLcode code, struct error *e)
     }
     if (!status) {
         error_set(e, ERR_PEER, "%s", *s->text ? s->text : curl_easy_strerror(code));
-        return AGAIN;
+        return RETRY;
     }
     if (status >= 200 && status < 300)
-        return TAKEN;
+        return DELIVERED;
     error_set(e, ERR_PEER, "the receiver answered with status %ld", status);
-    return status >= 500 || status == 408 || status == 429 ? AGAIN : REFUSED;
+    return status >= 500 || status == 408 || status == 429 ? RETRY : REFUSED;
 }
 
 int delivery_try(struct delivery *d, const char *url, bool anywhere, const char *body,
                  struct error *e)
 {
-    struct send s = {0};
-    prepare(d, &s, url, anywhere, body);
+    struct webhook_send s = {0};
+    send_prepare(d, &s, url, anywhere, body);
     CURLcode code = curl_easy_perform(s.easy);
-    int rc = judge(&s, code, e) == TAKEN ? 0 : ERR_PEER;
-    clear(&s);
+    int rc = send_verdict(&s, code, e) == DELIVERED ? 0 : ERR_PEER;
+    send_clear(&s);
     return rc;
 }
 
 // --- the outbox ----------------------------------------------------------------------------------
 
-static struct send *free_send(struct delivery *d)
+static struct webhook_send *find_free_send(struct delivery *d)
 {
     for (int i = 0; i < SENDS; i++)
         if (!d->sends[i].easy)
@@ -239,10 +240,10 @@ static bool is_under_way(const struct delivery *d, int64_t webhook)
     return false;
 }
 
-// What is due and has room.
-static void take(struct delivery *d)
+// Starts the sends that are due, as far as slots are free.
+static void start_due(struct delivery *d)
 {
-    struct send *s = free_send(d);
+    struct webhook_send *s = find_free_send(d);
     if (!s)
         return;
     struct db_rows *rows = DB_QUERY(d->reader, OUTBOX_DUE, clock_wall_us(), (int64_t)2 * SENDS);
@@ -256,68 +257,68 @@ static void take(struct delivery *d)
         s->webhook = DB_GET(rows, OUTBOX_DUE, webhook_id);
         s->attempts = DB_GET(rows, OUTBOX_DUE, attempts);
         s->created = DB_GET(rows, OUTBOX_DUE, created_at);
-        prepare(d, s, DB_GET(rows, OUTBOX_DUE, url), DB_GET(rows, OUTBOX_DUE, by_admin),
-                DB_GET(rows, OUTBOX_DUE, payload));
+        send_prepare(d, s, DB_GET(rows, OUTBOX_DUE, url), DB_GET(rows, OUTBOX_DUE, by_admin),
+                     DB_GET(rows, OUTBOX_DUE, payload));
         must(!curl_multi_add_handle(d->multi, s->easy));
         d->active++;
-        s = free_send(d);
+        s = find_free_send(d);
     }
     db_rows_close(rows);
 }
 
-static void settle(struct delivery *d, struct send *s, CURLcode code)
+static void send_finish(struct delivery *d, struct webhook_send *s, CURLcode code)
 {
     char quoted[512];
     struct error e = {0};
     int64_t now = clock_wall_us(), wait = delivery_backoff(s->attempts) * 1000000;
-    enum verdict verdict = judge(s, code, &e);
+    enum verdict verdict = send_verdict(s, code, &e);
     struct db_batch *b = db_batch_new();
-    if (verdict == AGAIN && now + wait < s->created + GIVE_UP_S * 1000000LL) {
+    if (verdict == RETRY && now + wait < s->created + GIVE_UP_S * 1000000LL) {
         DB_ADD(b, OUTBOX_RETRY, now + wait, e.text, s->row);
     } else {
         DB_ADD(b, OUTBOX_DELETE, s->row);
-        if (verdict != TAKEN)
+        if (verdict != DELIVERED)
             log_warn("a webhook was given up", "webhook=%lld attempts=%lld err=%s",
                      (long long)s->webhook, (long long)s->attempts + 1,
                      log_quote(quoted, sizeof quoted, e.text));
     }
-    // Before the next one of this webhook is looked for. A store that cannot be written ends the
-    // master; until then nothing may be sent again and again.
+    // Commit before the next event of this webhook is looked up. A store that cannot be written
+    // ends the master; until then the event must not be sent again and again.
     if (db_commit_wait(d->db, b, NULL))
         atomic_store(&d->stopping, true);
     curl_multi_remove_handle(d->multi, s->easy);
-    clear(s);
+    send_clear(s);
     d->active--;
 }
 
-static void go_on(struct delivery *d)
+static void run_sends(struct delivery *d)
 {
     int running, left;
     curl_multi_perform(d->multi, &running);
     for (const CURLMsg *m; (m = curl_multi_info_read(d->multi, &left));) {
-        struct send *s = NULL;
+        struct webhook_send *s = NULL;
         curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&s);
-        settle(d, s, m->data.result);
-        running = -1; // its webhook may have more
+        send_finish(d, s, m->data.result);
+        running = -1; // its webhook may have more events
     }
     if (running >= 0)
-        curl_multi_poll(d->multi, NULL, 0, LOOK_MS, NULL);
+        curl_multi_poll(d->multi, NULL, 0, POLL_MS, NULL);
 }
 
 static void wait_for_stop(struct delivery *d)
 {
-    int64_t until = clock_mono_us() + LOOK_MS * 1000;
+    int64_t until = clock_mono_us() + POLL_MS * 1000;
     struct timespec at = {.tv_sec = until / 1000000, .tv_nsec = until % 1000000 * 1000};
     sem_clockwait(&d->stop, CLOCK_MONOTONIC, &at);
 }
 
-static void *run(void *arg)
+static void *delivery_main(void *arg)
 {
     struct delivery *d = arg;
     while (!atomic_load(&d->stopping)) {
-        take(d);
+        start_due(d);
         if (d->multi)
-            go_on(d);
+            run_sends(d);
         else
             wait_for_stop(d);
     }
@@ -332,7 +333,7 @@ int delivery_start(struct db *db, const char *key, struct delivery **out, struct
     sem_init(&d->stop, 0, 0);
     int rc = db_reader_open(db, &d->reader, e);
     if (!rc) {
-        int err = pthread_create(&d->thread, NULL, run, d);
+        int err = pthread_create(&d->thread, NULL, delivery_main, d);
         d->started = !err;
         if (err)
             rc = error_set_errno(e, ERR_INTERNAL, err, "cannot start the thread for webhooks");
@@ -357,7 +358,7 @@ void delivery_stop(struct delivery *d)
     for (int i = 0; i < SENDS; i++)
         if (d->sends[i].easy) {
             curl_multi_remove_handle(d->multi, d->sends[i].easy);
-            clear(&d->sends[i]);
+            send_clear(&d->sends[i]);
         }
     if (d->multi)
         curl_multi_cleanup(d->multi);
@@ -391,5 +392,5 @@ int delivery_key(const char *path, char **out, struct error *e)
     if (**out)
         return 0;
     free(*out);
-    return error_set(e, ERR_INVALID, "%s holds no key; remove the file to get a new one", path);
+    return error_set(e, ERR_INVALID, "%s contains no key; remove the file to get a new one", path);
 }

@@ -1,4 +1,5 @@
-// When webhooks fire: what a state machine, a log or a program says becomes rows of the outbox.
+// Fires webhooks: state changes, log lines, metrics and alerts of programs become rows of the
+// outbox.
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,13 +14,13 @@
 #include "master/teams/teams.h"
 
 enum {
-    FIRED_KNOWN = 100000, // trials that one trigger remembers; the store knows the others
+    FIRED_MAX = 100000, // trials that one trigger remembers; the store knows the others
     ALERT_REPEAT_US = 10 * 1000000,
 };
 
-// --- who hears -----------------------------------------------------------------------------------
+// --- subscriptions -------------------------------------------------------------------------------
 
-static bool names(const json_t *config, const struct webhook *w)
+static bool config_names(const json_t *config, const struct webhook *w)
 {
     size_t i;
     json_t *entry;
@@ -36,51 +37,54 @@ static bool names(const json_t *config, const struct webhook *w)
     return false;
 }
 
-static bool hears(struct core *c, const struct webhook *w, const struct experiment *x)
+static bool is_subscribed(struct core *c, const struct webhook *w, const struct experiment *x)
 {
     const json_t *config = jget(jget(x->active->config, "integrations"), "webhooks");
     if (jget_bool(config, "exclude", false))
         return false;
     if (w->workspace && w->workspace != core_workspace_of(c, x)->id)
         return false;
-    return !w->specific || names(config, w);
+    return !w->specific || config_names(config, w);
 }
 
-static void put(struct core *c, const struct trigger *t, const struct subject *s)
+static void outbox_append(struct core *c, const struct webhook_trigger *t,
+                          const struct webhook_subject *s)
 {
     char event[UUID_TEXT];
-    char *text = webhook_text(c, t, s, event);
+    char *text = webhook_payload(c, t, s, event);
     STORE(c, OUTBOX_INSERT, t->hook->id, event, text, c->wall);
     free(text);
 }
 
-// At most once for each task, whatever happens to the master meanwhile.
-static void put_once(struct core *c, struct trigger *t, const struct subject *s)
+// Fires at most once for each task, also across restarts of the master.
+static void outbox_append_once(struct core *c, struct webhook_trigger *t,
+                               const struct webhook_subject *s)
 {
     char event[UUID_TEXT];
     if (id_map_find(&t->fired, s->trial))
         return;
-    if (t->fired.count >= FIRED_KNOWN)
+    if (t->fired.count >= FIRED_MAX)
         t->fired.count = 0;
     id_map_put(&t->fired, s->trial, t);
-    char *text = webhook_text(c, t, s, event);
+    char *text = webhook_payload(c, t, s, event);
     STORE(c, OUTBOX_INSERT_ONCE, t->hook->id, event, text, c->wall, s->task, t->id);
     STORE(c, WEBHOOK_FIRED, s->task, t->id);
     free(text);
 }
 
-// --- what happens --------------------------------------------------------------------------------
+// --- triggers ------------------------------------------------------------------------------------
 
-// The triggers of a kind that hear of an experiment, one after the other. NULL: no more.
-static struct trigger *next_trigger(struct core *c, enum trigger_kind kind,
-                                    const struct experiment *x, struct trigger *after)
+// Iterates over the triggers of a kind that are subscribed to an experiment. NULL: no more.
+static struct webhook_trigger *next_trigger(struct core *c, enum trigger_kind kind,
+                                            const struct experiment *x,
+                                            struct webhook_trigger *after)
 {
     struct webhook *w = after ? after->hook : c->webhooks->first;
     size_t i = after ? (size_t)(after - w->triggers) + 1 : 0;
     if (!c->webhooks->of_kind[kind] || !x->active)
         return NULL;
     for (; w; w = w->next, i = 0) {
-        if (!hears(c, w, x))
+        if (!is_subscribed(c, w, x))
             continue;
         for (; i < w->trigger_count; i++)
             if (w->triggers[i].kind == kind)
@@ -89,56 +93,56 @@ static struct trigger *next_trigger(struct core *c, enum trigger_kind kind,
     return NULL;
 }
 
-void webhooks_state(struct core *c, const struct experiment *x)
+void webhooks_experiment_state(struct core *c, const struct experiment *x)
 {
     const char *state = experiment_state_word(x->state);
-    const struct subject s = {.x = x};
+    const struct webhook_subject s = {.x = x};
     if (x->kind != KIND_EXPERIMENT)
         return;
-    struct trigger *t = NULL;
+    struct webhook_trigger *t = NULL;
     while ((t = next_trigger(c, TRIGGER_STATE, x, t)))
         if (!strcmp(t->state, state))
-            put(c, t, &s);
+            outbox_append(c, t, &s);
 }
 
-void webhooks_wish(struct core *c, const struct trial *trial, struct log_watched *w)
+void webhooks_add_patterns(struct core *c, const struct trial *trial, struct log_pattern_list *w)
 {
-    struct trigger *t = NULL;
+    struct webhook_trigger *t = NULL;
     while ((t = next_trigger(c, TRIGGER_LINE, trial->active->experiment, t)))
         if (!id_map_find(&t->fired, trial->id) && !t->unusable)
-            log_watched_add(w, t->pattern, -1, t->id);
+            log_patterns_add(w, t->pattern, -1, t->id);
 }
 
-void webhooks_line(struct core *c, const struct trial *trial, const char *agent, int64_t trigger,
-                   const char *line)
+void webhooks_log_matched(struct core *c, const struct trial *trial, const char *agent,
+                          int64_t trigger, const char *line)
 {
     const struct experiment *x = trial->active->experiment;
-    const struct subject s = {
+    const struct webhook_subject s = {
         .x = x, .trial = trial->id, .task = trial->task_id, .agent = agent, .line = line};
-    struct trigger *t = NULL;
+    struct webhook_trigger *t = NULL;
     while ((t = next_trigger(c, TRIGGER_LINE, x, t))) // it may have been deleted meanwhile
         if (t->id == trigger)
-            put_once(c, t, &s);
+            outbox_append_once(c, t, &s);
 }
 
 void webhooks_validation(struct core *c, const struct trial *trial, const struct series_block *b,
                          size_t at)
 {
     const struct experiment *x = trial->active->experiment;
-    struct trigger *t = NULL;
+    struct webhook_trigger *t = NULL;
     while ((t = next_trigger(c, TRIGGER_METRIC, x, t))) {
-        struct subject s = {
+        struct webhook_subject s = {
             .x = x, .trial = trial->id, .task = trial->task_id, .steps = b->steps[at]};
         if (series_value(b, at, t->metric, &s.value) &&
             (t->above ? s.value > t->limit : s.value < t->limit))
-            put_once(c, t, &s);
+            outbox_append_once(c, t, &s);
     }
 }
 
 // --- alerts of programs --------------------------------------------------------------------------
 
-// A client that lost the connection says the same again, at once.
-static bool is_repeated(struct core *c, const struct subject *s)
+// A client that lost the connection repeats its alert at once.
+static bool is_repeated(struct core *c, const struct webhook_subject *s)
 {
     struct webhooks *all = c->webhooks;
     uint64_t hash = hash64(s->title, strlen(s->title)) * 31 +
@@ -149,12 +153,12 @@ static bool is_repeated(struct core *c, const struct subject *s)
         if (all->alerts[i].hash == hash && all->alerts[i].at &&
             c->now - all->alerts[i].at < ALERT_REPEAT_US)
             return true;
-    all->alerts[all->alert_next] = (struct alert){hash, c->now};
+    all->alerts[all->alert_next] = (struct webhook_alert){hash, c->now};
     all->alert_next = (all->alert_next + 1) % ALERTS_REMEMBERED;
     return false;
 }
 
-static int read_alert(const json_t *body, struct subject *s, struct error *e)
+static int read_alert(const json_t *body, struct webhook_subject *s, struct error *e)
 {
     const json_t *data = jget(body, "data");
     const char *level = wire_word(WIRE_LOG_LEVEL, jget_string(data, "level", "INFO"));
@@ -168,12 +172,13 @@ static int read_alert(const json_t *body, struct subject *s, struct error *e)
     return 0;
 }
 
-// The experiment that the alert is of: a task's own, or one that a user may change.
-static int alerting(struct core *c, struct request *rq, struct experiment **out, struct error *e)
+// The experiment of the alert: a task's own, or one that the user may change.
+static int find_alerting_experiment(struct core *c, struct request *rq, struct experiment **out,
+                                    struct error *e)
 {
     int64_t id = jget_int(rq->body, "experimentId", rq->principal.experiment_id);
     if (rq->principal.kind == PRINCIPAL_TASK && id != rq->principal.experiment_id)
-        return error_set(e, ERR_FORBIDDEN, "experimentId: this token is of experiment %lld",
+        return error_set(e, ERR_FORBIDDEN, "experimentId: this token belongs to experiment %lld",
                          (long long)rq->principal.experiment_id);
     *out = core_experiment_find(c, id);
     if (!*out)
@@ -187,8 +192,8 @@ static int alerting(struct core *c, struct request *rq, struct experiment **out,
 int core_webhook_custom(struct core *c, struct request *rq, struct error *e)
 {
     struct experiment *x = NULL;
-    struct subject s = {0};
-    int rc = alerting(c, rq, &x, e);
+    struct webhook_subject s = {0};
+    int rc = find_alerting_experiment(c, rq, &x, e);
     if (!rc)
         rc = read_alert(rq->body, &s, e);
     if (rc)
@@ -196,8 +201,8 @@ int core_webhook_custom(struct core *c, struct request *rq, struct error *e)
     s.x = x;
     if (is_repeated(c, &s))
         return 0;
-    struct trigger *t = NULL;
+    struct webhook_trigger *t = NULL;
     while ((t = next_trigger(c, TRIGGER_CUSTOM, x, t)))
-        put(c, t, &s);
+        outbox_append(c, t, &s);
     return 0;
 }

@@ -1,29 +1,29 @@
-// The inside of the core's webhooks, shared by its sources: webhooks.c (calls that make and change
-// them), webhook_fire.c (when they fire), webhook_text.c (what they send). Core thread alone.
+// The core's webhooks, shared by webhooks.c (requests), webhook_fire.c (when they fire) and
+// webhook_payload.c (bodies). Core thread.
 #ifndef MUSTER_MASTER_NOTIFY_WEBHOOK_INTERNAL_H
 #define MUSTER_MASTER_NOTIFY_WEBHOOK_INTERNAL_H
 
 #include "master/notify/webhooks.h"
 
-struct trigger {
+struct webhook_trigger {
     int64_t id;
     enum trigger_kind kind;
     json_t *condition;
-    const char *state;   // of TRIGGER_STATE: a word of the store
-    const char *pattern; // of TRIGGER_LINE; in the condition
-    bool unusable;       // .. which does not compile here: it never fires
-    const char *metric;  // of TRIGGER_METRIC; in the condition
-    double limit;        // ..
-    bool above;          // .. else below
-    struct id_map fired; // trials, for those that fire once; the store knows too
+    const char *state;   // TRIGGER_STATE: a word of the store
+    const char *pattern; // TRIGGER_LINE; points into the condition
+    bool unusable;       // .. the pattern does not compile here: it never fires
+    const char *metric;  // TRIGGER_METRIC; points into the condition
+    double limit;        // .. the threshold
+    bool above;          // .. the direction; false: below
+    struct id_map fired; // trials of triggers that fire once; the store knows too
     struct webhook *hook;
 };
 
 struct webhook {
-    int64_t id, workspace; // 0: of the cluster
+    int64_t id, workspace; // workspace: 0: of the cluster
     char *name, *url;
     bool slack, specific;
-    struct trigger *triggers;
+    struct webhook_trigger *triggers;
     size_t trigger_count;
     struct webhook *next;
 };
@@ -31,34 +31,35 @@ struct webhook {
 enum { ALERTS_REMEMBERED = 64 };
 
 struct webhooks {
-    struct webhook *first, **end; // by id
+    struct webhook *first, **end; // ordered by id
     size_t count;
     int64_t next_hook, next_trigger;
-    int of_kind[TRIGGER_KINDS]; // how many triggers there are
-    struct alert {              // of those that were sent last, to know a repetition
+    int of_kind[TRIGGER_KINDS]; // number of triggers of each kind
+    struct webhook_alert {      // the last alerts, to recognize repetitions
         uint64_t hash;
         int64_t at;
     } alerts[ALERTS_REMEMBERED];
     size_t alert_next;
 };
 
-void trigger_free(struct trigger *t);
-// Reads what the kind needs of its condition. ERR_INVALID.
-int trigger_set(struct trigger *t, const char *where, struct error *e);
+void trigger_free(struct webhook_trigger *t);
+// Reads the fields of the condition that the kind needs. ERR_INVALID.
+int trigger_set(struct webhook_trigger *t, const char *where, struct error *e);
 
-// --- what is sent --------------------------------------------------------------------------------
+// --- bodies --------------------------------------------------------------------------------------
 
-struct subject {                // of an event
+struct webhook_subject {        // what an event is about
     const struct experiment *x; // live
     int64_t trial;              // 0: none
-    const char *task;           // NULL: none, and the next two
+    const char *task;           // NULL: none, then also agent and line
     const char *agent, *line;
     int64_t steps; // of a metric
     double value;
     const char *title, *description, *level; // of an alert; NULL: none
 };
 
-// The body for one trigger, a heap string, and the event's id.
-char *webhook_text(struct core *c, const struct trigger *t, const struct subject *s, char *event);
+// The body for one trigger, on the heap. `event` receives the id of the event.
+char *webhook_payload(struct core *c, const struct webhook_trigger *t,
+                      const struct webhook_subject *s, char *event);
 
 #endif

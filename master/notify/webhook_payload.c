@@ -1,4 +1,4 @@
-// What webhooks send: Determined's payloads, as compact JSON, which is what the signature is of.
+// Bodies of webhooks: Determined's payloads as compact JSON, which is what the signature covers.
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static int64_t seconds_of(const struct core *c, const struct experiment *x)
 
 // --- for programs --------------------------------------------------------------------------------
 
-static void write_experiment(struct core *c, struct json_writer *w, const struct subject *s)
+static void write_experiment(struct core *c, struct json_writer *w, const struct webhook_subject *s)
 {
     const struct active_experiment *l = s->x->active;
     const struct project *p = core_project(c, s->x->project_id);
@@ -36,8 +36,9 @@ static void write_experiment(struct core *c, struct json_writer *w, const struct
     jw_object_end(w);
 }
 
-// A state is a bare word here, however the webhook was told of it: COMPLETED.
-static void write_condition(struct json_writer *w, const struct trigger *t, const struct subject *s)
+// Here a state is a bare word such as COMPLETED, whatever form the webhook was configured with.
+static void write_condition(struct json_writer *w, const struct webhook_trigger *t,
+                            const struct webhook_subject *s)
 {
     jw_key(w, "condition");
     if (t->kind == TRIGGER_LINE || t->kind == TRIGGER_METRIC) {
@@ -49,8 +50,8 @@ static void write_condition(struct json_writer *w, const struct trigger *t, cons
     jw_object_end(w);
 }
 
-static void write_data(struct core *c, struct json_writer *w, const struct trigger *t,
-                       const struct subject *s)
+static void write_data(struct core *c, struct json_writer *w, const struct webhook_trigger *t,
+                       const struct webhook_subject *s)
 {
     jw_key(w, "event_data");
     jw_object(w);
@@ -82,8 +83,8 @@ static void write_data(struct core *c, struct json_writer *w, const struct trigg
     jw_object_end(w);
 }
 
-static void write_event(struct core *c, struct json_writer *w, const struct trigger *t,
-                        const struct subject *s, const char *event)
+static void write_event(struct core *c, struct json_writer *w, const struct webhook_trigger *t,
+                        const struct webhook_subject *s, const char *event)
 {
     jw_object(w);
     jw_kv_string(w, "event_id", event);
@@ -96,8 +97,8 @@ static void write_event(struct core *c, struct json_writer *w, const struct trig
 
 // --- for Slack -----------------------------------------------------------------------------------
 
-// Text of a block: & < > are Slack's own.
-static void escape(struct buf *out, const char *text)
+// Escapes text for a Slack block, where & < > have a meaning.
+static void escape_slack(struct buf *out, const char *text)
 {
     size_t len = strnlen(text, LINE_SHOWN);
     for (const char *c = text; c < text + len; c++)
@@ -115,7 +116,7 @@ static void write_text(struct json_writer *w, const char *key, const char *text)
 {
     struct buf safe;
     buf_init(&safe, 8 * LINE_SHOWN);
-    escape(&safe, text);
+    escape_slack(&safe, text);
     jw_key(w, key);
     jw_object(w);
     jw_kv_string(w, "type", "mrkdwn");
@@ -129,7 +130,7 @@ static void write_field(struct json_writer *w, const char *name, const char *val
     struct buf text;
     buf_init(&text, 8 * LINE_SHOWN);
     buf_printf(&text, "*%s*: ", name);
-    escape(&text, value);
+    escape_slack(&text, value);
     jw_object(w);
     jw_kv_string(w, "type", "mrkdwn");
     jw_kv_string(w, "text", buf_str(&text));
@@ -137,8 +138,8 @@ static void write_field(struct json_writer *w, const char *name, const char *val
     buf_free(&text);
 }
 
-// One sentence: what happened.
-static char *sentence(const struct trigger *t, const struct subject *s)
+// One sentence about the event. Heap.
+static char *describe_event(const struct webhook_trigger *t, const struct webhook_subject *s)
 {
     const char *state = experiment_state_word(s->x->state);
     long long id = s->x->id, trial = s->trial;
@@ -162,7 +163,7 @@ static char *sentence(const struct trigger *t, const struct subject *s)
     return xasprintf("Experiment #%lld is now %s", id, state);
 }
 
-static void write_fields(struct core *c, struct json_writer *w, const struct subject *s)
+static void write_fields(struct core *c, struct json_writer *w, const struct webhook_subject *s)
 {
     const struct project *p = core_project(c, s->x->project_id);
     int64_t seconds = seconds_of(c, s->x);
@@ -178,11 +179,11 @@ static void write_fields(struct core *c, struct json_writer *w, const struct sub
     free(duration);
 }
 
-static void write_slack(struct core *c, struct json_writer *w, const struct trigger *t,
-                        const struct subject *s)
+static void write_slack(struct core *c, struct json_writer *w, const struct webhook_trigger *t,
+                        const struct webhook_subject *s)
 {
     bool failed = s->x->state == EXPERIMENT_ERROR;
-    char *what = sentence(t, s);
+    char *what = describe_event(t, s);
     char *name =
         xasprintf("%s (#%lld)", jget_string(s->x->active->config, "name", ""), (long long)s->x->id);
     jw_object(w);
@@ -212,7 +213,8 @@ static void write_slack(struct core *c, struct json_writer *w, const struct trig
     free(name);
 }
 
-char *webhook_text(struct core *c, const struct trigger *t, const struct subject *s, char *event)
+char *webhook_payload(struct core *c, const struct webhook_trigger *t,
+                      const struct webhook_subject *s, char *event)
 {
     struct buf out;
     struct json_writer w;

@@ -1,4 +1,4 @@
-// The calls that make and change webhooks, and what is kept of them.
+// The requests that create, list and change webhooks, and their memory in the core.
 
 #include <curl/curl.h>
 #include <stdlib.h>
@@ -23,9 +23,9 @@ const char *const trigger_words[TRIGGER_KINDS] = {
     [TRIGGER_CUSTOM] = "CUSTOM",
 };
 
-// --- kept ----------------------------------------------------------------------------------------
+// --- the list ------------------------------------------------------------------------------------
 
-void trigger_free(struct trigger *t)
+void trigger_free(struct webhook_trigger *t)
 {
     json_decref(t->condition);
     free(t->fired.items);
@@ -64,7 +64,7 @@ static void remove_hook(struct webhooks *all, struct webhook *w)
     hook_free(w);
 }
 
-void webhooks_forget(struct core *c, const struct workspace *ws)
+void webhooks_workspace_removed(struct core *c, const struct workspace *ws)
 {
     for (struct webhook *w = c->webhooks->first, *next; w; w = next) {
         next = w->next;
@@ -83,14 +83,14 @@ void webhooks_free(struct core *c)
 
 // --- triggers ------------------------------------------------------------------------------------
 
-static int set_state(struct trigger *t, const char *where, struct error *e)
+static int set_state(struct webhook_trigger *t, const char *where, struct error *e)
 {
     int rc =
         wire_parse(WIRE_EXPERIMENT_STATE, jget_string(t->condition, "state", ""), &t->state, e);
     return rc ? error_prefix(e, "%s.condition.state", where) : 0;
 }
 
-static int set_line(struct trigger *t, const char *where, struct error *e)
+static int set_line(struct webhook_trigger *t, const char *where, struct error *e)
 {
     char path[64];
     struct pattern *compiled;
@@ -104,7 +104,7 @@ static int set_line(struct trigger *t, const char *where, struct error *e)
     return rc;
 }
 
-static int set_metric(struct trigger *t, const char *where, struct error *e)
+static int set_metric(struct webhook_trigger *t, const char *where, struct error *e)
 {
     const json_t *above = jget(t->condition, "above"), *below = jget(t->condition, "below");
     t->metric = jget_string(t->condition, "metric", "");
@@ -118,7 +118,7 @@ static int set_metric(struct trigger *t, const char *where, struct error *e)
                      where);
 }
 
-int trigger_set(struct trigger *t, const char *where, struct error *e)
+int trigger_set(struct webhook_trigger *t, const char *where, struct error *e)
 {
     switch (t->kind) {
     case TRIGGER_STATE:
@@ -132,7 +132,7 @@ int trigger_set(struct trigger *t, const char *where, struct error *e)
     }
 }
 
-// "TRIGGER_TYPE_CUSTOM" or "CUSTOM"; false: neither.
+// Accepts "TRIGGER_TYPE_CUSTOM" and "CUSTOM"; false: neither.
 static bool kind_of(const char *word, enum trigger_kind *out)
 {
     static const char prefix[] = "TRIGGER_TYPE_";
@@ -148,7 +148,7 @@ static bool kind_of(const char *word, enum trigger_kind *out)
 
 static int read_trigger(struct webhook *w, const json_t *body, size_t index, struct error *e)
 {
-    struct trigger *t = &w->triggers[w->trigger_count];
+    struct webhook_trigger *t = &w->triggers[w->trigger_count];
     const json_t *condition = jget(body, "condition");
     char where[32];
     snprintf(where, sizeof where, "triggers.%zu", index);
@@ -212,7 +212,7 @@ static void load_trigger(struct core *c, struct db_rows *rows)
     struct webhook *w = hook_of(c, DB_GET(rows, WEBHOOK_TRIGGERS_ALL, webhook_id));
     char name[600], quoted[ERROR_TEXT_MAX];
     must(w && w->trigger_count < TRIGGERS_MAX);
-    struct trigger *t = &w->triggers[w->trigger_count];
+    struct webhook_trigger *t = &w->triggers[w->trigger_count];
     t->id = DB_GET(rows, WEBHOOK_TRIGGERS_ALL, id);
     t->condition = json_loads(DB_GET(rows, WEBHOOK_TRIGGERS_ALL, condition), 0, NULL);
     t->hook = w;
@@ -220,17 +220,17 @@ static void load_trigger(struct core *c, struct db_rows *rows)
     bool known = kind_of(DB_GET(rows, WEBHOOK_TRIGGERS_ALL, type), &t->kind),
          usable = known && !trigger_set(t, "triggers", &e);
     if (known && !usable && t->kind == TRIGGER_LINE && *t->pattern) {
-        log_warn("a webhook never fires: its pattern cannot be used; make it anew",
+        log_warn("a webhook never fires: its pattern cannot be used; delete it and create it again",
                  "webhook=%s err=%s", log_quote(name, sizeof name, w->name),
                  log_quote(quoted, sizeof quoted, e.text));
-        usable = true; // it is listed, with what it says
+        usable = true; // it stays in lists
     }
     if (usable) {
         w->trigger_count++;
         c->webhooks->of_kind[t->kind]++;
         return;
     }
-    trigger_free(t); // of another version: it never fires
+    trigger_free(t); // from another version: it never fires
     memset(t, 0, sizeof *t);
 }
 
@@ -261,10 +261,10 @@ int webhooks_load(struct core *c, struct error *e)
     return rc ? rc : load_rows(c, STMT_WEBHOOK_TRIGGERS_ALL, load_trigger, e);
 }
 
-// --- who may -------------------------------------------------------------------------------------
+// --- permissions ---------------------------------------------------------------------------------
 
-// Those of the cluster are its administrators' matter, those of a workspace of its own: an address
-// can be a secret, so nobody else sees them either.
+// Webhooks of the cluster are visible to its administrators, those of a workspace to its managers:
+// a URL can be a secret.
 static enum role role_for(struct core *c, const struct request *rq, int64_t workspace)
 {
     const struct workspace *ws = workspace ? core_workspace(c, workspace) : NULL;
@@ -305,7 +305,7 @@ static void write_hook(struct json_writer *w, const struct webhook *hook)
     jw_key(w, "triggers");
     jw_array(w);
     for (size_t i = 0; i < hook->trigger_count; i++) {
-        const struct trigger *t = &hook->triggers[i];
+        const struct webhook_trigger *t = &hook->triggers[i];
         char type[64];
         snprintf(type, sizeof type, "TRIGGER_TYPE_%s", trigger_words[t->kind]);
         jw_object(w);
@@ -366,9 +366,9 @@ int core_webhooks(struct core *c, struct request *rq, struct error *e)
     return 0;
 }
 
-// --- made and changed ----------------------------------------------------------------------------
+// --- creating and changing -----------------------------------------------------------------------
 
-// http and https alone: a webhook is no way to files or other protocols of this machine.
+// Only http and https: a webhook must not reach files or other protocols of this machine.
 static int check_url(const char *url, struct error *e)
 {
     char *scheme = NULL, *host = NULL;
@@ -393,9 +393,10 @@ static int check_place(struct core *c, const struct request *rq, int64_t workspa
     if (!workspace)
         return rq->principal.admin
                    ? 0
-                   : error_set(e, ERR_FORBIDDEN,
-                               "only an administrator makes webhooks of the whole cluster; name "
-                               "a workspace (workspaceId)");
+                   : error_set(
+                         e, ERR_FORBIDDEN,
+                         "only an administrator may create webhooks of the whole cluster; name "
+                         "a workspace (workspaceId)");
     if (!ws || !role_may(core_role(rq, ws), ACT_SEE))
         return error_set(e, ERR_NOT_FOUND, "there is no workspace %lld", (long long)workspace);
     return role_check(core_role(rq, ws), ACT_MANAGE, ws->name, e);
@@ -412,11 +413,11 @@ static int read_hook(struct core *c, const json_t *body, struct webhook *w, stru
     w->specific = !strcmp(mode, "WEBHOOK_MODE_SPECIFIC");
     if (!w->slack && strcmp(type, "WEBHOOK_TYPE_DEFAULT"))
         return error_set(e, ERR_INVALID,
-                         "webhookType: neither WEBHOOK_TYPE_DEFAULT nor WEBHOOK_TYPE_SLACK");
+                         "webhookType: not WEBHOOK_TYPE_DEFAULT or WEBHOOK_TYPE_SLACK");
     if (!w->specific && strcmp(mode, "WEBHOOK_MODE_WORKSPACE") &&
         strcmp(mode, "WEBHOOK_MODE_UNSPECIFIED"))
         return error_set(e, ERR_INVALID,
-                         "mode: neither WEBHOOK_MODE_WORKSPACE nor WEBHOOK_MODE_SPECIFIC");
+                         "mode: not WEBHOOK_MODE_WORKSPACE or WEBHOOK_MODE_SPECIFIC");
     w->name = *name ? xstrdup(name) : xasprintf("webhook-%lld", (long long)c->webhooks->next_hook);
     w->url = xstrdup(url);
     w->workspace = jget_int(body, "workspaceId", 0);
@@ -424,7 +425,7 @@ static int read_hook(struct core *c, const json_t *body, struct webhook *w, stru
     return rc ? rc : read_triggers(w, jget(body, "triggers"), e);
 }
 
-// In its workspace alone: what others call theirs is nobody's business.
+// Within the workspace only: names in other workspaces are not visible.
 static const struct webhook *hook_named(const struct core *c, int64_t workspace, const char *name)
 {
     const struct webhook *w = c->webhooks->first;
@@ -433,7 +434,7 @@ static const struct webhook *hook_named(const struct core *c, int64_t workspace,
     return w;
 }
 
-// What a repeated call finds there already.
+// Whether a repeated call finds its webhook already there.
 static bool same_hook(const struct webhook *a, const struct webhook *b)
 {
     bool same = !strcmp(a->url, b->url) && a->slack == b->slack && a->specific == b->specific &&
@@ -450,7 +451,7 @@ static void store_hook(struct core *c, struct request *rq, struct webhook *w)
     STORE(c, WEBHOOK_INSERT, w->id, w->name, w->url, w->slack ? "SLACK" : "DEFAULT",
           w->specific ? "SPECIFIC" : "WORKSPACE", w->workspace, rq->principal.user_id, c->wall);
     for (size_t i = 0; i < w->trigger_count; i++) {
-        struct trigger *t = &w->triggers[i];
+        struct webhook_trigger *t = &w->triggers[i];
         char *condition = json_text(t->condition);
         t->id = c->webhooks->next_trigger++;
         STORE(c, WEBHOOK_TRIGGER_INSERT, t->id, w->id, trigger_words[t->kind], condition);
@@ -466,9 +467,9 @@ int core_webhook_create(struct core *c, struct request *rq, struct error *e)
     if (!rc)
         rc = check_place(c, rq, w->workspace, e);
     if (!rc && (other = hook_named(c, w->workspace, w->name)) && !same_hook(other, w))
-        rc = error_set(e, ERR_CONFLICT, "there is a webhook \"%.128s\" already", w->name);
+        rc = error_set(e, ERR_CONFLICT, "there already is a webhook \"%.128s\"", w->name);
     if (!rc && !other && c->webhooks->count >= WEBHOOKS_MAX)
-        rc = error_set(e, ERR_CONFLICT, "there are %d webhooks already; delete one first",
+        rc = error_set(e, ERR_CONFLICT, "there already are %d webhooks; delete one first",
                        WEBHOOKS_MAX);
     if (!rc && !other) {
         store_hook(c, rq, w);
@@ -488,7 +489,7 @@ int core_webhook_patch(struct core *c, struct request *rq, struct error *e)
     const char *url = jget_string(rq->body, "url", NULL);
     int rc = find_hook(c, rq, &w, e);
     if (!rc && !url)
-        rc = error_set(e, ERR_INVALID, "url: missing; nothing else of a webhook can be changed");
+        rc = error_set(e, ERR_INVALID, "url: missing; no other field of a webhook can be changed");
     if (!rc)
         rc = check_url(url, e);
     if (rc)

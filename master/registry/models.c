@@ -388,7 +388,7 @@ static int commit_model(struct view *v, struct db_batch *b, const struct model *
 {
     int rc = view_commit(v, b, e);
     if (!rc)
-        hub_note(v->service->hub, EVENT_MODEL, m->workspace, m->id);
+        hub_add_change(v->service->hub, EVENT_MODEL, m->workspace, m->id);
     return rc;
 }
 
@@ -422,7 +422,7 @@ int model_create(struct view *v, struct error *e)
     if (rc)
         return rc;
     id = id_in(v, w.name, workspace);
-    hub_note(v->service->hub, EVENT_MODEL, workspace, id);
+    hub_add_change(v->service->hub, EVENT_MODEL, workspace, id);
     return answer_model(v, id, e);
 }
 

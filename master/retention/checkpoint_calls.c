@@ -1,6 +1,6 @@
-// Checkpoints by the hand of a person, or of the task that wrote them: deleted, thinned out by
-// patterns, or told of that their files have gone. A worker reads what they are, the core thread
-// decides for all of a call or none; their files go later (gc.h).
+// Checkpoints that a person, or the task that wrote them, deletes, reduces by path patterns, or
+// reports as gone. A worker reads the rows, the core thread decides for all checkpoints of a call
+// or none, and their files are removed later (gc.h).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +18,13 @@
 #include "master/retention/path_patterns.h"
 #include "master/teams/teams.h"
 
-struct item { // one checkpoint of a call
+struct checkpoint_item { // one checkpoint of a call
     char uuid[UUID_TEXT];
     int64_t experiment, trial;
-    const char *state; // that it gets; NULL: nothing changes
-    char *resources;   // that it gets; NULL: as they are
-    char *needed;      // by whom, as the store has it; NULL: by nobody
-    bool by_trial;     // .. by the trial it is of, to go on from
+    const char *state;         // the new state; NULL: nothing changes
+    char *resources;           // the new resources; NULL: unchanged
+    char *needed_by;           // who needs it, by the store; NULL: nobody
+    bool needed_by_trial_only; // .. only its own trial, to continue from
 };
 
 struct checkpoint_change {
@@ -32,7 +32,7 @@ struct checkpoint_change {
     const struct storage *storage;
     struct request *rq;
     enum { CHANGE_DELETE, CHANGE_REMOVE, CHANGE_PATCH } kind;
-    struct item *items;
+    struct checkpoint_item *items;
     size_t count;
     char *patterns; // JSON list
     int err;
@@ -44,7 +44,7 @@ static void change_free(struct work *work)
     struct checkpoint_change *ch = (struct checkpoint_change *)work;
     for (size_t i = 0; i < ch->count; i++) {
         free(ch->items[i].resources);
-        free(ch->items[i].needed);
+        free(ch->items[i].needed_by);
     }
     free(ch->items);
     free(ch->patterns);
@@ -53,8 +53,8 @@ static void change_free(struct work *work)
 
 // --- on the worker -------------------------------------------------------------------------------
 
-// {path: bytes}, the bytes as numbers, whichever way they were sent.
-static json_t *plain_sizes(const json_t *resources)
+// {path: bytes} with the bytes as JSON numbers, also where the caller sent strings.
+static json_t *normalize_sizes(const json_t *resources)
 {
     const char *path;
     json_t *size, *plain = json_object();
@@ -65,15 +65,16 @@ static json_t *plain_sizes(const json_t *resources)
     return plain;
 }
 
-// The files it has: as reported, and as they lie there where the master sees them.
-static json_t *known_files(const struct storage *storage, const json_t *reported, const char *at,
-                           const char *uuid)
+// The files of a checkpoint: the reported ones and, where the master can read the storage, those
+// that exist.
+static json_t *list_files(const struct storage *storage, const json_t *reported, const char *at,
+                          const char *uuid)
 {
-    json_t *there = NULL, *files = plain_sizes(reported);
+    json_t *there = NULL, *files = normalize_sizes(reported);
     int dir = -1;
     if (!storage_open(storage, at, uuid, &dir, NULL, NULL) &&
         !checkpoint_resources_foreign(dir, uuid, &there, NULL)) {
-        json_t *plain = plain_sizes(there);
+        json_t *plain = normalize_sizes(there);
         json_object_update(files, plain);
         json_decref(plain);
     }
@@ -83,8 +84,8 @@ static json_t *known_files(const struct storage *storage, const json_t *reported
     return files;
 }
 
-// Takes out what the patterns match; whether there was any.
-static bool take_out(json_t *files, const json_t *patterns)
+// Deletes the entries that match a pattern; returns whether there were any.
+static bool delete_matching(json_t *files, const json_t *patterns)
 {
     bool any = false;
     const char *path;
@@ -96,7 +97,7 @@ static bool take_out(json_t *files, const json_t *patterns)
         bool out = false;
         json_array_foreach(patterns, i, pattern)
         {
-            out |= glob_match(json_string_value(pattern), path);
+            out |= path_pattern_match(json_string_value(pattern), path);
         }
         any |= out;
         if (out)
@@ -105,23 +106,24 @@ static bool take_out(json_t *files, const json_t *patterns)
     return any;
 }
 
-static void thin_out(const struct storage *storage, struct item *it, const json_t *reported,
-                     const char *at, const json_t *patterns)
+static void remove_matching(const struct storage *storage, struct checkpoint_item *it,
+                            const json_t *reported, const char *at, const json_t *patterns)
 {
-    json_t *files = known_files(storage, reported, at, it->uuid);
-    if (take_out(files, patterns)) {
+    json_t *files = list_files(storage, reported, at, it->uuid);
+    if (delete_matching(files, patterns)) {
         it->state = json_object_size(files) ? "PARTIALLY_DELETED" : "DELETED";
         it->resources = json_object_size(files) ? json_text(files) : NULL;
     }
     json_decref(files);
 }
 
-// What a caller says is left. The trainer's metadata.json may not have been counted before.
-static void tell_left(struct item *it, const json_t *reported, const json_t *told)
+// Sets what a caller says is left. Older rows may lack the trainer's metadata.json.
+static void set_remaining(struct checkpoint_item *it, const json_t *reported,
+                          const json_t *remaining)
 {
-    const json_t *inner = jget(told, "resources");
-    json_t *left = plain_sizes(json_is_object(inner) ? inner : told);
-    json_t *before = plain_sizes(reported);
+    const json_t *inner = jget(remaining, "resources");
+    json_t *left = normalize_sizes(json_is_object(inner) ? inner : remaining);
+    json_t *before = normalize_sizes(reported);
     if (!json_object_get(before, "metadata.json") && json_object_get(left, "metadata.json"))
         json_object_set(before, "metadata.json", json_object_get(left, "metadata.json"));
     if (!json_object_size(left)) {
@@ -134,24 +136,25 @@ static void tell_left(struct item *it, const json_t *reported, const json_t *tol
     json_decref(left);
 }
 
-static void read_needs(struct db_rows *rows, struct item *it)
+static void read_needed_by(struct db_rows *rows, struct checkpoint_item *it)
 {
-    it->by_trial = DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_version) &&
-                   DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_experiment) &&
-                   !DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_trial);
+    it->needed_by_trial_only = DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_version) &&
+                               DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_experiment) &&
+                               !DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_trial);
     if (!DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_version))
-        it->needed = xasprintf("it is registered as model %s",
-                               DB_GET(rows, CHECKPOINT_TO_CHANGE, needed_by_version));
+        it->needed_by = xasprintf("it is registered as model %s",
+                                  DB_GET(rows, CHECKPOINT_TO_CHANGE, needed_by_version));
     else if (!DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_experiment))
-        it->needed = xasprintf("experiment %lld starts from it",
-                               (long long)DB_GET(rows, CHECKPOINT_TO_CHANGE, needed_by_experiment));
-    else if (it->by_trial)
-        it->needed = xasprintf("trial %lld goes on from it",
-                               (long long)DB_GET(rows, CHECKPOINT_TO_CHANGE, needed_by_trial));
+        it->needed_by =
+            xasprintf("experiment %lld starts from it",
+                      (long long)DB_GET(rows, CHECKPOINT_TO_CHANGE, needed_by_experiment));
+    else if (it->needed_by_trial_only)
+        it->needed_by = xasprintf("trial %lld continues from it",
+                                  (long long)DB_GET(rows, CHECKPOINT_TO_CHANGE, needed_by_trial));
 }
 
-static int out_of_reach(const struct storage *storage, const char *text, const char *uuid,
-                        struct error *e)
+static int check_reach(const struct storage *storage, const char *text, const char *uuid,
+                       struct error *e)
 {
     json_t *at = NULL;
     int err = json_parse(text, strlen(text), "storage", &at, e);
@@ -159,16 +162,17 @@ static int out_of_reach(const struct storage *storage, const char *text, const c
     if (reach == ERR_FORBIDDEN)
         err = error_prefix(e, "checkpoint %s", uuid);
     else if (reach)
-        err = error_set(e, ERR_CONFLICT,
-                        "checkpoint %s lies in storage of type \"%.32s\", which the master cannot "
-                        "reach: remove its files there, then say so with PATCH /api/v1/checkpoints",
-                        uuid, jget_string(at, "type", ""));
+        err = error_set(
+            e, ERR_CONFLICT,
+            "checkpoint %s lies in storage of type \"%.32s\", which the master cannot "
+            "reach: remove its files there, then report that with PATCH /api/v1/checkpoints",
+            uuid, jget_string(at, "type", ""));
     json_decref(at);
     return err;
 }
 
-static int read_item(struct checkpoint_change *ch, struct db_rows *rows, struct item *it,
-                     const json_t *told)
+static int read_item(struct checkpoint_change *ch, struct db_rows *rows, struct checkpoint_item *it,
+                     const json_t *remaining)
 {
     json_t *reported = NULL, *patterns = NULL;
     const char *resources = DB_GET(rows, CHECKPOINT_TO_CHANGE, resources),
@@ -176,11 +180,11 @@ static int read_item(struct checkpoint_change *ch, struct db_rows *rows, struct 
     int err = 0;
     it->experiment = DB_GET(rows, CHECKPOINT_TO_CHANGE, experiment_id);
     it->trial = DB_GET(rows, CHECKPOINT_TO_CHANGE, trial_id);
-    read_needs(rows, it);
+    read_needed_by(rows, it);
     if (!strcmp(DB_GET(rows, CHECKPOINT_TO_CHANGE, state), "DELETED"))
-        return 0; // said again
+        return 0; // a repeated call
     if (ch->kind != CHANGE_PATCH)
-        err = out_of_reach(ch->storage, storage, it->uuid, &ch->e);
+        err = check_reach(ch->storage, storage, it->uuid, &ch->e);
     if (!err)
         err = json_parse(resources, strlen(resources), "resources", &reported, &ch->e);
     if (!err && ch->patterns)
@@ -188,31 +192,31 @@ static int read_item(struct checkpoint_change *ch, struct db_rows *rows, struct 
     if (!err && ch->kind == CHANGE_DELETE)
         it->state = "DELETED";
     else if (!err && ch->kind == CHANGE_REMOVE)
-        thin_out(ch->storage, it, reported, storage, patterns);
-    else if (!err && told)
-        tell_left(it, reported, told);
+        remove_matching(ch->storage, it, reported, storage, patterns);
+    else if (!err && remaining)
+        set_remaining(it, reported, remaining);
     json_decref(patterns);
     json_decref(reported);
     return err;
 }
 
-static int no_such(const char *uuid, struct error *e)
+static int no_checkpoint(const char *uuid, struct error *e)
 {
     return error_set(e, ERR_NOT_FOUND, "there is no checkpoint %.64s", uuid);
 }
 
-static void read_items(struct work *work, struct db_reader *db)
+static void change_run(struct work *work, struct db_reader *db)
 {
     struct checkpoint_change *ch = (struct checkpoint_change *)work;
     const json_t *list = jget(ch->rq->body, "checkpoints");
     for (size_t i = 0; !ch->err && i < ch->count; i++) {
-        struct item *it = &ch->items[i];
+        struct checkpoint_item *it = &ch->items[i];
         struct db_rows *rows = DB_QUERY(db, CHECKPOINT_TO_CHANGE, it->uuid);
         int found = db_next(rows);
         if (found < 0)
             ch->err = error_set(&ch->e, ERR_INTERNAL, "the store cannot be read");
         else if (!found)
-            ch->err = no_such(it->uuid, &ch->e);
+            ch->err = no_checkpoint(it->uuid, &ch->e);
         else
             ch->err = read_item(ch, rows, it, jget(json_array_get(list, i), "resources"));
         db_rows_close(rows);
@@ -221,68 +225,70 @@ static void read_items(struct work *work, struct db_reader *db)
 
 // --- on the core thread --------------------------------------------------------------------------
 
-// A task speaks of its own experiment, and may take from its own trial what it would go on from.
-static int may_change(struct core *c, struct checkpoint_change *ch, const struct item *it,
-                      bool *own)
+// A task may change checkpoints of its own experiment only. *own: they are of its own trial, which
+// may delete even the one that it would continue from.
+static int may_change(struct core *c, struct checkpoint_change *ch,
+                      const struct checkpoint_item *it, bool *own)
 {
     struct allocation *a = NULL;
     struct experiment *x = core_experiment_find(c, it->experiment);
     *own = false;
     if (!x)
-        return no_such(it->uuid, &ch->e);
+        return no_checkpoint(it->uuid, &ch->e);
     if (ch->rq->principal.kind == PRINCIPAL_TASK) {
         int err = core_caller(c, ch->rq, &a, &ch->e);
         if (!err && a->trial->active->experiment != x)
-            err = no_such(it->uuid, &ch->e);
+            err = no_checkpoint(it->uuid, &ch->e);
         *own = !err && a->trial->id == it->trial;
         return err;
     }
     int err = core_may_change(c, ch->rq, x, &ch->e);
-    return err == ERR_NOT_FOUND ? no_such(it->uuid, &ch->e) : err;
+    return err == ERR_NOT_FOUND ? no_checkpoint(it->uuid, &ch->e) : err;
 }
 
 static int check_item(struct core *c, struct checkpoint_change *ch, const struct gc_forks *forks,
-                      const struct item *it)
+                      const struct checkpoint_item *it)
 {
     char who[64];
     bool own;
     int err = may_change(c, ch, it, &own);
     if (err || !it->state)
         return err;
-    const char *needed = own && it->by_trial ? NULL : it->needed;
-    if (!needed && !own && gc_is_needed(c, forks, it->trial, it->uuid, who))
-        needed = who;
-    if (needed)
+    const char *needed_by = own && it->needed_by_trial_only ? NULL : it->needed_by;
+    if (!needed_by && !own && gc_is_needed(c, forks, it->trial, it->uuid, who))
+        needed_by = who;
+    if (needed_by)
         err = error_set(&ch->e, ERR_CONFLICT, "checkpoint %s cannot be deleted: %s", it->uuid,
-                        needed);
+                        needed_by);
     return err;
 }
 
-// The trial lives, and would have gone on from what has been taken away.
-static void step_back(struct core *c, struct trial *t)
+// A live trial would have continued from the deleted checkpoint.
+static void trial_use_older(struct core *c, struct trial *t)
 {
-    gc_step_back(c, t, t->checkpoint_steps + 1);
+    gc_use_older_checkpoint(c, t, t->checkpoint_steps + 1);
     STORE(c, TRIAL_SET_LATEST_CHECKPOINT, t->checkpoint[0] ? t->checkpoint : NULL, t->id);
 }
 
-static void apply_item(struct core *c, const struct checkpoint_change *ch, const struct item *it)
+static void apply_item(struct core *c, const struct checkpoint_change *ch,
+                       const struct checkpoint_item *it)
 {
     struct trial *t = core_trial_find(c, it->trial);
-    const struct gc_taken *taken = gc_taken(c, it->uuid);
+    const struct gc_deletion *taken = gc_find_deletion(c, it->uuid);
     if (!it->state || (taken && taken->whole))
-        return; // said again
-    gc_take(c, it->uuid, !strcmp(it->state, "DELETED"));
+        return; // a repeated call
+    gc_record_deletion(c, it->uuid, !strcmp(it->state, "DELETED"));
     if (ch->kind == CHANGE_PATCH)
         STORE(c, CHECKPOINT_SET_RESOURCES, it->resources, it->state, it->uuid);
     else
         STORE(c, CHECKPOINT_REMOVE, it->state, it->resources, ch->patterns, it->uuid, NULL);
     STORE(c, TRIAL_FORGET_CHECKPOINT, it->uuid);
     if (t && !strcmp(t->checkpoint, it->uuid))
-        step_back(c, t);
+        trial_use_older(c, t);
     change_mark(c, EVENT_CHECKPOINT, it->experiment, it->trial, it->uuid);
 }
 
-static void changed(struct core *c, struct work *work)
+static void change_done(struct core *c, struct work *work)
 {
     struct checkpoint_change *ch = (struct checkpoint_change *)work;
     struct gc_forks forks = gc_forks_of(c);
@@ -295,13 +301,13 @@ static void changed(struct core *c, struct work *work)
         core_refuse(c, ch->rq, &ch->e);
     } else {
         if (ch->kind != CHANGE_PATCH)
-            gc_ask(c);
+            gc_request(c);
         core_complete(c, ch->rq);
     }
     change_free(work);
 }
 
-// --- the calls -----------------------------------------------------------------------------------
+// --- the requests --------------------------------------------------------------------------------
 
 static int read_uuids(struct checkpoint_change *ch, const json_t *list, const char *key,
                       const char *field, struct error *e)
@@ -336,7 +342,7 @@ static int read_patterns(struct checkpoint_change *ch, const json_t *list, struc
     json_array_foreach(list, i, pattern)
     {
         snprintf(where, sizeof where, "checkpointGlobs.%zu", i);
-        int err = glob_check(json_string_value(pattern), where, e);
+        int err = path_pattern_check(json_string_value(pattern), where, e);
         if (err)
             return err;
     }
@@ -344,9 +350,9 @@ static int read_patterns(struct checkpoint_change *ch, const json_t *list, struc
     return 0;
 }
 
-static int send(struct core *c, struct checkpoint_change *ch, int err, struct error *e)
+static int change_begin(struct core *c, struct checkpoint_change *ch, int err, struct error *e)
 {
-    ch->work = (struct work){.run = read_items, .done = changed, .drop = change_free};
+    ch->work = (struct work){.run = change_run, .done = change_done, .drop = change_free};
     ch->storage = c->options.storage;
     if (!err)
         err = workers_send(c->workers, &ch->work, WORK_STORAGE, e);
@@ -362,7 +368,7 @@ int core_checkpoints_delete(struct core *c, struct request *rq, struct error *e)
     ch->kind = CHANGE_DELETE;
     ch->patterns = xstrdup("[\"**\"]");
     int err = read_uuids(ch, jget(rq->body, "checkpointUuids"), "checkpointUuids", NULL, e);
-    return send(c, ch, err, e);
+    return change_begin(c, ch, err, e);
 }
 
 int core_checkpoints_remove_files(struct core *c, struct request *rq, struct error *e)
@@ -373,7 +379,7 @@ int core_checkpoints_remove_files(struct core *c, struct request *rq, struct err
     int err = read_uuids(ch, jget(rq->body, "checkpointUuids"), "checkpointUuids", NULL, e);
     if (!err)
         err = read_patterns(ch, jget(rq->body, "checkpointGlobs"), e);
-    return send(c, ch, err, e);
+    return change_begin(c, ch, err, e);
 }
 
 int core_checkpoints_patch(struct core *c, struct request *rq, struct error *e)
@@ -393,24 +399,24 @@ int core_checkpoints_patch(struct core *c, struct request *rq, struct error *e)
             err = error_set(e, ERR_TOO_LARGE, "checkpoints.%zu.resources: more than %d files", i,
                             LIMIT_CHECKPOINT_FILES);
     }
-    return send(c, ch, err, e);
+    return change_begin(c, ch, err, e);
 }
 
-// Of the path's checkpoint, which the caller may change.
-static int own_checkpoint(struct core *c, struct request *rq, struct error *e)
+// Whether the caller may change the checkpoint in the path.
+static int check_owner(struct core *c, struct request *rq, struct error *e)
 {
     struct db_rows *rows = DB_QUERY(c->reader, CHECKPOINT_TO_CHANGE, rq->params[0]);
     bool found = db_next(rows) > 0;
     struct experiment *x =
         found ? core_experiment_find(c, DB_GET(rows, CHECKPOINT_TO_CHANGE, experiment_id)) : NULL;
     db_rows_close(rows);
-    return x ? core_may_change(c, rq, x, e) : no_such(rq->params[0], e);
+    return x ? core_may_change(c, rq, x, e) : no_checkpoint(rq->params[0], e);
 }
 
 int core_checkpoint_metadata(struct core *c, struct request *rq, struct error *e)
 {
     const json_t *metadata = jget_path(rq->body, "checkpoint.metadata");
-    int err = own_checkpoint(c, rq, e);
+    int err = check_owner(c, rq, e);
     if (!err && !json_is_object(metadata))
         err = error_set(e, ERR_INVALID, "checkpoint.metadata: missing, or not an object");
     if (err)
@@ -428,6 +434,6 @@ int core_experiment_gc(struct core *c, struct request *rq, struct error *e)
     if (!err)
         err = core_may_change(c, rq, x, e);
     if (!err)
-        gc_experiment(c, x);
+        gc_collect_experiment(c, x);
     return err;
 }

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The later one first: that which is negative comes before.
-static int by_age(const struct keep_row *a, const struct keep_row *b)
+// Orders for qsort(): the latest first.
+static int by_age(const struct checkpoint_candidate *a, const struct checkpoint_candidate *b)
 {
     if (a->steps != b->steps)
         return a->steps > b->steps ? -1 : 1;
@@ -13,9 +13,10 @@ static int by_age(const struct keep_row *a, const struct keep_row *b)
     return strcmp(a->uuid, b->uuid);
 }
 
-// The order of SQL_CHECKPOINT_BEST_FIRST: on a tie that of the best trial, then the first one
-// reached.
-static int by_metric(const struct keep_row *a, const struct keep_row *b, bool smaller)
+// The order of SQL_CHECKPOINT_BEST_FIRST: with equal metrics the best trial comes first, then the
+// checkpoint that was reported first.
+static int by_metric(const struct checkpoint_candidate *a, const struct checkpoint_candidate *b,
+                     bool smaller)
 {
     if (a->has_metric != b->has_metric)
         return a->has_metric ? -1 : 1;
@@ -32,7 +33,7 @@ static int by_metric(const struct keep_row *a, const struct keep_row *b, bool sm
     return strcmp(a->uuid, b->uuid);
 }
 
-static int by_trial(const struct keep_row *a, const struct keep_row *b)
+static int by_trial(const struct checkpoint_candidate *a, const struct checkpoint_candidate *b)
 {
     return a->trial_id < b->trial_id ? -1 : a->trial_id > b->trial_id;
 }
@@ -65,19 +66,20 @@ static int trial_latest(const void *a, const void *b)
     return order ? order : by_age(a, b);
 }
 
-// Marks the first `most` rows of each trial; of those with a metric only where `best`.
-static void mark_of_trials(struct keep_row *rows, size_t count, int64_t most, bool best,
-                           enum keep why)
+// Marks the first `most` rows of each trial; where `best`, only those with a metric.
+static void mark_of_trials(struct checkpoint_candidate *rows, size_t count, int64_t most, bool best,
+                           enum keep_reason why)
 {
     int64_t place = 0;
     for (size_t i = 0; i < count; i++) {
         place = i && rows[i].trial_id == rows[i - 1].trial_id ? place + 1 : 0;
         if (place < most && (rows[i].has_metric || !best))
-            rows[i].keep |= why;
+            rows[i].reasons |= why;
     }
 }
 
-void keep_choose(struct keep_row *rows, size_t count, const struct keep_policy *policy)
+void checkpoint_policy_apply(struct checkpoint_candidate *rows, size_t count,
+                             const struct checkpoint_policy *policy)
 {
     bool smaller = policy->smaller_is_better;
     if (!count)
@@ -85,7 +87,7 @@ void keep_choose(struct keep_row *rows, size_t count, const struct keep_policy *
     qsort(rows, count, sizeof *rows, smaller ? best_smallest : best_largest);
     for (size_t i = 0; i < count && (int64_t)i < policy->experiment_best; i++)
         if (rows[i].has_metric)
-            rows[i].keep |= KEEP_EXPERIMENT_BEST;
+            rows[i].reasons |= KEEP_EXPERIMENT_BEST;
     qsort(rows, count, sizeof *rows, smaller ? trial_smallest : trial_largest);
     mark_of_trials(rows, count, policy->trial_best, true, KEEP_TRIAL_BEST);
     qsort(rows, count, sizeof *rows, trial_latest);

@@ -1,9 +1,9 @@
-// Which checkpoints of an experiment are kept: a pure function of their rows and the policy.
+// The checkpoint policy of an experiment: a pure function of its checkpoints. Any thread.
 //
-// Kept are the best of the experiment and of each trial by the searcher's metric, the latest of
-// each trial, and what somebody needs, whatever the policy says. Best: the metric, then more steps,
-// then reported later, then by uuid; a checkpoint without a number for it is no best one. Any
-// thread.
+// It keeps the best checkpoints of the experiment and of each trial by the searcher's metric, the
+// latest of each trial, and any that somebody needs. The best has the best metric; between equal
+// metrics, the leading trial comes first, then the earlier report, then fewer steps, then the uuid.
+// A checkpoint whose metric is not a number is never a best one.
 #ifndef MUSTER_MASTER_RETENTION_CHECKPOINT_POLICY_H
 #define MUSTER_MASTER_RETENTION_CHECKPOINT_POLICY_H
 
@@ -13,29 +13,30 @@
 
 #include "base/rng.h"
 
-struct keep_policy { // of checkpoint_storage and searcher
+struct checkpoint_policy { // from checkpoint_storage and searcher of the configuration
     int64_t experiment_best, trial_best, trial_latest;
     bool smaller_is_better;
 };
 
-enum keep { // why it is kept; bits
+enum keep_reason { // why a checkpoint is kept; bits
     KEEP_EXPERIMENT_BEST = 1,
     KEEP_TRIAL_BEST = 2,
     KEEP_TRIAL_LATEST = 4,
-    KEEP_NEEDED = 8,       // a trial that lives, another experiment or a model version names it
-    KEEP_OUT_OF_REACH = 16 // its files lie where the master cannot remove them
+    KEEP_NEEDED = 8,       // a live trial, another experiment or a model version names it
+    KEEP_OUT_OF_REACH = 16 // the master cannot remove its files
 };
 
-struct keep_row {
+struct checkpoint_candidate {
     char uuid[UUID_TEXT];
     int64_t trial_id, steps, reported_at;
     bool leads; // its trial is the best of the experiment
     bool has_metric;
-    double metric; // finite
-    unsigned keep; // given: NEEDED, OUT_OF_REACH; found: the rest. 0: it goes
+    double metric;    // finite
+    unsigned reasons; // input: NEEDED, OUT_OF_REACH; output: all. 0: to be deleted
 };
 
-// Sets `keep` of each row; their order changes.
-void keep_choose(struct keep_row *rows, size_t count, const struct keep_policy *policy);
+// Sets `reasons` of each row and changes their order.
+void checkpoint_policy_apply(struct checkpoint_candidate *rows, size_t count,
+                             const struct checkpoint_policy *policy);
 
 #endif

@@ -1,4 +1,5 @@
-// Which checkpoints of an experiment stay, by the store alone: any thread with a reader.
+// Applies the checkpoint policy of an experiment to its rows in the store. Any thread with a
+// reader.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "base/text/json.h"
 #include "master/retention/gc.h"
 
-static int read_policy(struct db_reader *db, int64_t experiment, struct keep_policy *out,
+static int read_policy(struct db_reader *db, int64_t experiment, struct checkpoint_policy *out,
                        struct error *e)
 {
     json_t *config = NULL;
@@ -24,16 +25,16 @@ static int read_policy(struct db_reader *db, int64_t experiment, struct keep_pol
                          strlen(DB_GET(rows, EXPERIMENT_BY_ID, config)), "config", &config, e);
     db_rows_close(rows);
     const json_t *storage = jget(config, "checkpoint_storage");
-    *out = (struct keep_policy){.experiment_best = jget_int(storage, "save_experiment_best", 0),
-                                .trial_best = jget_int(storage, "save_trial_best", 1),
-                                .trial_latest = jget_int(storage, "save_trial_latest", 1),
-                                .smaller_is_better =
-                                    jget_bool(jget(config, "searcher"), "smaller_is_better", true)};
+    *out = (struct checkpoint_policy){
+        .experiment_best = jget_int(storage, "save_experiment_best", 0),
+        .trial_best = jget_int(storage, "save_trial_best", 1),
+        .trial_latest = jget_int(storage, "save_trial_latest", 1),
+        .smaller_is_better = jget_bool(jget(config, "searcher"), "smaller_is_better", true)};
     json_decref(config);
     return err;
 }
 
-static bool is_in_reach(const struct storage *storage, const char *text)
+static bool is_reachable(const struct storage *storage, const char *text)
 {
     json_t *at = NULL;
     bool fine =
@@ -42,28 +43,30 @@ static bool is_in_reach(const struct storage *storage, const char *text)
     return fine;
 }
 
-static void read_row(const struct storage *storage, struct db_rows *from, struct keep_row *row)
+static void read_row(const struct storage *storage, struct db_rows *from,
+                     struct checkpoint_candidate *row)
 {
-    *row = (struct keep_row){.trial_id = DB_GET(from, CHECKPOINTS_TO_CHOOSE, trial_id),
-                             .steps = DB_GET(from, CHECKPOINTS_TO_CHOOSE, steps),
-                             .reported_at = DB_GET(from, CHECKPOINTS_TO_CHOOSE, reported_at),
-                             .metric = DB_GET(from, CHECKPOINTS_TO_CHOOSE, metric)};
+    *row = (struct checkpoint_candidate){.trial_id = DB_GET(from, CHECKPOINTS_TO_CHOOSE, trial_id),
+                                         .steps = DB_GET(from, CHECKPOINTS_TO_CHOOSE, steps),
+                                         .reported_at =
+                                             DB_GET(from, CHECKPOINTS_TO_CHOOSE, reported_at),
+                                         .metric = DB_GET(from, CHECKPOINTS_TO_CHOOSE, metric)};
     snprintf(row->uuid, sizeof row->uuid, "%s", DB_GET(from, CHECKPOINTS_TO_CHOOSE, uuid));
     row->leads = DB_GET(from, CHECKPOINTS_TO_CHOOSE, leads);
     row->has_metric = !DB_IS_NULL(from, CHECKPOINTS_TO_CHOOSE, metric) && isfinite(row->metric);
     if (!DB_IS_NULL(from, CHECKPOINTS_TO_CHOOSE, needed_by_version) ||
         !DB_IS_NULL(from, CHECKPOINTS_TO_CHOOSE, needed_by_experiment) ||
         !DB_IS_NULL(from, CHECKPOINTS_TO_CHOOSE, needed_by_trial))
-        row->keep |= KEEP_NEEDED;
-    if (!is_in_reach(storage, DB_GET(from, CHECKPOINTS_TO_CHOOSE, storage)))
-        row->keep |= KEEP_OUT_OF_REACH;
+        row->reasons |= KEEP_NEEDED;
+    if (!is_reachable(storage, DB_GET(from, CHECKPOINTS_TO_CHOOSE, storage)))
+        row->reasons |= KEEP_OUT_OF_REACH;
 }
 
 int gc_choose(struct db_reader *db, const struct storage *storage, int64_t experiment,
-              const struct keep_policy *given, struct keep_row **out, size_t *count,
-              struct error *e)
+              const struct checkpoint_policy *given, struct checkpoint_candidate **out,
+              size_t *count, struct error *e)
 {
-    struct keep_policy policy;
+    struct checkpoint_policy policy;
     size_t cap = 0;
     int more = 0;
     *out = NULL;
@@ -87,9 +90,9 @@ int gc_choose(struct db_reader *db, const struct storage *storage, int64_t exper
     }
     db_rows_close(rows);
     if (more < 0) {
-        *count = 0; // without all of them none can be judged
+        *count = 0; // a verdict needs all rows
         return error_set(e, ERR_INTERNAL, "the store cannot be read");
     }
-    keep_choose(*out, *count, &policy);
+    checkpoint_policy_apply(*out, *count, &policy);
     return 0;
 }

@@ -1,5 +1,5 @@
-// The files of a checkpoint on their way out. Whoever may write into a checkpoint's folder is not
-// trusted: links are not followed, on the way to a file either.
+// Removes files of checkpoints. Tasks can write into a checkpoint's folder, so links are never
+// followed, not even in the middle of a path.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,19 +13,19 @@
 #include "master/retention/gc.h"
 #include "master/retention/path_patterns.h"
 
-static bool is_matched(const json_t *patterns, const char *path)
+static bool matches_any(const json_t *patterns, const char *path)
 {
     size_t i;
     json_t *pattern;
     json_array_foreach(patterns, i, pattern)
     {
-        if (glob_match(json_string_value(pattern), path))
+        if (path_pattern_match(json_string_value(pattern), path))
             return true;
     }
     return false;
 }
 
-static bool has_all(const json_t *patterns)
+static bool removes_all(const json_t *patterns)
 {
     size_t i;
     json_t *pattern;
@@ -37,7 +37,7 @@ static bool has_all(const json_t *patterns)
     return false;
 }
 
-// `path` below the folder that `top` is open on.
+// Removes `path`, relative to the folder `top`.
 static int unlink_below(int top, const char *path, struct error *e)
 {
     char *copy = xstrdup(path), *name = copy, *slash;
@@ -67,7 +67,7 @@ static int remove_matched(int top, const char *shown, const json_t *patterns, js
     int err = 0;
     json_object_foreach_safe(files, next, path, size)
     {
-        if (err || !is_matched(patterns, path))
+        if (err || !matches_any(patterns, path))
             continue;
         err = unlink_below(top, path, e);
         if (!err)
@@ -76,13 +76,14 @@ static int remove_matched(int top, const char *shown, const json_t *patterns, js
     return err ? error_prefix(e, "%s", shown) : 0;
 }
 
-// `root` is open on the folder that holds the checkpoint's.
-static int remove_some(int root, const char *uuid, const json_t *patterns, char **resources,
-                       struct error *e)
+// `root` is the folder that contains the checkpoint's folder.
+static int remove_partly(int root, const char *uuid, const json_t *patterns, char **resources,
+                         struct error *e)
 {
     json_t *files = NULL;
     int top, err = dir_open_below(root, uuid, uuid, &top, e);
-    if (err && err != ERR_NOT_FOUND && err != ERR_INVALID) // a link or file of its name is none
+    if (err && err != ERR_NOT_FOUND &&
+        err != ERR_INVALID) // a link or a file in place of the folder counts as missing
         return err;
     if (!err) {
         err = checkpoint_resources_foreign(top, uuid, &files, e);
@@ -113,8 +114,8 @@ int gc_remove_files(const struct storage *storage, const char *uuid, const char 
     if (!err)
         err = storage_open_root(storage, at, &root, &shown, e);
     if (!err) {
-        err = has_all(patterns) ? dir_remove_tree_at(root, uuid, e)
-                                : remove_some(root, uuid, patterns, resources, e);
+        err = removes_all(patterns) ? dir_remove_tree_at(root, uuid, e)
+                                    : remove_partly(root, uuid, patterns, resources, e);
         if (!err && fsync(root))
             err = error_set_errno(e, ERR_IO, errno, "the folder cannot be synced");
         if (err)

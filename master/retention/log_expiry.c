@@ -1,8 +1,9 @@
-// How long logs are kept: so many days after the end of their task, as the trial, its experiment,
-// its configuration or the cluster says, in this order; -1 is for ever.
+// Deletes old logs. Logs are kept for a number of days after the end of their task. The trial, its
+// experiment, its configuration and the cluster may set that number, in this order of precedence;
+// -1 keeps them for ever.
 //
-// The tasks that have a log are looked through a few at a time, every hour. Of one whose time is
-// over a few chunks are deleted with each step, until none is left: no step holds up the store.
+// Every hour, all tasks with logs are checked, a few at a time. Each step deletes a few chunks of
+// an expired log until none is left, so no step occupies the store for long.
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,34 +15,34 @@
 #include "master/teams/teams.h"
 
 enum {
-    DAYS_MOST = 32767,
-    FIRST_US = 60 * 1000000, // from the start of the master to the first look
+    DAYS_MAX = 32767,
+    FIRST_US = 60 * 1000000, // from the start of the master to the first check
     TASKS_IN_A_STEP = 256,
     EXPIRED_IN_A_STEP = 16,
-    CHUNKS_IN_A_STEP = 16, // of each of them
+    CHUNKS_IN_A_STEP = 16, // for each expired task
     BUSY_US = 50 * 1000,   // between steps that delete
-    NEXT_US = 1000 * 1000, // between others
+    NEXT_US = 1000 * 1000, // between other steps
 };
 
 static const int64_t hour = 3600LL * 1000 * 1000, day = 24LL * 3600 * 1000 * 1000;
 
-// --- the end of logs -----------------------------------------------------------------------------
+// --- deleting logs -------------------------------------------------------------------------------
 
 struct log_expiry {
-    struct timer next; // look for logs that are kept no longer
-    char *before;      // tasks up to this one have been looked at; NULL: none
+    struct timer next; // the next check
+    char *before;      // tasks up to this one have been checked; NULL: none
 };
 
-struct expiry {
+struct expiry_job {
     struct work work;
-    int64_t now, days; // days: of those who do not say
-    char *after;       // the task before the first that is looked at; at the end: the last that was
+    int64_t now, days; // days: the default
+    char *after;       // the last task that has been checked
     char *expired[EXPIRED_IN_A_STEP];
     int count;
-    bool over; // there are no more tasks
+    bool finished; // there are no more tasks
 };
 
-static bool is_expired(const struct expiry *x, struct db_reader *db, const char *task)
+static bool is_expired(const struct expiry_job *x, struct db_reader *db, const char *task)
 {
     struct db_rows *rows = DB_QUERY(db, LOG_RETENTION, task, x->days);
     bool expired = false;
@@ -53,7 +54,7 @@ static bool is_expired(const struct expiry *x, struct db_reader *db, const char 
     return expired;
 }
 
-// The next task that has a log; NULL: there is none.
+// The next task that has a log, on the heap; NULL: none.
 static char *next_task(struct db_reader *db, const char *after)
 {
     struct db_rows *rows = DB_QUERY(db, LOG_NEXT_TASK, after);
@@ -65,11 +66,11 @@ static char *next_task(struct db_reader *db, const char *after)
 
 static void expiry_run(struct work *w, struct db_reader *db)
 {
-    struct expiry *x = (struct expiry *)w;
+    struct expiry_job *x = (struct expiry_job *)w;
     char *after = xstrdup(x->after);
-    for (int i = 0; i < TASKS_IN_A_STEP && x->count < EXPIRED_IN_A_STEP && !x->over; i++) {
+    for (int i = 0; i < TASKS_IN_A_STEP && x->count < EXPIRED_IN_A_STEP && !x->finished; i++) {
         char *task = next_task(db, after);
-        x->over = !task;
+        x->finished = !task;
         if (!task)
             break;
         if (is_expired(x, db, task))
@@ -77,9 +78,9 @@ static void expiry_run(struct work *w, struct db_reader *db)
         free(after);
         after = task;
     }
-    if (x->count) { // once more from here, until they are gone
+    if (x->count) { // the next step starts here again, until these logs are gone
         free(after);
-        x->over = false;
+        x->finished = false;
         return;
     }
     free(x->after);
@@ -88,7 +89,7 @@ static void expiry_run(struct work *w, struct db_reader *db)
 
 static void expiry_drop(struct work *w)
 {
-    struct expiry *x = (struct expiry *)w;
+    struct expiry_job *x = (struct expiry_job *)w;
     for (int i = 0; i < x->count; i++)
         free(x->expired[i]);
     free(x->after);
@@ -97,20 +98,20 @@ static void expiry_drop(struct work *w)
 
 static void expiry_done(struct core *c, struct work *w)
 {
-    struct expiry *x = (struct expiry *)w;
+    struct expiry_job *x = (struct expiry_job *)w;
     struct log_expiry *l = c->log_expiry;
     for (int i = 0; i < x->count; i++)
         STORE(c, LOG_CHUNKS_EXPIRE, x->expired[i], CHUNKS_IN_A_STEP);
     free(l->before);
-    l->before = x->over ? NULL : xstrdup(x->after);
-    timer_set(&c->timers, &l->next, c->now + (x->over ? hour : x->count ? BUSY_US : NEXT_US));
+    l->before = x->finished ? NULL : xstrdup(x->after);
+    timer_set(&c->timers, &l->next, c->now + (x->finished ? hour : x->count ? BUSY_US : NEXT_US));
     expiry_drop(w);
 }
 
-static void logs_expire(struct core *c, void *arg)
+static void expiry_begin(struct core *c, void *arg)
 {
     struct log_expiry *l = arg;
-    struct expiry *x = xcalloc(1, sizeof *x);
+    struct expiry_job *x = xcalloc(1, sizeof *x);
     x->work = (struct work){.run = expiry_run, .done = expiry_done, .drop = expiry_drop};
     x->now = c->wall;
     x->days = c->options.log_days ? c->options.log_days : -1;
@@ -124,7 +125,7 @@ static void logs_expire(struct core *c, void *arg)
 void log_expiry_init(struct core *c)
 {
     struct log_expiry *l = xcalloc(1, sizeof *l);
-    l->next = (struct timer){.fire = logs_expire, .arg = l};
+    l->next = (struct timer){.fire = expiry_begin, .arg = l};
     timer_set(&c->timers, &l->next, c->now + FIRST_US);
     c->log_expiry = l;
 }
@@ -135,17 +136,17 @@ void log_expiry_free(struct core *c)
     free(c->log_expiry);
 }
 
-// --- the calls -----------------------------------------------------------------------------------
+// --- the requests --------------------------------------------------------------------------------
 
-int logs_read_days(const struct request *rq, int64_t *days, struct error *e)
+int log_retention_read_days(const struct request *rq, int64_t *days, struct error *e)
 {
     *days = jget_int(rq->body, "numDays", -2);
-    return *days < -1 || *days > DAYS_MOST
-               ? error_set(e, ERR_INVALID, "numDays: from 0 to %d days, or -1 for ever", DAYS_MOST)
+    return *days < -1 || *days > DAYS_MAX
+               ? error_set(e, ERR_INVALID, "numDays: from 0 to %d days, or -1 for ever", DAYS_MAX)
                : 0;
 }
 
-void logs_retain(struct core *c, const struct experiment *x, int64_t days)
+void log_retention_set(struct core *c, const struct experiment *x, int64_t days)
 {
     STORE(c, EXPERIMENT_SET_LOG_RETENTION, days, x->id);
     STORE(c, TRIALS_CLEAR_LOG_RETENTION, x->id);
@@ -159,9 +160,9 @@ int core_experiment_retain_logs(struct core *c, struct request *rq, struct error
     if (!err)
         err = core_may_change(c, rq, x, e);
     if (!err)
-        err = logs_read_days(rq, &days, e);
+        err = log_retention_read_days(rq, &days, e);
     if (!err)
-        logs_retain(c, x, days);
+        log_retention_set(c, x, days);
     return err;
 }
 
@@ -180,7 +181,7 @@ int core_trial_retain_logs(struct core *c, struct request *rq, struct error *e)
         return error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
     err = core_may_change(c, rq, x, e);
     if (!err)
-        err = logs_read_days(rq, &days, e);
+        err = log_retention_read_days(rq, &days, e);
     if (!err)
         STORE(c, TRIAL_SET_LOG_RETENTION, days, id);
     return err;

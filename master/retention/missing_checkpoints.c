@@ -1,14 +1,14 @@
-// Checkpoints whose files have disappeared without a word: a trial that starts again after a
-// failure must not start from one for ever. A worker looks for the folder of the newest checkpoint,
-// then for the ones before it; the trial goes on from the first that is there, or begins anew.
+// Checks whether the files of a failed trial's checkpoint still exist, so that the trial does not
+// fail for ever on a missing one. A worker looks for the folder of the newest checkpoint, then of
+// the older ones; the trial continues from the first that exists, or begins anew.
 //
-// The trial does not wait for the answer, as storage may hang: it starts again after a pause
-// anyway. An answer that comes after that start is dropped, and the next failure looks again. The
-// rows of the checkpoints stay as they are, for files may come back.
+// The trial does not wait for the result, since storage may hang, but a restart has a pause anyway.
+// A result that arrives after the restart is dropped; the next failure checks again. The rows of
+// the checkpoints stay, because the files may come back.
 //
-// A storage that the master does not see tells nothing. Neither does a folder without any
-// checkpoint of the store, since it may be the mount point of a file system that is not mounted:
-// then the trial keeps its checkpoint. A lost start can be repeated, lost training cannot.
+// Storage that the master cannot read gives no result. Neither does a folder without any checkpoint
+// of the store, since it may be the mount point of a file system that is not mounted: then the
+// trial keeps its checkpoint. A failed restart can be repeated, lost training cannot.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,29 +21,29 @@
 #include "master/lifecycle/lifecycle.h"
 #include "master/retention/gc.h"
 
-enum { WITNESSES = 256 }; // checkpoints of others that are looked for
+enum { OTHERS_MAX = 256 }; // checkpoints of other trials that are looked for
 
-struct look {
+struct checkpoint_probe {
     struct work work; // first
     const struct storage *storage;
     char *at; // the trial's storage, JSON
     int64_t trial, gone;
-    char newest[UUID_TEXT]; // that the trial would start from
+    char newest[UUID_TEXT]; // the trial would start from it
     int64_t newest_steps;
-    char found[UUID_TEXT]; // the first that is there; "": none is
+    char found[UUID_TEXT]; // the newest whose files exist; "": none
     int64_t found_steps;
-    bool unknown; // the storage does not tell
-    bool empty;   // .. as no checkpoint at all is there
+    bool unknown; // the storage gives no result
+    bool empty;   // .. since it has no checkpoint at all
 };
 
-static void look_free(struct work *work)
+static void probe_free(struct work *work)
 {
-    struct look *l = (struct look *)work;
+    struct checkpoint_probe *l = (struct checkpoint_probe *)work;
     free(l->at);
     free(l);
 }
 
-static void look_at(struct look *l, const char *uuid, int64_t steps)
+static void probe_folder(struct checkpoint_probe *l, const char *uuid, int64_t steps)
 {
     int dir = -1, err = storage_open(l->storage, l->at, uuid, &dir, NULL, NULL);
     if (!err) {
@@ -55,10 +55,11 @@ static void look_at(struct look *l, const char *uuid, int64_t steps)
     l->unknown = err && err != ERR_NOT_FOUND;
 }
 
-// Whether the folder holds a checkpoint of another trial, so that its file system is mounted.
-static bool has_witness(const struct look *l, struct db_reader *db)
+// Whether the folder holds a checkpoint of another trial, which shows that its file system is
+// mounted.
+static bool has_other_checkpoint(const struct checkpoint_probe *l, struct db_reader *db)
 {
-    struct db_rows *rows = DB_QUERY(db, CHECKPOINTS_BESIDE, l->trial, l->at, WITNESSES);
+    struct db_rows *rows = DB_QUERY(db, CHECKPOINTS_BESIDE, l->trial, l->at, OTHERS_MAX);
     bool found = false;
     while (!found && db_next(rows) > 0) {
         int dir = -1;
@@ -71,32 +72,32 @@ static bool has_witness(const struct look *l, struct db_reader *db)
     return found;
 }
 
-static void look_for_all(struct work *work, struct db_reader *db)
+static void probe_run(struct work *work, struct db_reader *db)
 {
-    struct look *l = (struct look *)work;
-    look_at(l, l->newest, l->newest_steps);
+    struct checkpoint_probe *l = (struct checkpoint_probe *)work;
+    probe_folder(l, l->newest, l->newest_steps);
     if (l->found[0] || l->unknown)
         return;
     struct db_rows *rows = DB_QUERY(db, CHECKPOINTS_BELOW, l->trial, INT64_MAX);
     int more = 0;
     while (!l->found[0] && !l->unknown && (more = db_next(rows)) > 0)
         if (strcmp(DB_GET(rows, CHECKPOINTS_BELOW, uuid), l->newest) != 0)
-            look_at(l, DB_GET(rows, CHECKPOINTS_BELOW, uuid),
-                    DB_GET(rows, CHECKPOINTS_BELOW, steps));
+            probe_folder(l, DB_GET(rows, CHECKPOINTS_BELOW, uuid),
+                         DB_GET(rows, CHECKPOINTS_BELOW, steps));
     db_rows_close(rows);
     l->unknown |= more < 0;
-    l->empty = !l->found[0] && !l->unknown && !has_witness(l, db);
+    l->empty = !l->found[0] && !l->unknown && !has_other_checkpoint(l, db);
 }
 
-static char *what_follows(const struct look *l, const struct trial *t)
+static char *describe_restart(const struct checkpoint_probe *l, const struct trial *t)
 {
     const char *source =
         jget_string(jget(t->active->config, "searcher"), "source_checkpoint_uuid", NULL);
     const char *place =
         l->gone > 1 ? "all checkpoints of this trial have" : "the checkpoint of this trial has";
     if (l->found[0])
-        return xasprintf("the files of checkpoint %s (step %lld) have disappeared; the trial goes "
-                         "on from checkpoint %s (step %lld)",
+        return xasprintf("the files of checkpoint %s (step %lld) have disappeared; the trial "
+                         "continues from checkpoint %s (step %lld)",
                          l->newest, (long long)l->newest_steps, l->found,
                          (long long)l->found_steps);
     if (source)
@@ -106,9 +107,9 @@ static char *what_follows(const struct look *l, const struct trial *t)
     return xasprintf("%s disappeared from storage; it starts again from the beginning", place);
 }
 
-static void go_on(struct core *c, struct trial *t, const struct look *l)
+static void trial_use_found(struct core *c, struct trial *t, const struct checkpoint_probe *l)
 {
-    char *text = what_follows(l, t);
+    char *text = describe_restart(l, t);
     memcpy(t->checkpoint, l->found, sizeof t->checkpoint);
     t->checkpoint_steps = l->found[0] ? l->found_steps : 0;
     STORE(c, TRIAL_SET_LATEST_CHECKPOINT, t->checkpoint[0] ? t->checkpoint : NULL, t->id);
@@ -125,8 +126,8 @@ static void go_on(struct core *c, struct trial *t, const struct look *l)
     free(text);
 }
 
-// Said in the log alone: nothing is known yet.
-static void keep(struct core *c, struct trial *t, const struct look *l)
+// Only the log mentions it: the cause is not known yet.
+static void trial_keep_checkpoint(struct core *c, struct trial *t, const struct checkpoint_probe *l)
 {
     char *text =
         xasprintf("the files of checkpoint %s (step %lld) are not in its storage, nor is any "
@@ -140,7 +141,7 @@ static void keep(struct core *c, struct trial *t, const struct look *l)
     free(text);
 }
 
-// A run that has begun keeps the checkpoint it began with: another would look as if it had saved
+// A run that has started keeps its checkpoint: another one would look as if this run had written
 // it.
 static bool awaits_start(const struct trial *t)
 {
@@ -148,27 +149,27 @@ static bool awaits_start(const struct trial *t)
            (!t->allocation || t->allocation->state == ALLOCATION_QUEUED);
 }
 
-static void looked(struct core *c, struct work *work)
+static void probe_done(struct core *c, struct work *work)
 {
-    const struct look *l = (const struct look *)work;
+    const struct checkpoint_probe *l = (const struct checkpoint_probe *)work;
     struct trial *t = core_trial_find(c, l->trial);
-    bool same = t && !strcmp(t->checkpoint, l->newest); // nobody has said otherwise meanwhile
+    bool same = t && !strcmp(t->checkpoint, l->newest); // nothing has changed it meanwhile
     if (same && awaits_start(t) && l->gone && !l->unknown)
-        (l->empty ? keep : go_on)(c, t, l);
-    look_free(work);
+        (l->empty ? trial_keep_checkpoint : trial_use_found)(c, t, l);
+    probe_free(work);
 }
 
-void gc_look_for_vanished(struct core *c, struct trial *t)
+void missing_checkpoints_check(struct core *c, struct trial *t)
 {
     if (!t->checkpoint[0])
         return;
-    struct look *l = xcalloc(1, sizeof *l);
-    l->work = (struct work){.run = look_for_all, .done = looked, .drop = look_free};
+    struct checkpoint_probe *l = xcalloc(1, sizeof *l);
+    l->work = (struct work){.run = probe_run, .done = probe_done, .drop = probe_free};
     l->storage = c->options.storage;
     l->at = xstrdup(t->active->storage);
     l->trial = t->id;
     snprintf(l->newest, sizeof l->newest, "%s", t->checkpoint);
     l->newest_steps = t->checkpoint_steps;
     if (workers_send(c->workers, &l->work, WORK_STORAGE, NULL))
-        look_free(&l->work); // too much waits: at its next failure
+        probe_free(&l->work); // the queue is full: the next failure checks
 }

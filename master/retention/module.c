@@ -14,31 +14,31 @@ static void retention_free(struct core *c)
     log_expiry_free(c);
 }
 
-// The store still has a checkpoint that a turn before this one has taken away.
+// The store may still have a checkpoint that an earlier turn deleted.
 static void reopen_trial(struct core *c, struct trial *t)
 {
-    if (gc_taken(c, t->checkpoint))
-        gc_step_back(c, t, INT64_MAX);
+    if (gc_find_deletion(c, t->checkpoint))
+        gc_use_older_checkpoint(c, t, INT64_MAX);
 }
 
-// Collects the checkpoints of a search as its trials end, the more rarely the more have ended: the
-// number of checkpoints that all collections look at stays in proportion to their number. The end
-// of the search collects once more.
-static void collect(struct core *c, struct active_experiment *l)
+// Collects the checkpoints of a search while its trials end, less often the more have ended, so
+// that the total work stays proportional to the number of trials. The end of the search collects
+// once more.
+static void collect_ended_trials(struct core *c, struct active_experiment *l)
 {
-    if (!l->active_trials || l->ended_trials - l->collected <= l->ended_trials / 16)
+    if (!l->active_trials || l->ended_trials - l->collected_trials <= l->ended_trials / 16)
         return;
-    l->collected = l->ended_trials;
-    gc_ended_trials(c, l->experiment);
+    l->collected_trials = l->ended_trials;
+    gc_request_experiment(c, l->experiment);
 }
 
 const struct core_module retention_module = {
     .name = "retention",
     .init = retention_init,
     .free = retention_free,
-    .after_turn = gc_pass,
-    .experiment_ended = gc_experiment,
+    .after_turn = gc_start_sweep,
+    .experiment_ended = gc_collect_experiment,
     .trial_reopened = reopen_trial,
-    .trial_failed = gc_look_for_vanished,
-    .search_continued = collect,
+    .trial_failed = missing_checkpoints_check,
+    .search_continued = collect_ended_trials,
 };

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-// Whether `letter` is in the set that begins after '[' at `p`; *end is behind its ']'. A set
-// without an end is the letter '[' itself.
-static bool in_set(const char *p, const char *limit, unsigned char letter, const char **end)
+// Whether `letter` is in the set that begins after the '[' at `p`; *end is behind its ']'. A set
+// without an end is a literal '['.
+static bool set_contains(const char *p, const char *limit, unsigned char letter, const char **end)
 {
     const char *start = p;
     bool no = p < limit && (*p == '!' || *p == '^'), found = false;
@@ -26,8 +26,8 @@ static bool in_set(const char *p, const char *limit, unsigned char letter, const
     return found != no;
 }
 
-// One name, without slashes. A star that matched too little is tried again one letter longer; only
-// the last star has to be.
+// Matches one name without slashes. On a mismatch, the last star takes one letter more; earlier
+// stars need no retry.
 static bool match_name(const char *p, const char *p_end, const char *s, const char *s_end)
 {
     const char *star = NULL, *retry = NULL;
@@ -41,7 +41,7 @@ static bool match_name(const char *p, const char *p_end, const char *s, const ch
         }
         if (p < p_end)
             fits = *p == '?'   ? true
-                   : *p == '[' ? in_set(p + 1, p_end, (unsigned char)*s, &next)
+                   : *p == '[' ? set_contains(p + 1, p_end, (unsigned char)*s, &next)
                                : *p == *s;
         if (fits) {
             p = next;
@@ -69,18 +69,18 @@ static const char *next_part(const char *p)
     return *p ? p + 1 : p;
 }
 
-static bool is_folders(const char *p)
+static bool is_double_star(const char *p)
 {
     return p[0] == '*' && p[1] == '*' && (p[2] == '/' || !p[2]);
 }
 
-bool glob_match(const char *pattern, const char *path)
+bool path_pattern_match(const char *pattern, const char *path)
 {
     const char *p = pattern, *s = path, *star = NULL, *retry = NULL;
     while (*s) {
-        if (is_folders(p)) {
+        if (is_double_star(p)) {
             if (!p[2])
-                return true; // a last ** stands for all that follows
+                return true; // a final ** matches everything below
             star = p = next_part(p);
             retry = s;
         } else if (*p && match_name(p, part_end(p), s, part_end(s)) &&
@@ -97,13 +97,13 @@ bool glob_match(const char *pattern, const char *path)
     return !*p && *path;
 }
 
-int glob_check(const char *pattern, const char *where, struct error *e)
+int path_pattern_check(const char *pattern, const char *where, struct error *e)
 {
     if (!pattern || !*pattern)
         return error_set(e, ERR_INVALID, "%s: empty; give a pattern of files such as *.pt or **",
                          where);
-    if (strlen(pattern) > GLOB_MAX)
-        return error_set(e, ERR_INVALID, "%s: more than %d bytes", where, GLOB_MAX);
+    if (strlen(pattern) > PATH_PATTERN_MAX)
+        return error_set(e, ERR_INVALID, "%s: more than %d bytes", where, PATH_PATTERN_MAX);
     if (*pattern == '/' || strstr(pattern, "..") || pattern[strlen(pattern) - 1] == '/')
         return error_set(
             e, ERR_INVALID,

@@ -187,12 +187,12 @@ static void write_victim(struct json_writer *w, struct db_rows *rows)
     json_decref(validation);
 }
 
-static void write_victims(struct view *v, const struct keep_row *rows, size_t count)
+static void write_victims(struct view *v, const struct checkpoint_candidate *rows, size_t count)
 {
     jw_key(&v->w, "checkpoints");
     jw_array(&v->w);
     for (size_t i = 0; i < count; i++) {
-        if (rows[i].keep)
+        if (rows[i].reasons)
             continue;
         struct db_rows *found = DB_QUERY(v->db, CHECKPOINT_VIEW_BY_UUID, rows[i].uuid);
         if (db_next(found) == 1)
@@ -214,7 +214,7 @@ static void write_metric_name(struct view *v, int64_t experiment)
     json_decref(config);
 }
 
-static int read_policy(struct view *v, struct keep_policy *out, struct error *e)
+static int read_policy(struct view *v, struct checkpoint_policy *out, struct error *e)
 {
     int rc = request_query_int(v->rq, "saveExperimentBest", -1, &out->experiment_best, e);
     if (!rc)
@@ -226,8 +226,8 @@ static int read_policy(struct view *v, struct keep_policy *out, struct error *e)
 
 int view_preview_gc(struct view *v, struct error *e)
 {
-    struct keep_policy policy;
-    struct keep_row *rows = NULL;
+    struct checkpoint_policy policy;
+    struct checkpoint_candidate *rows = NULL;
     size_t count = 0;
     int64_t id;
     int rc = request_param_int(v->rq, 0, &id, e);

@@ -20,7 +20,7 @@ int view_commit(struct view *v, struct db_batch *b, struct error *e)
         audit_add(b, v->rq, 200, clock_wall_us());
     int rc = db_commit_wait(v->service->db, b, e);
     if (!rc && audited)
-        hub_note_audit(v->service->hub, v->rq->path);
+        hub_add_audit_change(v->service->hub, v->rq->path);
     return rc;
 }
 

@@ -131,7 +131,7 @@ static enum stream_turn fill_events(struct stream *stream, struct db_reader *db,
 static void close_events(struct stream *stream)
 {
     struct events_stream *s = (struct events_stream *)stream;
-    hub_remove(s->hub, &s->follower);
+    hub_remove_follower(s->hub, &s->follower);
 }
 
 // --- what is asked for ---------------------------------------------------------------------------
@@ -207,7 +207,7 @@ int stream_events(struct view *v, struct stream **out, struct error *e)
     if (!rc)
         rc = read_place(v, s, e);
     if (!rc)
-        rc = hub_add(s->hub, &s->follower, e);
+        rc = hub_add_follower(s->hub, &s->follower, e);
     if (!rc)
         *out = &s->stream;
     return rc;

@@ -20,8 +20,8 @@ enum {
 
 struct log_stream {
     struct stream stream;
-    struct follow *follow;
-    struct follower follower;
+    struct log_followers *log_followers;
+    struct log_follower follower;
     bool registered;
     struct log_read *read;     // NULL: the search has it
     struct log_search *search; // NULL: none
@@ -102,7 +102,7 @@ static enum stream_turn fill_logs(struct stream *s, struct db_reader *db, struct
     // Before the first look, so that nothing is missed; a search, so that a stop ends it.
     if ((l->follows || l->search) && !l->registered) {
         l->follower.stream = s;
-        follow_add(l->follow, &l->follower);
+        log_followers_add(l->log_followers, &l->follower);
         l->registered = true;
     }
     return l->search ? fill_search(l, out) : fill_plain(l, db, out);
@@ -112,7 +112,7 @@ static void close_logs(struct stream *s)
 {
     struct log_stream *l = (struct log_stream *)s;
     if (l->registered)
-        follow_remove(l->follow, &l->follower);
+        log_followers_remove(l->log_followers, &l->follower);
     if (l->search)
         log_search_free(l->search);
     atomic_fetch_sub(l->holders, l->holds);
@@ -125,7 +125,7 @@ static int open_logs(struct view *v, int64_t trial_id, const char *task_id, stru
 {
     struct log_stream *l = arena_alloc(&v->rq->arena, sizeof *l);
     *l = (struct log_stream){.stream = {.fill = fill_logs, .close = close_logs},
-                             .follow = v->service->follow,
+                             .log_followers = v->service->log_followers,
                              .holders = &v->service->log_chunks,
                              .follower = {.task_id = task_id}};
     int rc = log_read_new(v, trial_id, task_id, &l->read, e);

@@ -20,8 +20,8 @@ enum {
 
 struct master_log_stream {
     struct stream stream;
-    struct follower follower;
-    struct follow *follow;
+    struct log_follower follower;
+    struct log_followers *log_followers;
     struct master_log *master_log;
     int64_t after, left; // left -1: no limit
     bool follows;
@@ -74,7 +74,7 @@ static enum stream_turn fill_journal(struct stream *s, struct db_reader *db, str
 static void close_journal(struct stream *s)
 {
     struct master_log_stream *j = (struct master_log_stream *)s;
-    follow_remove(j->follow, &j->follower);
+    log_followers_remove(j->log_followers, &j->follower);
 }
 
 // offset: so many are passed over; negative: so many from the end are shown.
@@ -89,13 +89,13 @@ int stream_master_logs(struct view *v, struct stream **out, struct error *e)
     master_log_range(v->service->master_log, &before, &newest);
     struct master_log_stream *j = arena_alloc(&v->rq->arena, sizeof *j);
     *j = (struct master_log_stream){.stream = {.fill = fill_journal, .close = close_journal},
-                                    .follow = v->service->follow,
+                                    .log_followers = v->service->log_followers,
                                     .master_log = v->service->master_log,
                                     .after = offset < 0 ? newest + offset : before + offset,
                                     .left = limit > 0 ? limit : -1,
                                     .follows = query_flag(v->query, "follow")};
-    j->follower = (struct follower){.task_id = "", .stream = &j->stream};
-    follow_add(j->follow, &j->follower); // so that it ends when the server does
+    j->follower = (struct log_follower){.task_id = "", .stream = &j->stream};
+    log_followers_add(j->log_followers, &j->follower); // so that it ends when the server does
     *out = &j->stream;
     return 0;
 }

@@ -203,11 +203,11 @@ static void take_pattern(struct piece p)
     piece_next(&p, "\n", &first);
     piece_next(&p, "\n", &second);
     char *pattern = piece_copy(first), *path = piece_copy(second);
-    if (!glob_check(pattern, "pattern", &e) && path_is_inside(path)) {
-        bool matches = glob_match(pattern, path);
+    if (!path_pattern_check(pattern, "pattern", &e) && path_is_inside(path)) {
+        bool matches = path_pattern_match(pattern, path);
         if (!strpbrk(pattern, "*?[\\"))
             must(matches == !strcmp(pattern, path));
-        must(glob_match("**", path));
+        must(path_pattern_match("**", path));
     }
     free(pattern);
     free(path);

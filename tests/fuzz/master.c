@@ -133,7 +133,7 @@ static void start(struct master *m)
     m->service = (struct service){.db = m->db,
                                   .core = m->core,
                                   .storage = storage,
-                                  .follow = m->service.follow,
+                                  .log_followers = m->service.log_followers,
                                   .logins = m->service.logins,
                                   .series = m->service.series,
                                   .searcher = m->service.searcher,
@@ -171,7 +171,7 @@ struct master *master_begin(void)
     now = SECOND;
     must(!db_open_memory(first_store(), &m->db, &e) && !db_reader_open(m->db, &m->reader, &e));
     m->routes = routes_new(route_table, route_count);
-    m->service.follow = follow_new();
+    m->service.log_followers = log_followers_new();
     m->service.logins = throttle_new();
     m->service.series = series_cache_new();
     m->service.patterns = pattern_cache_new();
@@ -213,7 +213,7 @@ static void stop(struct master *m)
 void master_end(struct master *m)
 {
     stop(m);
-    follow_free(m->service.follow);
+    log_followers_free(m->service.log_followers);
     throttle_free(m->service.logins);
     series_cache_free(m->service.series);
     offload_free(m->service.searcher);

@@ -134,12 +134,12 @@ static long number_of(const char *text, long most)
     return n;
 }
 
-static struct server *serve(struct db *db, struct hub *hub, struct follow *logs)
+static struct server *serve(struct db *db, struct hub *hub, struct log_followers *logs)
 {
     struct error e = {0};
     struct server *server;
     const struct server_options options = {.db = db,
-                                           .follow = logs,
+                                           .log_followers = logs,
                                            .hub = hub,
                                            .cluster_id = "x",
                                            .cluster_name = "x",
@@ -177,7 +177,7 @@ int main(int argc, char **argv)
     struct db *db;
     struct hub *hub;
     struct cluster_identity cluster;
-    struct follow *logs = follow_new();
+    struct log_followers *logs = log_followers_new();
     struct told told;
     auth_token_make(token, hash);
     must(!pipe(ports) && !pipe(results));
@@ -205,7 +205,7 @@ int main(int argc, char **argv)
            told.bytes / followers, 100 * used / (double)seconds,
            1e6 * used / (double)(rate * seconds));
     hub_free(hub);
-    follow_free(logs);
+    log_followers_free(logs);
     db_close(db);
     free(cluster.id);
     free(cluster.name);

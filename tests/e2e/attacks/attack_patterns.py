@@ -134,7 +134,7 @@ class Patterns(unittest.TestCase):
             self.ok("POST", f"/experiments/{experiment}/kill")
         others.assert_served(DEADLINE)
         self.assertEqual(self.ok("GET", f"/experiments/{experiment}")["experiment"]["state"], "STATE_CANCELED")
-        self.assertIn("have passed over", " ".join(self.log_of(trial)))
+        self.assertIn("have skipped", " ".join(self.log_of(trial)))
         self.assertLess(high_water(self.cluster.master.process.pid), MEMORY)
 
     def flood(self, task, posts):
@@ -218,6 +218,6 @@ class Patterns(unittest.TestCase):
         self.assertIn("a**[[.x.]]", json.dumps(self.ok("GET", "/webhooks", token=admin)))
         self.print_lines(task, ["axxx", "CUDA error"])
         said = " ".join(line for line in self.log_of(trial) if "log policy" in line)
-        self.assertIn('log policy "old" cannot be used and is passed over: ', said)
+        self.assertIn('log policy "old" cannot be used and is ignored: ', said)
         self.assertIn('log policy "good" matched', said)
         self.ok("POST", f"/experiments/{experiment}/kill")

@@ -210,7 +210,7 @@ static void test_deleting(void **state)
     for (int i = 1; i <= 3; i++)
         save("1.1.1", i, 10 * i, i);
     assert_int_equal(change(core_checkpoints_delete, 3, ""), 409);
-    assert_non_null(strstr(last_error, "trial 1 goes on from it"));
+    assert_non_null(strstr(last_error, "trial 1 continues from it"));
     char body[256];
     snprintf(body, sizeof body, "{\"checkpointUuids\":[\"%s\",\"%s\"]}", uuid_of(1), uuid_of(3));
     assert_int_equal(call_status(core_checkpoints_delete, as_user(OWNER, false), NULL, body), 409);

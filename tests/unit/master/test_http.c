@@ -373,7 +373,7 @@ static void test_all_bodies_together(void **state)
     struct server *all = fx.server;
     const struct server_options options = {.db = fx.db,
                                            .core = fx.core,
-                                           .follow = fx.follow,
+                                           .log_followers = fx.log_followers,
                                            .hub = fx.hub,
                                            .cluster_id = "x",
                                            .cluster_name = "x",
@@ -543,25 +543,25 @@ static void test_follow(void **state)
         char text[32];
         snprintf(text, sizeof text, "line %d\n", i);
         store_log("20.task", 0, "INFO", text);
-        follow_notify(fx.follow, "20.task");
+        log_followers_notify(fx.log_followers, "20.task");
         if (i % 5 == 4)
             clock_sleep_us(20000); // now and then they sleep first
         expect_line(fd, text);
         expect_line(other, text);
         if (i % 7 == 3) {
             store_log("20.task", 0, "ERROR", "bad\n");
-            follow_notify(fx.follow, "20.task");
+            log_followers_notify(fx.log_followers, "20.task");
             expect_line(fd, "bad\n");
             expect_line(other, "bad\n");
             expect_line(picky, "bad\n");
         }
     }
-    follow_notify(fx.follow, "another.task");
+    log_followers_notify(fx.log_followers, "another.task");
 
     STORE(TRIAL_END, "COMPLETED", "", clock_wall_us(), I(20));
-    follow_notify(fx.follow, "20.task");
+    log_followers_notify(fx.log_followers, "20.task");
     store_log("20.task", 0, "INFO", "a last word\n"); // that came a little late
-    follow_notify(fx.follow, "20.task");
+    log_followers_notify(fx.log_followers, "20.task");
     expect_line(fd, "a last word\n");
     expect_line(other, "a last word\n");
     struct buf rest;
@@ -597,7 +597,7 @@ static void test_port_in_use(void **state)
     struct server *second = NULL;
     struct server_options options = {.db = fx.db,
                                      .core = fx.core,
-                                     .follow = fx.follow,
+                                     .log_followers = fx.log_followers,
                                      .cluster_id = "x",
                                      .cluster_name = "x",
                                      .config = "{}",

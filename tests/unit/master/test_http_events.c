@@ -129,7 +129,7 @@ static void test_values_are_those_of_the_store(void **state)
     tell(EVENT_WORKSPACE, 0, 0, "1");
     expect(&r, "workspace");
     assert_string_equal(at(r.data, "id"), "1");
-    hub_note(fx.hub, EVENT_MODEL, 1, 77); // deleted, by now
+    hub_add_change(fx.hub, EVENT_MODEL, 1, 77); // deleted, by now
     expect(&r, "model");
     assert_true(json_is_true(value_at(r.data, "deleted")));
     close_stream(&r);

@@ -169,7 +169,7 @@ static void test_every_stream_ends_with_the_rights(void **state)
     struct buf line;
     snprintf(task, sizeof task, "%d.task", FIRST + NONE); // whose rights stay
     store_log(task, 0, "INFO", "two\n");
-    follow_notify(fx.follow, task);
+    log_followers_notify(fx.log_followers, task);
     buf_init(&line, 1 << 20);
     assert_true(read_chunk(fds[NONE][0], &line));
     assert_non_null(strstr(buf_str(&line), "two"));

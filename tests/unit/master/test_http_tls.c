@@ -125,7 +125,7 @@ static void test_over_tls(void **state)
     make_certificate("cert", "key");
     struct server_options options = {.db = fx.db,
                                      .core = fx.core,
-                                     .follow = fx.follow,
+                                     .log_followers = fx.log_followers,
                                      .hub = fx.hub,
                                      .cluster_id = "id",
                                      .cluster_name = "over tls",

@@ -89,7 +89,7 @@ void start_server(void)
     struct error e = {0};
     const struct server_options options = {.db = fx.db,
                                            .core = fx.core,
-                                           .follow = fx.follow,
+                                           .log_followers = fx.log_followers,
                                            .hub = fx.hub,
                                            .storage = fx.storage,
                                            .cluster_id = fx.cluster.id,
@@ -121,7 +121,7 @@ int fixture_start(void **state)
         fail_msg("%s", e.text);
     find_storage();
     fx.core = stub_start();
-    fx.follow = follow_new();
+    fx.log_followers = log_followers_new();
     start_server();
     return 0;
 }
@@ -138,7 +138,7 @@ int fixture_stop(void **state)
     (void)state;
     stop_server();
     stub_stop(fx.core);
-    follow_free(fx.follow);
+    log_followers_free(fx.log_followers);
     hub_free(fx.hub);
     db_close(fx.db);
     storage_free(fx.storage);

@@ -25,7 +25,7 @@ enum { OTHERS_MAX = 16 };
 struct http_fixture {
     struct db *db;
     struct core *core;
-    struct follow *follow;
+    struct log_followers *log_followers;
     struct hub *hub;
     struct storage *storage; // the folder "checkpoints" here
     struct server *server;

@@ -1,4 +1,4 @@
-// Bodies of log lines: both key cases, nulls, what is shared, what is said twice, limits, nonsense.
+// Bodies of log lines: both key cases, nulls, defaults, repetitions, limits, invalid bodies.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-// Which checkpoints are kept, against a second way to say the rules; and patterns of file paths.
+// The checkpoint policy against a second implementation of its rules, and path patterns.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,9 +18,9 @@
 
 enum { ROWS_MAX = 40, HISTORIES = 4000 };
 
-// --- the oracle: a row is kept when fewer than so many stand before it ---------------------------
+// --- the oracle: a row is kept if fewer than so many rows come before it -------------------------
 
-static bool later(const struct keep_row *a, const struct keep_row *b)
+static bool later(const struct checkpoint_candidate *a, const struct checkpoint_candidate *b)
 {
     if (a->steps != b->steps)
         return a->steps > b->steps;
@@ -29,7 +29,8 @@ static bool later(const struct keep_row *a, const struct keep_row *b)
     return strcmp(a->uuid, b->uuid) < 0;
 }
 
-static bool better(const struct keep_row *a, const struct keep_row *b, bool smaller)
+static bool better(const struct checkpoint_candidate *a, const struct checkpoint_candidate *b,
+                   bool smaller)
 {
     if (!a->has_metric || !b->has_metric)
         return a->has_metric;
@@ -46,12 +47,12 @@ static bool better(const struct keep_row *a, const struct keep_row *b, bool smal
     return strcmp(a->uuid, b->uuid) < 0;
 }
 
-static unsigned expected(const struct keep_row *rows, size_t count, const struct keep_row *row,
-                         const struct keep_policy *p)
+static unsigned expected(const struct checkpoint_candidate *rows, size_t count,
+                         const struct checkpoint_candidate *row, const struct checkpoint_policy *p)
 {
     int64_t better_all = 0, better_own = 0, later_own = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct keep_row *o = &rows[i];
+        const struct checkpoint_candidate *o = &rows[i];
         if (o == row)
             continue;
         bool own = o->trial_id == row->trial_id, ahead = better(o, row, p->smaller_is_better);
@@ -59,7 +60,7 @@ static unsigned expected(const struct keep_row *rows, size_t count, const struct
         better_own += own && ahead;
         later_own += own && later(o, row);
     }
-    unsigned keep = row->keep & (KEEP_NEEDED | KEEP_OUT_OF_REACH);
+    unsigned keep = row->reasons & (KEEP_NEEDED | KEEP_OUT_OF_REACH);
     if (row->has_metric && better_all < p->experiment_best)
         keep |= KEEP_EXPERIMENT_BEST;
     if (row->has_metric && better_own < p->trial_best)
@@ -69,17 +70,17 @@ static unsigned expected(const struct keep_row *rows, size_t count, const struct
     return keep;
 }
 
-static size_t random_history(struct rng *g, struct keep_row *rows)
+static size_t random_history(struct rng *g, struct checkpoint_candidate *rows)
 {
     size_t count = rng_below(g, ROWS_MAX + 1);
     for (size_t i = 0; i < count; i++) {
-        rows[i] = (struct keep_row){.trial_id = (int64_t)rng_below(g, 4),
-                                    .steps = (int64_t)rng_below(g, 8),
-                                    .reported_at = (int64_t)rng_below(g, 4),
-                                    .leads = rng_below(g, 2),
-                                    .has_metric = rng_below(g, 3),
-                                    .metric = (double)rng_below(g, 5),
-                                    .keep = rng_below(g, 9) ? 0 : KEEP_NEEDED};
+        rows[i] = (struct checkpoint_candidate){.trial_id = (int64_t)rng_below(g, 4),
+                                                .steps = (int64_t)rng_below(g, 8),
+                                                .reported_at = (int64_t)rng_below(g, 4),
+                                                .leads = rng_below(g, 2),
+                                                .has_metric = rng_below(g, 3),
+                                                .metric = (double)rng_below(g, 5),
+                                                .reasons = rng_below(g, 9) ? 0 : KEEP_NEEDED};
         snprintf(rows[i].uuid, sizeof rows[i].uuid, "%08llx-0000-4000-8000-%012zx",
                  (unsigned long long)rng_u32(g), i);
     }
@@ -89,40 +90,40 @@ static size_t random_history(struct rng *g, struct keep_row *rows)
 static void test_random_histories(void **state)
 {
     struct rng g;
-    struct keep_row given[ROWS_MAX], rows[ROWS_MAX];
+    struct checkpoint_candidate given[ROWS_MAX], rows[ROWS_MAX];
     (void)state;
     rng_seed(&g, 20260101, 1);
     for (int history = 0; history < HISTORIES; history++) {
         size_t count = random_history(&g, given);
-        const struct keep_policy policy = {.experiment_best = (int64_t)rng_below(&g, 5),
-                                           .trial_best = (int64_t)rng_below(&g, 4),
-                                           .trial_latest = (int64_t)rng_below(&g, 4),
-                                           .smaller_is_better = rng_below(&g, 2)};
+        const struct checkpoint_policy policy = {.experiment_best = (int64_t)rng_below(&g, 5),
+                                                 .trial_best = (int64_t)rng_below(&g, 4),
+                                                 .trial_latest = (int64_t)rng_below(&g, 4),
+                                                 .smaller_is_better = rng_below(&g, 2)};
         memcpy(rows, given, sizeof rows);
-        keep_choose(rows, count, &policy);
+        checkpoint_policy_apply(rows, count, &policy);
         for (size_t i = 0; i < count; i++) {
-            const struct keep_row *found = NULL;
+            const struct checkpoint_candidate *found = NULL;
             for (size_t k = 0; k < count; k++)
                 found = strcmp(rows[k].uuid, given[i].uuid) ? found : &rows[k];
             assert_non_null(found);
             unsigned want = expected(given, count, &given[i], &policy);
-            if (found->keep != want)
-                fail_msg("history %d: row %zu is kept for %u, not for %u", history, i, found->keep,
-                         want);
+            if (found->reasons != want)
+                fail_msg("history %d: row %zu is kept for %u, not for %u", history, i,
+                         found->reasons, want);
         }
     }
 }
 
 static void test_a_policy_of_nothing_keeps_what_is_needed(void **state)
 {
-    struct keep_row rows[2] = {{.uuid = "a", .steps = 1, .has_metric = true},
-                               {.uuid = "b", .steps = 2, .keep = KEEP_NEEDED}};
-    const struct keep_policy nothing = {.smaller_is_better = true};
+    struct checkpoint_candidate rows[2] = {{.uuid = "a", .steps = 1, .has_metric = true},
+                                           {.uuid = "b", .steps = 2, .reasons = KEEP_NEEDED}};
+    const struct checkpoint_policy nothing = {.smaller_is_better = true};
     (void)state;
-    keep_choose(rows, 2, &nothing);
+    checkpoint_policy_apply(rows, 2, &nothing);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(rows[i].keep, strcmp(rows[i].uuid, "b") ? 0 : KEEP_NEEDED);
-    keep_choose(NULL, 0, &nothing);
+        assert_int_equal(rows[i].reasons, strcmp(rows[i].uuid, "b") ? 0 : KEEP_NEEDED);
+    checkpoint_policy_apply(NULL, 0, &nothing);
 }
 
 // --- patterns ------------------------------------------------------------------------------------
@@ -171,14 +172,14 @@ static void test_patterns(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        if (glob_match(cases[i].pattern, cases[i].path) != cases[i].match)
+        if (path_pattern_match(cases[i].pattern, cases[i].path) != cases[i].match)
             fail_msg("\"%s\" and \"%s\"", cases[i].pattern, cases[i].path);
 }
 
-// What takes a matcher that tries everything longer than the world is old.
+// A matcher that tries every combination would never finish these patterns.
 static void test_a_pattern_cannot_take_the_time(void **state)
 {
-    char pattern[GLOB_MAX], path[GLOB_MAX];
+    char pattern[PATH_PATTERN_MAX], path[PATH_PATTERN_MAX];
     (void)state;
     memset(path, 'a', sizeof path);
     path[sizeof path - 1] = '\0';
@@ -186,14 +187,14 @@ static void test_a_pattern_cannot_take_the_time(void **state)
         memcpy(pattern + i, "a*", 2);
     memcpy(pattern + sizeof pattern - 2, "b", 2);
     int64_t start = clock_mono_us();
-    assert_false(glob_match(pattern, path));
+    assert_false(path_pattern_match(pattern, path));
     for (size_t i = 0; i + 4 < sizeof pattern; i += 5)
         memcpy(pattern + i, "**/a/", 5);
     for (size_t i = 1; i + 1 < sizeof path; i += 2)
         path[i] = '/';
     pattern[1019] = 'b';
     pattern[1020] = '\0';
-    assert_false(glob_match(pattern, path));
+    assert_false(path_pattern_match(pattern, path));
     assert_true(clock_mono_us() - start < 1000000);
 }
 
@@ -203,14 +204,14 @@ static void test_patterns_stay_inside(void **state)
     struct error e;
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(glob_check(bad[i], "checkpointGlobs.0", &e), ERR_INVALID);
-    assert_int_equal(glob_check(NULL, "checkpointGlobs.0", &e), ERR_INVALID);
-    assert_int_equal(glob_check("**/*.pt", "checkpointGlobs.0", &e), 0);
-    char *longest = xcalloc(1, GLOB_MAX + 2);
-    memset(longest, 'a', GLOB_MAX);
-    assert_int_equal(glob_check(longest, "x", &e), 0);
-    longest[GLOB_MAX] = 'a';
-    assert_int_equal(glob_check(longest, "x", &e), ERR_INVALID);
+        assert_int_equal(path_pattern_check(bad[i], "checkpointGlobs.0", &e), ERR_INVALID);
+    assert_int_equal(path_pattern_check(NULL, "checkpointGlobs.0", &e), ERR_INVALID);
+    assert_int_equal(path_pattern_check("**/*.pt", "checkpointGlobs.0", &e), 0);
+    char *longest = xcalloc(1, PATH_PATTERN_MAX + 2);
+    memset(longest, 'a', PATH_PATTERN_MAX);
+    assert_int_equal(path_pattern_check(longest, "x", &e), 0);
+    longest[PATH_PATTERN_MAX] = 'a';
+    assert_int_equal(path_pattern_check(longest, "x", &e), ERR_INVALID);
     free(longest);
 }
 

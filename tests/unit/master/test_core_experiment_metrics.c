@@ -1,5 +1,5 @@
-// The metrics in lists: written at once while there are few, later when there are many, always by
-// the end of the trial, and again after a restart that came first.
+// The metrics of lists of experiments: written at once while there are few, later when there are
+// many, at the latest at the end of the trial, and also after a restart.
 
 #include "tests/unit/master/support/core_fixture.h"
 
@@ -22,7 +22,7 @@ static void run_two(void)
     settle();
 }
 
-// A report with that many metrics: m0 with `value`, m1 with one more, and so on.
+// Reports `count` metrics: m0 with `value`, m1 with `value` + 1, and so on.
 static void post(const char *allocation, const char *trial, int steps, int count, double value)
 {
     struct buf body;
@@ -60,10 +60,11 @@ static void test_many_wait_for_their_turn(void **state)
     char last[32];
     (void)state;
     run_two();
-    int64_t until = clock_mono_us() + SECOND; // the core's clock runs: a slow machine sees fewer
-    post("1.1.1", "1", 1, LISTING_BURST + LISTING_RATE, 0); // more than a second may write
+    int64_t until = clock_mono_us() + SECOND; // the core's clock goes on: a slow machine sees less
+    post("1.1.1", "1", 1, EXPERIMENT_METRICS_BURST + EXPERIMENT_METRICS_RATE,
+         0); // more than a second's worth
     settle();
-    assert_stored(LISTED("count(*)"), decimal(LISTING_BURST + LISTING_RATE));
+    assert_stored(LISTED("count(*)"), decimal(EXPERIMENT_METRICS_BURST + EXPERIMENT_METRICS_RATE));
     post("1.1.1", "1", 2, 1, 7);
     settle();
     stored_last(last);
@@ -81,7 +82,7 @@ static void test_the_end_does_not_wait(void **state)
 {
     (void)state;
     run_two();
-    post("1.1.1", "1", 1, LISTING_BURST + LISTING_RATE, 0);
+    post("1.1.1", "1", 1, EXPERIMENT_METRICS_BURST + EXPERIMENT_METRICS_RATE, 0);
     post("1.1.1", "1", 2, 1, 7);
     report("agent-1", 2, task_in("1.1.1", "EXITED", EXIT_0));
     settle();
@@ -93,7 +94,7 @@ static void test_a_restart_makes_up_for_it(void **state)
 {
     (void)state;
     run_two();
-    post("1.1.1", "1", 1, LISTING_BURST + LISTING_RATE, 0);
+    post("1.1.1", "1", 1, EXPERIMENT_METRICS_BURST + EXPERIMENT_METRICS_RATE, 0);
     settle();
     post("1.1.1", "1", 2, 1, 7);
     settle();

@@ -1,4 +1,4 @@
-// Notes of what changed, the ring of events that is made of them, and who gets which.
+// Lists of changes, the ring of events, and the filters of followers.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 
 enum { FIRST = 1000, ALL = (1 << EVENT_TOPICS) - 1 };
 
-// --- notes ---------------------------------------------------------------------------------------
+// --- changes -------------------------------------------------------------------------------------
 
 static void a_thing_is_noted_once(void **state)
 {
@@ -68,25 +68,25 @@ static void merging_keeps_what_is_newer(void **state)
 
 // --- the ring ------------------------------------------------------------------------------------
 
-static void add(struct ring *r, enum event_topic topic, int64_t experiment, int64_t trial,
+static void add(struct event_ring *r, enum event_topic topic, int64_t experiment, int64_t trial,
                 const char *data)
 {
     const struct change n = {.topic = topic, .experiment_id = experiment, .trial_id = trial};
-    ring_add(r, event_new(ring_last(r) + 1, &n, data));
+    event_ring_add(r, event_new(event_ring_last(r) + 1, &n, data));
 }
 
-static void add_trials(struct ring *r, int count)
+static void add_trials(struct event_ring *r, int count)
 {
     for (int i = 0; i < count; i++)
         add(r, EVENT_TRIAL, 1, 1, "{}");
 }
 
-// The numbers from *place on, and what ring_read() said.
-static int numbers(struct ring *r, uint64_t *place, const struct event_filter *f, uint64_t *out,
-                   int most)
+// Writes the numbers of the events after *place; returns the result of event_ring_read().
+static int numbers(struct event_ring *r, uint64_t *place, const struct event_filter *f,
+                   uint64_t *out, int most)
 {
     struct event *events[64];
-    int count = ring_read(r, place, f, events, most);
+    int count = event_ring_read(r, place, f, events, most);
     for (int i = 0; i < count; i++) {
         out[i] = events[i]->number;
         event_release(events[i]);
@@ -109,7 +109,7 @@ static void a_follower_goes_on_from_every_point(void **state)
 {
     (void)state;
     static const struct event_filter all = {.topics = ALL};
-    struct ring *r = ring_new(FIRST, 8, 1 << 20);
+    struct event_ring *r = event_ring_new(FIRST, 8, 1 << 20);
     add_trials(r, 8);
     for (uint64_t from = FIRST; from <= FIRST + 8; from++) {
         uint64_t place = from, got[64], next = from;
@@ -121,14 +121,14 @@ static void a_follower_goes_on_from_every_point(void **state)
         assert_int_equal(next, FIRST + 8);
         assert_int_equal(place, FIRST + 8);
     }
-    ring_free(r);
+    event_ring_free(r);
 }
 
 static void who_is_too_far_behind_is_told(void **state)
 {
     (void)state;
     static const struct event_filter all = {.topics = ALL};
-    struct ring *r = ring_new(FIRST, 8, 1 << 20);
+    struct event_ring *r = event_ring_new(FIRST, 8, 1 << 20);
     uint64_t got[64], place = FIRST - 1, next = FIRST + 1;
     assert_int_equal(numbers(r, &place, &all, got, 8), -1); // of an earlier start
     assert_int_equal(numbers(r, &next, &all, got, 8), -1);  // of another store
@@ -138,10 +138,10 @@ static void who_is_too_far_behind_is_told(void **state)
     assert_int_equal(numbers(r, &place, &all, got, 64), 8); // just kept
     place = FIRST;
     add_trials(r, 1);
-    assert_int_equal(ring_count(r), 8);
+    assert_int_equal(event_ring_count(r), 8);
     assert_int_equal(numbers(r, &place, &all, got, 64), -1); // just lost
     assert_int_equal(place, FIRST);
-    ring_free(r);
+    event_ring_free(r);
 }
 
 static void bytes_are_bounded_too(void **state)
@@ -151,52 +151,52 @@ static void bytes_are_bounded_too(void **state)
     char data[401];
     memset(data, 'x', sizeof data);
     data[400] = '\0';
-    struct ring *r = ring_new(FIRST, 100, 2000);
+    struct event_ring *r = event_ring_new(FIRST, 100, 2000);
     for (int i = 0; i < 20; i++)
         add(r, EVENT_METRICS, 1, 1, data);
-    assert_int_equal(ring_count(r), 4);
+    assert_int_equal(event_ring_count(r), 4);
     uint64_t place = FIRST + 16, got[64];
     assert_int_equal(numbers(r, &place, &all, got, 64), 4);
     place = FIRST + 15;
     assert_int_equal(numbers(r, &place, &all, got, 64), -1);
-    ring_free(r);
+    event_ring_free(r);
 }
 
 static void what_was_not_kept_is_a_gap(void **state)
 {
     (void)state;
     static const struct event_filter all = {.topics = ALL};
-    struct ring *r = ring_new(FIRST, 8, 1 << 20);
+    struct event_ring *r = event_ring_new(FIRST, 8, 1 << 20);
     uint64_t got[64], place = FIRST;
     add_trials(r, 3);
-    ring_lose(r);
-    assert_int_equal(ring_count(r), 0);
+    event_ring_lose(r);
+    assert_int_equal(event_ring_count(r), 0);
     assert_int_equal(numbers(r, &place, &all, got, 64), -1);
     place = FIRST + 3;
     assert_int_equal(numbers(r, &place, &all, got, 64), -1); // he had read all there was
-    place = ring_last(r);
+    place = event_ring_last(r);
     add_trials(r, 1);
     assert_int_equal(numbers(r, &place, &all, got, 64), 1);
     assert_int_equal(got[0], FIRST + 5);
-    ring_free(r);
+    event_ring_free(r);
 }
 
 static void a_reader_keeps_what_he_holds(void **state)
 {
     (void)state;
     static const struct event_filter all = {.topics = ALL};
-    struct ring *r = ring_new(FIRST, 2, 1 << 20);
+    struct event_ring *r = event_ring_new(FIRST, 2, 1 << 20);
     struct event *held[2];
     uint64_t place = FIRST;
     add(r, EVENT_TRIAL, 1, 1, "{\"id\":1}");
-    assert_int_equal(ring_read(r, &place, &all, held, 2), 1);
+    assert_int_equal(event_ring_read(r, &place, &all, held, 2), 1);
     add_trials(r, 5);
-    ring_free(r);
+    event_ring_free(r);
     assert_non_null(strstr(held[0]->text, "{\"id\":1}"));
     event_release(held[0]);
 }
 
-// --- who gets what -------------------------------------------------------------------------------
+// --- filters -------------------------------------------------------------------------------------
 
 static void filters_pick(void **state)
 {
@@ -231,7 +231,7 @@ static void what_is_passed_over_is_not_looked_at_again(void **state)
 {
     (void)state;
     static const struct event_filter queues = {.topics = 1 << EVENT_QUEUE};
-    struct ring *r = ring_new(FIRST, 8, 1 << 20);
+    struct event_ring *r = event_ring_new(FIRST, 8, 1 << 20);
     uint64_t got[64], place = FIRST;
     add_trials(r, 3);
     assert_int_equal(numbers(r, &place, &queues, got, 64), 0);
@@ -241,7 +241,7 @@ static void what_is_passed_over_is_not_looked_at_again(void **state)
     assert_int_equal(numbers(r, &place, &queues, got, 64), 1);
     assert_int_equal(got[0], FIRST + 4);
     assert_int_equal(place, FIRST + 6);
-    ring_free(r);
+    event_ring_free(r);
 }
 
 static void topics_are_read(void **state)

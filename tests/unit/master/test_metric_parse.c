@@ -1,5 +1,5 @@
-// Bodies of metrics: what is read in one pass is what the tree of the JSON says, or is read through
-// it; what neither takes is refused with words.
+// Bodies of metrics: one pass and the JSON tree give the same result, and the faults of bodies that
+// neither accepts are named.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static void put_post(struct buf *out, const struct request *rq)
     series_put_block(out, &p->block, 0, p->block.count);
 }
 
-// Both ways of one body; 0 or the error that both gave.
+// Parses a body in both ways; 0 or the error that both returned.
 static int both(const char *body, read_body *read, parse_body *parse)
 {
     struct request one = {0}, two = {0};
@@ -162,7 +162,7 @@ static void test_columns(void **state)
             fail_msg("%s is taken", bad[i]);
 }
 
-// Bodies with a letter changed, left out or doubled anywhere.
+// Bodies in which any one letter is changed, removed or doubled.
 static void test_changed_bodies(void **state)
 {
     (void)state;
