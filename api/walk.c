@@ -16,11 +16,11 @@
 enum { PATH_BYTES = 64 * 1024, NAMES_FIRST = 64 };
 
 struct walk {
-    bool links;      // are visited instead of files
-    bool foreign;    // others write to it
-    uid_t owner;     // of the folder
-    struct buf path; // of what is visited, after the folder's own
-    size_t prefix;   // of the folder's own path and the slash
+    bool links;      // visit symbolic links instead of files
+    bool foreign;    // other processes write to the folder
+    uid_t owner;     // owner of the folder
+    struct buf path; // path of the visited entry, after the folder's own
+    size_t prefix;   // length of the folder's own path and the slash
     walk_visit *visit;
     void *ctx;
 };
@@ -145,7 +145,7 @@ static int walk_names(struct walk *w, int fd, int depth, struct error *e)
     return rc;
 }
 
-// `w` says how; the rest of it is set here.
+// Starts a walk: the caller set the mode fields of `w`.
 static int walk(struct walk *w, int fd, const char *shown, struct error *e)
 {
     struct stat st;

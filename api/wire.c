@@ -5,7 +5,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 
-// One table a kind of name: X(word). Both spellings are made from it at compile time.
+// One table for each kind of name: X(word). The compiler makes both spellings from it.
 #define EXPERIMENT_STATES(X, P)                                                                    \
     X(P, ACTIVE)                                                                                   \
     X(P, QUEUED)                                                                                   \
@@ -50,11 +50,11 @@
 #define NAME(prefix, word) prefix #word,
 
 struct name_table {
-    const char *what; // for messages
+    const char *what; // kind of name, for messages
     const char *prefix;
     const char *unspecified;
     const char *const *words;
-    const char *const *names; // same order
+    const char *const *names; // names with prefix, in the same order
 };
 
 static const char *const experiment_words[] = {EXPERIMENT_STATES(WORD, "") DELETE_STATES(WORD, "")
@@ -155,8 +155,8 @@ bool wire_state_is_terminal(const char *word)
     return index_of(terminal, word) >= 0;
 }
 
-// The gRPC status that goes with an error: Determined's server is a gRPC gateway, and its clients
-// show these words (grpc/status codes, public list).
+// The gRPC status of an error: Determined's server is a gRPC gateway, and its clients show these
+// words (public list of gRPC status codes).
 struct grpc_status {
     int code;
     const char *reason;
@@ -238,7 +238,8 @@ void wire_write_pagination(struct json_writer *w, int64_t offset, int64_t limit,
 
 void wire_password_hash(const char *password, char out[SHA512_HEX])
 {
-    static const char salt[] = "GubPEmmotfiK9TMD6Zdw"; // part of the wire contract, not a secret
+    static const char salt[] =
+        "GubPEmmotfiK9TMD6Zdw"; // part of the API (docs/wire.md), not a secret
     if (!password || !*password) {
         out[0] = '\0';
         return;

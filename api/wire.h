@@ -1,7 +1,7 @@
-// Names and small shapes of the wire (Determined's REST API v1): states, log levels, device types,
-// the error body, paging, the client-side password hash. Pure; any thread.
+// Names and small objects of the REST API (docs/wire.md): states, log levels, device types, the
+// error body, paging, the client-side password hash. Pure; any thread.
 //
-// Rows of the store hold the names without prefix ("COMPLETED"), the wire the names with it
+// The store holds names without prefix ("COMPLETED"), the API uses names with it
 // ("STATE_COMPLETED").
 #ifndef MUSTER_API_WIRE_H
 #define MUSTER_API_WIRE_H
@@ -16,7 +16,7 @@
 
 enum wire_names {
     WIRE_EXPERIMENT_STATE, // STATE_ ACTIVE QUEUED PULLING .. DELETE_FAILED
-    WIRE_TRIAL_STATE,      // STATE_, the same less the delete ones
+    WIRE_TRIAL_STATE,      // STATE_, the same without DELETE*
     WIRE_CHECKPOINT_STATE, // STATE_ ACTIVE COMPLETED ERROR DELETED PARTIALLY_DELETED
     WIRE_ALLOCATION_STATE, // STATE_ QUEUED WAITING PULLING STARTING RUNNING TERMINATING TERMINATED
     WIRE_LOG_LEVEL,        // LOG_LEVEL_ TRACE DEBUG INFO WARNING ERROR CRITICAL
@@ -24,33 +24,36 @@ enum wire_names {
     WIRE_NAMES_COUNT
 };
 
-// The words of a table without prefix, NULL-terminated, and their prefix.
+// The words of a table without prefix (ends with NULL), and the prefix.
 const char *const *wire_words(enum wire_names table);
 const char *wire_prefix(enum wire_names table);
 
-// "COMPLETED" -> "STATE_COMPLETED"; a word that is not in the table gives PREFIX_UNSPECIFIED. An
-// allocation that is ASSIGNED is WAITING on the wire. The strings are static.
+// "COMPLETED" -> "STATE_COMPLETED"; an unknown word gives PREFIX_UNSPECIFIED. The allocation state
+// ASSIGNED becomes WAITING. The strings are static.
 const char *wire_name(enum wire_names table, const char *word);
 
-// "STATE_COMPLETED" or "COMPLETED" -> "COMPLETED" (static); NULL when it is neither.
+// "STATE_COMPLETED" or "COMPLETED" -> "COMPLETED" (static); NULL: unknown.
 const char *wire_word(enum wire_names table, const char *name);
 
-// The same for what a caller sent: ERR_INVALID says what is allowed and what is near.
+// The same for a value from a caller: ERR_INVALID lists the allowed words and suggests a similar
+// one.
 int wire_parse(enum wire_names table, const char *name, const char **word, struct error *e);
 
 bool wire_state_is_terminal(const char *word); // COMPLETED CANCELED ERROR (experiment, trial)
 
-// {"error":{"code","reason","error"},"message"}: what det and our clients print.
+// {"error":{"code","reason","error"},"message"}, as Determined's clients and ours print it.
 void wire_write_error(struct json_writer *w, int code, const char *text);
 
-// {"result":..} is the caller's; this is the error line of a stream, with its newline.
+// The error line of a stream, with its newline. (The caller writes {"result":..} lines itself.)
 void wire_write_stream_error(struct buf *out, int code, const char *text);
 
-// Key "pagination" with {offset, limit, startIndex, endIndex, total} for a page of `count` rows.
+// The key "pagination" with {offset, limit, startIndex, endIndex, total} for a page of `count`
+// rows.
 void wire_write_pagination(struct json_writer *w, int64_t offset, int64_t limit, int64_t count,
                            int64_t total);
 
-// What clients send for a password (isHashed): hex SHA-512 of salt + password; blank stays blank.
+// The hash that clients send instead of a password (isHashed): SHA-512 of salt + password in hex;
+// "" stays "".
 void wire_password_hash(const char *password, char out[SHA512_HEX]);
 
 #endif

@@ -1,8 +1,8 @@
-// The `muster` command: what its parts share. One thread.
+// Types and functions that all parts of the `muster` command share. One thread.
 //
 // A run is one struct cli: options from the command line, the session (master, token, client), and
-// the way results are shown. Commands are rows of the table in commands.c; each has a function that
-// does the calls and hands rows to output.h. Memory lives in the arena until the process ends.
+// the output format. Commands are rows of the table in command_table.c; the function of a command
+// makes its calls and passes rows to output.h. Memory lives in the arena until the process ends.
 #ifndef MUSTER_CLI_CLI_H
 #define MUSTER_CLI_CLI_H
 
@@ -16,7 +16,7 @@
 
 enum output_format { OUTPUT_TABLE, OUTPUT_JSON, OUTPUT_JSONL, OUTPUT_CSV };
 
-// Every flag of every command; a command names those it takes (commands.c).
+// Every flag of every command. The table of commands names the flags of each command.
 struct cli_options {
     const char *master, *token, *format, *columns, *ca_file;
     bool quiet, help;
@@ -24,7 +24,7 @@ struct cli_options {
     const char *password_file;
     bool password_stdin, admin;
     struct flag_list config;
-    const char *filter, *sort; // of lists: api/filter/filter.h
+    const char *filter, *sort; // of lists, see api/filter/filter.h
     const char *name, *id_file, *to, *state, *user, *group, *metric, *level, *search, *agent;
     bool paused, follow, watch, validate_only, wait, yes, all, latest, best, drain;
     const char *topics;
@@ -35,7 +35,7 @@ struct cli_options {
     struct flag_list label, metadata, on;
     bool no_admin, slack, specific, regex;
     long long status;
-    const char *unread; // by flagset_probe()
+    const char *unread; // target of flagset_probe()
     long long project_id, timeout, limit, tail, rank, experiment, trial;
     const char *trace, *policy, *teams, *window, *plot, *from_store; // simulate
     const char *data_dir;                                            // of backups
@@ -46,8 +46,8 @@ struct cli_options {
     bool timing;
     const char *pool, *weight, *role, *default_role, *project;
     long long ahead_of, behind, priority;
-    long long max_slots, guaranteed; // 0 is a value of both, -1 not given
-    long long slots;                 // .. and of this
+    long long max_slots, guaranteed; // -1: not given
+    long long slots;                 // -1: not given
     struct flag_list env;
     const char *folder, *work_dir, *parent, *fork;
     bool detach, no_pause, tree;
@@ -61,11 +61,11 @@ struct cli {
     const char *token;  // NULL when not signed in
     struct client *client;
     int64_t began_us;  // monotonic
-    int timeout_s;     // of a call; 0: as the client has it
-    json_t *names;     // of teams and users, by path: lookup.h
-    const char **args; // positional words after noun and verb
+    int timeout_s;     // of a call; 0: the client's default
+    json_t *names;     // cache of the names of teams and users, by path (lookup.h)
+    const char **args; // positional arguments after noun and verb
     int arg_count;
-    int exit_code; // of a program that was run, when nothing else went wrong
+    int exit_code; // of a program that was run, if the command itself succeeded
 };
 
 struct command;
@@ -73,54 +73,53 @@ typedef int cli_verb(struct cli *c, const struct command *self, struct error *e)
 
 struct command {
     const char *noun, *verb; // verb NULL: a command of one word
-    const char *args;        // "ID", "FILE [FOLDER]", "" - capitals are required, [..] optional
-    const char *flags;       // names of its flags, blank-separated
-    const char *columns;     // default columns of its table; NULL: prints something else
+    const char *args;        // "ID", "FILE [FOLDER]", ""; [..] is optional
+    const char *flags;       // names of its flags, separated by blanks (flagset.h)
+    const char *columns;     // default columns of its table; NULL: it prints no table
     const char *help;        // one sentence
-    const char *example;     // NULL: none
+    const char *example;     // NULL: no example
     cli_verb *run;
     bool offline; // needs neither master nor token
 };
 
 extern const struct command commands[]; // ends with noun == NULL
 extern const size_t command_count;
-// The command `noun verb`, or the one-word command `noun`; NULL: *e says what is near.
+// Returns the command `noun verb`, or the one-word command `noun`; NULL: *e suggests a similar one.
 const struct command *command_find(const char *noun, const char *verb, struct error *e);
-// The word of the table for another one, such as "e" or "edit"; NULL stays NULL.
+// Returns the table's word for an alias such as "e" or "edit"; NULL for NULL.
 const char *command_noun(const char *noun);
 const char *command_verb(const char *verb);
 
-// session.c: where the master is and who we are
+// session.c: the address of the master and the saved token
 int session_open(struct cli *c, bool need_token, struct error *e);
 int session_save(struct cli *c, const char *token, struct error *e);
 int session_forget(struct cli *c, struct error *e);
-// client_call with the path formatted; unauthenticated answers say how to sign in.
+// client_call() with a formatted path; if the token is refused, the error says how to sign in.
 int cli_call(struct cli *c, const char *method, const json_t *body, json_t **answer,
              struct error *e, const char *path, ...) __attribute__((format(printf, 6, 7)));
-// After a call of what is watched or followed: true when the master was away, which is told once
-// and waited for a moment, so that the caller tries again. *away is where that is kept.
+// For loops that watch or follow: returns true if `err` means that the master does not answer,
+// reports that once, and sleeps for a moment; the caller then tries again. *away keeps the state.
 bool cli_await_master(int err, bool *away);
-void cli_note_away(bool gone, bool *away); // the telling alone
+void cli_note_away(bool gone, bool *away); // only reports it, once
 
-// All pages of a list: the array under `key`, owned by the caller. What the master shows beside a
-// row
-// (?show=..) is put into it, under CLI_LIST_VALUES.
+// Fetches all pages of a list: the array under `key`, owned by the caller. The values of ?show=..
+// are added to each row under CLI_LIST_VALUES.
 #define CLI_LIST_VALUES "+values"
 int cli_list(struct cli *c, const char *key, long long limit, json_t **rows, struct error *e,
              const char *path, ...) __attribute__((format(printf, 6, 7)));
 
-// "&NAME=VALUE", escaped; "" when the value is NULL. The memory is the arena's.
+// Returns "&NAME=VALUE", escaped, in the arena; "" if the value is NULL.
 const char *cli_query(struct cli *c, const char *name, const char *value);
 
-// Asks a question before something is deleted; 0: yes, or --yes was given.
+// Asks for confirmation before a deletion; 0: the answer was yes, or --yes was given.
 int cli_confirm(struct cli *c, struct error *e, const char *question, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Says what was done: a line for a person unless --quiet, `row` (consumed) in the other formats.
+// Reports the result: a line in the table format unless --quiet, `row` (consumed) in the others.
 int cli_report(struct cli *c, json_t *row, struct error *e, const char *line, ...)
     __attribute__((format(printf, 4, 5)));
 
-// follow.c: watches an experiment to its end; 0 completed, ERR_FAILED otherwise
+// experiment_follow.c: follows an experiment to its end; 0: completed, else ERR_FAILED
 int cli_follow(struct cli *c, long long experiment, struct error *e);
 
 #endif

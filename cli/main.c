@@ -1,5 +1,5 @@
-// The muster command: finds the row of the command table, parses its flags, runs it. Help,
-// suggestions and completion come from the same table.
+// The muster command: finds the row in the table of commands, parses its flags and runs it. Help,
+// suggestions and completion use the same table.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,8 @@ static int parse_format(struct cli *c, struct error *e)
                            c->options.format);
 }
 
-// Nothing is called "": such a word is a variable of a script that was not set. Programs take it.
+// Refuses empty arguments: they come from unset variables of a script. Arguments of programs may be
+// empty.
 static int check_empty(const struct cli *c, const struct command *command, struct error *e)
 {
     const char *name = command->args;
@@ -44,20 +45,20 @@ static int check_empty(const struct cli *c, const struct command *command, struc
                              command->verb ? command->verb : "");
         }
         const char *next = strchr(name, ' ');
-        name = next ? next + 1 : name; // the last one repeats
+        name = next ? next + 1 : name; // the last name repeats
     }
     return 0;
 }
 
-// Positional words against "FILE [FOLDER]".
+// Checks the number of positional arguments against "FILE [FOLDER]".
 static int check_arguments(const struct cli *c, const struct command *command, struct error *e)
 {
-    int least = 0, most = 0;
+    int min_count = 0, max_count = 0;
     for (const char *p = command->args; *p != '\0'; p += strcspn(p, " "), p += strspn(p, " ")) {
-        least += *p != '[';
-        most = strstr(p, "...") ? 1 << 20 : most + 1;
+        min_count += *p != '[';
+        max_count = strstr(p, "...") ? 1 << 20 : max_count + 1;
     }
-    if (c->arg_count >= least && c->arg_count <= most)
+    if (c->arg_count >= min_count && c->arg_count <= max_count)
         return check_empty(c, command, e);
     return error_set(e, ERR_INVALID, "usage: muster %s%s%s %s", command->noun,
                      command->verb ? " " : "", command->verb ? command->verb : "", command->args);
@@ -74,7 +75,7 @@ static int run_command(struct cli *c, const struct command *command, struct erro
     return c->options.watch ? watch_command(c, command, e) : command->run(c, command, e);
 }
 
-// The first two words that are no flags decide the command; only then are its flags known.
+// The first two words that are not flags name the command; only then are its flags known.
 static int dispatch(struct cli *c, int argc, char **argv, struct error *e)
 {
     struct cli_options probe_options = {0};
@@ -115,7 +116,7 @@ int main(int argc, char **argv)
         printf("muster %s\n", muster_version);
         return 0;
     }
-    struct cli c = {.options = {.rank = -1, // 0 is a value of these
+    struct cli c = {.options = {.rank = -1, // -1: not given, because 0 is a valid value
                                 .max_slots = -1,
                                 .guaranteed = -1,
                                 .slots = -1,

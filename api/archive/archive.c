@@ -1,4 +1,4 @@
-// Packing: the JSON list and folders to tar.gz.
+// Packs the JSON list of files, or a folder, as tar.gz.
 #include "api/archive/archive.h"
 
 #include <archive.h>
@@ -30,7 +30,7 @@ static void load_locale(void)
 
 locale_t archive_locale_enter(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT; // it is read from a file
+    static pthread_once_t once = PTHREAD_ONCE_INIT; // the call may come from any thread
     pthread_once(&once, load_locale);
     return uselocale(utf8);
 }
@@ -87,7 +87,7 @@ static int set_format(struct archive *a, enum archive_format format)
             archive_write_set_filter_option(a, "gzip", "timestamp", NULL));
 }
 
-// No time stamp, no owner, nothing of this machine: equal files give equal bytes.
+// Sets no time stamp, no owner and no data of this machine, so that equal files give equal bytes.
 static int write_open(archive_write_callback *write, void *ctx, enum archive_format format,
                       struct archive **out, struct error *e)
 {
@@ -132,7 +132,7 @@ static int write_data(struct archive *a, const void *data, size_t len, struct er
 
 // --- the JSON list -------------------------------------------------------------------------------
 
-struct item { // one entry of the list, checked
+struct item { // a checked entry of the list
     char *path;
     const json_t *entry;
     bool is_folder;
@@ -164,7 +164,8 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const struct item *)a)->path, ((const struct item *)b)->path);
 }
 
-// All entries, in order of path; free_items() frees also what a failure leaves.
+// Reads and checks all entries, in order of path. After an error the caller still calls
+// free_items().
 static int check_items(const json_t *files, struct item *items, struct error *e)
 {
     size_t i, count = json_array_size(files);
@@ -191,7 +192,7 @@ static void free_items(struct item *items, size_t count)
     free(items);
 }
 
-// Decodes the base64 text; fails where it is none.
+// Decodes base64; fails if the text is not base64.
 static size_t decoded_size(const char *text, size_t len)
 {
     size_t padding = 0;
@@ -200,10 +201,10 @@ static size_t decoded_size(const char *text, size_t len)
     return len / 4 * 3 - padding;
 }
 
-// Decodes and writes a piece at a time. Padding stands at the end alone.
+// Decodes and writes piece by piece. Padding is allowed at the end only.
 static int write_content(struct archive *a, const char *text, size_t len, struct error *e)
 {
-    enum { PIECE = 256 * 1024 }; // of text
+    enum { PIECE = 256 * 1024 }; // bytes of text
     int rc = 0;
     for (size_t at = 0, n; !rc && at < len; at += n) {
         void *data = NULL;
@@ -280,7 +281,7 @@ static int append(void *ctx, const void *data, size_t len)
     return buf_append(ctx, data, len);
 }
 
-static struct buf nothing; // an archive of no files
+static struct buf nothing; // an archive without files
 
 static void pack_nothing(void)
 {
@@ -292,7 +293,8 @@ static void pack_nothing(void)
 int archive_pack_list_to(const json_t *files, const char *texts, archive_sink *take, void *ctx,
                          struct error *e)
 {
-    // Submissions without files come in thousands, and a compressor is large to set up.
+    // Returns a prepared archive: submissions without files come in thousands, and a compressor is
+    // expensive to set up.
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct sink sink = {take, ctx};
     size_t count = json_array_size(files);

@@ -1,4 +1,4 @@
-// Reading an archive: what its entries may be, and looking into one without unpacking it.
+// Reads archives: checks entries, and lists or reads single files without unpacking.
 #include <archive.h>
 #include <archive_entry.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ int archive_step(struct archive *a, struct archive_entry **entry, int *more, str
     return 0;
 }
 
-// NULL: unfit.
+// Returns the name without leading "./" and trailing "/"; NULL: it leaves the folder.
 static char *clean_name(const char *name)
 {
     while (name && name[0] == '.' && name[1] == '/')
@@ -74,9 +74,9 @@ int archive_entry_check(struct archive_entry *entry, size_t *entries, char **nam
 // --- looking -------------------------------------------------------------------------------------
 
 struct look {
-    bool (*see)(void *ctx, const struct archive_item *item); // NULL: for one file
+    bool (*see)(void *ctx, const struct archive_item *item); // NULL: reads one file instead
     void *ctx;
-    const char *path; // of it
+    const char *path; // path of the file to read
     struct buf *data;
     bool found;
 };
@@ -97,7 +97,7 @@ static int read_data(struct archive *a, struct buf *data, const char *path, stru
     return rc;
 }
 
-// *more: whether it wants another.
+// *more: whether the caller wants another entry.
 static int look_at(struct archive *a, struct archive_entry *entry, struct look *l, size_t *entries,
                    int *more, struct error *e)
 {

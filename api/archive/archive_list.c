@@ -1,4 +1,4 @@
-// A folder as the JSON list of the wire, for a submission.
+// Reads a folder as the JSON list for a submission.
 #include <errno.h>
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 enum { LARGEST = 3, IGNORE_FILE_MAX = 64 * 1024 };
 
 struct listing {
-    char *ignore[2]; // text of the ignore files, lines cut to strings by NULs; NULL: none
+    char *ignore[2]; // text of the ignore files, cut into strings by NULs; NULL: no such file
     size_t ignore_len[2];
     json_t *files;
     int64_t total;
@@ -29,8 +29,7 @@ struct listing {
 
 // --- patterns ------------------------------------------------------------------------------------
 
-// webui/src/lib/upload/ignore_rules.ts keeps the same rules, for folders that are given in the
-// browser.
+// webui/src/lib/upload/ignore_rules.ts applies the same rules to folders chosen in the browser.
 
 static bool matches(const char *pattern, const struct walk_entry *entry)
 {
@@ -51,7 +50,7 @@ static bool matches(const char *pattern, const struct walk_entry *entry)
     return !fnmatch(cut + (*cut == '/'), entry->relative, strstr(cut, "**") ? 0 : FNM_PATHNAME);
 }
 
-// The last pattern that matches decides; one that begins with ! takes back.
+// The last matching pattern decides; a pattern that begins with ! includes the file again.
 static bool is_ignored(const struct listing *l, const struct walk_entry *entry)
 {
     bool ignored = !strcmp(entry->relative, ".git");
@@ -181,7 +180,7 @@ static int read_ignores(struct listing *l, const char *folder, struct error *e)
     return rc ? rc : read_ignore(folder, ".musterignore", &l->ignore[1], &l->ignore_len[1], e);
 }
 
-// Hands the list on, or frees it.
+// Returns the list, or frees it after an error.
 static void finish(struct listing *l, int rc, json_t **files)
 {
     *files = rc ? NULL : json_incref(l->files);

@@ -1,7 +1,6 @@
-// Unpacking: what an archive says of itself is not believed. Names stay inside the folder, only
-// files and folders are made, bytes and entries are counted as they come. Everything is made from
-// the descriptor of the folder aside, so a folder that is swapped for a link meanwhile leads
-// nowhere.
+// Unpacks archives without trusting them. Names stay inside the folder, only files and folders are
+// created, bytes and entries are counted. Everything is created relative to the descriptor of the
+// temporary folder, so replacing a folder by a link meanwhile has no effect.
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
@@ -22,14 +21,14 @@ enum { BLOCK = 64 * 1024 }; // bytes read at a time
 
 struct unpack {
     struct archive *from;
-    const char *folder; // as the caller calls it
-    int dir;            // descriptor of the temporary folder that is filled first
-    uint64_t room;      // bytes that may still come
+    const char *folder; // as given by the caller
+    int dir;            // descriptor of the temporary folder
+    uint64_t room;      // bytes that are still allowed
     size_t entries;
 };
 
-// Opens a folder below the one aside, made where it is not there: each part from the descriptor of
-// the one before, so that no link is followed on the way.
+// Opens a folder below the temporary one and creates missing ones. Each part is opened relative to
+// its parent, so that no link is followed.
 static int open_made(struct unpack *u, const char *name, int *fd, struct error *e)
 {
     char *names = xstrdup(name), *slash;
@@ -51,7 +50,7 @@ static int open_made(struct unpack *u, const char *name, int *fd, struct error *
     return rc;
 }
 
-// The folder that is to hold `name`, and the last part of it.
+// Opens the parent folder of `name` and returns the last part of the name.
 static int open_parent(struct unpack *u, const char *name, int *fd, const char **last,
                        struct error *e)
 {
@@ -110,7 +109,7 @@ static int unpack_file(struct unpack *u, struct archive_entry *entry, const char
         return error_set_errno(e, ERR_IO, saved, "cannot create %s in %s", name, u->folder);
     rc = copy_data(u, fd, name, e);
     if (!rc && archive_entry_mtime_is_set(entry))
-        futimens(fd, times); // a time that the file system cannot hold is no reason to fail
+        futimens(fd, times); // ignored: the file system may not support this time
     if (close(fd) && !rc)
         rc = error_set_errno(e, ERR_IO, errno, "cannot write %s in %s", name, u->folder);
     return rc;
@@ -145,12 +144,11 @@ static int unpack_all(struct unpack *u, struct error *e)
     return rc;
 }
 
-// Where the folder comes to be. All of it is done by the descriptor of the folder that will hold
-// it.
+// The place of the new folder. All operations are relative to the descriptor of its parent.
 struct place {
-    char *path, *parent, *aside; // aside: the name beside it while it is not whole
-    const char *name;            // in the parent
-    int dir;                     // the parent
+    char *path, *parent, *aside; // aside: temporary name next to it
+    const char *name;            // its name in the parent
+    int dir;                     // descriptor of the parent
 };
 
 static int open_place(struct place *p, const char *folder, struct error *e)
@@ -195,7 +193,7 @@ static int move_into_place(struct place *p, struct error *e)
     return error_set_errno(e, ERR_IO, errno, "cannot rename %s to %s", p->aside, p->path);
 }
 
-// `opened` is what opening `from` gave; `from` is freed here.
+// `opened` is the result of opening `from`; `from` is freed here.
 static int unpack(struct archive *from, int opened, const char *folder, uint64_t limit,
                   struct error *e)
 {

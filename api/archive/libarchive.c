@@ -1,6 +1,7 @@
-// libarchive, loaded at the first call of it, as libcurl is (curl.c): with what it stands on it is
-// a dozen libraries, whose loading takes longer than a command works that packs nothing. These are
-// its functions as its headers declare them, each of which hands on to the library's own.
+// Loads libarchive at the first call of one of its functions, like libcurl (http/curl.c). With its
+// dependencies it is a dozen libraries, and loading them takes longer than a command that packs
+// nothing. The functions here have the names and types of libarchive's headers and forward to the
+// library.
 #include <archive.h>
 #include <archive_entry.h>
 #include <dlfcn.h>
@@ -11,7 +12,7 @@
 
 #include "base/log.h"
 
-// What it gives, its name, its parameters, and these as they are handed on.
+// Arguments: result type, name, parameters, and the arguments to forward.
 #define CALLS(X)                                                                                   \
     X(const char *, archive_error_string, (struct archive * a), (a))                               \
     X(int, archive_read_free, (struct archive * a), (a))                                           \

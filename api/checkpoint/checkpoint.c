@@ -1,6 +1,6 @@
-// Reading: nothing of a checkpoint is believed before it is verified. The manifest is checked
-// against its own CRC, each file against its size, each header against its CRC and the manifest,
-// and each tensor against its CRC.
+// Reads checkpoints and trusts nothing before it is verified: the manifest against its own CRC,
+// each file against its size, each header against its CRC and the manifest, and each tensor against
+// its CRC.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ struct checkpoint {
     json_t *manifest;
     struct mapped_file *files;
     size_t file_count;
-    struct named_tensor *tensors; // by name once open
+    struct named_tensor *tensors; // sorted by name after opening
     size_t tensor_count;
 };
 
@@ -160,7 +160,7 @@ static int read_header(const struct mapped_file *f, const json_t *entry, size_t 
     return 0;
 }
 
-// Shape and dtype of a manifest's tensor. False when they make no sense.
+// Reads shape and dtype of a tensor in the manifest. False: they are invalid.
 static bool read_shape(const json_t *entry, struct checkpoint_tensor *t)
 {
     const json_t *shape = json_object_get(entry, "shape");
@@ -184,7 +184,7 @@ static bool read_shape(const json_t *entry, struct checkpoint_tensor *t)
     return checkpoint_shape_bytes(t->rank, t->shape) >= 0;
 }
 
-// Does the file's own header say of this tensor what the manifest says?
+// Whether the file's header describes this tensor like the manifest.
 static bool header_agrees(const json_t *header, const struct checkpoint_tensor *t,
                           const json_t *entry, int64_t begin)
 {
@@ -285,7 +285,7 @@ static int sort_tensors(struct checkpoint *ck, const char *folder, struct error 
     return 0;
 }
 
-// Files are opened beside the manifest, in the same folder: no link in it leads elsewhere.
+// Opens files relative to the manifest's folder, so that links do not lead elsewhere.
 int checkpoint_open(const char *folder, struct checkpoint **out, struct error *e)
 {
     struct checkpoint *ck = xcalloc(1, sizeof(*ck));

@@ -2,12 +2,12 @@
 // little-endian header length, JSON header, data) and manifest.json, which is written last and
 // makes the folder a checkpoint.
 //
-// The manifest holds the trainer's own fields, and of every file its size, the CRC32C of its
-// header, and name, dtype, shape, offset and CRC32C of every tensor. Any thread, one per object.
+// The manifest holds the trainer's own fields; for each file its size and the CRC32C of its header;
+// and for each tensor name, dtype, shape, offset and CRC32C. Any thread, one per object.
 //
-// Fields of the manifest given by the trainer. Required: step (integer, optimizer steps done),
-// data_cursor (integer, samples consumed). Part of the state digest beside them: exponents (any
-// JSON). Free: schedule, generator, fingerprint, world_size, uuid, times and whatever else.
+// Fields from the trainer. Required: step (integer, optimizer steps done), data_cursor (integer,
+// samples consumed). Also part of the state digest: exponents (any JSON). Free: schedule,
+// generator, fingerprint, world_size, uuid, times and others.
 #ifndef MUSTER_API_CHECKPOINT_H
 #define MUSTER_API_CHECKPOINT_H
 
@@ -39,13 +39,13 @@ struct checkpoint_file {
     size_t count;
 };
 
-// Writes a whole checkpoint into `folder` (made if it is not there): files, then the manifest, each
+// Writes a whole checkpoint into `folder` (created if missing): files, then the manifest, each
 // durable. `extra` is the object of the trainer's fields. Tensor names are unique over all files.
 int checkpoint_write(const char *folder, const struct checkpoint_file *files, size_t file_count,
                      const json_t *extra, struct error *e);
 
-// The two halves, for ranks that write in parallel: each its file, giving the file's entry (the
-// caller's), then one of them the manifest over the array of all entries.
+// The two halves, for ranks that write in parallel: each rank writes its file and gets the file's
+// entry (owned by the caller); then one rank writes the manifest with the array of all entries.
 int checkpoint_write_file(const char *folder, const struct checkpoint_file *file, json_t **entry,
                           struct error *e);
 int checkpoint_write_manifest(const char *folder, const json_t *entries, const json_t *extra,
@@ -53,36 +53,36 @@ int checkpoint_write_manifest(const char *folder, const json_t *entries, const j
 
 struct checkpoint; // opaque: files mapped read-only
 
-// Opens and verifies everything, data included. ERR_NOT_FOUND: no such folder or manifest;
-// ERR_CORRUPT names file and offset; ERR_VERSION: written by a newer program.
+// Opens a checkpoint and verifies everything, including the data. ERR_NOT_FOUND: no such folder or
+// manifest; ERR_CORRUPT names file and offset; ERR_VERSION: written by a newer program.
 int checkpoint_open(const char *folder, struct checkpoint **out, struct error *e);
-void checkpoint_close(struct checkpoint *ck); // NULL is fine; tensors and manifest go with it
+void checkpoint_close(struct checkpoint *ck); // NULL is allowed; also frees tensors and manifest
 
 const json_t *checkpoint_manifest(const struct checkpoint *ck);
 size_t checkpoint_tensor_count(const struct checkpoint *ck);
 const struct checkpoint_tensor *checkpoint_tensor_at(const struct checkpoint *ck,
-                                                     size_t i); // by name
+                                                     size_t i); // index in order of name
 const struct checkpoint_tensor *checkpoint_tensor_find(const struct checkpoint *ck,
                                                        const char *name); // NULL: absent
 
-// SHA-256 over the weights: the tensors of "weights*.safetensors" in order of name (name, dtype,
-// shape, bytes); and over all state: every tensor, step, data_cursor and exponents. Neither depends
-// on how many ranks trained or wrote.
+// SHA-256 of the weights: the tensors of "weights*.safetensors" in order of name (name, dtype,
+// shape, bytes); and of the whole state: every tensor, step, data_cursor and exponents. Neither
+// depends on the number of ranks that trained or wrote.
 void checkpoint_digests(const struct checkpoint *ck, char weights[SHA256_HEX],
                         char state[SHA256_HEX]);
 
-// {"path": "bytes"} of every file under `folder`, as POST /checkpoints wants its resources.
+// {"path": "bytes"} of every file under `folder`: the resources for POST /checkpoints.
 int checkpoint_resources(const char *folder, json_t **out, struct error *e);
 // The same for a folder that others may write to, by its descriptor (walk_foreign()).
 int checkpoint_resources_foreign(int dir, const char *shown, json_t **out, struct error *e);
 
-// Its id in lower case; folders are named by it, so nothing but a UUID passes (ERR_INVALID).
+// Normalizes an id to lower case. Folders are named by it, so anything but a UUID is ERR_INVALID.
 int checkpoint_uuid(const char *text, char out[UUID_TEXT], struct error *e);
 
-// The folder of checkpoint `uuid` in a checkpoint_storage object: directory, shared_fs. Heap
-// string. ERR_INVALID: a storage type that this cluster does not reach, or a uuid that is none.
+// The folder of checkpoint `uuid` in a checkpoint_storage object of type directory or shared_fs
+// (heap). ERR_INVALID: another type, or not a UUID.
 int checkpoint_folder(const json_t *storage, const char *uuid, char **out, struct error *e);
-// The folder of the storage, which holds all its checkpoints.
+// The folder of the storage, which contains all its checkpoints.
 int checkpoint_root(const json_t *storage, char **out, struct error *e);
 
 #endif

@@ -1,4 +1,4 @@
-// Where checkpoints lie: the folder of one, and the list of what is in it.
+// Finds the folder of a checkpoint, and lists its files.
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static int add_resource(void *ctx, const struct walk_entry *entry, struct error 
     return 0;
 }
 
-// Takes the resources over; hands them on, or frees them.
+// Returns the resources, or frees them after an error.
 static int finish_resources(int rc, json_t *resources, json_t **out)
 {
     *out = rc ? NULL : resources;
@@ -76,7 +76,7 @@ static int absolute_folder(const json_t *storage, const char *key, const char **
     return 0;
 }
 
-// host_path with storage_path below it; an absolute storage_path must lie below host_path.
+// storage_path below host_path; an absolute storage_path must be inside host_path.
 static int shared_folder(const json_t *storage, char **out, struct error *e)
 {
     const char *host, *below = jget_string(storage, "storage_path", "");

@@ -31,7 +31,7 @@ bool checkpoint_file_name_ok(const char *name)
 
 int64_t checkpoint_shape_bytes(int rank, const int64_t *shape)
 {
-    int64_t bytes = 4; // both dtypes
+    int64_t bytes = 4; // element size of both dtypes
     if (rank < 0 || rank > CHECKPOINT_RANK_MAX)
         return -1;
     for (int i = 0; i < rank; i++)
@@ -100,7 +100,7 @@ static void write_shape(struct json_writer *w, const struct checkpoint_tensor *t
     jw_array_end(w);
 }
 
-// The header's length and text, padded so that data starts on a multiple of 64 bytes.
+// Makes the header's length and text, padded so that data starts on a multiple of 64 bytes.
 static void make_header(const struct checkpoint_file *file, struct buf *out)
 {
     struct json_writer w;
@@ -235,7 +235,7 @@ static int check_extra(const json_t *extra, struct error *e)
     return 0;
 }
 
-// Each name once over all files.
+// Refuses names that occur twice in all files.
 static int check_entries(const json_t *entries, struct error *e)
 {
     json_t *names = json_object(), *tensors = json_object(), *entry, *tensor;

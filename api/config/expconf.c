@@ -67,7 +67,8 @@ static int check_texts(const struct yaml_doc *doc, struct error *e)
     return 0;
 }
 
-// entrypoint or trainer, and what goes with each. `detached`: neither, what runs is not known here.
+// Checks entrypoint or trainer and the keys that belong to each. `detached`: neither is required,
+// because the programs run elsewhere.
 static int check_program(const struct yaml_doc *doc, bool detached, struct error *e)
 {
     static const char *const metrics[] = {"validation_loss",       "validation_accuracy",
@@ -127,7 +128,7 @@ static int check_resources(const struct yaml_doc *doc, struct error *e)
     return 0;
 }
 
-// Folders are checked by asking for the one of a checkpoint.
+// Checks folders by computing the folder of a checkpoint.
 static int check_storage(const struct yaml_doc *doc, struct error *e)
 {
     static const char any_uuid[] = "00000000-0000-0000-0000-000000000000";
@@ -149,10 +150,10 @@ static int check_storage(const struct yaml_doc *doc, struct error *e)
     return 0;
 }
 
-// The native trainer counts steps and ends by itself after so many.
+// The native trainer counts steps itself and ends after this number.
 static int check_native_rungs(const struct yaml_doc *doc, const json_t *searcher, struct error *e)
 {
-    const json_t *steps = jget_path(doc->root, "trainer.steps"); // or "${name}"
+    const json_t *steps = jget_path(doc->root, "trainer.steps"); // integer or "${name}"
     const json_t *length = jget(searcher, "max_length"), *batches = jget(length, "batches");
     bool timed = jget(searcher, "max_time") != NULL;
     long long most = json_integer_value(steps), time = jget_int(searcher, "max_time", 0);
@@ -208,7 +209,7 @@ static int check_searcher(const struct yaml_doc *doc, struct error *e)
 
 // --- the whole -----------------------------------------------------------------------------------
 
-// A key that YAML may write before its colon is at most 1,024 characters long, escapes included.
+// YAML allows at most 1,024 characters for a key before its colon, including escapes.
 static bool is_long_key(const char *key)
 {
     size_t len = 0;
@@ -235,7 +236,7 @@ static bool has_long_key(const json_t *v)
     return false;
 }
 
-// As it is with all defaults: what is complete must be taken again.
+// Checks the size with all defaults: a complete configuration must be accepted again.
 static int check_shape(const struct yaml_doc *doc, struct error *e)
 {
     const char *key;
@@ -269,7 +270,7 @@ static int check_fields(const struct yaml_doc *doc, bool detached, struct error 
     return rc;
 }
 
-// The defaults that depend on other fields.
+// Sets the defaults that depend on other fields.
 static void complete(json_t *config)
 {
     if (!jget(config, "launch"))
@@ -277,8 +278,8 @@ static void complete(json_t *config)
                             json_string(jget(config, "trainer") ? "per_slot" : "per_machine"));
 }
 
-// The trainer section goes through the table with its "${name}" replaced; the section as written is
-// put back afterwards when there was any.
+// Checks the trainer section with every "${name}" replaced. If there was any, the section as
+// written is restored afterwards.
 static int apply_fields(struct yaml_doc *doc, bool *searched, struct error *e)
 {
     json_t *written = json_incref(json_object_get(doc->root, "trainer"));
@@ -352,8 +353,8 @@ static int no_key(const char *assignment, struct error *e)
     return error_set(e, ERR_INVALID, "%.200s: the path is no UTF-8 text", assignment);
 }
 
-// The value of `part` in a container: an object's key, or a list's index (one past its end makes
-// room). Missing objects on the way are made. NULL with *e when the path does not fit.
+// The value of `part` in a container: a key of an object, or an index of a list (one past its end
+// appends). Creates missing objects. NULL with *e if the path does not fit.
 static json_t *step_into(json_t *at, const char *part, const char *assignment, struct error *e)
 {
     if (json_is_object(at)) {

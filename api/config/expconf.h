@@ -1,11 +1,11 @@
-// The experiment configuration: Determined's keys and our `launch` and `trainer` sections, as one
+// The experiment configuration: Determined's keys and the sections `launch` and `trainer` as one
 // table of fields, with the checks between fields. Pure functions; any thread.
 //
-// `trainer` scalars may be written "${name}" where name is a hyperparameter (dotted for nested
-// ones). A trainer section that uses any stays as written in the complete configuration;
-// expconf_resolve_trainer() replaces, completes and checks it for one trial. All of it is checked
-// at submission already with the hyperparameters' constants, or with the first value that a search
-// space may draw.
+// Scalars in `trainer` may be written "${name}", where name is a hyperparameter (dotted if nested).
+// A trainer section with such values stays as written in the complete configuration;
+// expconf_resolve_trainer() replaces them, completes the section and checks it for one trial. A
+// submission checks it with constant hyperparameters, or with the first value that a search space
+// may draw.
 #ifndef MUSTER_API_EXPCONF_H
 #define MUSTER_API_EXPCONF_H
 
@@ -19,38 +19,37 @@
 
 extern const struct schema_field expconf_fields[]; // ends with name == NULL
 
-// YAML (JSON is YAML) to a checked and complete configuration in out->root (an object; free with
-// yaml_doc_free). `file` is only used in messages. ERR_INVALID with "file:line:column: path: ...".
-// Hyperparameters come out typed: 0.1 becomes {"type":"const","val":0.1}.
+// Parses YAML (or JSON) into a checked and complete configuration in out->root (an object; free it
+// with yaml_doc_free()). `file` is used in messages only. ERR_INVALID with "file:line:column: path:
+// ...". Hyperparameters become typed: 0.1 becomes {"type":"const","val":0.1}.
 int expconf_parse(const char *text, size_t len, const char *file, struct yaml_doc *out,
                   struct error *e);
 
-// The checks and defaults alone, for a document that was parsed with yaml_parse() and perhaps
-// changed by expconf_set(). On error doc->root may be partly completed.
+// Only checks and completes a document that was parsed with yaml_parse() and possibly changed by
+// expconf_set(). After an error doc->root may be partly completed.
 int expconf_finish(struct yaml_doc *doc, struct error *e);
-// .. of an unmanaged experiment, whose programs run elsewhere: there need be none to run.
+// The same for an unmanaged experiment: its programs run elsewhere, so it may name none.
 int expconf_finish_detached(struct yaml_doc *doc, struct error *e);
 
-// Sets one value before the checks: "resources.slots_per_trial=3". The part after the first `=` is
-// YAML; missing objects on the way are made, lists take an index ("trainer.model.hidden.0=64").
+// Sets one value before the checks: "resources.slots_per_trial=3". The text after the first `=` is
+// YAML; missing objects are created; lists take an index ("trainer.model.hidden.0=64").
 int expconf_set(struct yaml_doc *doc, const char *assignment, struct error *e);
 
-// Fills what the configuration leaves open of checkpoint_storage from the master's default, an
-// object with "type" (NULL: the master has none): all of it where the experiment names no type or
-// the same one, else the counts save_* alone; then the counts 0, 1, 1. ERR_INVALID when there is
-// no type in the end.
+// Completes checkpoint_storage from the master's default, an object with "type" (NULL: none). If
+// the experiment names no type or the same type, all keys are used; otherwise only the counts
+// save_*. Then the counts default to 0, 1, 1. ERR_INVALID: no type in the end.
 int expconf_merge_master_defaults(json_t *config, const json_t *storage, struct error *e);
 
-// The values of constant hyperparameters, nested as written: what DET_HPARAMS holds when the
-// searcher is `single`. ERR_INVALID names one that is not constant.
+// The values of constant hyperparameters, nested as written: the contents of DET_HPARAMS for
+// searcher `single`. ERR_INVALID names a hyperparameter that is not constant.
 int expconf_const_hparams(const json_t *config, json_t **hparams, struct error *e);
 
 // The trainer section of one trial: "${name}" replaced from `hparams` (plain values), completed,
-// checked. `out` is the caller's. Errors name the JSON path ("trainer.model.width").
+// checked. The caller owns `out`. Errors name the JSON path ("trainer.model.width").
 int expconf_resolve_trainer(const json_t *config, const json_t *hparams, json_t **out,
                             struct error *e);
 
-// The reference of all keys in Markdown.
+// Appends the reference of all keys in Markdown.
 void expconf_document(struct buf *out);
 
 #endif

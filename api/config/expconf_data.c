@@ -1,4 +1,4 @@
-// The keys of trainer.data, what its formats hold, and the checks between the keys.
+// The keys of trainer.data, the kinds of samples of each format, and the checks between the keys.
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -159,12 +159,12 @@ const struct schema_variant expconf_data_formats[] = {
     {NULL, NULL, NULL},
 };
 
-// What a format holds, and which of its keys go together.
+// The kinds of samples of a format, and the keys that belong together.
 static const struct rules {
     const char *format;
-    unsigned samples;          // enum expconf_samples
-    const char *either[2];     // one of the two is given
-    const char *validation[2]; // given both or not at all; not with a count or a fraction; or none
+    unsigned samples;          // bits of enum expconf_samples
+    const char *either[2];     // exactly one of the two is required
+    const char *validation[2]; // both or neither; not with a count or a fraction; or none
 } rules[] = {
     {"bytes", EXPCONF_TOKENS, {NULL}, {"validation_path"}},
     {"csv", EXPCONF_FEATURES, {"label", "targets"}, {"validation_path"}},
@@ -190,7 +190,7 @@ static const struct rules *rules_of(const char *format)
     return r;
 }
 
-// The format synthetic holds what its keys say.
+// The keys of the format synthetic define its samples.
 unsigned expconf_data_samples(const json_t *data)
 {
     if (jget(data, "vocabulary"))

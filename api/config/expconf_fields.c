@@ -1,5 +1,5 @@
-// The table of an experiment's keys. Determined's keys keep its names and defaults (wire.md section
-// 3); those that only meant something to Docker, Kubernetes or Slurm are accepted and kept.
+// The table of an experiment's keys. Determined's keys keep their names and defaults
+// (docs/wire.md); keys that only concern Docker, Kubernetes or Slurm are accepted and kept.
 #include "api/config/expconf.h"
 #include "api/config/expconf_parts.h"
 #include "api/config/expconf_rows.h"

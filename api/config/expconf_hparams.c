@@ -1,4 +1,4 @@
-// Hyperparameters: their types, their constants, and their use as "${name}" in the trainer section.
+// Hyperparameters: types, constants, and their use as "${name}" in the trainer section.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static double log_value(const json_t *hp, const char *exponent)
     return pow(jget_double(hp, "base", 10), jget_double(hp, exponent, 0));
 }
 
-// What the table cannot say of one hyperparameter: the order of its bounds, and its use in a grid.
+// Checks rules that the table cannot express: the order of bounds, and the count for a grid.
 static int check_range(const struct yaml_doc *doc, const char *path, const json_t *hp,
                        struct error *e)
 {
@@ -67,8 +67,8 @@ static int check_range(const struct yaml_doc *doc, const char *path, const json_
     return 0;
 }
 
-// Walks one value of hyperparameters: a nested group, a typed one, or a literal, which is replaced
-// by a const. *hp is borrowed from `parent`.
+// Walks over one value in hyperparameters: a nested group, a typed value, or a literal, which
+// becomes a const. *hp is borrowed from `parent`.
 static int type_value(const struct yaml_doc *doc, const char *path, json_t *parent, const char *key,
                       json_t *hp, struct error *e);
 
@@ -113,13 +113,13 @@ int expconf_type_hparams(const struct yaml_doc *doc, struct error *e)
 {
     json_t *all = jget(doc->root, "hyperparameters");
     if (!json_is_object(all))
-        return 0; // absent, or of a wrong type, which the table tells
+        return 0; // absent or of a wrong type: the table reports it
     return type_group(doc, "hyperparameters", all, e);
 }
 
 // --- values --------------------------------------------------------------------------------------
 
-// The first value a search may draw: a new reference, never NULL.
+// The first value that a search may draw: a new reference, never NULL.
 static json_t *first_value(const json_t *hp)
 {
     const char *type = jget_string(hp, "type", "");
@@ -176,13 +176,13 @@ int expconf_const_hparams(const json_t *config, json_t **hparams, struct error *
 // --- "${name}" -----------------------------------------------------------------------------------
 
 struct replacement {
-    const struct yaml_doc *doc; // for positions; NULL: none
+    const struct yaml_doc *doc; // for positions in messages; may be NULL
     const json_t *values;       // hyperparameters, typed or plain
     bool typed;
     bool used, searched;
 };
 
-// The hyperparameter at a dotted name, borrowed. Names are exact: no other spelling is tried.
+// The hyperparameter at a dotted name, borrowed. Names must match exactly.
 static json_t *value_at(const json_t *group, const char *name, size_t len)
 {
     const char *dot = memchr(name, '.', len);
@@ -215,7 +215,7 @@ static int unknown_name(const struct replacement *r, const char *path, const cha
     return rc;
 }
 
-// `text` is "${name}": the value in its place, as a new reference.
+// `text` is "${name}": returns its value as a new reference.
 static int replace_name(struct replacement *r, const char *path, const char *text, json_t **out,
                         struct error *e)
 {
@@ -256,7 +256,7 @@ static int replace_text(struct replacement *r, const char *path, json_t *value, 
 static int replace(struct replacement *r, const char *path, json_t *value, json_t **out,
                    struct error *e);
 
-// Adds the copy of one member or element, at `part` of `path`, to `into`.
+// Copies one member or element, at `part` of `path`, into `into`.
 static int replace_below(struct replacement *r, const char *path, const char *part, json_t *child,
                          json_t *into, struct error *e)
 {
@@ -298,7 +298,7 @@ static int replace_list(struct replacement *r, const char *path, json_t *value, 
     return rc;
 }
 
-// A copy of `value` with every "${name}" replaced.
+// Copies `value` with every "${name}" replaced.
 static int replace(struct replacement *r, const char *path, json_t *value, json_t **out,
                    struct error *e)
 {

@@ -1,5 +1,5 @@
-// The keys of trainer.model and trainer.loss and the checks between them. What a key may hold is
-// what the trainer takes (trainer/model); whether shapes fit is seen there, where the data is.
+// The keys of trainer.model and trainer.loss and the checks between them. The allowed values are
+// those of trainer/model; the trainer checks shapes when it opens the data.
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 // --- layers
 
-static const struct schema_field layer_element; // a layer, which may hold layers
+static const struct schema_field layer_element; // a layer, which may contain layers
 
 #define NUMBER_OPTIONAL(key, low, high, text)                                                      \
     {                                                                                              \
@@ -230,7 +230,7 @@ static bool is_name(const char *name)
     return isalpha((unsigned char)name[0]) && !name[i];
 }
 
-// A name is the layer's alone within its list, and cannot be mistaken for a place in a list.
+// A layer's name is unique in its list and cannot be mistaken for an index.
 static int check_name(const struct walk *w, const json_t *list, size_t at, const char *path,
                       size_t prefix)
 {
@@ -281,7 +281,8 @@ static int check_layer(struct walk *w, const json_t *layer, const char *path, si
 {
     const char *word = jget_string(layer, "layer", "");
     json_t *rotary = jget(layer, "rotary");
-    w->count += rotary && !json_is_false(rotary) ? 2 : 1; // which is a layer of its own
+    w->count +=
+        rotary && !json_is_false(rotary) ? 2 : 1; // rotary positions are a layer of their own
     if (w->count > LIMIT_LAYERS)
         return expconf_fault(w->doc, path, w->e, "the model has more than %d layers", LIMIT_LAYERS);
     long long groups = jget_int(layer, "groups", 1), out = jget_int(layer, "out", 0);
@@ -296,7 +297,7 @@ static int check_layer(struct walk *w, const json_t *layer, const char *path, si
     return rc;
 }
 
-// `prefix`: bytes of the names of the blocks around it.
+// `prefix`: length of the names of the enclosing blocks.
 static int check_layers(struct walk *w, const json_t *list, const char *path, size_t prefix)
 {
     size_t i;
@@ -322,8 +323,8 @@ static int check_layers(struct walk *w, const json_t *list, const char *path, si
 
 // --- checks of models
 
-// Kinds of samples the model learns from; a list of layers takes tokens if it begins with a layer
-// that does.
+// Kinds of samples from which the model learns; a list of layers takes tokens if its first layer
+// does.
 static unsigned samples_of(const json_t *model)
 {
     const char *family = jget_string(model, "family", "");
@@ -365,7 +366,8 @@ static int check_hidden(const struct yaml_doc *doc, const json_t *model, struct 
     if (!count)
         return expconf_fault(doc, "trainer.model.hidden", e,
                              "is empty; give the width of at least one layer");
-    // Each is a linear layer, its activation and dropout; flatten and the output are beside.
+    // Each hidden layer is a linear layer, its activation and dropout; flatten and the output are
+    // additional.
     if (count > (LIMIT_LAYERS - 2) / 3)
         return expconf_fault(doc, "trainer.model.hidden", e, "at most %d layers",
                              (LIMIT_LAYERS - 2) / 3);

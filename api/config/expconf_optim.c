@@ -109,7 +109,7 @@ static int check_milestones(const struct yaml_doc *doc, const json_t *schedule, 
     return 0;
 }
 
-// As the trainer will scale it.
+// The learning rate after the scaling that the trainer applies.
 static double learning_rate_of(const json_t *trainer)
 {
     const json_t *optimizer = jget(trainer, "optimizer");

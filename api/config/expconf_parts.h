@@ -1,4 +1,4 @@
-// What the sources of expconf share among themselves; nobody else includes it.
+// Internal header of the expconf sources.
 #ifndef MUSTER_API_EXPCONF_PARTS_H
 #define MUSTER_API_EXPCONF_PARTS_H
 
@@ -20,24 +20,24 @@ extern const struct schema_variant expconf_hyperparameter_types[]; // fields inc
 
 enum { EXPCONF_WHERE_MAX = 512 };
 
-// What samples trainer.data holds, and so which models learn from it: a set. Whether a .npy file
-// holds images or features shows when it is opened.
+// The kinds of samples in trainer.data, a set; a model learns from some of them. Only opening a
+// .npy file shows whether it holds images or features.
 enum expconf_samples { EXPCONF_TOKENS = 1, EXPCONF_IMAGES = 2, EXPCONF_FEATURES = 4 };
-unsigned expconf_data_samples(const json_t *data); // 0 of a format that is none
+unsigned expconf_data_samples(const json_t *data); // 0: unknown format
 
 // ERR_INVALID with "file:line:column: path: text"; without a document "path: text".
 int expconf_fault(const struct yaml_doc *doc, const char *path, struct error *e, const char *fmt,
                   ...) __attribute__((format(printf, 4, 5)));
 
-// Checks config.hyperparameters and types them in place.
+// Checks config.hyperparameters and makes them typed in place.
 int expconf_type_hparams(const struct yaml_doc *doc, struct error *e);
 
-// A copy of the trainer section with every "${name}" replaced by the constant, or by the first
-// value a search may draw (then *searched is set). *used tells whether there was any.
+// Copies the trainer section with every "${name}" replaced by the constant, or by the first value
+// that a search may draw (then *searched is set). *used: whether there was any.
 int expconf_sample_trainer(const struct yaml_doc *doc, json_t **out, bool *used, bool *searched,
                            struct error *e);
 
-// The checks between fields of a completed trainer section; the last three are its parts.
+// Checks between fields of a completed trainer section; the last three check its parts.
 int expconf_check_trainer(const struct yaml_doc *doc, const json_t *trainer, struct error *e);
 int expconf_check_model(const struct yaml_doc *doc, const json_t *trainer, struct error *e);
 int expconf_check_data(const struct yaml_doc *doc, const json_t *trainer, struct error *e);

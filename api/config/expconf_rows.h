@@ -1,4 +1,4 @@
-// One line a row: the macros that the tables of keys (expconf_*.c) are written with.
+// Macros for the rows of the tables of keys (expconf_*.c).
 #ifndef MUSTER_API_EXPCONF_ROWS_H
 #define MUSTER_API_EXPCONF_ROWS_H
 
@@ -8,7 +8,7 @@
     {                                                                                              \
         .name = NULL                                                                               \
     }
-#define BIG 1e15 // below 2^53: integers that every JSON reader keeps exact
+#define BIG 1e15 // below 2^53: every JSON reader keeps such integers exactly
 
 #define STRING(key, def, text)                                                                     \
     {                                                                                              \

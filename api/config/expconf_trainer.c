@@ -1,4 +1,5 @@
-// The keys of the trainer section and the checks between them; its parts have files of their own.
+// The keys of the trainer section and the checks between them; its larger parts have their own
+// files.
 #include <string.h>
 
 #include "api/config/expconf_parts.h"

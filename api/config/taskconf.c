@@ -70,7 +70,7 @@ static void add_word(struct buf *out, const char *word)
         buf_printf(out, "%c", (unsigned char)*p < ' ' ? ' ' : *p);
 }
 
-// Its command line in one line, cut short where a letter ends.
+// The command line as one line, cut between characters.
 static json_t *name_of(const json_t *config)
 {
     const char *given = jget_string(config, "description", "");

@@ -1,5 +1,6 @@
-// The configuration of a command or a generic task: Determined's keys as one table of fields, and
-// what an experiment of one trial that runs it is configured with. Pure functions; any thread.
+// The configuration of commands and generic tasks: Determined's keys as one table of fields, and
+// the configuration of the experiment with one trial that runs the task. Pure functions; any
+// thread.
 #ifndef MUSTER_API_TASKCONF_H
 #define MUSTER_API_TASKCONF_H
 
@@ -12,15 +13,15 @@
 
 extern const struct schema_field taskconf_fields[]; // ends with name == NULL
 
-// Checks the document and completes it in place. *experiment, the caller's, is the complete
-// configuration of its experiment (expconf.h), with `work_dir` beside the keys of those.
-// ERR_INVALID with "config:2:5: resources.slots: ...".
+// Checks the document and completes it in place. *experiment (owned by the caller) is the complete
+// configuration of the experiment (expconf.h), with the additional key `work_dir`. ERR_INVALID with
+// "config:2:5: resources.slots: ...".
 int taskconf_finish(struct yaml_doc *doc, json_t **experiment, struct error *e);
 
-// A sentence about keys that are taken and do nothing here; NULL: there are none.
+// A sentence about keys that are accepted but have no effect; NULL: there are none.
 const char *taskconf_warning(const json_t *config);
 
-// The reference of all keys in Markdown.
+// Appends the reference of all keys in Markdown.
 void taskconf_document(struct buf *out);
 
 #endif

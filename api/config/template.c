@@ -17,7 +17,7 @@ static void append_all(json_t *list, const json_t *values)
 
 // --- rules: the value that two values become -----------------------------------------------------
 
-// Whether some element of the list is the same by its member `key`, or wholly where it has none.
+// Whether an element of the list has the same member `key`, or is equal if it has no such member.
 static bool has_alike(const json_t *list, const json_t *value, const char *key)
 {
     size_t i;
@@ -31,7 +31,7 @@ static bool has_alike(const json_t *list, const json_t *value, const char *key)
     return false;
 }
 
-// Own elements, then those that are not alike.
+// Own elements first, then the template's elements that are not alike.
 static json_t *join_lists(const json_t *own, const json_t *from, const char *key)
 {
     size_t i;
@@ -51,10 +51,11 @@ static const json_t *variables_of(const json_t *variables, const char *device)
     if (json_is_array(variables))
         return variables;
     const json_t *list = jget(variables, device);
-    return list || strcmp(device, "cuda") ? list : jget(variables, "gpu"); // its old name
+    return list || strcmp(device, "cuda") ? list
+                                          : jget(variables, "gpu"); // the former name of cuda
 }
 
-// They are a list, or a list for each type of device; a later one wins.
+// Environment variables are a list, or a list for each type of device; a later variable wins.
 static json_t *join_variables(const json_t *own, const json_t *from, const char *key)
 {
     static const char *const devices[] = {"cpu", "cuda", "rocm", NULL};
@@ -76,7 +77,7 @@ static json_t *join_variables(const json_t *own, const json_t *from, const char 
     return out;
 }
 
-// Own members, then those of other names.
+// Own members, then the template's other members.
 static json_t *join_members(const json_t *own, const json_t *from, const char *key)
 {
     const char *name;
@@ -108,7 +109,7 @@ static bool is_common(const char *name)
     return false;
 }
 
-// Of kinds that the member `key` names.
+// Objects whose kind is the member `key`.
 static json_t *join_kinds(const json_t *own, const json_t *from, const char *key)
 {
     const char *name;

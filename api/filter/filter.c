@@ -1,4 +1,4 @@
-// The parser of the filter language: recursive descent over the text itself, no list of tokens.
+// The parser of the filter language: recursive descent over the text, without a list of tokens.
 //
 //   any  = all { "or" all }            test  = name [ op value | ["not"] "in" "(" values ")" ]
 //   all  = one { "and" one }           name  = field { "." part }
@@ -18,7 +18,7 @@
 #include "base/clock.h"
 
 struct parser {
-    const char *what, *text, *at; // "filter", its whole text, where we are
+    const char *what, *text, *at; // "filter" or "sort", its whole text, the current position
     struct arena *arena;
     enum filter_list list;
     int depth;
@@ -30,7 +30,7 @@ static size_t column_of(const struct parser *p, const char *where)
 {
     size_t column = 1;
     for (const char *c = p->text; c < where; c++)
-        column += (*c & 0xc0) != 0x80; // of UTF-8: characters, not bytes
+        column += (*c & 0xc0) != 0x80; // counts UTF-8 characters, not bytes
     return column;
 }
 
@@ -81,7 +81,7 @@ static bool take_word(struct parser *p, const char *word)
     return found;
 }
 
-// What stands there, for a message.
+// The text at the current position, for a message.
 static const char *seen(const struct parser *p)
 {
     size_t n = 0;
@@ -92,7 +92,7 @@ static const char *seen(const struct parser *p)
     return n ? arena_printf(p->arena, "\"%.*s\"", (int)n, p->at) : "the end";
 }
 
-// "text" or 'text' with \" and \\; NULL: *e says why.
+// Parses "text" or 'text' with \" and \\; NULL: see *e.
 static const char *take_quoted(struct parser *p)
 {
     const char *start = p->at;
@@ -213,7 +213,7 @@ static int take_name(struct parser *p, struct filter_name *n)
         n->part_count--;
     if (keyed && !n->part_count)
         return fail(p, ERR_INVALID, p->at, "expected \".\" and a name behind \"%s\"", word);
-    if (n->field->type == FILTER_METRIC && n->part_count > 1) { // a metric has one name
+    if (n->field->type == FILTER_METRIC && n->part_count > 1) { // a metric has a single name
         join_parts(p, n);
         n->parts[0] = n->key;
         n->part_count = 1;
@@ -233,7 +233,7 @@ static bool read_number(const char *word, double *out)
     return !*end && isfinite(*out);
 }
 
-// "90", "30s", "1h30m"; false: it is none.
+// Parses "90", "30s" or "1h30m"; false: not a duration.
 static bool read_duration(const char *word, double *seconds)
 {
     static const struct {
@@ -268,7 +268,7 @@ static bool read_time(const char *word, struct filter_value *v)
         return true;
     }
     v->kind = FILTER_IS_TIME;
-    if (strlen(word) == 10) { // a day
+    if (strlen(word) == 10) { // a date
         snprintf(whole, sizeof whole, "%.10sT00:00:00Z", word);
         word = whole;
     }
@@ -303,7 +303,7 @@ static int read_state(struct parser *p, const char *start, struct filter_value *
     return fail(p, ERR_INVALID, start, "%s", why.text);
 }
 
-// The text of a value as what the field takes.
+// Converts the text of a value to the field's type.
 static int read_value(struct parser *p, const char *start, const struct filter_field *f,
                       enum filter_op op, bool quoted, struct filter_value *v)
 {
@@ -350,7 +350,7 @@ static int take_value(struct parser *p, const struct filter_field *f, enum filte
     skip(p);
     const char *start = p->at;
     bool quoted = *p->at == '"' || *p->at == '\'';
-    if (++p->values > FILTER_VALUES_MAX) // so `v` is not behind the end of a list of them
+    if (++p->values > FILTER_VALUES_MAX) // checked before `v` would pass the end of the list
         return fail(p, ERR_TOO_LARGE, start, "more than %d values", FILTER_VALUES_MAX);
     *v = (struct filter_value){.text = ""};
     if (quoted) {
@@ -500,7 +500,7 @@ static int take_one(struct parser *p, struct filter_node **out)
     return err;
 }
 
-// One or more of `take`, with `word` between them.
+// Parses one or more of `take`, with `word` between them.
 static int take_group(struct parser *p, enum filter_shape shape, const char *word,
                       int (*take_child)(struct parser *p, struct filter_node **out),
                       struct filter_node **out)

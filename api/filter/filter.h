@@ -1,14 +1,14 @@
-// The filter language of lists: text to a tree, and back. Pure; any thread. Memory is the caller's
-// arena.
+// The filter language of lists: text to a tree, and back. Pure; any thread. Memory is in the
+// caller's arena.
 //
 //   state = RUNNING and (validation.loss < 0.3 or hparams.optimizer = "adam") and not archived
 //
-// What a test says of a thing that has no such value is false, so `not (loss < 1)` is true for what
-// never had a loss; != is `not =` and `not in` is `not (in)`. A thing with several values of a
-// field (labels; hyperparameters over an experiment's trials) passes when one of them does.
+// A test of a value that an object does not have is false, so `not (loss < 1)` is true for objects
+// without a loss; != means `not =`, and `not in` means `not (in)`. An object with several values of
+// a field (labels; hyperparameters over an experiment's trials) passes if one of them does.
 //
-// The table of fields drives the parser, its messages, the help text and completion. master/http
-// makes SQL of the tree (filter_sql.h).
+// The table of fields drives the parser, its messages, the help text and completion. The master
+// makes SQL from the tree (db/lists/filter_sql.h).
 #ifndef MUSTER_API_FILTER_H
 #define MUSTER_API_FILTER_H
 
@@ -21,14 +21,14 @@
 
 enum {
     FILTER_LENGTH_MAX = 4096, // bytes of a text
-    FILTER_DEPTH_MAX = 16,    // of parentheses and nots
+    FILTER_DEPTH_MAX = 16,    // nesting of parentheses and nots
     FILTER_TESTS_MAX = 64,
-    FILTER_VALUES_MAX = 256, // of all tests
-    FILTER_KEYS_MAX = 4,     // of a sort
-    FILTER_PARTS_MAX = 16,   // of a name: hparams.optimizer.momentum has three
+    FILTER_VALUES_MAX = 256, // in all tests together
+    FILTER_KEYS_MAX = 4,     // keys of a sort
+    FILTER_PARTS_MAX = 16,   // parts of a name: hparams.optimizer.momentum has three
 };
 
-enum filter_list { FILTER_EXPERIMENTS = 1, FILTER_TRIALS = 2 }; // bits: what has a field
+enum filter_list { FILTER_EXPERIMENTS = 1, FILTER_TRIALS = 2 }; // bits: the lists that have a field
 
 enum filter_type {
     FILTER_NUMBER,
@@ -38,15 +38,15 @@ enum filter_type {
     FILTER_DURATION, // seconds
     FILTER_FLAG,
     FILTER_WORDS,  // full text
-    FILTER_METRIC, // training.NAME, validation.NAME: a number of each name
-    FILTER_HPARAM, // hparams.PATH: a number or a text of each path
+    FILTER_METRIC, // training.NAME, validation.NAME: a number for each name
+    FILTER_HPARAM, // hparams.PATH: a number or a text for each path
 };
 
 struct filter_field {
-    const char *name; // ends with NULL
+    const char *name; // the table ends with NULL
     enum filter_type type;
     unsigned lists;
-    bool optional; // a thing may have none: the bare name asks whether it has
+    bool optional; // an object may have no value: the bare name tests whether it has one
     bool sortable;
     const char *help;
 };
@@ -57,9 +57,9 @@ enum filter_pick { FILTER_LAST, FILTER_MIN, FILTER_MAX }; // which value of a me
 
 struct filter_name { // "validation.loss.min"
     const struct filter_field *field;
-    const char *parts[FILTER_PARTS_MAX]; // behind the field's own name
+    const char *parts[FILTER_PARTS_MAX]; // after the field's own name
     size_t part_count;
-    const char *key; // the parts with dots between; "" without
+    const char *key; // the parts with dots between; "": none
     enum filter_pick pick;
 };
 
@@ -72,7 +72,7 @@ enum filter_op {
     FILTER_GE,
     FILTER_IN,
     FILTER_NOT_IN,
-    FILTER_HAS,   // ~ contains, in any case of ASCII letters
+    FILTER_HAS,   // ~ contains, ignoring the case of ASCII letters
     FILTER_FINDS, // : full text
     FILTER_IS,    // the bare name
 };
@@ -97,22 +97,23 @@ struct filter_node {
     size_t value_count;
 };
 
-struct filter_key { // of a sort
+struct filter_key { // a key of a sort
     struct filter_name name;
     bool descending;
 };
 
-// *out is NULL for a text of blanks. ERR_INVALID and ERR_TOO_LARGE name the column (from 1, in
+// *out is NULL if the text is blank. ERR_INVALID and ERR_TOO_LARGE name the column (from 1, in
 // characters) and what was expected there.
 int filter_parse(struct arena *arena, enum filter_list list, const char *text,
                  struct filter_node **out, struct error *e);
 
-// "-validation.loss,id": keys by which a list is sorted, the first first.
+// "-validation.loss,id": the sort keys, most significant first.
 int filter_parse_sort(struct arena *arena, enum filter_list list, const char *text,
                       struct filter_key keys[FILTER_KEYS_MAX], size_t *count, struct error *e);
 
-void filter_print(const struct filter_node *tree, struct buf *out); // parses to an equal tree
+void filter_print(const struct filter_node *tree,
+                  struct buf *out); // its text parses to an equal tree
 const char *filter_op_text(enum filter_op op);
-void filter_document(struct buf *out); // the help text
+void filter_document(struct buf *out); // appends the help text
 
 #endif

@@ -1,4 +1,4 @@
-// The fields of the filter language, and what is written from their table: help and trees as text.
+// The fields of the filter language, and texts made from the table: help, and trees as text.
 
 #include <stdio.h>
 #include <string.h>

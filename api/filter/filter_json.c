@@ -29,7 +29,7 @@ static const struct column {
     {"unmanaged", "unmanaged"},
 };
 
-// As the language quotes it.
+// Quotes a text as the filter language does.
 static void put_quoted(struct buf *out, const char *text, size_t len)
 {
     buf_puts(out, "\"");
@@ -38,7 +38,8 @@ static void put_quoted(struct buf *out, const char *text, size_t len)
     buf_puts(out, "\"");
 }
 
-// "validation.loss.min" behind its first part: a name, which may have dots, and which value of it.
+// The rest of "validation.loss.min" after its first part: a name, which may contain dots, and which
+// value.
 static int put_metric(struct buf *out, const char *group, const char *name, struct error *e)
 {
     static const char *const picks[] = {".last", ".min", ".max"};
@@ -126,7 +127,7 @@ static int put_test(struct buf *out, const json_t *field, struct error *e)
         i++;
     if (i == count)
         return error_set(e, ERR_INVALID, "filter: \"%.32s\" is no operator", sent);
-    if (!operators[i].unary && !value) { // begun in the page, and not filled in yet
+    if (!operators[i].unary && !value) { // a test that the user has not completed yet
         buf_puts(out, "id > 0");
         return 0;
     }

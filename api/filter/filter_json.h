@@ -1,10 +1,10 @@
-// Filters and sorts as the web client of Determined sends them (a tree of JSON, "name=asc,id=desc")
-// as text of our own filter language (filter.h). Pure; any thread.
+// Converts filters and sorts of Determined's web client (a JSON tree, "name=asc,id=desc") to our
+// filter language (filter.h). Pure; any thread.
 //
 //   {"filterGroup": {"kind": "group", "conjunction": "and", "children": [
-//        {"kind": "field", "location": "LOCATION_TYPE_VALIDATIONS", "columnName":
-//        "validation.loss.min",
-//         "operator": "<", "value": 0.3}]}, "showArchived": false}
+//        {"kind": "field", "location": "LOCATION_TYPE_VALIDATIONS",
+//         "columnName": "validation.loss.min", "operator": "<", "value": 0.3}]},
+//    "showArchived": false}
 //   (validation."loss".min < 0.3) and not archived
 #ifndef MUSTER_API_FILTER_JSON_H
 #define MUSTER_API_FILTER_JSON_H
@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-// ERR_INVALID names what is wrong, or what lists cannot be filtered by here.
+// ERR_INVALID names the fault, or the column by which lists cannot be filtered.
 int filter_of_json(const char *json, struct buf *out, struct error *e);
 int filter_sort_of_columns(const char *sort, struct buf *out, struct error *e);
 

@@ -11,15 +11,15 @@
 #include "base/os/file.h"
 #include "base/text/json.h"
 
-// One answer on its way in. What comes with a status of 300 or more is kept as the error's text;
-// the rest goes to `data`, which returns 0, STOP, or a negative error with *e filled.
+// An incoming answer. The body of a status of 300 or more is kept as the text of the error; other
+// bodies go to `data`, which returns 0, STOP, or a negative error with *e set.
 enum { STOP = 1 };
 struct transfer {
     struct client *client;
     int (*data)(struct transfer *t, const char *bytes, size_t len, struct error *e);
     struct buf body; // the answer, a line, or the text of a failure
     struct error *e;
-    int result; // of `data`
+    int result; // result of `data`
     int fd;
     client_on_line *on_line;
     void *ctx;
@@ -44,7 +44,7 @@ static bool is_loopback(const char *host)
     return !strcmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]");
 }
 
-// The address in its full form, and whether proxies of the environment are left out for it.
+// Completes the address, and decides whether to ignore proxies of the environment for it.
 static int read_url(struct client *c, const char *text, bool *loopback, struct error *e)
 {
     char *host = NULL;
@@ -131,10 +131,10 @@ void client_set_token(struct client *c, enum client_auth auth, const char *token
     curl_slist_free_all(c->headers);
     c->headers = NULL;
     add_header(c, "Content-Type: application/json");
-    add_header(c, "Expect:"); // no round trip before a large body
+    add_header(c, "Expect:"); // avoids a round trip before a large body
     if (auth == CLIENT_NO_AUTH || !token)
         return;
-    int len = (int)strcspn(token, " \t\r\n"); // as read from a file, with its newline
+    int len = (int)strcspn(token, " \t\r\n"); // a token read from a file may end with a newline
     char *line = xasprintf("%s: Bearer %.*s", names[auth], len, token);
     add_header(c, line);
     explicit_bzero(line, strlen(line));
@@ -189,7 +189,7 @@ int client_transport_failed(struct client *c, CURLcode code, struct error *e)
     }
 }
 
-// The server's own sentence, in either of the wire's shapes.
+// The server's own sentence, in either form of error bodies (docs/wire.md).
 int client_http_failed(struct client *c, const char *method, const char *path,
                        const struct buf *body, struct error *e)
 {
@@ -211,7 +211,7 @@ int client_http_failed(struct client *c, const char *method, const char *path,
 static void set_method(struct client *c, const char *method, const char *body)
 {
     bool has_body = body || (strcmp(method, "GET") && strcmp(method, "DELETE"));
-    if (has_body) { // a POST of nothing still says that its length is 0
+    if (has_body) { // a POST without a body still sends a Content-Length of 0
         curl_easy_setopt(c->easy, CURLOPT_POST, 1L);
         curl_easy_setopt(c->easy, CURLOPT_POSTFIELDS, body ? body : "");
         curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE,
@@ -222,7 +222,7 @@ static void set_method(struct client *c, const char *method, const char *body)
     curl_easy_setopt(c->easy, CURLOPT_CUSTOMREQUEST, method);
 }
 
-// Runs one request; t->data, t->body and what they need are set.
+// Runs one request; the caller has set t->data, t->body and their state.
 static int exchange(struct client *c, const char *method, const char *path, const char *body,
                     long timeout_s, struct transfer *t, struct error *e)
 {
@@ -294,7 +294,7 @@ int client_call(struct client *c, const char *method, const char *path, const js
     return rc;
 }
 
-// Sleeps until `until`, awake often enough to notice a cancel. False: cancelled.
+// Sleeps until `until` in short steps, to notice a cancel. False: cancelled.
 static bool sleep_until(const struct client *c, int64_t until)
 {
     for (;;) {
@@ -395,7 +395,7 @@ int client_stream(struct client *c, const char *path, client_on_line *on_line, v
     buf_init(&t.body, LIMIT_BODY_SMALL);
     int rc = exchange(c, "GET", path, NULL, 0, &t, e);
     if (!rc && !t.result)
-        rc = take_line(&t, e); // the last one may lack its newline
+        rc = take_line(&t, e); // the last line may lack its newline
     buf_free(&t.body);
     return rc > 0 ? 0 : rc;
 }
@@ -413,7 +413,7 @@ int client_download(struct client *c, const char *path, const char *accept, int 
     struct curl_slist *plain = c->headers;
     char *line = accept ? xasprintf("Accept: %s", accept) : NULL;
     buf_init(&t.body, LIMIT_BODY_SMALL);
-    if (line) { // before the others for this call alone; the list is shared behind it
+    if (line) { // put before the client's list for this call only; the list is shared
         c->headers = curl_slist_append(NULL, line);
         must(c->headers);
         c->headers->next = plain;

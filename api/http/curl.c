@@ -1,7 +1,7 @@
-// libcurl, loaded at the first call of it. With what it stands on it is thirty libraries, whose
-// loading takes longer than most commands work, and 5 MB of a master that has no webhooks; so no
-// program is linked with it. These are its functions as its header declares them, each of which
-// hands on to the library's own.
+// Loads libcurl at the first call of one of its functions. With its dependencies it is thirty
+// libraries: loading them takes longer than most commands, and 5 MB in a master without webhooks.
+// So no program is linked with it. The functions here have the names and types of libcurl's header
+// and forward to the library.
 #include <curl/curl.h>
 
 #include <dlfcn.h>
@@ -82,7 +82,7 @@ void curl_easy_cleanup(CURL *h)
     REAL(curl_easy_cleanup)(h);
 }
 
-// An option's number says of which type its value is.
+// The number of an option determines the type of its value.
 CURLcode curl_easy_setopt(CURL *h, CURLoption option, ...)
 {
     CURLcode rc;

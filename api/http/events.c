@@ -13,11 +13,11 @@
 
 enum {
     DATA_MAX = 1 << 20,          // bytes of one event
-    QUEUE_MAX = 4096,            // events taken in before the first of them is read
-    SILENCE_S = 45,              // three heartbeats
-    PAUSE_FIRST_US = 100 * 1000, // before the next try, doubled
-    PAUSE_MAX_US = 5 * 1000000,  // .. up to this
-    WAIT_MOST_US = 200 * 1000,   // then the cancel flag is looked at
+    QUEUE_MAX = 4096,            // received events that were not read yet
+    SILENCE_S = 45,              // three missed heartbeats
+    PAUSE_FIRST_US = 100 * 1000, // pause before the next try, doubled each time
+    PAUSE_MAX_US = 5 * 1000000,  // largest pause
+    WAIT_MOST_US = 200 * 1000,   // interval of looking at the cancel flag
 };
 
 struct queued {
@@ -26,17 +26,17 @@ struct queued {
 };
 
 struct events {
-    struct client *client; // for its handle, address and headers
+    struct client *client; // provides handle, address and headers
     CURLM *multi;
     char *path;
     struct sse parser;
     struct buf refusal;
-    struct queued *queue; // taken in, from `first` on
+    struct queued *queue; // received events, from `first` on
     size_t first, count, cap;
     struct queued shown;
     bool connected, away;
-    struct curl_slist *headers; // of this connection
-    struct error broken;        // in a callback; code 0: fine
+    struct curl_slist *headers; // headers of this connection
+    struct error broken;        // error in a callback; code 0: none
     int64_t retry_at, pause;
 };
 
@@ -132,7 +132,7 @@ static void disconnect(struct events *s)
     s->connected = false;
 }
 
-// What ended the connection: another try may mend it, or not.
+// Sets the error that ended the connection, and whether another try may succeed.
 static int lost(struct events *s, CURLcode code, struct error *e)
 {
     struct client *c = s->client;
@@ -140,7 +140,7 @@ static int lost(struct events *s, CURLcode code, struct error *e)
     int rc = 0;
     curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
     c->status = (int)status;
-    c->may_retry = true; // a stream that just ends was ended by a master that stops
+    c->may_retry = true; // a stream that ends without an error was ended by a stopping master
     if (s->broken.code)
         rc = error_set(e, s->broken.code, "%s: %s", c->url, s->broken.text);
     else if (status >= 300)

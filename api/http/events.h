@@ -1,5 +1,5 @@
-// Following what changes at the master (GET /api/v1/events): a connection of its own that comes
-// back by itself, and goes on where it was. One thread at a time.
+// Follows changes at the master (GET /api/v1/events) on its own connection, which reconnects by
+// itself and continues where it was. One thread at a time.
 #ifndef MUSTER_API_EVENTS_H
 #define MUSTER_API_EVENTS_H
 
@@ -7,21 +7,21 @@
 
 struct events; // opaque
 
-// `name`: what the master calls it ("trial", "metrics", ..); "start" when a connection stands;
-// "reset": events were missed, what is shown is to be read anew; "away": the connection is lost and
-// tried again, told once.
+// `name`: the kind of event ("trial", "metrics", ..); "start": a connection is established;
+// "reset": events were missed, read the objects again; "away": the connection was lost and is being
+// retried (reported once).
 struct events_item { // valid until the next call
     const char *name, *id;
-    const json_t *data; // an object; NULL: of "away"
+    const json_t *data; // an object; NULL for "away"
 };
 
-// `path` with its query ("/api/v1/events?topics=trials"); timeouts of the options do not count.
+// `path` with its query ("/api/v1/events?topics=trials"); timeouts in the options are ignored.
 int events_open(const struct client_options *options, const char *path, struct events **out,
                 struct error *e);
-void events_close(struct events *s); // NULL is fine
+void events_close(struct events *s); // NULL is allowed
 
-// Waits for the next until the monotonic time `deadline` (microseconds; in the past: does not
-// wait). 1: there is one; 0: none came, or it was cancelled; negative: refused for good.
+// Waits for the next event until the monotonic time `deadline` (microseconds; in the past: does not
+// wait). 1: an event; 0: none, or cancelled; negative: refused for good.
 int events_next(struct events *s, int64_t deadline, struct events_item *out, struct error *e);
 
 #endif

@@ -53,7 +53,7 @@ static void add_data(struct sse *s, const char *value)
     s->has_data = true;
 }
 
-// What is longer than its place is no field of ours, and ignored as unknown ones are.
+// A name or id longer than its buffer is not one that we use; it is ignored like unknown fields.
 static void take_field(struct sse *s, const char *field, const char *value)
 {
     size_t len = strlen(value);
@@ -69,14 +69,14 @@ static void take_field(struct sse *s, const char *field, const char *value)
 
 static int take_line(struct sse *s, sse_on_event *on_event, void *ctx, struct error *e)
 {
-    static const char mark[] = "\xef\xbb\xbf"; // of byte order
+    static const char mark[] = "\xef\xbb\xbf"; // byte order mark
     bool marked = !s->begun && s->line.len >= 3 && !memcmp(s->line.data, mark, 3);
     size_t len = s->line.len - (marked ? 3 : 0);
     s->begun = true;
     if (!len)
         return dispatch(s, on_event, ctx, e);
     char *line = s->line.data + (marked ? 3 : 0);
-    // An id with a NUL in it is to be ignored, and nothing else of ours has one.
+    // The standard says to ignore an id with a NUL; no other field that we use has one.
     if (*line != ':' && strlen(line) == len) {
         char *value = strchr(line, ':');
         if (value) {
@@ -102,7 +102,7 @@ int sse_feed(struct sse *s, const char *bytes, size_t len, sse_on_event *on_even
 {
     const char *end = bytes + len;
     while (bytes < end) {
-        bool second_half = s->after_cr && *bytes == '\n'; // of a line's end
+        bool second_half = s->after_cr && *bytes == '\n'; // second half of CR LF
         s->after_cr = false;
         if (second_half) {
             bytes++;

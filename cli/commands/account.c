@@ -13,7 +13,7 @@ int run_login(struct cli *c, const struct command *self, struct error *e)
     (void)self;
     const char *user = c->args[0];
     char password[PASSWORD_MAX], hashed[SHA512_HEX];
-    c->options.token = NULL; // an old token must not stand in the way of a new one
+    c->options.token = NULL; // a sign-in must not depend on an old token
     int err = session_open(c, false, e);
     err = err ? err : password_get(c, user, false, password, e);
     if (err)
@@ -41,8 +41,10 @@ int run_logout(struct cli *c, const struct command *self, struct error *e)
     struct error revoke = {0};
     int err = cli_call(c, "POST", NULL, NULL, &revoke, "/api/v1/auth/logout");
     int forgotten = session_forget(c, e);
-    if (err && err != ERR_AUTH) // the token is forgotten here, but still good there
-        return error_set(e, err, "the token could not be revoked: %s", revoke.text);
+    if (err && err != ERR_AUTH) // deleted here, but still valid at the master
+        return error_set(e, err,
+                         "the saved token was deleted, but the master did not revoke it: %s",
+                         revoke.text);
     if (forgotten == 0 && !c->options.quiet)
         printf("Signed out of %s\n", c->master);
     return forgotten;

@@ -1,5 +1,5 @@
-// What administrators look after: the master's configuration, log and notice, the audit trail, what
-// the slots were used for; and any call of the API by its path.
+// Commands for administrators: the master's configuration, log and notice, the audit trail, the use
+// of slots, pools; and any call of the API by its path.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,34 +37,34 @@ int run_master_set(struct cli *c, const struct command *self, struct error *e)
     const char *level = c->options.log_level;
     if (!level) {
         return error_set(e, ERR_INVALID,
-                         "what is to change? give --log-level; all else is set "
-                         "when the master starts, see: muster-master --help");
+                         "nothing to change: give --log-level; the other settings are set when the "
+                         "master starts, see muster-master --help");
     }
     json_t *body = json_pack("{s:{s:{s:s}}}", "config", "log", "level", level);
     int err = cli_call(c, "PATCH", body, NULL, e, "/api/v1/master/config");
     json_decref(body);
     return err ? err
                : cli_report(c, json_pack("{s:s}", "log_level", level), e,
-                            "The master logs at level %s until its next start", level);
+                            "The master logs at level %s until it starts again", level);
 }
 
-struct entries {
+struct log_view {
     struct cli *c;
-    char last[CLOCK_RFC3339_MAX]; // the time of what was shown last
-    bool away;                    // the master, since then
+    char last[CLOCK_RFC3339_MAX]; // time of the newest printed entry
+    bool away;                    // the master has not answered since then
 };
 
-static int on_entry(void *ctx, const json_t *result, struct error *e)
+static int on_log_entry(void *ctx, const json_t *result, struct error *e)
 {
     (void)e;
-    struct entries *shown = ctx;
+    struct log_view *shown = ctx;
     struct cli *c = shown->c;
     shown->away = false;
     const json_t *entry = jget(result, "logEntry");
     entry = entry ? entry : result;
     const char *time = jget_string(entry, "timestamp", "");
     if (strcmp(time, shown->last) < 0)
-        return 0; // of a stream that was lost
+        return 0; // already printed before the stream was lost
     snprintf(shown->last, sizeof(shown->last), "%s", time);
     const char *level = jget_string(entry, "level", "");
     level = strncmp(level, "LOG_LEVEL_", 10) == 0 ? level + 10 : level;
@@ -85,22 +85,22 @@ static int on_entry(void *ctx, const json_t *result, struct error *e)
 int run_master_logs(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
-    struct entries shown = {.c = c};
+    struct log_view shown = {.c = c};
     long long offset = c->options.tail > 0 ? -c->options.tail : 0;
     bool again = true;
     int err = 0;
-    while (again) { // a master that starts begins its log anew
+    while (again) { // a restarted master has an empty log
         const char *path = arena_printf(&c->arena, "/api/v1/master/logs?offset=%lld%s", offset,
                                         c->options.follow ? "&follow=true" : "");
-        err = client_stream(c->client, path, on_entry, &shown, e);
-        err = !err && c->options.follow ? ERR_UNAVAILABLE : err; // it stops
+        err = client_stream(c->client, path, on_log_entry, &shown, e);
+        err = !err && c->options.follow ? ERR_UNAVAILABLE : err; // the master stops
         again = c->options.follow && cli_await_master(err, &shown.away);
         offset = 0;
     }
     return err;
 }
 
-static int show_message(struct cli *c, struct error *e)
+static int notice_show(struct cli *c, struct error *e)
 {
     json_t *answer = NULL;
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/master/cluster_message");
@@ -109,7 +109,7 @@ static int show_message(struct cli *c, struct error *e)
                             "from", jget_string(message, "startTime", NULL), "until",
                             jget_string(message, "endTime", NULL));
     if (!err && !message && c->format == OUTPUT_TABLE)
-        puts("There is no message.");
+        puts("There is no notice.");
     else if (!err)
         err = output_object(c, row, "message,from,until", e);
     json_decref(row);
@@ -117,7 +117,7 @@ static int show_message(struct cli *c, struct error *e)
     return err;
 }
 
-static int set_message(struct cli *c, struct error *e)
+static int notice_set(struct cli *c, struct error *e)
 {
     const struct cli_options *o = &c->options;
     const char *from, *until, *lasts;
@@ -125,7 +125,7 @@ static int set_message(struct cli *c, struct error *e)
     err = err ? err : cli_time(c, "--until", o->until, &until, e);
     err = err ? err : cli_length(c, "--for", o->lasts, &lasts, e);
     if (!err && c->arg_count < 2)
-        err = error_set(e, ERR_INVALID, "what is it to say? muster master message set TEXT");
+        err = error_set(e, ERR_INVALID, "the text is missing: muster master message set TEXT");
     if (err)
         return err;
     json_t *body = json_pack("{s:s, s:s*, s:s*, s:s*}", "message", c->args[1], "startTime", from,
@@ -134,7 +134,7 @@ static int set_message(struct cli *c, struct error *e)
     json_decref(body);
     return err ? err
                : cli_report(c, json_pack("{s:s}", "message", c->args[1]), e,
-                            "All users are shown: %s", c->args[1]);
+                            "All users now see: %s", c->args[1]);
 }
 
 int run_master_message(struct cli *c, const struct command *self, struct error *e)
@@ -142,20 +142,20 @@ int run_master_message(struct cli *c, const struct command *self, struct error *
     (void)self;
     const char *verb = c->args[0];
     if (strcmp(verb, "get") == 0)
-        return show_message(c, e);
+        return notice_show(c, e);
     if (strcmp(verb, "set") == 0)
-        return set_message(c, e);
+        return notice_set(c, e);
     if (strcmp(verb, "clear") != 0) {
-        return error_set(e, ERR_INVALID, "a message is one of get, set TEXT, clear; not \"%s\"",
-                         verb);
+        return error_set(e, ERR_INVALID,
+                         "muster master message takes get, set TEXT or clear, not \"%s\"", verb);
     }
     int err = cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/master/cluster_message");
-    return err ? err : cli_report(c, json_pack("{s:n}", "message"), e, "The message is cleared");
+    return err ? err : cli_report(c, json_pack("{s:n}", "message"), e, "The notice is cleared");
 }
 
 // --- audit ---------------------------------------------------------------------------------------
 
-static json_t *row_audit(const json_t *audit)
+static json_t *audit_row(const json_t *audit)
 {
     return json_pack(
         "{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:s}", "id", (json_int_t)jget_int(audit, "id", 0),
@@ -181,13 +181,13 @@ int run_audit_list(struct cli *c, const struct command *self, struct error *e)
         arena_printf(&c->arena, "/api/v1/audit?%s%s%s%s%s%s", status, cli_query(c, "user", o->user),
                      cli_query(c, "method", method), cli_query(c, "path", o->path),
                      cli_query(c, "since", since), cli_query(c, "until", until));
-    c->options.limit = o->limit > 0 ? o->limit : 100; // the trail is long
-    return output_list(c, self, "audit", row_audit, e, path);
+    c->options.limit = o->limit > 0 ? o->limit : 100; // the audit trail is long
+    return output_list(c, self, "audit", audit_row, e, path);
 }
 
-// --- what the slots were used for ----------------------------------------------------------------
+// --- use of slots ----------------------------------------------------------------
 
-static json_t *row_used(const json_t *entry)
+static json_t *usage_row(const json_t *entry)
 {
     return json_pack(
         "{s:I, s:s, s:O?, s:I, s:s?, s:s?, s:f}", "experiment",
@@ -199,8 +199,8 @@ static json_t *row_used(const json_t *entry)
 
 enum { HOUR_S = 3600 };
 
-// Slot-seconds by name as slot hours.
-static json_t *hours_by(const json_t *entry, const char *key)
+// Converts slot-seconds by name into slot hours.
+static json_t *slot_hours_by(const json_t *entry, const char *key)
 {
     json_t *out = json_object(), *value;
     const char *name;
@@ -211,17 +211,18 @@ static json_t *hours_by(const json_t *entry, const char *key)
     return out;
 }
 
-static json_t *row_period(const json_t *entry)
+static json_t *usage_period_row(const json_t *entry)
 {
     return json_pack("{s:s, s:f, s:o, s:o, s:o}", "period", jget_string(entry, "periodStart", ""),
                      "slot_hours", jget_double(entry, "seconds", 0) / HOUR_S, "users",
-                     hours_by(entry, "byUsername"), "labels", hours_by(entry, "byExperimentLabel"),
-                     "pools", hours_by(entry, "byResourcePool"));
+                     slot_hours_by(entry, "byUsername"), "labels",
+                     slot_hours_by(entry, "byExperimentLabel"), "pools",
+                     slot_hours_by(entry, "byResourcePool"));
 }
 
-// Periods in which nothing ran are left out for people.
-static int show_entries(struct cli *c, const struct command *self, const char *path,
-                        json_t *(*row)(const json_t *), struct error *e)
+// Tables omit the periods in which nothing ran.
+static int usage_show(struct cli *c, const struct command *self, const char *path,
+                      json_t *(*row)(const json_t *), struct error *e)
 {
     json_t *answer = NULL;
     int err = cli_call(c, "GET", NULL, &answer, e, "%s", path);
@@ -247,11 +248,11 @@ int run_resources_raw(struct cli *c, const struct command *self, struct error *e
     int err = cli_time(c, "--since", from, &since, e);
     err = err ? err : cli_time(c, "--until", to, &until, e);
     return err ? err
-               : show_entries(c, self,
-                              arena_printf(&c->arena, "/api/v1/resources/allocation/raw?%s%s",
-                                           cli_query(c, "timestampAfter", since),
-                                           cli_query(c, "timestampBefore", until)),
-                              row_used, e);
+               : usage_show(c, self,
+                            arena_printf(&c->arena, "/api/v1/resources/allocation/raw?%s%s",
+                                         cli_query(c, "timestampAfter", since),
+                                         cli_query(c, "timestampBefore", until)),
+                            usage_row, e);
 }
 
 int run_resources_aggregated(struct cli *c, const struct command *self, struct error *e)
@@ -267,19 +268,19 @@ int run_resources_aggregated(struct cli *c, const struct command *self, struct e
     err = err ? err : cli_time(c, "--until", to, &until, e);
     if (err)
         return err;
-    int digits = monthly ? 7 : 10; // of 2026-11-21
-    return show_entries(
+    int digits = monthly ? 7 : 10; // length of 2026-11 or 2026-11-21
+    return usage_show(
         c, self,
         arena_printf(&c->arena,
                      "/api/v1/resources/allocation/aggregated?startDate=%.*s&endDate=%.*s&period="
                      "RESOURCE_ALLOCATION_AGGREGATION_PERIOD_%s",
                      digits, since, digits, until, monthly ? "MONTHLY" : "DAILY"),
-        row_period, e);
+        usage_period_row, e);
 }
 
 // --- pools ---------------------------------------------------------------------------------------
 
-static json_t *row_pool(const json_t *pool)
+static json_t *pool_row(const json_t *pool)
 {
     return json_pack("{s:s, s:I, s:I, s:I, s:s, s:b, s:s}", "name", jget_string(pool, "name", ""),
                      "agents", (json_int_t)jget_int(pool, "numAgents", 0), "slots",
@@ -292,12 +293,12 @@ static json_t *row_pool(const json_t *pool)
 
 int run_pool_list(struct cli *c, const struct command *self, struct error *e)
 {
-    return output_list(c, self, "resourcePools", row_pool, e, "/api/v1/resource-pools");
+    return output_list(c, self, "resourcePools", pool_row, e, "/api/v1/resource-pools");
 }
 
 // --- any call ------------------------------------------------------------------------------------
 
-static int read_stdin(char **text, size_t *len, struct error *e)
+static int stdin_read(char **text, size_t *len, struct error *e)
 {
     struct buf in;
     char block[1 << 16];
@@ -307,20 +308,21 @@ static int read_stdin(char **text, size_t *len, struct error *e)
         buf_append(&in, block, (size_t)n);
     if (n < 0 || in.err) {
         buf_free(&in);
-        return error_set(e, ERR_INVALID, "standard input cannot be read, or is too long");
+        return error_set(e, ERR_INVALID,
+                         "standard input cannot be read, or is larger than the limit for --body");
     }
     *len = in.len;
     *text = buf_take(&in);
     return 0;
 }
 
-static int api_body(const char *text, json_t **body, struct error *e)
+static int api_body_read(const char *text, json_t **body, struct error *e)
 {
     char *read = NULL;
     size_t len = text ? strlen(text) : 0;
     int err = 0;
     if (text && strcmp(text, "-") == 0)
-        err = read_stdin(&read, &len, e);
+        err = stdin_read(&read, &len, e);
     else if (text && *text == '@')
         err = file_read(text + 1, (size_t)LIMIT_CONFIG * 64, &read, &len, e);
     if (!err && text)
@@ -338,7 +340,7 @@ int run_api(struct cli *c, const struct command *self, struct error *e)
         *p = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
     const char *path = c->args[1];
     path = *path == '/' ? path : arena_printf(&c->arena, "/api/v1/%s", path);
-    int err = api_body(c->options.body, &body, e);
+    int err = api_body_read(c->options.body, &body, e);
     err = err ? err : cli_call(c, method, body, &answer, e, "%s", path);
     if (!err) {
         json_dumpf(answer, stdout,

@@ -1,4 +1,4 @@
-// Agents, slots, the queue, the master.
+// Agents, slots, and the address of the master.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ int run_agent_set(struct cli *c, const struct command *self, struct error *e)
                : cli_report(c, json_pack("{s:s, s:s}", "id", c->args[0], "done", self->verb), e,
                             "Agent %s: %s", c->args[0],
                             strcmp(self->verb, "enable") == 0 ? "enabled"
-                            : c->options.drain ? "takes no more work; what runs there finishes"
+                            : c->options.drain ? "takes no new tasks; running tasks finish"
                                                : "disabled");
 }
 
@@ -44,7 +44,7 @@ int run_agent_forget(struct cli *c, const struct command *self, struct error *e)
     free(id);
     return err ? err
                : cli_report(c, json_pack("{s:s, s:s}", "id", c->args[0], "done", "forget"), e,
-                            "Agent %s is forgotten", c->args[0]);
+                            "Agent %s is removed from the list", c->args[0]);
 }
 
 int run_agent_describe(struct cli *c, const struct command *self, struct error *e)

@@ -13,14 +13,14 @@
 #include "cli/output/output.h"
 #include "db/backup.h"
 
-static bool show(void *ctx, const char *what, int64_t done, int64_t total)
+static bool show_progress(void *ctx, const char *what, int64_t done, int64_t total)
 {
     meter_show(ctx, what, done, total);
     return true;
 }
 
-static int tell(struct cli *c, const char *path, const struct backup_report *r, const char *kept,
-                struct error *e)
+static int report_backup(struct cli *c, const char *path, const struct backup_report *r,
+                         const char *kept, struct error *e)
 {
     char size[24];
     if (c->format == OUTPUT_TABLE && !c->options.columns) {
@@ -45,11 +45,11 @@ static int tell(struct cli *c, const char *path, const struct backup_report *r, 
 
 // --- from the master -----------------------------------------------------------------------------
 
-static int fetch(struct cli *c, const char *aside, struct error *e)
+static int download_backup(struct cli *c, const char *temporary, struct error *e)
 {
-    int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
-        return error_set_errno(e, ERR_IO, errno, "%s", aside);
+        return error_set_errno(e, ERR_IO, errno, "%s", temporary);
     int err = client_download(c->client, "/api/v1/master/backup", NULL, fd, e);
     close(fd);
     return err;
@@ -59,19 +59,20 @@ static int backup_from_master(struct cli *c, const char *path, const struct back
                               struct backup_report *report, struct error *e)
 {
     if (path_exists(path) && !c->options.force) {
-        return error_set(e, ERR_CONFLICT, "%s is there already: name another file, or say --force",
+        return error_set(e, ERR_CONFLICT,
+                         "%s exists already: name another file, or overwrite it with --force",
                          path);
     }
     int err = session_open(c, true, e);
     if (err)
         return err;
-    char *aside = xasprintf("%s.tmp.%ld", path, (long)getpid());
-    show(watch->ctx, "fetching", 0, 0);
-    err = fetch(c, aside, e);
-    err = err ? err : backup_accept(aside, path, watch, report, e);
+    char *temporary = xasprintf("%s.tmp.%ld", path, (long)getpid());
+    show_progress(watch->ctx, "fetching", 0, 0);
+    err = download_backup(c, temporary, e);
+    err = err ? err : backup_accept(temporary, path, watch, report, e);
     if (err)
-        unlink(aside);
-    free(aside);
+        unlink(temporary);
+    free(temporary);
     return err;
 }
 
@@ -80,41 +81,41 @@ int run_master_backup(struct cli *c, const struct command *self, struct error *e
     (void)self;
     struct meter meter;
     struct backup_report report = {0};
-    const struct backup_watch watch = {show, &meter};
+    const struct backup_watch watch = {show_progress, &meter};
     const char *path = c->args[0];
     meter_begin(&meter, c->options.quiet);
     int err = c->options.data_dir
                   ? backup_make(c->options.data_dir, path, c->options.force, &watch, &report, e)
                   : backup_from_master(c, path, &watch, &report, e);
     meter_end(&meter);
-    return err ? err : tell(c, path, &report, NULL, e);
+    return err ? err : report_backup(c, path, &report, NULL, e);
 }
 
-// --- back again ----------------------------------------------------------------------------------
+// --- restore ----------------------------------------------------------------------------------
 
 int run_master_restore(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     struct meter meter;
     struct backup_report report = {0};
-    const struct backup_watch watch = {show, &meter};
+    const struct backup_watch watch = {show_progress, &meter};
     const char *dir = c->options.data_dir;
     char *kept = NULL;
     if (!dir) {
         return error_set(e, ERR_INVALID,
-                         "say which folder with --data-dir: that of the master, as in "
-                         "muster master restore %s --data-dir /var/lib/muster",
+                         "--data-dir is missing: give the master's folder, as in muster master "
+                         "restore %s --data-dir /var/lib/muster",
                          c->args[0]);
     }
     meter_begin(&meter, c->options.quiet);
     int err = backup_restore(c->args[0], dir, &watch, &report, &kept, e);
     meter_end(&meter);
-    err = err ? err : tell(c, c->args[0], &report, kept, e);
+    err = err ? err : report_backup(c, c->args[0], &report, kept, e);
     if (!err && !c->options.quiet && c->format == OUTPUT_TABLE) {
         if (kept)
-            printf("What was there before is %s\n", kept);
-        printf("Start the master on %s now. Ids of new experiments and trials begin far beyond "
-               "those of the backup, since the ones in between may have been given already.\n",
+            printf("The previous store is kept as %s\n", kept);
+        printf("Start the master on %s now. New experiments and trials get ids far above those of "
+               "the backup, because the ids in between may be in use already.\n",
                dir);
     }
     free(kept);

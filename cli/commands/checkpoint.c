@@ -34,7 +34,7 @@ static int owner_metric(struct cli *c, long long *experiment, const char **metri
 }
 
 // Finds the row for --latest: the one with the most steps; among equals, the one reported last.
-static json_t *latest_of(json_t *rows)
+static json_t *keep_latest(json_t *rows)
 {
     json_t *chosen = NULL, *row, *only = json_array();
     size_t i;
@@ -53,8 +53,8 @@ static json_t *latest_of(json_t *rows)
     return only;
 }
 
-// --best: the first in the master's order, which is the same for everybody.
-static int list_rows(struct cli *c, json_t **rows, struct error *e)
+// --best takes the first row in the master's order, which is the same for every client.
+static int fetch_rows(struct cli *c, json_t **rows, struct error *e)
 {
     const char *metric = NULL;
     const char *best = "?sortByAttr=SORT_BY_SEARCHER_METRIC&states=STATE_COMPLETED";
@@ -80,11 +80,12 @@ static int list_rows(struct cli *c, json_t **rows, struct error *e)
 int run_checkpoint_list(struct cli *c, const struct command *self, struct error *e)
 {
     if (c->options.experiment == 0 && c->options.trial == 0)
-        return error_set(e, ERR_INVALID, "say whose: --experiment ID or --trial ID");
+        return error_set(e, ERR_INVALID,
+                         "give the owner of the checkpoints: --experiment ID or --trial ID");
     json_t *rows = NULL;
-    int err = list_rows(c, &rows, e);
+    int err = fetch_rows(c, &rows, e);
     if (!err && c->options.latest && !c->options.best) {
-        json_t *one = latest_of(rows);
+        json_t *one = keep_latest(rows);
         json_decref(rows);
         rows = one;
     }
@@ -124,7 +125,7 @@ int run_checkpoint_describe(struct cli *c, const struct command *self, struct er
 
 // --- files ---------------------------------------------------------------------------------------
 
-// Fetches the archive into a nameless file and unpacks it into `folder`.
+// Downloads the archive into an unnamed file and unpacks it into `folder`.
 int fetch_checkpoint_files(struct cli *c, const char *uuid, const char *folder, struct error *e)
 {
     char *path = xasprintf("/checkpoints/%s", uuid);
@@ -177,9 +178,9 @@ static int show_digests(struct cli *c, const struct command *self, const char *f
     return err;
 }
 
-// Downloads into a temporary folder where the storage is not visible from here.
-static int digest_of_download(struct cli *c, const struct command *self, const char *uuid,
-                              struct error *e)
+// The storage is not visible from this machine: downloads into a temporary folder.
+static int show_digests_of_download(struct cli *c, const struct command *self, const char *uuid,
+                                    struct error *e)
 {
     const char *tmp = getenv("TMPDIR");
     char *folder = xasprintf("%s/muster-digest-%d", tmp ? tmp : "/tmp", (int)getpid());
@@ -201,7 +202,8 @@ int run_checkpoint_digest(struct cli *c, const struct command *self, struct erro
         const char *uuid = jget_string(checkpoint, "uuid", "");
         json_t *row = row_checkpoint(checkpoint, NULL);
         const char *path = jget_string(row, "path", NULL);
-        err = path ? show_digests(c, self, path, uuid, e) : digest_of_download(c, self, uuid, e);
+        err = path ? show_digests(c, self, path, uuid, e)
+                   : show_digests_of_download(c, self, uuid, e);
         json_decref(row);
     }
     json_decref(checkpoint);

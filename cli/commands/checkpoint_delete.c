@@ -1,4 +1,4 @@
-// Checkpoints that go: deleted, thinned out, collected by policy.
+// Deletes checkpoints: whole ones, some of their files, or those that the policy does not keep.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "cli/output/output.h"
 #include "cli/output/rows.h"
 
-// "a,b" as det takes lists, each part behind what is in the list already.
-static void add_parts(json_t *list, const char *text)
+// Appends the parts of "a,b" to the list.
+static void list_add_parts(json_t *list, const char *text)
 {
     char *copy = xstrdup(text), *rest = copy, *part;
     while ((part = strsep(&rest, ",")))
@@ -23,18 +23,18 @@ static json_t *uuids_of(const struct cli *c)
 {
     json_t *list = json_array();
     for (int i = 0; i < c->arg_count; i++)
-        add_parts(list, c->args[i]);
+        list_add_parts(list, c->args[i]);
     return list;
 }
 
-static int tell(struct cli *c, const json_t *uuids, const char *state, struct error *e)
+static int report_deleted(struct cli *c, const json_t *uuids, const char *state, struct error *e)
 {
     json_t *rows = json_array(), *uuid;
     size_t i;
     if (c->format == OUTPUT_TABLE) {
         if (!c->options.quiet) {
-            printf("%zu checkpoint%s %s; the files go in the background\n", json_array_size(uuids),
-                   json_array_size(uuids) == 1 ? "" : "s", state);
+            printf("%zu checkpoint%s %s; the master removes the files in the background\n",
+                   json_array_size(uuids), json_array_size(uuids) == 1 ? "" : "s", state);
         }
         json_decref(rows);
         return 0;
@@ -48,8 +48,8 @@ static int tell(struct cli *c, const json_t *uuids, const char *state, struct er
     return err;
 }
 
-// Those that are deleted already are told of, and left out.
-static int leave_out_deleted(struct cli *c, json_t *uuids, struct error *e)
+// Removes the checkpoints that are already deleted from the list, and reports them.
+static int skip_deleted(struct cli *c, json_t *uuids, struct error *e)
 {
     int err = 0;
     for (size_t i = json_array_size(uuids); i-- > 0 && !err;) {
@@ -59,7 +59,7 @@ static int leave_out_deleted(struct cli *c, json_t *uuids, struct error *e)
         err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/checkpoints/%s", escaped);
         const char *state = jget_string(jget(answer, "checkpoint"), "state", "");
         if (strcmp(state, wire_name(WIRE_CHECKPOINT_STATE, "DELETED")) == 0) {
-            fprintf(stderr, "Checkpoint %s is deleted already\n", uuid);
+            fprintf(stderr, "Checkpoint %s is already deleted\n", uuid);
             json_array_remove(uuids, i);
         }
         json_decref(answer);
@@ -72,10 +72,10 @@ int run_checkpoint_delete(struct cli *c, const struct command *self, struct erro
 {
     (void)self;
     json_t *uuids = uuids_of(c);
-    int err = leave_out_deleted(c, uuids, e);
+    int err = skip_deleted(c, uuids, e);
     size_t count = json_array_size(uuids);
     if (err || count == 0) {
-        err = err || c->format == OUTPUT_TABLE ? err : tell(c, uuids, "deleted", e);
+        err = err || c->format == OUTPUT_TABLE ? err : report_deleted(c, uuids, "deleted", e);
         json_decref(uuids);
         return err;
     }
@@ -86,7 +86,7 @@ int run_checkpoint_delete(struct cli *c, const struct command *self, struct erro
         err = cli_call(c, "DELETE", body, NULL, e, "/api/v1/checkpoints");
         json_decref(body);
     }
-    err = err ? err : tell(c, uuids, "deleted", e);
+    err = err ? err : report_deleted(c, uuids, "deleted", e);
     json_decref(uuids);
     return err;
 }
@@ -96,11 +96,11 @@ int run_checkpoint_rm(struct cli *c, const struct command *self, struct error *e
     (void)self;
     if (!c->options.file_patterns) {
         return error_set(e, ERR_INVALID,
-                         "say which files with --files, as in --files 'optimizer*,**/*.log'; "
-                         "muster checkpoint describe lists them");
+                         "--files is missing: give patterns, as in --files 'optimizer*,**/*.log'; "
+                         "muster checkpoint describe lists the files");
     }
     json_t *uuids = uuids_of(c), *patterns = json_array();
-    add_parts(patterns, c->options.file_patterns);
+    list_add_parts(patterns, c->options.file_patterns);
     size_t count = json_array_size(uuids);
     int err = cli_confirm(c, e, "Remove %s from %zu checkpoint%s?", c->options.file_patterns, count,
                           count == 1 ? "" : "s");
@@ -110,7 +110,7 @@ int run_checkpoint_rm(struct cli *c, const struct command *self, struct error *e
         err = cli_call(c, "POST", body, NULL, e, "/api/v1/checkpoints/rm");
         json_decref(body);
     }
-    err = err ? err : tell(c, uuids, "thinned out", e);
+    err = err ? err : report_deleted(c, uuids, "reduced", e);
     json_decref(patterns);
     json_decref(uuids);
     return err;
@@ -123,7 +123,7 @@ static bool has_policy(const struct cli_options *o)
     return o->save_experiment_best >= 0 || o->save_trial_best >= 0 || o->save_trial_latest >= 0;
 }
 
-static json_t *row_victim(const json_t *victim, const char *metric)
+static json_t *gc_row(const json_t *victim, const char *metric)
 {
     json_t *row = json_pack("{s:s, s:I, s:I, s:s}", "uuid", jget_string(victim, "UUID", ""),
                             "trial", (json_int_t)jget_int(victim, "TrialID", 0), "steps",
@@ -133,8 +133,8 @@ static json_t *row_victim(const json_t *victim, const char *metric)
     return row;
 }
 
-// The rows that the policy, with what the flags change of it, would delete.
-static int preview(struct cli *c, long long experiment, json_t **rows, struct error *e)
+// Lists the checkpoints that the policy, as changed by the flags, would delete.
+static int preview_gc(struct cli *c, long long experiment, json_t **rows, struct error *e)
 {
     const struct cli_options *o = &c->options;
     json_t *answer = NULL, *victim;
@@ -147,13 +147,13 @@ static int preview(struct cli *c, long long experiment, json_t **rows, struct er
     *rows = json_array();
     json_array_foreach(jget(answer, "checkpoints"), i, victim)
     {
-        json_array_append_new(*rows, row_victim(victim, jget_string(answer, "metric_name", "")));
+        json_array_append_new(*rows, gc_row(victim, jget_string(answer, "metric_name", "")));
     }
     json_decref(answer);
     return err;
 }
 
-// Determined's call takes all three numbers; those that were not given stay.
+// The call takes all three numbers: those that were not given keep their values.
 int set_gc_policy(struct cli *c, long long experiment, struct error *e)
 {
     json_t *object = NULL;
@@ -183,7 +183,7 @@ int run_checkpoint_gc(struct cli *c, const struct command *self, struct error *e
     long long id;
     json_t *rows = NULL;
     int err = cli_id(c, 0, "experiment", &id, e);
-    err = err ? err : preview(c, id, &rows, e);
+    err = err ? err : preview_gc(c, id, &rows, e);
     if (!err && (c->options.dry_run || c->format != OUTPUT_TABLE || !c->options.yes))
         err = output_rows(c, rows, self->columns, e);
     if (!err && !c->options.dry_run) {

@@ -1,6 +1,7 @@
-// The functions behind the command table, by file. Each returns 0 or a negative error.
-#ifndef MUSTER_CLI_VERBS_H
-#define MUSTER_CLI_VERBS_H
+// The functions in the table of commands (command_table.c), by file, and functions that several of
+// them share. Each returns 0 or a negative error.
+#ifndef MUSTER_CLI_COMMANDS_H
+#define MUSTER_CLI_COMMANDS_H
 
 #include "base/text/yaml.h"
 #include "cli/cli.h"
@@ -9,25 +10,26 @@
 cli_verb run_login, run_logout, run_whoami; // account.c
 cli_verb run_user_list, run_user_create, run_user_describe, run_user_set, run_user_rename,
     run_user_activate, run_user_password, run_token_list, run_token_create, run_token_set,
-    run_token_revoke;                        // users.c
+    run_token_revoke;                        // user.c
 cli_verb run_help;                           // help.c
 cli_verb run_completion, run_complete_words; // complete.c
 cli_verb run_man;                            // man.c
 cli_verb run_experiment_create, run_experiment_list, run_experiment_describe, run_experiment_config,
     run_experiment_logs, run_experiment_metrics; // experiment.c
 cli_verb run_experiment_follow, run_experiment_wait, run_experiment_act,
-    run_experiment_delete; // steer.c
+    run_experiment_delete; // experiment_act.c
 cli_verb run_experiment_set, run_experiment_label, run_experiment_move, run_experiment_continue,
-    run_experiment_fork, run_experiment_files, run_experiment_download, run_trial_set; // change.c
+    run_experiment_fork, run_experiment_files, run_experiment_download,
+    run_trial_set; // experiment_change.c
 cli_verb run_trial_list, run_trial_describe, run_trial_metrics, run_trial_logs, run_trial_kill,
     run_trial_download, run_trial_log_fields; // trial.c
 cli_verb run_checkpoint_list, run_checkpoint_describe, run_checkpoint_digest,
     run_checkpoint_download;                                          // checkpoint.c
 cli_verb run_checkpoint_set;                                          // metadata.c
-cli_verb run_checkpoint_delete, run_checkpoint_rm, run_checkpoint_gc; // collect.c
+cli_verb run_checkpoint_delete, run_checkpoint_rm, run_checkpoint_gc; // checkpoint_delete.c
 cli_verb run_agent_list, run_agent_describe, run_agent_set, run_agent_forget, run_slot_list,
     run_slot_set,
-    run_master_info; // cluster.c
+    run_master_info; // agent.c
 cli_verb run_master_config, run_master_set, run_master_logs, run_master_message, run_audit_list,
     run_resources_raw, run_resources_aggregated, run_pool_list, run_api; // admin.c
 cli_verb run_master_backup, run_master_restore;                          // backup.c
@@ -35,8 +37,8 @@ cli_verb run_queue_list, run_queue_why, run_queue_move;                  // queu
 cli_verb run_command_run, run_task_run, run_task_list, run_task_describe, run_task_logs,
     run_task_act, run_task_set, run_task_delete; // task.c
 cli_verb run_events;                             // watch.c
-cli_verb run_experiment_export;                  // export.c
-cli_verb run_experiment_import;                  // import.c
+cli_verb run_experiment_export;                  // experiment_export.c
+cli_verb run_experiment_import;                  // experiment_import.c
 cli_verb run_simulate;                           // simulate.c
 cli_verb run_team_list, run_team_create, run_team_describe, run_team_set, run_team_members,
     run_team_archive, run_team_delete, run_team_shares; // team.c
@@ -50,35 +52,35 @@ cli_verb run_template_list, run_template_describe, run_template_set,
 cli_verb run_webhook_list, run_webhook_create, run_webhook_describe, run_webhook_set,
     run_webhook_test, run_webhook_delete; // webhook.c
 
-// logs.c: log lines of a trial, or of one of "trials" or "tasks", to standard output by the
-// options' filters.
+// logs.c: prints the log lines of a trial, or of an object in "trials" or "tasks", filtered by the
+// options.
 int print_logs(struct cli *c, const char *of, const char *id, struct error *e);
 int print_trial_logs(struct cli *c, long long trial, struct error *e);
-// trial.c: the trial object of the API.
+// trial.c: fetches the trial object of the API.
 int fetch_trial(struct cli *c, long long id, json_t **trial, struct error *e);
-// trial.c: metric reports of a trial of the API as rows, by --group and --metric; overtaken ones
-// are left out.
+// trial.c: fetches the metric reports of a trial as rows, by --group and --metric, without those
+// that a restart hid.
 int fetch_metrics(struct cli *c, const json_t *trial, json_t **rows, struct error *e);
 int print_metrics(struct cli *c, const json_t *rows, struct error *e);
-// checkpoint.c: its files into a folder that is not there yet.
+// checkpoint.c: downloads the files of a checkpoint into a new folder.
 int fetch_checkpoint_files(struct cli *c, const char *uuid, const char *folder, struct error *e);
-// collect.c: sets the checkpoint policy that the options name, and keeps the rest of it.
+// checkpoint_delete.c: sets those values of the checkpoint policy that the options name.
 int set_gc_policy(struct cli *c, long long experiment, struct error *e);
-// experiment.c: --config and --name laid over a configuration, and checked; `name` is for messages.
-// *text (heap) is replaced where they change it: by JSON, which is YAML. `doc` (NULL: not wanted)
-// is the caller's, whatever is returned.
+// experiment.c: applies --config and --name to a configuration and checks it; `name` is for
+// messages. *text (heap) is replaced if they change it. The caller frees `doc` (may be NULL) in any
+// case.
 int config_lay_over(struct cli *c, const char *name, char **text, struct yaml_doc *doc,
                     struct error *e);
-// inputs.c: that the files a trainer section reads are among `files`, which come from `folder`
-// (NULL: none was given). ERR_INVALID says where in the experiment file the other one is named.
+// input_files.c: checks that the files which the trainer section reads are among `files`, the files
+// in `folder` (NULL: not given). ERR_INVALID names the place in the experiment file.
 int inputs_check(const struct yaml_doc *doc, const json_t *files, const char *folder,
                  struct error *e);
-// metadata.c: of a trial; what --metadata says of it.
+// metadata.c: fetches a trial's metadata; applies --metadata to it.
 int fetch_trial_metadata(struct cli *c, long long trial, json_t **metadata, struct error *e);
 int set_trial_metadata(struct cli *c, long long trial, struct error *e);
-// experiment.c: says which was created, by the answer to its submission, and follows it if asked.
+// experiment.c: reports the created experiment from the answer, and follows it with --follow.
 int experiment_created(struct cli *c, const json_t *answer, struct error *e);
-// experiment.c: the experiment object of the API.
+// experiment.c: fetch an experiment, or the list of its trials, from the API.
 int fetch_experiment(struct cli *c, long long id, json_t **experiment, struct error *e);
 int fetch_trials(struct cli *c, long long experiment, json_t **trials, struct error *e);
 

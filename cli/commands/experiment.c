@@ -35,8 +35,9 @@ int fetch_trials(struct cli *c, long long experiment, json_t **trials, struct er
 
 // --- create --------------------------------------------------------------------------------------
 
-// The text of `root`: the file's own, comments and all, where --config changes single values of it.
-static char *changed_text(struct cli *c, const char *text, const json_t *root)
+// Returns `root` as text: the file's own text with its comments if --config changes single values
+// only, else JSON.
+static char *overridden_text(struct cli *c, const char *text, const json_t *root)
 {
     size_t count = 0, most = (size_t)c->options.config.count + 1;
     const char **paths = arena_alloc(&c->arena, most * sizeof(*paths));
@@ -60,12 +61,12 @@ int config_lay_over(struct cli *c, const char *name, char **text, struct yaml_do
     if (!err && c->options.name && json_is_object(doc.root))
         json_object_set_new(doc.root, "name", json_string(c->options.name));
     if (!err && (c->options.config.count > 0 || c->options.name)) {
-        char *changed = changed_text(c, *text, doc.root);
+        char *changed = overridden_text(c, *text, doc.root);
         free(*text);
         *text = changed;
     }
-    if (!err && !c->options.template)  // what is left out may be in the template
-        err = expconf_finish(&doc, e); // the faults a person can mend here
+    if (!err && !c->options.template)  // the template may supply missing keys
+        err = expconf_finish(&doc, e); // reports faults before anything is sent
     if (out)
         *out = doc;
     else
@@ -73,7 +74,7 @@ int config_lay_over(struct cli *c, const char *name, char **text, struct yaml_do
     return err;
 }
 
-// *text: the YAML to send.
+// Reads the file and applies --config; *text is the YAML to send.
 static int load_config(struct cli *c, const char *path, char **text, struct yaml_doc *doc,
                        struct error *e)
 {
@@ -101,7 +102,7 @@ static json_t *create_body(struct cli *c, const char *yaml, json_t *files)
     return body;
 }
 
-static int write_id(struct cli *c, long long id, struct error *e)
+static int write_id_file(struct cli *c, long long id, struct error *e)
 {
     if (!c->options.id_file)
         return 0;
@@ -123,7 +124,7 @@ int experiment_created(struct cli *c, const json_t *answer, struct error *e)
         return 0;
     }
     long long id = jget_int(jget(answer, "experiment"), "id", 0);
-    int err = write_id(c, id, e);
+    int err = write_id_file(c, id, e);
     if (c->format == OUTPUT_TABLE) {
         printf(c->options.quiet ? "%lld\n" : "Created experiment %lld\n", id);
         fflush(stdout);
@@ -135,8 +136,8 @@ int experiment_created(struct cli *c, const json_t *answer, struct error *e)
     return err || !c->options.follow ? err : cli_follow(c, id, e);
 }
 
-// Links lead out of the folder, to what is not on the machines that run it.
-static int list_folder(const char *folder, json_t **files, struct error *e)
+// Warns about symbolic links: their targets do not exist on the machines of the cluster.
+static int list_files(const char *folder, json_t **files, struct error *e)
 {
     json_t *links = NULL;
     int err = archive_list_folder(folder, files, e);
@@ -164,7 +165,7 @@ int run_experiment_create(struct cli *c, const struct command *self, struct erro
     if (!err)
         err = session_open(c, true, e);
     if (!err) {
-        err = folder ? list_folder(folder, &files, e) : 0;
+        err = folder ? list_files(folder, &files, e) : 0;
         files = files ? files : json_array();
     }
     if (!err && (folder || !c->options.validate_only))
@@ -228,8 +229,9 @@ int run_experiment_list(struct cli *c, const struct command *self, struct error 
     return err;
 }
 
-// Why it waits, how many wait before it and about when it starts: of the first trial that waits.
-static void put_reason(struct cli *c, long long id, json_t *row)
+// Adds the reason why the first waiting trial waits, the number of trials before it, and its
+// estimated start.
+static void add_wait_reason(struct cli *c, long long id, json_t *row)
 {
     json_t *why = NULL;
     if (cli_call(c, "GET", NULL, &why, NULL, "/api/v1/experiments/%lld/why", id) == 0) {
@@ -249,8 +251,8 @@ static void put_reason(struct cli *c, long long id, json_t *row)
     json_decref(why);
 }
 
-static int describe_trials(struct cli *c, long long id, const json_t *config, json_t *row,
-                           json_t **trials, struct error *e)
+static int add_trials(struct cli *c, long long id, const json_t *config, json_t *row,
+                      json_t **trials, struct error *e)
 {
     json_t *rows = json_array();
     int err = fetch_trials(c, id, trials, e);
@@ -264,7 +266,7 @@ static int describe_trials(struct cli *c, long long id, const json_t *config, js
     return err;
 }
 
-// Those of a search the best first, with what they differ in.
+// Prints the trials of a search best first, with the hyperparameters in which they differ.
 static int print_trials(struct cli *c, json_t *trials, const json_t *experiment, struct error *e)
 {
     const json_t *config = jget(experiment, "config");
@@ -274,7 +276,7 @@ static int print_trials(struct cli *c, json_t *trials, const json_t *experiment,
             c, trials,
             failure_columns(trials, "id,state,steps,latest,best,restarts,duration", &c->arena), e);
     }
-    printf("\nTrials, the best first (%s)\n", searcher_metric(config));
+    printf("\nTrials, best first (%s)\n", searcher_metric(config));
     json_t *sorted = search_table(trials, config, jget_int(experiment, "bestTrialId", 0));
     const char *columns = search_columns(sorted, &c->arena);
     int err = output_rows(c, sorted, failure_columns(sorted, columns, &c->arena), e);
@@ -296,10 +298,11 @@ int run_experiment_describe(struct cli *c, const struct command *self, struct er
     json_object_set_new(row, "description",
                         json_string(jget_string(experiment, "description", "")));
     json_object_set_new(row, "metric", json_string(searcher_metric(config)));
-    json_object_set(row, "best", jget(experiment, "bestTrialSearcherMetric")); // none: not set
+    json_object_set(row, "best",
+                    jget(experiment, "bestTrialSearcherMetric")); // stays unset if there is none
     json_object_set(row, "best_trial", jget(experiment, "bestTrialId"));
-    put_reason(c, id, row);
-    err = describe_trials(c, id, config, row, &trials, e);
+    add_wait_reason(c, id, row);
+    err = add_trials(c, id, config, row, &trials, e);
     if (!err) {
         err = output_object(c, row,
                             "id,name,description,state,reason,place,start,percent,best,"
@@ -333,17 +336,17 @@ int run_experiment_config(struct cli *c, const struct command *self, struct erro
     return err;
 }
 
-// The best by the searcher's metric, else the first; NULL: there is none yet.
-static int best_trial(struct cli *c, const json_t *experiment, json_t **trial, struct error *e)
+// Fetches the best trial by the searcher's metric, else the first; NULL: there is no trial yet.
+static int fetch_best_trial(struct cli *c, const json_t *experiment, json_t **trial,
+                            struct error *e)
 {
     long long first = json_integer_value(json_array_get(jget(experiment, "trialIds"), 0));
     long long id = jget_int(experiment, "bestTrialId", first);
     return id > 0 ? fetch_trial(c, id, trial, e) : 0;
 }
 
-// --trial, or without it the best of the trials (else the first): then it is said which of several
-// that is.
-static int choose_trial(struct cli *c, const char *verb, json_t **trial, struct error *e)
+// Selects --trial; without it the best trial, else the first, and says so if there are several.
+static int select_trial(struct cli *c, const char *verb, json_t **trial, struct error *e)
 {
     long long id;
     json_t *experiment = NULL;
@@ -352,13 +355,14 @@ static int choose_trial(struct cli *c, const char *verb, json_t **trial, struct 
     if (!err && c->options.trial > 0) {
         err = fetch_trial(c, c->options.trial, trial, e);
         if (!err && jget_int(*trial, "experimentId", 0) != id) {
-            err = error_set(e, ERR_NOT_FOUND,
-                            "trial %lld is not of experiment %lld; see: muster trial list %lld",
-                            c->options.trial, id, id);
+            err = error_set(
+                e, ERR_NOT_FOUND,
+                "trial %lld does not belong to experiment %lld; see: muster trial list %lld",
+                c->options.trial, id, id);
         }
     } else if (!err) {
         err = fetch_experiment(c, id, &experiment, e);
-        err = err ? err : best_trial(c, experiment, trial, e);
+        err = err ? err : fetch_best_trial(c, experiment, trial, e);
     }
     if (!err && !*trial)
         err = error_set(e, ERR_NOT_FOUND, "experiment %lld has no trial yet", id);
@@ -367,22 +371,22 @@ static int choose_trial(struct cli *c, const char *verb, json_t **trial, struct 
         long long shown = jget_int(*trial, "id", 0);
         bool best = jget_int(experiment, "bestTrialId", 0) == shown;
         fprintf(stderr,
-                "Experiment %lld has %zu trials; this is trial %lld, the %s. Another one: muster "
-                "experiment %s %lld --trial ID; all: --all\n",
+                "Experiment %lld has %zu trials; this is trial %lld, the %s one. For another one: "
+                "muster experiment %s %lld --trial ID; for all: --all\n",
                 id, count, shown, best ? "best" : "first", verb, id);
     }
     json_decref(experiment);
     return err;
 }
 
-static int logs_of_all(struct cli *c, struct error *e)
+static int print_all_logs(struct cli *c, struct error *e)
 {
     long long id;
     size_t i;
     json_t *trials = NULL, *trial;
     if (c->options.follow) {
         return error_set(e, ERR_INVALID,
-                         "--follow goes with one trial: give --trial ID, not --all");
+                         "--follow shows one trial only: give --trial ID instead of --all");
     }
     int err = cli_id(c, 0, "experiment", &id, e);
     err = err ? err : fetch_trials(c, id, &trials, e);
@@ -401,15 +405,15 @@ int run_experiment_logs(struct cli *c, const struct command *self, struct error 
 {
     json_t *trial = NULL;
     if (c->options.all)
-        return logs_of_all(c, e);
-    int err = choose_trial(c, self->verb, &trial, e);
+        return print_all_logs(c, e);
+    int err = select_trial(c, self->verb, &trial, e);
     err = err ? err : print_trial_logs(c, jget_int(trial, "id", 0), e);
     json_decref(trial);
     return err;
 }
 
-// The reports of every trial, with its id in each row.
-static int metrics_of_all(struct cli *c, struct error *e)
+// Prints the reports of every trial, with the trial's id in each row.
+static int print_all_metrics(struct cli *c, struct error *e)
 {
     long long id;
     size_t i, n;
@@ -437,8 +441,8 @@ int run_experiment_metrics(struct cli *c, const struct command *self, struct err
 {
     json_t *trial = NULL, *rows = NULL;
     if (c->options.all)
-        return metrics_of_all(c, e);
-    int err = choose_trial(c, self->verb, &trial, e);
+        return print_all_metrics(c, e);
+    int err = select_trial(c, self->verb, &trial, e);
     err = err ? err : fetch_metrics(c, trial, &rows, e);
     err = err ? err : print_metrics(c, rows, e);
     json_decref(rows);

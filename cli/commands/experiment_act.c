@@ -1,4 +1,5 @@
-// Steering experiments: pause, activate, cancel, kill, archive, delete, and waiting for it.
+// Actions on experiments: pause, activate, cancel, kill, archive, delete, and waiting for their
+// effect.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ static bool has_ended(const json_t *experiment)
     return word && wire_state_is_terminal(word);
 }
 
-// Its trials have saved their work and left the slots.
+// Whether its trials have saved their work and released their slots.
 static bool has_paused(const json_t *experiment)
 {
     return state_is(experiment, "PAUSED") && jget_int(experiment, "liveAllocations", 0) == 0;
@@ -39,26 +40,26 @@ static bool has_effect(const json_t *experiment, const char *verb)
            (strcmp(verb, "activate") == 0 && !state_is(experiment, "PAUSED"));
 }
 
-// "is paused" the moment the master knows it, but the slots are free when the work is saved.
-static void tell_saving(struct cli *c, long long id, const char *verb, const json_t *experiment)
+// The state is PAUSED at once, but the slots become free only when the work is saved.
+static void report_saving(struct cli *c, long long id, const char *verb, const json_t *experiment)
 {
     if (strcmp(verb, "pause") == 0 && state_is(experiment, "PAUSED") && !has_paused(experiment) &&
         c->format == OUTPUT_TABLE && !c->options.quiet) {
-        fprintf(stderr, "Experiment %lld: its trials save their work and leave the slots ...\n",
+        fprintf(stderr, "Experiment %lld: its trials save their work and release their slots ...\n",
                 id);
     }
 }
 
-static int timed_out(const struct cli *c, long long id, struct error *e)
+static int set_timeout_error(const struct cli *c, long long id, struct error *e)
 {
     return error_set(e, ERR_TIMEOUT,
-                     "experiment %lld: not yet after %lld seconds; to watch it: muster experiment "
-                     "follow %lld",
+                     "experiment %lld has not reached the state after %lld seconds; to watch it: "
+                     "muster experiment follow %lld",
                      id, c->options.timeout, id);
 }
 
-// Looks whenever something has changed until the verb has had its effect; a master that is away for
-// a while is waited for.
+// Checks the state after every change until the verb has had its effect; waits while the master
+// does not answer.
 static int wait_for_state(struct cli *c, long long id, const char *verb, json_t **experiment,
                           struct error *e)
 {
@@ -69,11 +70,11 @@ static int wait_for_state(struct cli *c, long long id, const char *verb, json_t 
     while (!err) {
         int64_t left = watch_left(c);
         if (left <= 0) {
-            err = timed_out(c, id, e);
+            err = set_timeout_error(c, id, e);
             break;
         }
         err = watch_wait(away ? NULL : stream, left < WAIT_MOST_US ? left : WAIT_MOST_US,
-                         e); // at first for its start
+                         e); // the first time: until the stream starts
         json_decref(*experiment);
         *experiment = NULL;
         err = err ? err : fetch_experiment(c, id, experiment, e);
@@ -82,7 +83,7 @@ static int wait_for_state(struct cli *c, long long id, const char *verb, json_t 
         if (*experiment && has_effect(*experiment, verb))
             break;
         if (*experiment && !told) {
-            tell_saving(c, id, verb, *experiment);
+            report_saving(c, id, verb, *experiment);
             told = has_paused(*experiment) || state_is(*experiment, "PAUSED");
         }
     }
@@ -90,7 +91,7 @@ static int wait_for_state(struct cli *c, long long id, const char *verb, json_t 
     return err;
 }
 
-static int all_ids(struct cli *c, long long *ids, struct error *e)
+static int parse_ids(struct cli *c, long long *ids, struct error *e)
 {
     int err = 0;
     for (int i = 0; i < c->arg_count && !err; i++)
@@ -98,7 +99,7 @@ static int all_ids(struct cli *c, long long *ids, struct error *e)
     return err;
 }
 
-// One call for all; each is tried, and what was refused is told of each.
+// One call for all experiments: the master tries each, and every refusal is printed.
 static int act_on_many(struct cli *c, const char *verb, const long long *ids, struct error *e)
 {
     json_t *answer = NULL, *list = json_array();
@@ -126,37 +127,37 @@ static int act_on_many(struct cli *c, const char *verb, const long long *ids, st
     return err;
 }
 
-// What a verb would bring about when it is so already; NULL: it is not.
-static const char *already(struct cli *c, const char *verb, const json_t *experiment)
+// The reason why the verb has nothing to do; NULL: it has an effect.
+static const char *no_effect_reason(struct cli *c, const char *verb, const json_t *experiment)
 {
     bool archived = jget_bool(experiment, "archived", false);
     const char *state = jget_string(experiment, "state", "");
     if (strcmp(verb, "archive") == 0 || strcmp(verb, "unarchive") == 0) {
         bool archives = strcmp(verb, "archive") == 0;
-        return archived != archives ? NULL : archives ? "is archived already" : "is not archived";
+        return archived != archives ? NULL : archives ? "is already archived" : "is not archived";
     }
     if (has_ended(experiment)) {
         const char *word = wire_word(WIRE_EXPERIMENT_STATE, state);
-        return arena_printf(&c->arena, "has ended already (%s)", word);
+        return arena_printf(&c->arena, "has already ended (%s)", word);
     }
     if (strcmp(verb, "pause") == 0 && state_is(experiment, "PAUSED"))
-        return has_paused(experiment) ? "is paused already" : "is being paused already";
+        return has_paused(experiment) ? "is already paused" : "is already being paused";
     return strcmp(verb, "activate") == 0 && !state_is(experiment, "PAUSED") ? "is not paused"
                                                                             : NULL;
 }
 
-static int look_before(struct cli *c, const char *verb, long long id, const char **was,
-                       struct error *e)
+static int check_before(struct cli *c, const char *verb, long long id, const char **was,
+                        struct error *e)
 {
     json_t *experiment = NULL;
     int err = fetch_experiment(c, id, &experiment, e);
-    *was = !err ? already(c, verb, experiment) : NULL;
+    *was = !err ? no_effect_reason(c, verb, experiment) : NULL;
     json_decref(experiment);
     return err;
 }
 
-// Says after a pause without --wait that the slots become free later.
-static void tell_what_follows(struct cli *c, const char *verb, long long id)
+// After a pause without --wait: says that the slots become free later.
+static void report_slots_later(struct cli *c, const char *verb, long long id)
 {
     json_t *why = NULL;
     if (strcmp(verb, "pause") != 0 || c->options.wait || c->format != OUTPUT_TABLE ||
@@ -169,7 +170,7 @@ static void tell_what_follows(struct cli *c, const char *verb, long long id)
     json_decref(why);
 }
 
-// `was`: how it was before, when the verb had nothing to do; else NULL.
+// `was`: the reason why the verb had nothing to do, else NULL.
 static int report_act(struct cli *c, const char *verb, long long id, const char *was,
                       struct error *e)
 {
@@ -183,9 +184,9 @@ int run_experiment_act(struct cli *c, const struct command *self, struct error *
 {
     long long *ids = arena_alloc(&c->arena, (size_t)c->arg_count * sizeof(*ids));
     const char **was = arena_alloc(&c->arena, (size_t)c->arg_count * sizeof(*was));
-    int err = all_ids(c, ids, e);
-    for (int i = 0; i < c->arg_count && !err; i++) { // one that is not there: the call tells
-        int found = look_before(c, self->verb, ids[i], &was[i], e);
+    int err = parse_ids(c, ids, e);
+    for (int i = 0; i < c->arg_count && !err; i++) { // the call itself reports a missing one
+        int found = check_before(c, self->verb, ids[i], &was[i], e);
         err = found == ERR_NOT_FOUND ? 0 : found;
     }
     if (!err && c->arg_count == 1)
@@ -198,7 +199,7 @@ int run_experiment_act(struct cli *c, const struct command *self, struct error *
             err = wait_for_state(c, ids[i], self->verb, &experiment, e);
         err = err ? err : report_act(c, self->verb, ids[i], was[i], e);
         if (!err)
-            tell_what_follows(c, self->verb, ids[i]);
+            report_slots_later(c, self->verb, ids[i]);
         json_decref(experiment);
     }
     return err;
@@ -211,9 +212,9 @@ int run_experiment_wait(struct cli *c, const struct command *self, struct error 
     json_t *experiment = NULL;
     int err = cli_id(c, 0, "experiment", &id, e);
     if (!err && c->format == OUTPUT_TABLE && !c->options.quiet && isatty(STDOUT_FILENO)) {
-        err = cli_follow(c, id, e); // a person looks on
+        err = cli_follow(c, id, e); // show progress on a terminal
         if (watch_interrupted()) {
-            c->exit_code = 130; // it has not ended: what stands behind && must not run
+            c->exit_code = 130; // it has not ended: a command after && must not run
             return err;
         }
     }
@@ -237,8 +238,8 @@ int run_experiment_follow(struct cli *c, const struct command *self, struct erro
     return err ? err : cli_follow(c, id, e);
 }
 
-// Its files go in the background.
-static int wait_until_gone(struct cli *c, long long id, struct error *e)
+// The master removes the files in the background.
+static int wait_until_deleted(struct cli *c, long long id, struct error *e)
 {
     for (int tries = 0; tries < DELETE_TRIES; tries++) {
         json_t *experiment = NULL;
@@ -247,8 +248,9 @@ static int wait_until_gone(struct cli *c, long long id, struct error *e)
         bool failed = found == 0 && state_is(experiment, "DELETE_FAILED");
         json_decref(experiment);
         if (failed) {
-            return error_set(e, ERR_FAILED,
-                             "experiment %lld could not be deleted; the master's log says why", id);
+            return error_set(
+                e, ERR_FAILED,
+                "experiment %lld could not be deleted; see the master's log for the reason", id);
         }
         if (found == ERR_NOT_FOUND) {
             json_t *row = json_pack("{s:I, s:s}", "id", (json_int_t)id, "done", "delete");
@@ -256,14 +258,15 @@ static int wait_until_gone(struct cli *c, long long id, struct error *e)
         }
         clock_sleep_us(100000);
     }
-    return error_set(e, ERR_TIMEOUT, "experiment %lld is still being deleted", id);
+    return error_set(e, ERR_TIMEOUT,
+                     "experiment %lld is still being deleted; the master goes on with it", id);
 }
 
 int run_experiment_delete(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     long long *ids = arena_alloc(&c->arena, (size_t)c->arg_count * sizeof(*ids));
-    int err = all_ids(c, ids, e);
+    int err = parse_ids(c, ids, e);
     if (!err && c->arg_count == 1) {
         err = cli_confirm(c, e, "Delete experiment %lld with its metrics, logs and checkpoints?",
                           ids[0]);
@@ -275,7 +278,7 @@ int run_experiment_delete(struct cli *c, const struct command *self, struct erro
     }
     for (int i = 0; i < c->arg_count && !err; i++) {
         err = cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/experiments/%lld", ids[i]);
-        err = err ? err : wait_until_gone(c, ids[i], e);
+        err = err ? err : wait_until_deleted(c, ids[i], e);
     }
     return err;
 }

@@ -1,4 +1,5 @@
-// Changing experiments, and making others of them: set, label, move, continue, fork; their files.
+// Changes of experiments and new experiments made from them: set, label, move, continue, fork;
+// their files.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 
 // --- set -----------------------------------------------------------------------------------------
 
-static int put_changes(struct cli *c, json_t *body, struct error *e)
+static int add_changes(struct cli *c, json_t *body, struct error *e)
 {
     const struct cli_options *o = &c->options;
     json_t *resources = NULL;
@@ -30,8 +31,8 @@ static int put_changes(struct cli *c, json_t *body, struct error *e)
     return err;
 }
 
-// "30" or "forever" as days; -1 is for ever.
-static int read_retention(const char *text, long long *days, struct error *e)
+// Parses "30" or "forever" (-1) as days.
+static int parse_retention(const char *text, long long *days, struct error *e)
 {
     char *end;
     *days = strtoll(text, &end, 10);
@@ -47,7 +48,7 @@ static int read_retention(const char *text, long long *days, struct error *e)
 static int set_retention(struct cli *c, const char *noun, long long id, struct error *e)
 {
     long long days;
-    int err = read_retention(c->options.log_retention, &days, e);
+    int err = parse_retention(c->options.log_retention, &days, e);
     json_t *body = json_pack("{s:I}", "numDays", (json_int_t)days);
     err = err ? err : cli_call(c, "PUT", body, NULL, e, "/api/v1/%ss/%lld/retain_logs", noun, id);
     json_decref(body);
@@ -58,10 +59,11 @@ static int set_experiment(struct cli *c, long long id, struct error *e)
 {
     const struct cli_options *o = &c->options;
     json_t *body = json_object();
-    int err = put_changes(c, body, e);
+    int err = add_changes(c, body, e);
     bool gc = o->save_experiment_best >= 0 || o->save_trial_best >= 0 || o->save_trial_latest >= 0;
     if (!err && json_object_size(body) == 0 && !gc && !o->log_retention)
-        err = error_set(e, ERR_INVALID, "what is to change? --help lists what can be");
+        err = error_set(e, ERR_INVALID,
+                        "nothing to change: give a flag; muster experiment set --help lists them");
     if (!err && json_object_size(body) > 0)
         err = cli_call(c, "PATCH", body, NULL, e, "/api/v1/experiments/%lld", id);
     if (!err && gc)
@@ -92,7 +94,7 @@ int run_trial_set(struct cli *c, const struct command *self, struct error *e)
     long long id;
     int err = cli_id(c, 0, "trial", &id, e);
     if (!err && !c->options.log_retention && c->options.metadata.count == 0)
-        err = error_set(e, ERR_INVALID, "what is to change? give --log-retention or --metadata");
+        err = error_set(e, ERR_INVALID, "nothing to change: give --log-retention or --metadata");
     if (!err && c->options.log_retention)
         err = set_retention(c, "trial", id, e);
     if (!err && c->options.metadata.count > 0)
@@ -151,10 +153,10 @@ int run_experiment_move(struct cli *c, const struct command *self, struct error 
                       c->args[1]);
 }
 
-// --- others made of it ---------------------------------------------------------------------------
+// --- continue, fork ---------------------------------------------------------------------------
 
-// --config laid over nothing, as YAML (JSON); "" when there is none.
-static int overrides(struct cli *c, char **text, struct error *e)
+// The values of --config as JSON; "" without --config.
+static int overrides_text(struct cli *c, char **text, struct error *e)
 {
     struct yaml_doc doc = {0};
     int err = yaml_parse("{}", 2, "--config", &doc, e);
@@ -173,7 +175,7 @@ int run_experiment_continue(struct cli *c, const struct command *self, struct er
     char *text = NULL;
     json_t *answer = NULL;
     int err = cli_id(c, 0, "experiment", &id, e);
-    err = err ? err : overrides(c, &text, e);
+    err = err ? err : overrides_text(c, &text, e);
     if (!err) {
         json_t *body = json_pack("{s:I, s:s}", "id", (json_int_t)id, "overrideConfig", text);
         err = cli_call(c, "POST", body, &answer, e, "/api/v1/experiments/continue");
@@ -181,7 +183,7 @@ int run_experiment_continue(struct cli *c, const struct command *self, struct er
     }
     if (!err) {
         json_t *row = row_experiment(jget(answer, "experiment"));
-        err = cli_report(c, row, e, "Experiment %lld goes on", id);
+        err = cli_report(c, row, e, "Experiment %lld continues", id);
     }
     if (!err && c->options.follow)
         err = cli_follow(c, id, e);
@@ -220,7 +222,7 @@ int run_experiment_fork(struct cli *c, const struct command *self, struct error 
 
 // --- files ---------------------------------------------------------------------------------------
 
-static void add_files(json_t *rows, const json_t *nodes)
+static void add_file_rows(json_t *rows, const json_t *nodes)
 {
     for (size_t i = 0; i < json_array_size(nodes); i++) {
         const json_t *node = json_array_get(nodes, i);
@@ -230,7 +232,7 @@ static void add_files(json_t *rows, const json_t *nodes)
                                     "modified", jget_string(node, "modifiedTime", NULL));
             json_array_append_new(rows, row);
         }
-        add_files(rows, jget(node, "files"));
+        add_file_rows(rows, jget(node, "files"));
     }
 }
 
@@ -242,7 +244,7 @@ static int print_file(struct cli *c, long long id, const char *path, struct erro
     int err = cli_call(c, "POST", body, &answer, e, "/api/v1/experiments/%lld/file", id);
     const char *text = jget_string(answer, "file", "");
     if (!err && base64_decode(text, strlen(text), &data, &len) != 0)
-        err = error_set(e, ERR_PEER, "the master's answer is no file");
+        err = error_set(e, ERR_PEER, "the master's answer is not a file: its base64 is damaged");
     if (!err && len > 0 && fwrite(data, len, 1, stdout) != 1)
         err = error_set(e, ERR_IO, "cannot write to standard output");
     free(data);
@@ -260,7 +262,7 @@ int run_experiment_files(struct cli *c, const struct command *self, struct error
         err = print_file(c, id, c->args[1], e);
     } else if (!err) {
         err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/experiments/%lld/file_tree", id);
-        add_files(rows, jget(answer, "files"));
+        add_file_rows(rows, jget(answer, "files"));
         err = err ? err : output_rows(c, rows, self->columns, e);
     }
     json_decref(rows);
@@ -282,7 +284,8 @@ int run_experiment_download(struct cli *c, const struct command *self, struct er
         err ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/experiments/%lld/model_def", id);
     const char *text = jget_string(answer, "b64Tgz", "");
     if (!err && base64_decode(text, strlen(text), &tgz, &len) != 0)
-        err = error_set(e, ERR_PEER, "the master's answer is no archive");
+        err =
+            error_set(e, ERR_PEER, "the master's answer is not an archive: its base64 is damaged");
     err = err ? err : archive_unpack(tgz, len, folder, LIMIT_MODEL_DEFINITION, e);
     if (!err) {
         json_t *row = json_pack("{s:I, s:s}", "id", (json_int_t)id, "folder", folder);

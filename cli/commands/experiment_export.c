@@ -1,4 +1,4 @@
-// muster experiment export: reads the API, writes a folder, packs it.
+// muster experiment export: reads the API, writes a folder, packs it into a tar file.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,18 +15,17 @@
 #include "cli/common/bundle.h"
 #include "cli/output/output.h"
 
-struct export
-{
+struct export_job {
     struct cli *c;
     const char *folder;
     struct meter meter;
-    FILE *out; // what is streamed now
+    FILE *out; // file of the current stream
     long long trials, reports, lines, checkpoints;
 };
 
 // --- the experiment ------------------------------------------------------------------------------
 
-static int put_json(struct export *x, const char *name, const json_t *value, struct error *e)
+static int export_json(struct export_job *x, const char *name, const json_t *value, struct error *e)
 {
     char *text = json_text(value);
     int err = bundle_put(x->folder, name, text, strlen(text), e);
@@ -34,7 +33,7 @@ static int put_json(struct export *x, const char *name, const json_t *value, str
     return err;
 }
 
-static int put_manifest(struct export *x, long long id, struct error *e)
+static int export_manifest(struct export_job *x, long long id, struct error *e)
 {
     char when[CLOCK_RFC3339_MAX];
     json_t *master = NULL;
@@ -46,13 +45,13 @@ static int put_manifest(struct export *x, long long id, struct error *e)
                                  clock_format(clock_wall_us(), when), "experiment", (json_int_t)id,
                                  "cluster", "id", jget_string(master, "clusterId", ""), "name",
                                  jget_string(master, "clusterName", ""), "program", MUSTER_VERSION);
-    err = put_json(x, "manifest.json", manifest, e);
+    err = export_json(x, "manifest.json", manifest, e);
     json_decref(manifest);
     json_decref(master);
     return err;
 }
 
-static int put_files(struct export *x, long long id, struct error *e)
+static int export_files(struct export_job *x, long long id, struct error *e)
 {
     json_t *answer = NULL;
     void *tgz = NULL;
@@ -60,7 +59,9 @@ static int put_files(struct export *x, long long id, struct error *e)
     int err = cli_call(x->c, "GET", NULL, &answer, e, "/api/v1/experiments/%lld/model_def", id);
     const char *text = jget_string(answer, "b64Tgz", "");
     if (!err && *text != '\0' && base64_decode(text, strlen(text), &tgz, &len) != 0)
-        err = error_set(e, ERR_PEER, "the experiment's files came damaged");
+        err = error_set(
+            e, ERR_PEER,
+            "the master sent damaged files of the experiment: their base64 cannot be decoded");
     if (!err && len > 0) {
         char *folder = path_join(x->folder, "model_definition");
         err = archive_unpack(tgz, len, folder, (uint64_t)BUNDLE_MAX_GIB << 30, e);
@@ -71,26 +72,26 @@ static int put_files(struct export *x, long long id, struct error *e)
     return err;
 }
 
-static int put_experiment(struct export *x, long long id, struct error *e)
+static int export_experiment(struct export_job *x, long long id, struct error *e)
 {
     json_t *object = NULL;
     int err = fetch_experiment(x->c, id, &object, e);
-    err = err ? err : put_manifest(x, id, e);
-    err = err ? err : put_json(x, "experiment.json", object, e);
-    err = err ? err : put_json(x, "config.json", jget(object, "config"), e);
+    err = err ? err : export_manifest(x, id, e);
+    err = err ? err : export_json(x, "experiment.json", object, e);
+    err = err ? err : export_json(x, "config.json", jget(object, "config"), e);
     if (!err) {
         const char *yaml = jget_string(object, "originalConfig", "");
         err = bundle_put(x->folder, "config.yaml", yaml, strlen(yaml), e);
     }
     json_decref(object);
-    return err ? err : put_files(x, id, e);
+    return err ? err : export_files(x, id, e);
 }
 
 // --- trials --------------------------------------------------------------------------------------
 
-static int on_reports(void *ctx, const json_t *result, struct error *e)
+static int on_export_reports(void *ctx, const json_t *result, struct error *e)
 {
-    struct export *x = ctx;
+    struct export_job *x = ctx;
     size_t i;
     json_t *report;
     int err = 0;
@@ -114,16 +115,16 @@ static int on_reports(void *ctx, const json_t *result, struct error *e)
     return err;
 }
 
-static int on_log(void *ctx, const json_t *result, struct error *e)
+static int on_export_log(void *ctx, const json_t *result, struct error *e)
 {
-    struct export *x = ctx;
+    struct export_job *x = ctx;
     x->lines++;
     meter_show(&x->meter, "logs", ftello(x->out), 0);
     return bundle_put_line(x->out, result, e);
 }
 
-static int stream_to(struct export *x, long long trial, const char *name, client_on_line *on_line,
-                     const char *path, struct error *e)
+static int export_stream(struct export_job *x, long long trial, const char *name,
+                         client_on_line *on_line, const char *path, struct error *e)
 {
     x->out = bundle_create(x->folder, e, "trials/%lld/%s", trial, name);
     if (!x->out)
@@ -134,33 +135,33 @@ static int stream_to(struct export *x, long long trial, const char *name, client
     return err ? err : closed;
 }
 
-static int put_metadata(struct export *x, long long trial, struct error *e)
+static int export_metadata(struct export_job *x, long long trial, struct error *e)
 {
     json_t *answer = NULL;
     int err = cli_call(x->c, "GET", NULL, &answer, e, "/api/v1/runs/%lld/metadata", trial);
     if (!err && json_object_size(jget(answer, "metadata")) > 0) {
         char *name = xasprintf("trials/%lld/metadata.json", trial);
-        err = put_json(x, name, jget(answer, "metadata"), e);
+        err = export_json(x, name, jget(answer, "metadata"), e);
         free(name);
     }
     json_decref(answer);
     return err;
 }
 
-static int put_trial(struct export *x, long long trial, struct error *e)
+static int export_trial(struct export_job *x, long long trial, struct error *e)
 {
     char *metrics = xasprintf("/api/v1/trials/metrics/trial_metrics?trialIds=%lld", trial);
     char *logs = xasprintf("/api/v1/trials/%lld/logs?limit=0", trial);
-    int err = stream_to(x, trial, "metrics.jsonl", on_reports, metrics, e);
+    int err = export_stream(x, trial, "metrics.jsonl", on_export_reports, metrics, e);
     err = err ? err : bundle_tables(x->folder, trial, e);
-    err = err ? err : stream_to(x, trial, "logs.jsonl", on_log, logs, e);
-    err = err ? err : put_metadata(x, trial, e);
+    err = err ? err : export_stream(x, trial, "logs.jsonl", on_export_log, logs, e);
+    err = err ? err : export_metadata(x, trial, e);
     free(logs);
     free(metrics);
     return err;
 }
 
-static int put_list(struct export *x, const char *name, const json_t *list, struct error *e)
+static int export_list(struct export_job *x, const char *name, const json_t *list, struct error *e)
 {
     size_t i;
     json_t *item;
@@ -177,16 +178,16 @@ static int put_list(struct export *x, const char *name, const json_t *list, stru
     return err ? err : closed;
 }
 
-static int put_trials(struct export *x, long long id, struct error *e)
+static int export_trials(struct export_job *x, long long id, struct error *e)
 {
     json_t *trials = NULL, *trial;
     size_t i;
     int err = fetch_trials(x->c, id, &trials, e);
-    err = err ? err : put_list(x, "trials.jsonl", trials, e);
+    err = err ? err : export_list(x, "trials.jsonl", trials, e);
     json_array_foreach(trials, i, trial)
     {
         if (!err) {
-            err = put_trial(x, jget_int(trial, "id", 0), e);
+            err = export_trial(x, jget_int(trial, "id", 0), e);
             x->trials++;
         }
     }
@@ -202,7 +203,7 @@ static bool has_files(const json_t *checkpoint)
     return strcmp(state, "STATE_COMPLETED") == 0 || strcmp(state, "STATE_PARTIALLY_DELETED") == 0;
 }
 
-static int put_checkpoints(struct export *x, long long id, struct error *e)
+static int export_checkpoints(struct export_job *x, long long id, struct error *e)
 {
     json_t *list = NULL, *checkpoint;
     size_t i;
@@ -210,7 +211,7 @@ static int put_checkpoints(struct export *x, long long id, struct error *e)
         cli_list(x->c, "checkpoints", 0, &list, e, "/api/v1/experiments/%lld/checkpoints", id);
     json_array_foreach(list, i, checkpoint)
     {
-        json_object_del(jget(checkpoint, "training"), "experimentConfig"); // stands in config.json
+        json_object_del(jget(checkpoint, "training"), "experimentConfig"); // it is in config.json
         x->checkpoints++;
         if (!err && x->c->options.checkpoints && has_files(checkpoint)) {
             const char *uuid = jget_string(checkpoint, "uuid", "");
@@ -220,42 +221,42 @@ static int put_checkpoints(struct export *x, long long id, struct error *e)
             free(folder);
         }
     }
-    err = err ? err : put_list(x, "checkpoints.jsonl", list, e);
+    err = err ? err : export_list(x, "checkpoints.jsonl", list, e);
     json_decref(list);
     return err;
 }
 
 // --- the file ------------------------------------------------------------------------------------
 
-static int pack(struct export *x, const char *aside, struct error *e)
+static int export_pack(struct export_job *x, const char *temporary, struct error *e)
 {
-    int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
-        return error_set_errno(e, ERR_IO, errno, "%s", aside);
+        return error_set_errno(e, ERR_IO, errno, "%s", temporary);
     meter_show(&x->meter, "packing", 0, 0);
     int err = archive_pack_folder_as(x->folder, ARCHIVE_TAR, fd, e);
     if (!err && fsync(fd) != 0)
-        err = error_set_errno(e, ERR_IO, errno, "%s", aside);
+        err = error_set_errno(e, ERR_IO, errno, "%s", temporary);
     close(fd);
     return err;
 }
 
-static int export_to(struct export *x, long long id, const char *path, struct error *e)
+static int export_all(struct export_job *x, long long id, const char *path, struct error *e)
 {
-    char *aside = xasprintf("%s.tmp.%ld", path, (long)getpid());
-    int err = put_experiment(x, id, e);
-    err = err ? err : put_trials(x, id, e);
-    err = err ? err : put_checkpoints(x, id, e);
-    err = err ? err : pack(x, aside, e);
-    if (!err && rename(aside, path) != 0)
+    char *temporary = xasprintf("%s.tmp.%ld", path, (long)getpid());
+    int err = export_experiment(x, id, e);
+    err = err ? err : export_trials(x, id, e);
+    err = err ? err : export_checkpoints(x, id, e);
+    err = err ? err : export_pack(x, temporary, e);
+    if (!err && rename(temporary, path) != 0)
         err = error_set_errno(e, ERR_IO, errno, "%s", path);
     if (err)
-        unlink(aside);
-    free(aside);
+        unlink(temporary);
+    free(temporary);
     return err;
 }
 
-static int tell(struct export *x, long long id, const char *path, struct error *e)
+static int export_report(struct export_job *x, long long id, const char *path, struct error *e)
 {
     struct cli *c = x->c;
     if (c->format == OUTPUT_TABLE && !c->options.columns) {
@@ -283,17 +284,17 @@ int run_experiment_export(struct cli *c, const struct command *self, struct erro
     const char *path = c->args[1];
     int err = cli_id(c, 0, "experiment", &id, e);
     if (!err && path_exists(path) && !c->options.force) {
-        err = error_set(e, ERR_CONFLICT, "%s is there already: name another file, or say --force",
-                        path);
+        err = error_set(e, ERR_CONFLICT,
+                        "%s exists already: name another file, or overwrite it with --force", path);
     }
     if (err)
         return err;
     char *folder = xasprintf("%s.parts.%ld", path, (long)getpid());
-    struct export x = {.c = c, .folder = folder};
+    struct export_job x = {.c = c, .folder = folder};
     meter_begin(&x.meter, c->options.quiet);
-    err = export_to(&x, id, path, e);
+    err = export_all(&x, id, path, e);
     meter_end(&x.meter);
     dir_remove_tree(folder, NULL);
     free(folder);
-    return err ? err : tell(&x, id, path, e);
+    return err ? err : export_report(&x, id, path, e);
 }

@@ -1,5 +1,5 @@
-// Watching an experiment: one line redrawn on a terminal, a line now and then elsewhere. The master
-// may be away for a while; Ctrl-C ends the watching, not the experiment.
+// Follows an experiment: redraws one line on a terminal, prints a line now and then elsewhere. The
+// master may be unreachable for a while; Ctrl-C ends the following, not the experiment.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +19,13 @@
 #include "cli/output/terminal.h"
 
 enum {
-    LOOK_US = 200 * 1000,        // between two looks at what events only say to have changed
-    OLD_US = 5 * 1000000,        // then the reason to wait is asked for again: it speaks of time
-    PLAIN_LINE_US = 5 * 1000000, // between two lines that are not redrawn
+    LOOK_US = 200 * 1000, // between two requests for objects that events report as changed
+    OLD_US =
+        5 * 1000000, // age at which the wait reason is requested again, because it contains a time
+    PLAIN_LINE_US = 5 * 1000000, // between two lines without a terminal
 };
 
-enum stale { // what is to be read anew
+enum follow_stale { // the parts that must be requested again
     STALE_REASON = 1,
     STALE_WARNINGS = 2,
     STALE_ALL = 4,
@@ -32,14 +33,14 @@ enum stale { // what is to be read anew
 
 struct follow {
     struct cli *c;
-    long long id, trial; // id: of the experiment
-    bool terminal, away; // away: the master does not answer just now
-    unsigned stale;      // bits of enum stale
+    long long id, trial; // id: the experiment's
+    bool terminal, away; // away: the master does not answer
+    unsigned stale;      // bits of enum follow_stale
     int64_t looked_at;   // monotonic
     json_t *config;      // of the experiment
     char state[32], reason[512], shown_state[32], shown_reason[512];
-    json_t *experiment, *trials; // as they were read last
-    long long log_lines;         // warnings and errors already shown
+    json_t *experiment, *trials; // as last read
+    long long log_lines;         // warnings and errors already printed
     int64_t last_line;           // monotonic time of the last plain line
     struct progress now;
 };
@@ -50,7 +51,7 @@ static void clear_line(const struct follow *f)
         terminal_control(stdout, "\r\033[K");
 }
 
-static double metric_of(const json_t *report, const char *name)
+static double report_metric(const json_t *report, const char *name)
 {
     return jget_double(jget_path(report, "metrics.avgMetrics"), name, NAN);
 }
@@ -94,7 +95,7 @@ static void count_trials(struct follow *f, const json_t *trials)
     }
     f->now.trials_live = count - f->now.trials_ended;
     if (f->now.trials_total > 0 && count > f->now.trials_total)
-        f->now.trials_total = count; // some refused what was drawn, others were drawn for them
+        f->now.trials_total = count; // replacements of trials that rejected their hyperparameters
 }
 
 static int read_trial(struct follow *f, struct error *e)
@@ -109,10 +110,11 @@ static int read_trial(struct follow *f, struct error *e)
         f->trial = jget_int(trial, "id", 0);
         f->now.steps = jget_int(trial, "totalBatchesProcessed", 0);
         f->now.restarts = (int)jget_int(trial, "restarts", 0);
-        f->now.loss = metric_of(training, "loss");
-        f->now.samples_per_second = metric_of(training, "samples_per_second");
-        f->now.step_ms = metric_of(training, "step_ms");
-        f->now.validation = metric_of(jget(trial, "latestValidation"), searcher_metric(f->config));
+        f->now.loss = report_metric(training, "loss");
+        f->now.samples_per_second = report_metric(training, "samples_per_second");
+        f->now.step_ms = report_metric(training, "step_ms");
+        f->now.validation =
+            report_metric(jget(trial, "latestValidation"), searcher_metric(f->config));
     }
     if (!err) {
         json_decref(f->trials);
@@ -134,7 +136,7 @@ static int read_reason(struct follow *f, struct error *e)
     return err;
 }
 
-struct log_reader {
+struct warning_reader {
     struct follow *f;
     long long seen;
 };
@@ -142,7 +144,7 @@ struct log_reader {
 static int on_warning(void *ctx, const json_t *result, struct error *e)
 {
     (void)e;
-    struct log_reader *r = ctx;
+    struct warning_reader *r = ctx;
     if (++r->seen > r->f->log_lines) {
         r->f->log_lines = r->seen;
         clear_line(r->f);
@@ -155,7 +157,7 @@ static int show_warnings(struct follow *f, struct error *e)
 {
     if (f->trial == 0)
         return 0;
-    struct log_reader r = {.f = f};
+    struct warning_reader r = {.f = f};
     char path[256];
     snprintf(path, sizeof(path),
              "/api/v1/trials/%lld/logs?levels=LOG_LEVEL_WARNING&levels=LOG_LEVEL_ERROR"
@@ -170,7 +172,7 @@ static int terminal_width(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col - 1 : 100;
 }
 
-static void draw(struct follow *f)
+static void draw_line(struct follow *f)
 {
     char line[1024];
     f->now.state = f->away ? "MASTER_AWAY" : f->state;
@@ -193,14 +195,14 @@ static void draw(struct follow *f)
     fflush(stdout);
 }
 
-// --- what events say -----------------------------------------------------------------------------
+// --- events -----------------------------------------------------------------------------
 
 static double metric_in(const json_t *metrics, const char *name, double fallback)
 {
     return jget_double(metrics, name, fallback);
 }
 
-static void take_metrics(struct follow *f, const json_t *data)
+static void apply_metrics(struct follow *f, const json_t *data)
 {
     const json_t *values = jget(data, "metrics");
     const char *group = jget_string(data, "group", "");
@@ -217,7 +219,7 @@ static void take_metrics(struct follow *f, const json_t *data)
     }
 }
 
-static void take_experiment(struct follow *f, const json_t *data)
+static void apply_experiment(struct follow *f, const json_t *data)
 {
     const char *word = wire_word(WIRE_EXPERIMENT_STATE, jget_string(data, "state", ""));
     f->now.fraction = jget_double(data, "progress", f->now.fraction);
@@ -226,7 +228,7 @@ static void take_experiment(struct follow *f, const json_t *data)
         f->stale |= STALE_ALL;
 }
 
-static void take_trial(struct follow *f, const json_t *data)
+static void apply_trial(struct follow *f, const json_t *data)
 {
     if (f->now.search) {
         f->stale |= trial_has_ended(data) ? STALE_ALL : 0;
@@ -238,39 +240,39 @@ static void take_trial(struct follow *f, const json_t *data)
     }
 }
 
-static void take_event(struct follow *f, const struct events_item *item)
+static void apply_event(struct follow *f, const struct events_item *item)
 {
     if (strcmp(item->name, "away") == 0)
         f->away = true;
     else if (strcmp(item->name, "start") == 0 || strcmp(item->name, "reset") == 0)
         f->stale |= STALE_ALL;
     else if (strcmp(item->name, "experiment") == 0)
-        take_experiment(f, item->data);
+        apply_experiment(f, item->data);
     else if (strcmp(item->name, "trial") == 0)
-        take_trial(f, item->data);
+        apply_trial(f, item->data);
     else if (strcmp(item->name, "metrics") == 0)
-        take_metrics(f, item->data);
+        apply_metrics(f, item->data);
     else if (strcmp(item->name, "logs") == 0)
         f->stale |= STALE_WARNINGS;
     else if (strcmp(item->name, "queue") == 0)
         f->stale |= STALE_REASON;
 }
 
-// All that have come, waiting for the first until `deadline`.
-static int take_events(struct follow *f, struct events *stream, int64_t deadline, struct error *e)
+// Applies all received events; waits for the first one until `deadline`.
+static int apply_events(struct follow *f, struct events *stream, int64_t deadline, struct error *e)
 {
     struct events_item item;
     int found;
     while ((found = events_next(stream, deadline, &item, e)) > 0) {
-        take_event(f, &item);
+        apply_event(f, &item);
         deadline = 0;
     }
     return found;
 }
 
-// --- what is asked for ---------------------------------------------------------------------------
+// --- requests ---------------------------------------------------------------------------
 
-static int look(struct follow *f, struct error *e)
+static int refresh(struct follow *f, struct error *e)
 {
     int err = 0;
     if (f->stale & STALE_ALL) {
@@ -292,7 +294,7 @@ static bool has_ended(const struct follow *f)
     return !f->away && f->stale == 0 && wire_state_is_terminal(f->state);
 }
 
-static int watch(struct follow *f, struct events *stream, struct error *e)
+static int follow_loop(struct follow *f, struct events *stream, struct error *e)
 {
     int err = 0;
     f->stale = STALE_ALL;
@@ -301,21 +303,21 @@ static int watch(struct follow *f, struct events *stream, struct error *e)
         if (now >= f->looked_at + OLD_US)
             f->stale |= STALE_REASON;
         if (f->stale != 0 && now >= f->looked_at + LOOK_US)
-            err = look(f, e);
+            err = refresh(f, e);
         if (!err) {
-            draw(f);
-            err = has_ended(f) ? 0 : take_events(f, stream, now + LOOK_US, e);
+            draw_line(f);
+            err = has_ended(f) ? 0 : apply_events(f, stream, now + LOOK_US, e);
         }
     }
     return err;
 }
 
-static int ended(struct follow *f, struct error *e)
+static int report_end(struct follow *f, struct error *e)
 {
     if (f->terminal)
         putchar('\n');
     if (strcmp(f->state, "COMPLETED") == 0 || !has_ended(f))
-        return 0; // .. or --timeout has passed, which is told by who waits
+        return 0; // the caller reports that --timeout has passed
     failure_print(failure_newest(f->trials));
     fflush(stdout);
     return failure_of(f->experiment, e);
@@ -331,15 +333,15 @@ int cli_follow(struct cli *c, long long experiment, struct error *e)
         &c->arena, "topics=experiments,trials,metrics,logs,queue&experimentIds=%lld", experiment);
     int err = watch_open(c, query, &stream, e);
     watch_begin();
-    err = err ? err : watch(&f, stream, e);
+    err = err ? err : follow_loop(&f, stream, e);
     if (watch_interrupted()) {
-        printf(
-            "\nStopped watching; the experiment goes on. To watch again: muster experiment follow "
-            "%lld\n",
-            experiment);
+        printf("\nStopped watching; the experiment continues. To watch again: muster experiment "
+               "follow "
+               "%lld\n",
+               experiment);
         err = 0;
     } else if (!err) {
-        err = ended(&f, e);
+        err = report_end(&f, e);
     }
     watch_end();
     events_close(stream);

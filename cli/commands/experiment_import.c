@@ -1,5 +1,5 @@
-// muster experiment import: makes an unmanaged experiment of what an export holds. Ids are new;
-// those of before stand in its notes. What fails on the way takes the new experiment with it.
+// muster experiment import: creates an unmanaged experiment from an export. It has new ids; its
+// notes name the old ones. If a step fails, the new experiment is deleted.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,25 +20,25 @@
 
 enum { BATCH = 1000, BATCH_BYTES = 4 << 20 };
 
-struct import {
+struct import_job {
     struct cli *c;
     const char *folder;
     struct meter meter;
-    long long experiment; // the new one; 0: none yet
-    long long trial;      // the new one of what is being sent
+    long long experiment; // id of the new experiment; 0: none yet
+    long long trial;      // id of the new trial that is being sent
     json_t *trials;       // {old id: new id}
     json_t *storage;      // checkpoint_storage of the new experiment
-    json_t *history;      // times and ends, for the last call
-    json_t *batch;        // of metrics or log lines
-    char *group;          // of the metrics in it
-    size_t bytes;         // of the batch, about
-    bool no_columns;      // the master takes none
+    json_t *history;      // times and final states, for the last call
+    json_t *batch;        // metrics or log lines not sent yet
+    char *group;          // group of the metrics in the batch
+    size_t bytes;         // approximate size of the batch
+    bool no_columns;      // the master has no call for columns
     long long reports, lines, checkpoints, files;
 };
 
 // --- metrics -------------------------------------------------------------------------------------
 
-static int post_one(struct import *m, const json_t *report, struct error *e)
+static int post_report(struct import_job *m, const json_t *report, struct error *e)
 {
     long long steps = jget_int(report, "steps", -1);
     json_t *body = json_pack(
@@ -54,8 +54,8 @@ static int post_one(struct import *m, const json_t *report, struct error *e)
     return err;
 }
 
-// The batch as columns: a metric that a report has not is null there.
-static json_t *columns_of(const json_t *batch)
+// Returns the batch as columns; null where a report does not have the metric.
+static json_t *batch_columns(const json_t *batch)
 {
     json_t *steps = json_array(), *times = json_array(), *metrics = json_object();
     json_t *report, *value, *column;
@@ -85,9 +85,9 @@ static json_t *columns_of(const json_t *batch)
     return json_pack("{s:o, s:o, s:o}", "steps", steps, "times", times, "metrics", metrics);
 }
 
-static int post_columns(struct import *m, struct error *e)
+static int post_columns(struct import_job *m, struct error *e)
 {
-    json_t *body = columns_of(m->batch);
+    json_t *body = batch_columns(m->batch);
     json_object_set_new(body, "group", json_string(m->group));
     json_object_set_new(body, "trialRunId", json_integer(1));
     int err =
@@ -96,8 +96,8 @@ static int post_columns(struct import *m, struct error *e)
     return err;
 }
 
-// A master that takes no columns gets one report after the other.
-static int flush_metrics(struct import *m, struct error *e)
+// A master without the call for columns gets the reports one by one.
+static int batch_post_metrics(struct import_job *m, struct error *e)
 {
     size_t i;
     json_t *report;
@@ -110,7 +110,7 @@ static int flush_metrics(struct import *m, struct error *e)
     if (m->no_columns) {
         json_array_foreach(m->batch, i, report)
         {
-            err = err ? err : post_one(m, report, e);
+            err = err ? err : post_report(m, report, e);
         }
     }
     json_array_clear(m->batch);
@@ -118,9 +118,9 @@ static int flush_metrics(struct import *m, struct error *e)
     return err;
 }
 
-// Reports that columns cannot carry: without a step, with metrics that are no numbers, with those
-// of single batches.
-static bool is_plain(const json_t *report)
+// Columns carry only reports that have a step and a time, numeric metrics, and no metrics of single
+// batches.
+static bool fits_columns(const json_t *report)
 {
     const char *name;
     json_t *value;
@@ -135,22 +135,22 @@ static bool is_plain(const json_t *report)
     return json_object_size(jget(report, "metrics")) > 0;
 }
 
-static int on_report(void *ctx, const json_t *report, struct error *e)
+static int on_import_report(void *ctx, const json_t *report, struct error *e)
 {
-    struct import *m = ctx;
+    struct import_job *m = ctx;
     const char *group = jget_string(report, "group", "");
-    bool plain = is_plain(report);
+    bool plain = fits_columns(report);
     int err = 0;
     if (!plain || !m->group || strcmp(group, m->group) != 0 || json_array_size(m->batch) >= BATCH ||
         m->bytes > BATCH_BYTES) {
-        err = flush_metrics(m, e);
+        err = batch_post_metrics(m, e);
         free(m->group);
         m->group = xstrdup(group);
     }
     m->reports++;
     meter_show(&m->meter, "metrics", m->reports, 0);
     if (err || !plain)
-        return err ? err : post_one(m, report, e);
+        return err ? err : post_report(m, report, e);
     json_array_append(m->batch, (json_t *)report);
     m->bytes += 64 * (json_object_size(jget(report, "metrics")) + 1);
     return 0;
@@ -158,7 +158,7 @@ static int on_report(void *ctx, const json_t *report, struct error *e)
 
 // --- logs ----------------------------------------------------------------------------------------
 
-static int flush_logs(struct import *m, struct error *e)
+static int batch_post_logs(struct import_job *m, struct error *e)
 {
     int err =
         json_array_size(m->batch) > 0 ? cli_call(m->c, "POST", m->batch, NULL, e, "/task-logs") : 0;
@@ -167,11 +167,11 @@ static int flush_logs(struct import *m, struct error *e)
     return err;
 }
 
-static int on_log(void *ctx, const json_t *line, struct error *e)
+static int on_import_log(void *ctx, const json_t *line, struct error *e)
 {
     static const char *const kept[] = {"timestamp",   "level",  "log",    "agentId",
                                        "containerId", "rankId", "source", "stdtype"};
-    struct import *m = ctx;
+    struct import_job *m = ctx;
     char task[48];
     snprintf(task, sizeof(task), "%lld.%lld", m->experiment, m->trial);
     json_t *one = json_pack("{s:s, s:s, s:I}", "taskId", task, "allocationId", "", "sequence",
@@ -184,12 +184,12 @@ static int on_log(void *ctx, const json_t *line, struct error *e)
     m->lines++;
     meter_show(&m->meter, "log lines", m->lines, 0);
     bool full = json_array_size(m->batch) >= BATCH || m->bytes > BATCH_BYTES;
-    return full ? flush_logs(m, e) : 0;
+    return full ? batch_post_logs(m, e) : 0;
 }
 
 // --- trials --------------------------------------------------------------------------------------
 
-static int post_trial(struct import *m, const json_t *trial, struct error *e)
+static int post_trial(struct import_job *m, const json_t *trial, struct error *e)
 {
     const json_t *hparams = jget(trial, "hparams");
     char name[48];
@@ -207,8 +207,8 @@ static int post_trial(struct import *m, const json_t *trial, struct error *e)
     return err;
 }
 
-static int send_lines(struct import *m, long long old, const char *name, bundle_line *on_line,
-                      int (*flush)(struct import *m, struct error *e), struct error *e)
+static int send_lines(struct import_job *m, long long old, const char *name, bundle_line *on_line,
+                      int (*flush)(struct import_job *m, struct error *e), struct error *e)
 {
     char *path = xasprintf("trials/%lld/%s", old, name);
     int err = bundle_lines(m->folder, path, on_line, m, e);
@@ -217,7 +217,7 @@ static int send_lines(struct import *m, long long old, const char *name, bundle_
     return err;
 }
 
-static int post_metadata(struct import *m, long long old, struct error *e)
+static int post_metadata(struct import_job *m, long long old, struct error *e)
 {
     char *name = xasprintf("trials/%lld/metadata.json", old), *path = path_join(m->folder, name);
     json_t *metadata = NULL;
@@ -233,7 +233,7 @@ static int post_metadata(struct import *m, long long old, struct error *e)
     return err;
 }
 
-static void note_trial(struct import *m, const json_t *trial, long long old)
+static void note_trial(struct import_job *m, const json_t *trial, long long old)
 {
     static const char *const kept[] = {"startTime", "endTime", "state", "progress", "seed"};
     char key[24];
@@ -246,22 +246,22 @@ static void note_trial(struct import *m, const json_t *trial, long long old)
     json_array_append_new(json_object_get(m->history, "trials"), one);
 }
 
-static int on_trial(void *ctx, const json_t *trial, struct error *e)
+static int on_import_trial(void *ctx, const json_t *trial, struct error *e)
 {
-    struct import *m = ctx;
+    struct import_job *m = ctx;
     long long old = jget_int(trial, "id", 0);
     int err = post_trial(m, trial, e);
-    m->lines = 0; // a count of its own for each task
-    err = err ? err : send_lines(m, old, "metrics.jsonl", on_report, flush_metrics, e);
-    err = err ? err : send_lines(m, old, "logs.jsonl", on_log, flush_logs, e);
+    m->lines = 0; // each task counts its own lines
+    err = err ? err : send_lines(m, old, "metrics.jsonl", on_import_report, batch_post_metrics, e);
+    err = err ? err : send_lines(m, old, "logs.jsonl", on_import_log, batch_post_logs, e);
     err = err ? err : post_metadata(m, old, e);
     if (!err)
         note_trial(m, trial, old);
     return err;
 }
 
-// One that had not ended there is canceled here: nobody runs it.
-static int end_trials(struct import *m, struct error *e)
+// Sets the final states; a trial that had not ended is canceled, because nothing runs it here.
+static int set_trial_states(struct import_job *m, struct error *e)
 {
     json_t *trial;
     size_t i;
@@ -294,10 +294,10 @@ static int copy_tree(const char *from, const char *to, struct error *e)
     return err;
 }
 
-// Whether the files came along and are now where the new cluster looks for them: that takes a
-// storage that this machine sees.
-static int place_files(struct import *m, const char *old, const char *uuid, bool *placed,
-                       struct error *e)
+// Copies the files of a checkpoint into the new cluster's storage. *placed is false if the export
+// has no files, or if this machine cannot write to the storage.
+static int place_checkpoint_files(struct import_job *m, const char *old, const char *uuid,
+                                  bool *placed, struct error *e)
 {
     char *from = xasprintf("%s/checkpoints/%s", m->folder, old), *to = NULL;
     int err = 0;
@@ -316,9 +316,9 @@ static int place_files(struct import *m, const char *old, const char *uuid, bool
     return err;
 }
 
-static int on_checkpoint(void *ctx, const json_t *checkpoint, struct error *e)
+static int on_import_checkpoint(void *ctx, const json_t *checkpoint, struct error *e)
 {
-    struct import *m = ctx;
+    struct import_job *m = ctx;
     char uuid[UUID_TEXT], old[UUID_TEXT], key[24], task[48];
     bool placed;
     long long trial = jget_int(jget(checkpoint, "training"), "trialId", 0);
@@ -326,10 +326,13 @@ static int on_checkpoint(void *ctx, const json_t *checkpoint, struct error *e)
     trial = jget_int(m->trials, key, 0);
     int err = checkpoint_uuid(jget_string(checkpoint, "uuid", ""), old, e);
     if (err || trial == 0)
-        return err ? err : error_set(e, ERR_INVALID, "a checkpoint of no trial");
+        return err ? err
+                   : error_set(e, ERR_INVALID,
+                               "checkpoints.jsonl: a checkpoint names a trial that is not in "
+                               "trials.jsonl");
     uuid_make(uuid);
     snprintf(task, sizeof(task), "%lld.%lld", m->experiment, trial);
-    err = place_files(m, old, uuid, &placed, e);
+    err = place_checkpoint_files(m, old, uuid, &placed, e);
     json_t *metadata = json_deep_copy(jget(checkpoint, "metadata"));
     if (!json_is_object(metadata)) {
         json_decref(metadata);
@@ -354,24 +357,25 @@ static int on_checkpoint(void *ctx, const json_t *checkpoint, struct error *e)
 
 // --- the experiment ------------------------------------------------------------------------------
 
-static int check_manifest(struct import *m, json_t **manifest, struct error *e)
+static int check_manifest(struct import_job *m, json_t **manifest, struct error *e)
 {
     int err = bundle_json(m->folder, "manifest.json", manifest, e);
     if (err || strcmp(jget_string(*manifest, "format", ""), "muster-experiment") != 0) {
         return error_set(e, ERR_INVALID,
-                         "%s is no export of an experiment (it has no manifest.json that says so)",
+                         "%s is not an export of an experiment: it has no valid manifest.json",
                          m->c->args[0]);
     }
     long long version = jget_int(*manifest, "version", 0);
     if (version < 1 || version > BUNDLE_VERSION) {
-        return error_set(e, ERR_VERSION,
-                         "%s has version %lld of the format; this program knows versions up to %d",
-                         m->c->args[0], version, BUNDLE_VERSION);
+        return error_set(
+            e, ERR_VERSION,
+            "%s has version %lld of the export format; this program reads versions up to %d",
+            m->c->args[0], version, BUNDLE_VERSION);
     }
     return 0;
 }
 
-static int read_files(struct import *m, json_t **files, struct error *e)
+static int read_code_files(struct import_job *m, json_t **files, struct error *e)
 {
     char *folder = path_join(m->folder, "model_definition");
     int err = path_exists(folder) ? archive_list_folder(folder, files, e) : 0;
@@ -381,7 +385,7 @@ static int read_files(struct import *m, json_t **files, struct error *e)
     return err;
 }
 
-static int read_yaml(struct import *m, char **yaml, struct error *e)
+static int read_yaml(struct import_job *m, char **yaml, struct error *e)
 {
     char *path = path_join(m->folder, "config.yaml");
     size_t len = 0;
@@ -390,12 +394,12 @@ static int read_yaml(struct import *m, char **yaml, struct error *e)
     return err;
 }
 
-static int make_experiment(struct import *m, struct error *e)
+static int create_experiment(struct import_job *m, struct error *e)
 {
     char *yaml = NULL;
     json_t *files = NULL, *answer = NULL;
     int err = read_yaml(m, &yaml, e);
-    err = err ? err : read_files(m, &files, e);
+    err = err ? err : read_code_files(m, &files, e);
     if (!err) {
         json_t *body = json_pack(
             "{s:s, s:b, s:O, s:I}", "config", yaml, "unmanaged", 1, "modelDefinition", files,
@@ -415,8 +419,9 @@ static int make_experiment(struct import *m, struct error *e)
     return err;
 }
 
-// What it is called, and where it came from.
-static int describe(struct import *m, const json_t *manifest, const json_t *old, struct error *e)
+// Sets name, description, labels, and notes that name the origin.
+static int set_description(struct import_job *m, const json_t *manifest, const json_t *old,
+                           struct error *e)
 {
     const char *notes = jget_string(old, "notes", "");
     const json_t *labels = jget(old, "labels");
@@ -441,8 +446,8 @@ static int describe(struct import *m, const json_t *manifest, const json_t *old,
     return err;
 }
 
-// When it ran and how far it came; last, since the calls before say that it runs now.
-static int tell_history(struct import *m, const json_t *old, struct error *e)
+// Sets times and progress. This call is the last one, because the others set the times to now.
+static int post_history(struct import_job *m, const json_t *old, struct error *e)
 {
     json_object_set(m->history, "startTime", json_object_get(old, "startTime"));
     json_object_set(m->history, "endTime", json_object_get(old, "endTime"));
@@ -451,28 +456,28 @@ static int tell_history(struct import *m, const json_t *old, struct error *e)
                     m->experiment);
 }
 
-static int import_all(struct import *m, struct error *e)
+static int import_all(struct import_job *m, struct error *e)
 {
     json_t *manifest = NULL, *old = NULL;
     int err = check_manifest(m, &manifest, e);
     err = err ? err : bundle_json(m->folder, "experiment.json", &old, e);
-    err = err ? err : make_experiment(m, e);
-    err = err ? err : bundle_lines(m->folder, "trials.jsonl", on_trial, m, e);
-    err = err ? err : bundle_lines(m->folder, "checkpoints.jsonl", on_checkpoint, m, e);
-    err = err ? err : describe(m, manifest, old, e);
-    err = err ? err : end_trials(m, e);
+    err = err ? err : create_experiment(m, e);
+    err = err ? err : bundle_lines(m->folder, "trials.jsonl", on_import_trial, m, e);
+    err = err ? err : bundle_lines(m->folder, "checkpoints.jsonl", on_import_checkpoint, m, e);
+    err = err ? err : set_description(m, manifest, old, e);
+    err = err ? err : set_trial_states(m, e);
     if (!err && json_array_size(json_object_get(m->history, "trials")) == 0) {
         err =
             cli_call(m->c, "POST", NULL, NULL, e, "/api/v1/experiments/%lld/cancel", m->experiment);
     }
-    err = err ? err : tell_history(m, old, e);
+    err = err ? err : post_history(m, old, e);
     json_decref(old);
     json_decref(manifest);
     return err;
 }
 
-// Nothing half done stays.
-static void take_back(struct import *m)
+// Deletes the incomplete experiment.
+static void delete_incomplete(struct import_job *m)
 {
     struct error ignored;
     cli_call(m->c, "POST", NULL, NULL, &ignored, "/api/v1/experiments/%lld/kill", m->experiment);
@@ -485,7 +490,7 @@ static void take_back(struct import *m)
     }
 }
 
-static int unpack(struct import *m, struct error *e)
+static int unpack_export(struct import_job *m, struct error *e)
 {
     int fd = open(m->c->args[0], O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
@@ -498,13 +503,13 @@ static int unpack(struct import *m, struct error *e)
     return err ? error_prefix(e, "%s", m->c->args[0]) : 0;
 }
 
-static int tell(struct import *m, struct error *e)
+static int report_import(struct import_job *m, struct error *e)
 {
     struct cli *c = m->c;
     if (c->format == OUTPUT_TABLE && !c->options.columns) {
         printf(c->options.quiet ? "%lld\n" : "Imported as experiment %lld\n", m->experiment);
         if (!c->options.quiet && m->checkpoints > m->files) {
-            printf("%lld of %lld checkpoints came without their files, and are shown as deleted\n",
+            printf("%lld of %lld checkpoints have no files here and are listed as deleted\n",
                    m->checkpoints - m->files, m->checkpoints);
         }
         return 0;
@@ -523,18 +528,18 @@ int run_experiment_import(struct cli *c, const struct command *self, struct erro
     (void)self;
     const char *tmp = getenv("TMPDIR");
     char *folder = xasprintf("%s/muster-import-%ld", tmp ? tmp : "/tmp", (long)getpid());
-    struct import m = {.c = c,
-                       .folder = folder,
-                       .trials = json_object(),
-                       .batch = json_array(),
-                       .history = json_pack("{s:[]}", "trials")};
+    struct import_job m = {.c = c,
+                           .folder = folder,
+                           .trials = json_object(),
+                           .batch = json_array(),
+                           .history = json_pack("{s:[]}", "trials")};
     meter_begin(&m.meter, c->options.quiet);
-    int err = unpack(&m, e);
+    int err = unpack_export(&m, e);
     err = err ? err : import_all(&m, e);
     meter_end(&m.meter);
     if (err && m.experiment != 0)
-        take_back(&m);
-    err = err ? err : tell(&m, e);
+        delete_incomplete(&m);
+    err = err ? err : report_import(&m, e);
     dir_remove_tree(folder, NULL);
     json_decref(m.history);
     json_decref(m.storage);

@@ -1,5 +1,5 @@
-// Logs of trials and tasks: filtered, the last lines of them, followed. The master may be away for
-// a while: what is followed goes on behind the line that was shown last.
+// Logs of trials and tasks: filtered, last lines only, or followed. The master may be unreachable
+// for a while: following continues after the last printed line.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,16 +9,16 @@
 #include "base/text/json.h"
 #include "cli/commands/commands.h"
 
-struct shown {
+struct log_printer {
     struct cli *c;
-    char last[24]; // the number of the line; "0": none
-    bool away;     // the master, since then
+    char last[24]; // id of the last printed line; "0": none
+    bool away;     // the master has not answered since then
 };
 
-static int on_line(void *ctx, const json_t *result, struct error *e)
+static int on_log_line(void *ctx, const json_t *result, struct error *e)
 {
     (void)e;
-    struct shown *s = ctx;
+    struct log_printer *s = ctx;
     s->away = false;
     snprintf(s->last, sizeof(s->last), "%s", jget_string(result, "id", s->last));
     if (s->c->format == OUTPUT_JSON || s->c->format == OUTPUT_JSONL) {
@@ -31,7 +31,7 @@ static int on_line(void *ctx, const json_t *result, struct error *e)
     return 0;
 }
 
-static int log_times(struct cli *c, struct buf *path, struct error *e)
+static int add_log_times(struct cli *c, struct buf *path, struct error *e)
 {
     const char *since, *until;
     int err = cli_time(c, "--since", c->options.from, &since, e);
@@ -43,7 +43,7 @@ static int log_times(struct cli *c, struct buf *path, struct error *e)
     return err;
 }
 
-static int log_filters(struct cli *c, struct buf *path, struct error *e)
+static int add_log_filters(struct cli *c, struct buf *path, struct error *e)
 {
     const struct cli_options *o = &c->options;
     const char *const texts[][2] = {
@@ -62,7 +62,7 @@ static int log_filters(struct cli *c, struct buf *path, struct error *e)
             return err;
         buf_printf(path, "&levels=%s", wire_name(WIRE_LOG_LEVEL, word));
     }
-    return log_times(c, path, e);
+    return add_log_times(c, path, e);
 }
 
 static int on_tail_line(void *ctx, const json_t *result, struct error *e)
@@ -72,21 +72,21 @@ static int on_tail_line(void *ctx, const json_t *result, struct error *e)
     return 0;
 }
 
-// --tail: the newest lines come first over the wire; they are printed in order of time.
-static int print_tail(struct shown *s, const char *path, struct error *e)
+// --tail: the master sends the newest lines first; they are printed in order of time.
+static int print_tail(struct log_printer *s, const char *path, struct error *e)
 {
     json_t *lines = json_array();
     const char *newest =
         arena_printf(&s->c->arena, "%s&orderBy=ORDER_BY_DESC&limit=%lld", path, s->c->options.tail);
     int err = client_stream(s->c->client, newest, on_tail_line, lines, e);
     for (size_t i = json_array_size(lines); i-- > 0;)
-        on_line(s, json_array_get(lines, i), e);
+        on_log_line(s, json_array_get(lines, i), e);
     json_decref(lines);
     return err;
 }
 
-// A stream also ends well when its master is stopped.
-static int is_over(struct cli *c, const char *of, const char *id, bool *over, struct error *e)
+// A stream also ends without an error when the master stops; so asks whether the task has ended.
+static int log_has_ended(struct cli *c, const char *of, const char *id, bool *over, struct error *e)
 {
     json_t *answer = NULL;
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/%s/%s", of, id);
@@ -97,16 +97,16 @@ static int is_over(struct cli *c, const char *of, const char *id, bool *over, st
     return err;
 }
 
-static int follow(struct shown *s, const char *of, const char *id, const char *path,
-                  struct error *e)
+static int follow_log(struct log_printer *s, const char *of, const char *id, const char *path,
+                      struct error *e)
 {
     bool over = false;
     int err = 0;
     while (!over && !err) {
         struct error why = {0};
         char *rest = xasprintf("%s&follow=true&after=%s", path, s->last);
-        err = client_stream(s->c->client, rest, on_line, s, &why);
-        err = err ? err : is_over(s->c, of, id, &over, &why);
+        err = client_stream(s->c->client, rest, on_log_line, s, &why);
+        err = err ? err : log_has_ended(s->c, of, id, &over, &why);
         free(rest);
         if (cli_await_master(err, &s->away))
             err = 0;
@@ -119,16 +119,16 @@ static int follow(struct shown *s, const char *of, const char *id, const char *p
 int print_logs(struct cli *c, const char *of, const char *id, struct error *e)
 {
     struct buf path;
-    struct shown s = {.c = c, .last = "0"};
+    struct log_printer s = {.c = c, .last = "0"};
     buf_init(&path, 1 << 16);
     buf_printf(&path, "/api/v1/%s/%s/logs?", of, id);
-    int err = log_filters(c, &path, e);
+    int err = add_log_filters(c, &path, e);
     if (!err && c->options.tail > 0)
         err = print_tail(&s, buf_str(&path), e);
     else if (!err && !c->options.follow)
-        err = client_stream(c->client, buf_str(&path), on_line, &s, e);
+        err = client_stream(c->client, buf_str(&path), on_log_line, &s, e);
     if (!err && c->options.follow)
-        err = follow(&s, of, id, buf_str(&path), e);
+        err = follow_log(&s, of, id, buf_str(&path), e);
     buf_free(&path);
     return err;
 }

@@ -1,13 +1,13 @@
-// Metadata of checkpoints and trials: what people and programs keep with them, by key. The master
-// takes all of it at once; here one key is set, or taken out, and the others stay.
+// Metadata of checkpoints and trials. The API replaces all of it at once; these commands set or
+// remove single keys and keep the others.
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text/json.h"
 #include "cli/commands/commands.h"
 
-// --metadata laid over what is there: KEY=null takes a key out.
-static int lay_over(struct cli *c, const json_t *there, json_t **metadata, struct error *e)
+// Applies --metadata to the existing metadata; KEY=null removes a key.
+static int apply_metadata(struct cli *c, const json_t *there, json_t **metadata, struct error *e)
 {
     json_t *changes = NULL, *value;
     const char *key;
@@ -29,10 +29,10 @@ int run_checkpoint_set(struct cli *c, const struct command *self, struct error *
     (void)self;
     json_t *answer = NULL, *metadata = NULL;
     if (c->options.metadata.count == 0)
-        return error_set(e, ERR_INVALID, "what is to change? give --metadata KEY=VALUE");
+        return error_set(e, ERR_INVALID, "nothing to change: give --metadata KEY=VALUE");
     char *uuid = client_escape(c->args[0]);
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/checkpoints/%s", uuid);
-    err = err ? err : lay_over(c, jget(jget(answer, "checkpoint"), "metadata"), &metadata, e);
+    err = err ? err : apply_metadata(c, jget(jget(answer, "checkpoint"), "metadata"), &metadata, e);
     if (!err) {
         json_t *body =
             json_pack("{s:{s:s, s:O}}", "checkpoint", "uuid", c->args[0], "metadata", metadata);
@@ -62,7 +62,7 @@ int set_trial_metadata(struct cli *c, long long trial, struct error *e)
 {
     json_t *there = NULL, *metadata = NULL;
     int err = fetch_trial_metadata(c, trial, &there, e);
-    err = err ? err : lay_over(c, there, &metadata, e);
+    err = err ? err : apply_metadata(c, there, &metadata, e);
     if (!err) {
         json_t *body = json_pack("{s:O}", "metadata", metadata);
         err = cli_call(c, "POST", body, NULL, e, "/api/v1/runs/%lld/metadata", trial);

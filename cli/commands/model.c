@@ -1,4 +1,4 @@
-// The registry of models: names, and the checkpoints that are their versions.
+// The model registry: models, and their versions, which are checkpoints.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,25 +9,25 @@
 #include "cli/output/output.h"
 #include "cli/output/rows.h"
 
-static json_t *copy(const json_t *value)
+static json_t *copy_or_empty(const json_t *value)
 {
     return value ? json_deep_copy(value) : json_array();
 }
 
-static json_t *row_model(const json_t *model)
+static json_t *model_row(const json_t *model)
 {
-    return json_pack("{s:I, s:s, s:s, s:I, s:o, s:s, s:I, s:b, s:s?, s:s?}", "id",
-                     (json_int_t)jget_int(model, "id", 0), "name", jget_string(model, "name", ""),
-                     "description", jget_string(model, "description", ""), "versions",
-                     (json_int_t)jget_int(model, "numVersions", 0), "labels",
-                     copy(jget(model, "labels")), "user", jget_string(model, "username", ""),
-                     "team_id", (json_int_t)jget_int(model, "workspaceId", 0), "archived",
-                     jget_bool(model, "archived", false), "created",
-                     jget_string(model, "creationTime", NULL), "updated",
-                     jget_string(model, "lastUpdatedTime", NULL));
+    return json_pack(
+        "{s:I, s:s, s:s, s:I, s:o, s:s, s:I, s:b, s:s?, s:s?}", "id",
+        (json_int_t)jget_int(model, "id", 0), "name", jget_string(model, "name", ""), "description",
+        jget_string(model, "description", ""), "versions",
+        (json_int_t)jget_int(model, "numVersions", 0), "labels",
+        copy_or_empty(jget(model, "labels")), "user", jget_string(model, "username", ""), "team_id",
+        (json_int_t)jget_int(model, "workspaceId", 0), "archived",
+        jget_bool(model, "archived", false), "created", jget_string(model, "creationTime", NULL),
+        "updated", jget_string(model, "lastUpdatedTime", NULL));
 }
 
-static json_t *row_version(const json_t *version)
+static json_t *version_row(const json_t *version)
 {
     const json_t *checkpoint = jget(version, "checkpoint"), *of = jget(checkpoint, "training");
     return json_pack(
@@ -38,11 +38,11 @@ static json_t *row_version(const json_t *version)
         (json_int_t)jget_int(of, "experimentId", 0), "trial",
         (json_int_t)jget_int(of, "trialId", 0), "steps",
         (json_int_t)jget_int(jget(checkpoint, "metadata"), "steps_completed", 0), "labels",
-        copy(jget(version, "labels")), "user", jget_string(version, "username", ""), "registered",
-        jget_string(version, "creationTime", NULL));
+        copy_or_empty(jget(version, "labels")), "user", jget_string(version, "username", ""),
+        "registered", jget_string(version, "creationTime", NULL));
 }
 
-// "/api/v1/models/NAME", escaped, of the first word.
+// "/api/v1/models/NAME" with the first argument, escaped.
 static const char *model_path(struct cli *c)
 {
     char *name = client_escape(c->args[0]);
@@ -57,10 +57,10 @@ static int version_path(struct cli *c, const char **path, struct error *e)
     errno = 0;
     long long number = strtoll(c->args[1], &end, 10);
     if (*end != '\0' || number <= 0 || errno == ERANGE) {
-        return error_set(e, ERR_INVALID,
-                         "\"%s\" is no version; they are numbers, see: muster "
-                         "model versions %s",
-                         c->args[1], c->args[0]);
+        return error_set(
+            e, ERR_INVALID,
+            "\"%s\" is not a version; versions are numbers, see: muster model versions %s",
+            c->args[1], c->args[0]);
     }
     *path = arena_printf(&c->arena, "%s/versions/%lld", model_path(c), number);
     return 0;
@@ -75,13 +75,13 @@ int run_model_list(struct cli *c, const struct command *self, struct error *e)
                cli_query(c, "workspaceName", c->options.team));
     for (int i = 0; i < c->options.label.count; i++)
         buf_puts(&path, cli_query(c, "labels", c->options.label.items[i]));
-    int err = output_list(c, self, "models", row_model, e, buf_str(&path));
+    int err = output_list(c, self, "models", model_row, e, buf_str(&path));
     buf_free(&path);
     return err;
 }
 
-// What the flags say of a model, or of a version, whose description is its comment.
-static int put_words(struct cli *c, json_t *body, struct error *e)
+// Adds the flags that describe a model or a version.
+static int add_model_settings(struct cli *c, json_t *body, struct error *e)
 {
     const struct cli_options *o = &c->options;
     cli_put(body, "name", o->name);
@@ -102,7 +102,7 @@ int run_model_create(struct cli *c, const struct command *self, struct error *e)
     (void)self;
     long long team = 0;
     json_t *answer = NULL, *body = json_object();
-    int err = put_words(c, body, e);
+    int err = add_model_settings(c, body, e);
     json_object_set_new(body, "name", json_string(c->args[0]));
     if (!err && c->options.team) {
         err = lookup_team(c, "--team", c->options.team, &team, e);
@@ -111,8 +111,8 @@ int run_model_create(struct cli *c, const struct command *self, struct error *e)
     err = err ? err : lookup_none(c, "model", model_path(c), c->args[0], e);
     err = err ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/models");
     err = err ? err
-              : cli_report(c, row_model(jget(answer, "model")), e,
-                           "Created model %s; a checkpoint becomes its version with\n"
+              : cli_report(c, model_row(jget(answer, "model")), e,
+                           "Created model %s; register a checkpoint as its version with\n"
                            "  muster model register-version '%s' UUID",
                            c->args[0], c->args[0]);
     json_decref(answer);
@@ -124,7 +124,7 @@ static int fetch_versions(struct cli *c, json_t **rows, struct error *e)
 {
     json_t *list = NULL;
     int err = cli_list(c, "modelVersions", 0, &list, e, "%s/versions", model_path(c));
-    *rows = !err ? rows_of(list, row_version) : NULL;
+    *rows = !err ? rows_of(list, version_row) : NULL;
     json_decref(list);
     return err;
 }
@@ -137,7 +137,7 @@ int run_model_describe(struct cli *c, const struct command *self, struct error *
     err = err ? err : fetch_versions(c, &versions, e);
     if (!err) {
         const json_t *model = jget(answer, "model");
-        json_t *row = row_model(model);
+        json_t *row = model_row(model);
         const char *team = lookup_team_name(c, jget_int(row, "team_id", 0));
         json_object_set_new(row, "team", json_string(team));
         json_object_set_new(row, "notes", json_string(jget_string(model, "notes", "")));
@@ -167,7 +167,7 @@ int run_model_versions(struct cli *c, const struct command *self, struct error *
     return err;
 }
 
-// To make one checkpoint two versions of a model is a slip of the finger.
+// Refuses to register one checkpoint as two versions of a model: that is a mistake.
 static int check_unregistered(struct cli *c, const char *uuid, struct error *e)
 {
     json_t *rows = NULL, *row;
@@ -178,8 +178,8 @@ static int check_unregistered(struct cli *c, const char *uuid, struct error *e)
         long long version = jget_int(row, "version", 0);
         if (strcmp(jget_string(row, "checkpoint", ""), uuid) == 0) {
             err = error_set(e, ERR_CONFLICT,
-                            "checkpoint %s is version %lld of model %s already; to change what is "
-                            "said of it: muster model set-version %s %lld",
+                            "checkpoint %s is already version %lld of model %s; to change its "
+                            "description: muster model set-version %s %lld",
                             uuid, version, c->args[0], c->args[0], version);
             break;
         }
@@ -192,12 +192,12 @@ int run_model_register(struct cli *c, const struct command *self, struct error *
 {
     (void)self;
     json_t *answer = NULL, *body = json_pack("{s:s}", "checkpointUuid", c->args[1]);
-    int err = put_words(c, body, e);
+    int err = add_model_settings(c, body, e);
     err = err ? err : check_unregistered(c, c->args[1], e);
     err = err ? err : cli_call(c, "POST", body, &answer, e, "%s/versions", model_path(c));
     if (!err) {
         const json_t *version = jget(answer, "modelVersion");
-        err = cli_report(c, row_version(version), e, "Model %s: checkpoint %s is version %lld",
+        err = cli_report(c, version_row(version), e, "Model %s: checkpoint %s is version %lld",
                          c->args[0], c->args[1], (long long)jget_int(version, "version", 0));
     }
     json_decref(answer);
@@ -205,11 +205,11 @@ int run_model_register(struct cli *c, const struct command *self, struct error *
     return err;
 }
 
-static int need_words(const json_t *body, struct error *e)
+static int check_settings_given(const json_t *body, struct error *e)
 {
     return json_object_size(body) > 0
                ? 0
-               : error_set(e, ERR_INVALID, "what is to change? --help lists what can be");
+               : error_set(e, ERR_INVALID, "nothing to change: give a flag; --help lists them");
 }
 
 static int patch_model(struct cli *c, const json_t *body, struct error *e)
@@ -217,7 +217,7 @@ static int patch_model(struct cli *c, const json_t *body, struct error *e)
     json_t *answer = NULL;
     int err = cli_call(c, "PATCH", body, &answer, e, "%s", model_path(c));
     err = err ? err
-              : cli_report(c, row_model(jget(answer, "model")), e, "Changed model %s", c->args[0]);
+              : cli_report(c, model_row(jget(answer, "model")), e, "Changed model %s", c->args[0]);
     json_decref(answer);
     return err;
 }
@@ -226,8 +226,8 @@ int run_model_set(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     json_t *body = json_object();
-    int err = put_words(c, body, e);
-    err = err ? err : need_words(body, e);
+    int err = add_model_settings(c, body, e);
+    err = err ? err : check_settings_given(body, e);
     err = err ? err : patch_model(c, body, e);
     json_decref(body);
     return err;
@@ -239,11 +239,11 @@ int run_model_set_version(struct cli *c, const struct command *self, struct erro
     const char *path;
     json_t *answer = NULL, *body = json_object();
     int err = version_path(c, &path, e);
-    err = err ? err : put_words(c, body, e);
-    err = err ? err : need_words(body, e);
+    err = err ? err : add_model_settings(c, body, e);
+    err = err ? err : check_settings_given(body, e);
     err = err ? err : cli_call(c, "PATCH", body, &answer, e, "%s", path);
     err = err ? err
-              : cli_report(c, row_version(jget(answer, "modelVersion")), e,
+              : cli_report(c, version_row(jget(answer, "modelVersion")), e,
                            "Changed version %s of model %s", c->args[1], c->args[0]);
     json_decref(answer);
     json_decref(body);
@@ -252,7 +252,7 @@ int run_model_set_version(struct cli *c, const struct command *self, struct erro
 
 // --- labels --------------------------------------------------------------------------------------
 
-static bool holds(const json_t *labels, const char *label, size_t *at)
+static bool labels_contain(const json_t *labels, const char *label, size_t *at)
 {
     for (*at = 0; *at < json_array_size(labels); (*at)++)
         if (strcmp(json_string_value(json_array_get(labels, *at)), label) == 0)
@@ -266,10 +266,10 @@ int run_model_label(struct cli *c, const struct command *self, struct error *e)
     bool adds = false;
     int err = cli_add_or_remove(c, self, &adds, e);
     err = err ? err : cli_call(c, "GET", NULL, &answer, e, "%s", model_path(c));
-    json_t *labels = copy(jget(jget(answer, "model"), "labels"));
+    json_t *labels = copy_or_empty(jget(jget(answer, "model"), "labels"));
     for (int i = 1; i < c->arg_count; i++) {
         size_t at;
-        bool there = holds(labels, c->args[i], &at);
+        bool there = labels_contain(labels, c->args[i], &at);
         if (adds && !there)
             json_array_append_new(labels, json_string(c->args[i]));
         else if (!adds && there)
@@ -282,9 +282,9 @@ int run_model_label(struct cli *c, const struct command *self, struct error *e)
     return err;
 }
 
-// --- what a word alone says ----------------------------------------------------------------------
+// --- archive, move, delete ----------------------------------------------------------------------
 
-static json_t *row_done(const struct cli *c, const struct command *self)
+static json_t *model_done_row(const struct cli *c, const struct command *self)
 {
     return json_pack("{s:s, s:s}", "name", c->args[0], "done", self->verb);
 }
@@ -292,7 +292,8 @@ static json_t *row_done(const struct cli *c, const struct command *self)
 int run_model_archive(struct cli *c, const struct command *self, struct error *e)
 {
     int err = cli_call(c, "POST", NULL, NULL, e, "%s/%s", model_path(c), self->verb);
-    return err ? err : cli_report(c, row_done(c, self), e, "Model %s: %sd", c->args[0], self->verb);
+    return err ? err
+               : cli_report(c, model_done_row(c, self), e, "Model %s: %sd", c->args[0], self->verb);
 }
 
 int run_model_move(struct cli *c, const struct command *self, struct error *e)
@@ -303,7 +304,7 @@ int run_model_move(struct cli *c, const struct command *self, struct error *e)
     err = err ? err : cli_call(c, "POST", body, NULL, e, "%s/move", model_path(c));
     json_decref(body);
     return err ? err
-               : cli_report(c, row_done(c, self), e, "Model %s is in team %s", c->args[0],
+               : cli_report(c, model_done_row(c, self), e, "Model %s is in team %s", c->args[0],
                             c->args[1]);
 }
 
@@ -312,7 +313,7 @@ int run_model_delete(struct cli *c, const struct command *self, struct error *e)
     int err =
         cli_confirm(c, e, "Delete model %s with its versions? Their checkpoints stay.", c->args[0]);
     err = err ? err : cli_call(c, "DELETE", NULL, NULL, e, "%s", model_path(c));
-    return err ? err : cli_report(c, row_done(c, self), e, "Deleted model %s", c->args[0]);
+    return err ? err : cli_report(c, model_done_row(c, self), e, "Deleted model %s", c->args[0]);
 }
 
 int run_model_delete_version(struct cli *c, const struct command *self, struct error *e)
@@ -324,6 +325,6 @@ int run_model_delete_version(struct cli *c, const struct command *self, struct e
                             c->args[1], c->args[0]);
     err = err ? err : cli_call(c, "DELETE", NULL, NULL, e, "%s", path);
     return err ? err
-               : cli_report(c, row_done(c, self), e, "Deleted version %s of model %s", c->args[1],
-                            c->args[0]);
+               : cli_report(c, model_done_row(c, self), e, "Deleted version %s of model %s",
+                            c->args[1], c->args[0]);
 }

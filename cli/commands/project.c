@@ -1,4 +1,4 @@
-// Projects: the folders of a team (workspace) that experiments are in.
+// Projects: the folders of a team (workspace) for experiments.
 #include <string.h>
 
 #include "base/text/json.h"
@@ -7,7 +7,7 @@
 #include "cli/output/output.h"
 #include "cli/output/rows.h"
 
-static json_t *row_project(const json_t *project)
+static json_t *project_row(const json_t *project)
 {
     return json_pack(
         "{s:I, s:s, s:s, s:s, s:I, s:I, s:s, s:b, s:I}", "id",
@@ -26,7 +26,7 @@ static int add_projects(struct cli *c, long long team, json_t *rows, struct erro
     int err = cli_list(c, "projects", 0, &list, e, "/api/v1/workspaces/%lld/projects%s", team,
                        c->options.all ? "" : "?archived=false");
     for (size_t i = 0; i < json_array_size(list); i++)
-        json_array_append_new(rows, row_project(json_array_get(list, i)));
+        json_array_append_new(rows, project_row(json_array_get(list, i)));
     json_decref(list);
     return err;
 }
@@ -58,8 +58,8 @@ int run_project_list(struct cli *c, const struct command *self, struct error *e)
     return err;
 }
 
-// The project that the first two words name.
-static int named_project(struct cli *c, long long *id, struct error *e)
+// The id of the project that the first two arguments name.
+static int lookup_named_project(struct cli *c, long long *id, struct error *e)
 {
     long long team;
     int err = lookup_team(c, NULL, c->args[0], &team, e);
@@ -77,7 +77,7 @@ int run_project_create(struct cli *c, const struct command *self, struct error *
         err = cli_call(c, "POST", body, &answer, e, "/api/v1/workspaces/%lld/projects", team);
     if (!err) {
         const json_t *project = jget(answer, "project");
-        err = cli_report(c, row_project(project), e, "Created project %s (%lld) in team %s",
+        err = cli_report(c, project_row(project), e, "Created project %s (%lld) in team %s",
                          c->args[1], (long long)jget_int(project, "id", 0), c->args[0]);
     }
     json_decref(answer);
@@ -98,11 +98,11 @@ int run_project_describe(struct cli *c, const struct command *self, struct error
     (void)self;
     long long id;
     json_t *answer = NULL;
-    int err = named_project(c, &id, e);
+    int err = lookup_named_project(c, &id, e);
     err = err ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/projects/%lld", id);
     if (!err) {
         const json_t *notes = jget(jget(answer, "project"), "notes");
-        json_t *row = row_project(jget(answer, "project"));
+        json_t *row = project_row(jget(answer, "project"));
         json_object_set(row, "notes", (json_t *)notes);
         err =
             output_object(c, row, "id,team,name,description,experiments,active,owner,archived", e);
@@ -123,11 +123,11 @@ int run_project_set(struct cli *c, const struct command *self, struct error *e)
     cli_put(body, "name", o->name);
     cli_put(body, "description", o->description);
     int err = json_object_size(body) > 0
-                  ? named_project(c, &id, e)
-                  : error_set(e, ERR_INVALID, "what is to change? give --name or --description");
+                  ? lookup_named_project(c, &id, e)
+                  : error_set(e, ERR_INVALID, "nothing to change: give --name or --description");
     err = err ? err : cli_call(c, "PATCH", body, &answer, e, "/api/v1/projects/%lld", id);
     if (!err) {
-        err = cli_report(c, row_project(jget(answer, "project")), e,
+        err = cli_report(c, project_row(jget(answer, "project")), e,
                          "Changed project %s of team %s", c->args[1], c->args[0]);
     }
     json_decref(answer);
@@ -141,14 +141,14 @@ int run_project_note(struct cli *c, const struct command *self, struct error *e)
     long long id;
     const char *name = c->options.name ? c->options.name : "Note";
     json_t *body = json_pack("{s:s, s:s}", "name", name, "contents", c->args[2]);
-    int err = named_project(c, &id, e);
+    int err = lookup_named_project(c, &id, e);
     err = err ? err : cli_call(c, "POST", body, NULL, e, "/api/v1/projects/%lld/notes", id);
-    err = err ? err : cli_report(c, json_incref(body), e, "Left a note at project %s", c->args[1]);
+    err = err ? err : cli_report(c, json_incref(body), e, "Added a note to project %s", c->args[1]);
     json_decref(body);
     return err;
 }
 
-static json_t *row_done(const struct cli *c, const struct command *self, long long id)
+static json_t *project_done_row(const struct cli *c, const struct command *self, long long id)
 {
     return json_pack("{s:I, s:s, s:s}", "id", (json_int_t)id, "name", c->args[c->arg_count - 1],
                      "done", self->verb);
@@ -157,18 +157,19 @@ static json_t *row_done(const struct cli *c, const struct command *self, long lo
 int run_project_archive(struct cli *c, const struct command *self, struct error *e)
 {
     long long id;
-    int err = named_project(c, &id, e);
+    int err = lookup_named_project(c, &id, e);
     err =
         err ? err : cli_call(c, "POST", NULL, NULL, e, "/api/v1/projects/%lld/%s", id, self->verb);
     return err ? err
-               : cli_report(c, row_done(c, self, id), e, "Project %s: %sd", c->args[1], self->verb);
+               : cli_report(c, project_done_row(c, self, id), e, "Project %s: %sd", c->args[1],
+                            self->verb);
 }
 
 int run_project_move(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     long long id, team;
-    int err = named_project(c, &id, e);
+    int err = lookup_named_project(c, &id, e);
     err = err ? err : lookup_team(c, NULL, c->args[2], &team, e);
     if (err)
         return err;
@@ -185,8 +186,9 @@ int run_project_move(struct cli *c, const struct command *self, struct error *e)
 int run_project_delete(struct cli *c, const struct command *self, struct error *e)
 {
     long long id;
-    int err = named_project(c, &id, e);
+    int err = lookup_named_project(c, &id, e);
     err = err ? err : cli_confirm(c, e, "Delete project %s of team %s?", c->args[1], c->args[0]);
     err = err ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/projects/%lld", id);
-    return err ? err : cli_report(c, row_done(c, self, id), e, "Deleted project %s", c->args[1]);
+    return err ? err
+               : cli_report(c, project_done_row(c, self, id), e, "Deleted project %s", c->args[1]);
 }

@@ -1,4 +1,4 @@
-// The queue: what runs and waits, why something waits, and moving it.
+// The queue: its list, the reason why a job waits, and moving a job.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +18,13 @@ int run_queue_list(struct cli *c, const struct command *self, struct error *e)
 {
     json_t *jobs = NULL;
     bool part = c->format == OUTPUT_TABLE && !c->options.all;
-    char *pool = client_escape(c->options.pool ? c->options.pool : ""); // "": all of them
+    char *pool = client_escape(c->options.pool ? c->options.pool : ""); // "": all pools
     int err = cli_list(c, "jobs", part ? SCREENFUL + 1 : 0, &jobs, e,
                        "/api/v1/job-queues-v2?resourcePool=%s", pool);
     bool more = part && json_array_size(jobs) > SCREENFUL;
     if (!err && c->options.pool && json_array_size(jobs) == 0)
-        err = lookup_pool(c, "--pool", c->options.pool, e); // an empty queue, or a slip of the pen
+        err =
+            lookup_pool(c, "--pool", c->options.pool, e); // tells an empty queue from a wrong name
     if (more)
         json_array_remove(jobs, SCREENFUL);
     if (!err) {
@@ -32,7 +33,7 @@ int run_queue_list(struct cli *c, const struct command *self, struct error *e)
         json_decref(rows);
     }
     if (!err && more && !c->options.quiet)
-        fprintf(stderr, "These are the first %d; --all shows the rest too.\n", SCREENFUL);
+        fprintf(stderr, "Only the first %d jobs are shown; --all shows all of them.\n", SCREENFUL);
     json_decref(jobs);
     free(pool);
     return err;
@@ -40,11 +41,11 @@ int run_queue_list(struct cli *c, const struct command *self, struct error *e)
 
 // --- why -----------------------------------------------------------------------------------------
 
-struct answers {
+struct why_answers {
     json_t *experiment, *why, *shares, *agents;
 };
 
-static void answers_free(struct answers *x)
+static void why_answers_free(struct why_answers *x)
 {
     json_decref(x->experiment);
     json_decref(x->why);
@@ -57,8 +58,8 @@ static int fetch_why(struct cli *c, long long id, json_t **why, struct error *e)
     return cli_call(c, "GET", NULL, why, e, "/api/v1/experiments/%lld/why", id);
 }
 
-// One array of an answer; what cannot be had is left out of the explanation.
-static json_t *fetch_array(struct cli *c, const char *path, const char *key)
+// Fetches one array of an answer; NULL if the call fails: the explanation then leaves it out.
+static json_t *fetch_optional_array(struct cli *c, const char *path, const char *key)
 {
     json_t *answer = NULL, *array = NULL;
     if (cli_call(c, "GET", NULL, &answer, NULL, "%s", path) == 0)
@@ -67,21 +68,22 @@ static json_t *fetch_array(struct cli *c, const char *path, const char *key)
     return array;
 }
 
-static int fetch_answers(struct cli *c, long long id, struct answers *x, struct error *e)
+static int fetch_why_answers(struct cli *c, long long id, struct why_answers *x, struct error *e)
 {
     int err = fetch_why(c, id, &x->why, e);
     err = err ? err : fetch_experiment(c, id, &x->experiment, e);
     if (err)
         return err;
     char *pool = client_escape(jget_string(x->why, "resourcePool", ""));
-    x->shares =
-        fetch_array(c, arena_printf(&c->arena, "/api/v1/shares?resourcePool=%s", pool), "shares");
-    x->agents = fetch_array(c, "/api/v1/agents", "agents");
+    x->shares = fetch_optional_array(
+        c, arena_printf(&c->arena, "/api/v1/shares?resourcePool=%s", pool), "shares");
+    x->agents = fetch_optional_array(c, "/api/v1/agents", "agents");
     free(pool);
     return 0;
 }
 
-static int show_group(struct cli *c, const struct waiting *w, const json_t *group, struct error *e)
+static int show_why_group(struct cli *c, const struct waiting *w, const json_t *group,
+                          struct error *e)
 {
     json_t *facts = waiting_facts(w, group, &c->arena);
     json_t *remedies = waiting_remedies(w, group, &c->arena), *remedy;
@@ -90,7 +92,7 @@ static int show_group(struct cli *c, const struct waiting *w, const json_t *grou
     size_t i;
     json_array_foreach(remedies, i, remedy)
     {
-        printf("%s  %-42s  %s\n", i == 0 ? "\nWhat can be done\n" : "",
+        printf("%s  %-42s  %s\n", i == 0 ? "\nPossible actions\n" : "",
                jget_string(remedy, "command", ""), jget_string(remedy, "effect", ""));
     }
     json_decref(remedies);
@@ -106,10 +108,10 @@ static int show_why(struct cli *c, const struct waiting *w, struct error *e)
     puts(waiting_sentence(w, &c->arena));
     json_array_foreach(groups, i, group)
     {
-        err = err ? err : show_group(c, w, group, e);
+        err = err ? err : show_why_group(c, w, group, e);
     }
     if (json_array_size(groups) == 0)
-        err = show_group(c, w, NULL, e);
+        err = show_why_group(c, w, NULL, e);
     json_decref(groups);
     return err;
 }
@@ -118,13 +120,13 @@ int run_queue_why(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     long long id;
-    struct answers x = {0};
+    struct why_answers x = {0};
     int err = cli_id(c, 0, "experiment", &id, e);
     if (!err && (c->format != OUTPUT_TABLE || c->options.columns)) {
         err = fetch_why(c, id, &x.why, e);
         err = err ? err : output_object(c, x.why, "experimentId,reason", e);
     } else if (!err) {
-        err = fetch_answers(c, id, &x, e);
+        err = fetch_why_answers(c, id, &x, e);
         struct waiting w = {.experiment = x.experiment,
                             .why = x.why,
                             .shares = x.shares,
@@ -132,7 +134,7 @@ int run_queue_why(struct cli *c, const struct command *self, struct error *e)
                             .now = clock_wall_us()};
         err = err ? err : show_why(c, &w, e);
     }
-    answers_free(&x);
+    why_answers_free(&x);
     return err;
 }
 
@@ -144,7 +146,7 @@ static int job_id(struct cli *c, long long experiment, const char **job, struct 
     int err = fetch_experiment(c, experiment, &answer, e);
     const char *state = wire_word(WIRE_EXPERIMENT_STATE, jget_string(answer, "state", ""));
     if (!err && state && wire_state_is_terminal(state)) {
-        err = error_set(e, ERR_CONFLICT, "experiment %lld has ended: it stands in no queue",
+        err = error_set(e, ERR_CONFLICT, "experiment %lld has ended, so it is in no queue",
                         experiment);
     }
     *job = !err ? arena_strdup(&c->arena, jget_string(answer, "jobId", "")) : NULL;
@@ -152,8 +154,8 @@ static int job_id(struct cli *c, long long experiment, const char **job, struct 
     return err;
 }
 
-// What the master says of "updates.0.aheadOf" is said of the flag.
-static int name_flag(const char *flag, struct error *e)
+// Replaces the name of the JSON key in the master's error ("updates.0.aheadOf") by the flag.
+static int prefix_flag(const char *flag, struct error *e)
 {
     const char *text = e->text;
     if (strncmp(text, "updates.", 8) == 0 || strncmp(text, "resources.", 10) == 0) {
@@ -164,23 +166,23 @@ static int name_flag(const char *flag, struct error *e)
     return error_set(e, said.code, "%s: %s", flag, said.text + (text - e->text));
 }
 
-// The flags of which only one makes sense: a place is one place.
-static int check_move(const struct cli_options *o, struct error *e)
+// Refuses combinations of flags that name more than one place.
+static int check_move_flags(const struct cli_options *o, struct error *e)
 {
     bool beside = o->ahead_of > 0 || o->behind > 0;
     bool settings = o->priority > 0 || o->weight || o->max_slots >= 0 || o->pool;
     if (o->ahead_of > 0 && o->behind > 0)
-        return error_set(e, ERR_INVALID, "--ahead-of and --behind: give one of the two");
+        return error_set(e, ERR_INVALID, "give either --ahead-of or --behind, not both");
     if (beside && settings) {
         return error_set(e, ERR_INVALID,
-                         "--%s stands alone: give --priority, --weight, --max-slots and --pool in "
-                         "a move of their own",
+                         "--%s cannot be combined: give --priority, --weight, --max-slots and "
+                         "--pool in a separate move",
                          o->ahead_of > 0 ? "ahead-of" : "behind");
     }
     if (!beside && !settings) {
         return error_set(e, ERR_INVALID,
-                         "where to? give --ahead-of, --behind, --priority, --weight, --max-slots "
-                         "or --pool; see: muster queue move --help");
+                         "no place given: use --ahead-of, --behind, --priority, --weight, "
+                         "--max-slots or --pool; see: muster queue move --help");
     }
     return 0;
 }
@@ -194,14 +196,14 @@ static int move_beside(struct cli *c, long long id, struct error *e)
     if (!err) {
         err = job_id(c, ahead ? c->options.ahead_of : c->options.behind, &other, e);
         if (err)
-            return name_flag(flag, e);
+            return prefix_flag(flag, e);
     }
     if (!err) {
         json_t *body = json_pack("{s:[{s:s, s:s}]}", "updates", "jobId", job,
                                  ahead ? "aheadOf" : "behindOf", other);
         err = cli_call(c, "POST", body, NULL, e, "/api/v1/job-queues");
         json_decref(body);
-        err = err ? name_flag(flag, e) : 0;
+        err = err ? prefix_flag(flag, e) : 0;
     }
     return err;
 }
@@ -217,7 +219,7 @@ static const char *given_settings(const struct cli_options *o, struct arena *a)
     return text;
 }
 
-static int move_settings(struct cli *c, long long id, struct error *e)
+static int move_by_settings(struct cli *c, long long id, struct error *e)
 {
     const struct cli_options *o = &c->options;
     json_t *resources = NULL;
@@ -226,14 +228,14 @@ static int move_settings(struct cli *c, long long id, struct error *e)
     json_t *body = json_pack("{s:o}", "resources", resources);
     if (!err) {
         err = cli_call(c, "PATCH", body, NULL, e, "/api/v1/experiments/%lld", id);
-        err = err ? name_flag(given_settings(o, &c->arena), e) : 0;
+        err = err ? prefix_flag(given_settings(o, &c->arena), e) : 0;
     }
     json_decref(body);
     return err;
 }
 
-// Where it stands now.
-static int show_place(struct cli *c, long long id, struct error *e)
+// Prints the experiment's place after the move.
+static int show_position(struct cli *c, long long id, struct error *e)
 {
     json_t *why = NULL;
     int err = fetch_why(c, id, &why, e);
@@ -255,8 +257,8 @@ int run_queue_move(struct cli *c, const struct command *self, struct error *e)
     long long id;
     bool beside = c->options.ahead_of > 0 || c->options.behind > 0;
     int err = cli_id(c, 0, "experiment", &id, e);
-    err = err ? err : check_move(&c->options, e);
+    err = err ? err : check_move_flags(&c->options, e);
     if (!err)
-        err = beside ? move_beside(c, id, e) : move_settings(c, id, e);
-    return err || c->options.quiet ? err : show_place(c, id, e);
+        err = beside ? move_beside(c, id, e) : move_by_settings(c, id, e);
+    return err || c->options.quiet ? err : show_position(c, id, e);
 }

@@ -1,7 +1,8 @@
-// Commands and generic tasks: run one and see it through, list, end.
+// Commands and generic tasks: run and follow one, list, kill.
 //
-// What is run is shown as it prints, its standard output on ours; the master may be away for a
-// while, the lines go on where they stopped. Ctrl-C ends the watching, not the program.
+// The output of a running program is shown as it comes, its standard output on ours. The master may
+// be unreachable for a while: the output continues where it stopped. Ctrl-C ends the following, not
+// the program.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,13 +23,13 @@
 
 enum { AWAY_US = 500 * 1000, LOST_US = 60 * 1000000, REPEAT_US = 15 * 1000000 };
 
-struct noun {
-    const char *name, *title, *list, *path, *act; // of one: path/ID; verbs: act/ID/VERB
+struct task_noun {
+    const char *name, *title, *list, *path, *act; // one task: path/ID; verbs: act/ID/VERB
 };
 
-static const struct noun *noun_of(const struct command *self)
+static const struct task_noun *task_noun_of(const struct command *self)
 {
-    static const struct noun nouns[] = {
+    static const struct task_noun nouns[] = {
         {"command", "Command", "commands", "commands", "commands"},
         {"task", "Task", "tasks", "generic-tasks", "tasks"},
     };
@@ -37,16 +38,16 @@ static const struct noun *noun_of(const struct command *self)
 
 // --- ids -----------------------------------------------------------------------------------------
 
-// An id is a number, a dot and letters that tell it from those of other masters: "7" will do.
-static bool is_meant(const char *whole, const char *given)
+// A full id is a number, a dot and a UUID. The number alone is enough.
+static bool id_matches(const char *whole, const char *given)
 {
     size_t len = strlen(given);
     return strncmp(whole, given, len) == 0 &&
            (strchr(given, '.') || whole[len] == '.' || whole[len] == '\0');
 }
 
-static int expand(struct cli *c, const struct noun *noun, const char *given, const char **id,
-                  struct error *e)
+static int expand_id(struct cli *c, const struct task_noun *noun, const char *given,
+                     const char **id, struct error *e)
 {
     const char *dot = strchr(given, '.');
     json_t *list = NULL;
@@ -59,37 +60,39 @@ static int expand(struct cli *c, const struct noun *noun, const char *given, con
     json_array_foreach(list, i, task)
     {
         const char *whole = jget_string(task, "id", "");
-        if (is_meant(whole, given)) {
+        if (id_matches(whole, given)) {
             *id = arena_strdup(&c->arena, whole);
             found++;
         }
     }
     json_decref(list);
-    return err || found == 1 ? err
-                             : error_set(e, ERR_NOT_FOUND, "there is no %s %s; see: muster %s list",
-                                         noun->name, given, noun->name);
+    return err || found == 1
+               ? err
+               : error_set(e, ERR_NOT_FOUND,
+                           "there is no %s %s, or several ids match; see: muster %s list",
+                           noun->name, given, noun->name);
 }
 
 // --- following -----------------------------------------------------------------------------------
 
-static char hint[256]; // of the handler
+static char interrupt_hint[256]; // printed by on_interrupt()
 
-static void interrupted(int sig)
+static void on_interrupt(int sig)
 {
     (void)sig;
-    ssize_t n = write(STDERR_FILENO, hint, strlen(hint));
+    ssize_t n = write(STDERR_FILENO, interrupt_hint, strlen(interrupt_hint));
     _exit(n < 0 ? 1 : 130);
 }
 
-struct lines {
+struct task_output {
     struct cli *c;
-    char last[24]; // the number of the line that was shown last
+    char last[24]; // id of the last printed line
 };
 
-static int on_line(void *ctx, const json_t *line, struct error *e)
+static int on_task_line(void *ctx, const json_t *line, struct error *e)
 {
     (void)e;
-    struct lines *l = ctx;
+    struct task_output *l = ctx;
     snprintf(l->last, sizeof(l->last), "%s", jget_string(line, "id", l->last));
     bool is_out = strcmp(jget_string(line, "stdtype", "stdout"), "stdout") == 0;
     FILE *to = is_out ? stdout : stderr;
@@ -112,15 +115,15 @@ static bool is_away(int err)
     return err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_PEER || err == ERR_IO;
 }
 
-static int fetch(struct cli *c, const struct noun *noun, const char *id, json_t **answer,
-                 struct error *e)
+static int fetch_task(struct cli *c, const struct task_noun *noun, const char *id, json_t **answer,
+                      struct error *e)
 {
     return cli_call(c, "GET", NULL, answer, e, "/api/v1/%s/%s", noun->path, id);
 }
 
-// The program's exit code becomes ours.
-static int ended(struct cli *c, const struct noun *noun, const char *id, const json_t *task,
-                 struct error *e)
+// The program's exit code becomes the exit code of this command.
+static int set_exit_code(struct cli *c, const struct task_noun *noun, const char *id,
+                         const json_t *task, struct error *e)
 {
     const json_t *code = jget(task, "exitCode");
     if (json_is_integer(code)) {
@@ -131,23 +134,23 @@ static int ended(struct cli *c, const struct noun *noun, const char *id, const j
                      jget_string(task, "exitStatus", "killed"));
 }
 
-// Its lines until it has ended. A stream that breaks is opened again, behind the line that was
-// shown last.
-static int follow(struct cli *c, const struct noun *noun, const char *id, struct error *e)
+// Prints the output until the task has ended. A broken stream is opened again after the last
+// printed line.
+static int follow_task(struct cli *c, const struct task_noun *noun, const char *id, struct error *e)
 {
-    struct lines l = {.c = c, .last = "0"};
+    struct task_output l = {.c = c, .last = "0"};
     int64_t away_since = 0;
     int err = 0;
     for (bool over = false; !over && !err;) {
         json_t *answer = NULL;
         char *path = xasprintf("/api/v1/tasks/%s/logs?follow=true&after=%s", id, l.last);
-        err = client_stream(c->client, path, on_line, &l, e);
+        err = client_stream(c->client, path, on_task_line, &l, e);
         free(path);
-        err = err ? err : fetch(c, noun, id, &answer, e);
+        err = err ? err : fetch_task(c, noun, id, &answer, e);
         const json_t *task = jget(answer, noun->name);
         over = !err && jget(task, "endTime");
         if (over)
-            err = ended(c, noun, id, task, e);
+            err = set_exit_code(c, noun, id, task, e);
         json_decref(answer);
         int64_t now = clock_mono_us();
         away_since = !is_away(err) ? 0 : away_since != 0 ? away_since : now;
@@ -159,8 +162,8 @@ static int follow(struct cli *c, const struct noun *noun, const char *id, struct
     return err;
 }
 
-static int started(struct cli *c, const struct noun *noun, const char *id, const json_t *answer,
-                   struct error *e)
+static int report_started(struct cli *c, const struct task_noun *noun, const char *id,
+                          const json_t *answer, struct error *e)
 {
     size_t i;
     json_t *warning;
@@ -176,26 +179,27 @@ static int started(struct cli *c, const struct noun *noun, const char *id, const
         return cli_report(c, json_pack("{s:s}", "id", id), e, "Started %s %s", noun->name, id);
     if (!c->options.quiet)
         fprintf(stderr, "Started %s %s\n", noun->name, id);
-    char *shown = printable_text(id, ""); // the handler writes past the streams
-    snprintf(hint, sizeof(hint),
-             "\nStopped watching; the program goes on. To see more: muster %s logs %s --follow; to "
-             "end it: muster %s kill %s\n",
-             noun->name, shown, noun->name, shown);
+    char *shown = printable_text(id, ""); // the handler bypasses the terminal filter
+    snprintf(
+        interrupt_hint, sizeof(interrupt_hint),
+        "\nStopped watching; the program continues. To watch again: muster %s logs %s --follow; to "
+        "end it: muster %s kill %s\n",
+        noun->name, shown, noun->name, shown);
     free(shown);
-    signal(SIGINT, interrupted);
-    int err = follow(c, noun, id, e);
+    signal(SIGINT, on_interrupt);
+    int err = follow_task(c, noun, id, e);
     signal(SIGINT, SIG_DFL);
     return err;
 }
 
 // --- run -----------------------------------------------------------------------------------------
 
-static void set(json_t *object, const char *key, json_t *value)
+static void set_key(json_t *object, const char *key, json_t *value)
 {
     json_object_set_new(object, key, value);
 }
 
-static json_t *list_of(const char *const *words, int count)
+static json_t *word_list(const char *const *words, int count)
 {
     json_t *list = json_array();
     for (int i = 0; i < count; i++)
@@ -207,31 +211,33 @@ static json_t *command_config(const struct cli *c)
 {
     const struct cli_options *o = &c->options;
     json_t *config = json_object(), *needs = json_object();
-    set(config, "entrypoint", list_of(c->args, c->arg_count));
-    set(config, "resources", needs);
+    set_key(config, "entrypoint", word_list(c->args, c->arg_count));
+    set_key(config, "resources", needs);
     if (o->slots >= 0)
-        set(needs, "slots", json_integer(o->slots));
+        set_key(needs, "slots", json_integer(o->slots));
     if (o->pool)
-        set(needs, "resource_pool", json_string(o->pool));
+        set_key(needs, "resource_pool", json_string(o->pool));
     if (o->priority > 0)
-        set(needs, "priority", json_integer(o->priority));
+        set_key(needs, "priority", json_integer(o->priority));
     if (o->env.count > 0) {
-        set(config, "environment",
-            json_pack("{s:o}", "environment_variables", list_of(o->env.items, o->env.count)));
+        set_key(config, "environment",
+                json_pack("{s:o}", "environment_variables", word_list(o->env.items, o->env.count)));
     }
     if (o->work_dir)
-        set(config, "work_dir", json_string(o->work_dir));
+        set_key(config, "work_dir", json_string(o->work_dir));
     if (o->name)
-        set(config, "description", json_string(o->name));
+        set_key(config, "description", json_string(o->name));
     return config;
 }
 
-// Sent again when its answer is lost: its name lets it be made once.
-static int submit(struct cli *c, const char *path, json_t *body, json_t **answer, struct error *e)
+// Repeats the call if the answer is lost; the external id makes the master create the task only
+// once.
+static int submit_task(struct cli *c, const char *path, json_t *body, json_t **answer,
+                       struct error *e)
 {
     char name[UUID_TEXT];
     uuid_make(name);
-    set(body, "externalTaskId", json_string(name));
+    set_key(body, "externalTaskId", json_string(name));
     return client_call_retry(c->client, "POST", path, body, clock_mono_us() + REPEAT_US, answer, e);
 }
 
@@ -249,10 +255,10 @@ int run_command_run(struct cli *c, const struct command *self, struct error *e)
     int err = read_folder(c->options.folder, &files, e);
     json_t *body = json_pack("{s:o, s:o}", "config", command_config(c), "files", files);
     if (c->options.template)
-        set(body, "templateName", json_string(c->options.template));
-    err = err ? err : submit(c, "/api/v1/commands", body, &answer, e);
+        set_key(body, "templateName", json_string(c->options.template));
+    err = err ? err : submit_task(c, "/api/v1/commands", body, &answer, e);
     const char *id = arena_strdup(&c->arena, jget_string(jget(answer, "command"), "id", NULL));
-    err = err ? err : started(c, noun_of(self), id, answer, e);
+    err = err ? err : report_started(c, task_noun_of(self), id, answer, e);
     json_decref(answer);
     json_decref(body);
     return err;
@@ -261,7 +267,7 @@ int run_command_run(struct cli *c, const struct command *self, struct error *e)
 int run_task_run(struct cli *c, const struct command *self, struct error *e)
 {
     const struct cli_options *o = &c->options;
-    const struct noun *noun = noun_of(self);
+    const struct task_noun *noun = task_noun_of(self);
     const char *parent = NULL, *fork_of = NULL;
     char *text = NULL;
     size_t len;
@@ -269,17 +275,17 @@ int run_task_run(struct cli *c, const struct command *self, struct error *e)
     int err = file_read(c->args[0], LIMIT_CONFIG, &text, &len, e);
     err = err ? err : read_folder(c->arg_count > 1 ? c->args[1] : NULL, &files, e);
     if (!err && o->parent)
-        err = expand(c, noun, o->parent, &parent, e);
+        err = expand_id(c, noun, o->parent, &parent, e);
     if (!err && o->fork)
-        err = expand(c, noun, o->fork, &fork_of, e);
+        err = expand_id(c, noun, o->fork, &fork_of, e);
     json_t *body =
         json_pack("{s:s*, s:o*, s:b, s:s*, s:s*}", "config", text, "contextDirectory", files,
                   "noPause", o->no_pause, "parentId", parent, "forkedFrom", fork_of);
     if (o->project_id > 0)
-        set(body, "projectId", json_integer(o->project_id));
-    err = err ? err : submit(c, "/api/v1/generic-tasks", body, &answer, e);
+        set_key(body, "projectId", json_integer(o->project_id));
+    err = err ? err : submit_task(c, "/api/v1/generic-tasks", body, &answer, e);
     const char *id = arena_strdup(&c->arena, jget_string(answer, "taskId", NULL));
-    err = err ? err : started(c, noun, id, answer, e);
+    err = err ? err : report_started(c, noun, id, answer, e);
     json_decref(answer);
     json_decref(body);
     free(text);
@@ -290,7 +296,7 @@ int run_task_run(struct cli *c, const struct command *self, struct error *e)
 
 int run_task_list(struct cli *c, const struct command *self, struct error *e)
 {
-    const struct noun *noun = noun_of(self);
+    const struct task_noun *noun = task_noun_of(self);
     const char *path = arena_printf(&c->arena, "/api/v1/%s?%s", noun->path,
                                     cli_query(c, "users", c->options.user));
     return output_list(c, self, noun->list, row_task, e, path);
@@ -298,11 +304,11 @@ int run_task_list(struct cli *c, const struct command *self, struct error *e)
 
 int run_task_describe(struct cli *c, const struct command *self, struct error *e)
 {
-    const struct noun *noun = noun_of(self);
+    const struct task_noun *noun = task_noun_of(self);
     const char *id;
     json_t *answer = NULL;
-    int err = expand(c, noun, c->args[0], &id, e);
-    err = err ? err : fetch(c, noun, id, &answer, e);
+    int err = expand_id(c, noun, c->args[0], &id, e);
+    err = err ? err : fetch_task(c, noun, id, &answer, e);
     if (!err) {
         const json_t *task = jget(answer, noun->name);
         json_t *row = row_task(task);
@@ -320,20 +326,21 @@ int run_task_describe(struct cli *c, const struct command *self, struct error *e
 int run_task_logs(struct cli *c, const struct command *self, struct error *e)
 {
     const char *id;
-    int err = expand(c, noun_of(self), c->args[0], &id, e);
+    int err = expand_id(c, task_noun_of(self), c->args[0], &id, e);
     return err ? err : print_logs(c, "tasks", id, e);
 }
 
-// --- kill, pause, unpause, set, delete -----------------------------------------------------------
+// --- kill, pause, unpause, set, delete
+// ---------------------------------------------------------------
 
 int run_task_act(struct cli *c, const struct command *self, struct error *e)
 {
-    const struct noun *noun = noun_of(self);
+    const struct task_noun *noun = task_noun_of(self);
     json_t *body = c->options.tree ? json_pack("{s:b}", "killFromRoot", true) : NULL;
     int err = 0;
     for (int i = 0; i < c->arg_count && !err; i++) {
         const char *id;
-        err = expand(c, noun, c->args[i], &id, e);
+        err = expand_id(c, noun, c->args[i], &id, e);
         err =
             err ? err
                 : cli_call(c, "POST", body, NULL, e, "/api/v1/%s/%s/%s", noun->act, id, self->verb);
@@ -347,12 +354,12 @@ int run_task_act(struct cli *c, const struct command *self, struct error *e)
 
 int run_task_set(struct cli *c, const struct command *self, struct error *e)
 {
-    const struct noun *noun = noun_of(self);
+    const struct task_noun *noun = task_noun_of(self);
     const char *id;
     if (c->options.priority == 0)
-        return error_set(e, ERR_INVALID, "nothing to set; give --priority N");
+        return error_set(e, ERR_INVALID, "nothing to change: give --priority N");
     json_t *body = json_pack("{s:I}", "priority", (json_int_t)c->options.priority);
-    int err = expand(c, noun, c->args[0], &id, e);
+    int err = expand_id(c, noun, c->args[0], &id, e);
     err =
         err ? err : cli_call(c, "POST", body, NULL, e, "/api/v1/%s/%s/set_priority", noun->act, id);
     json_decref(body);
@@ -365,11 +372,11 @@ int run_task_set(struct cli *c, const struct command *self, struct error *e)
 
 int run_task_delete(struct cli *c, const struct command *self, struct error *e)
 {
-    const struct noun *noun = noun_of(self);
+    const struct task_noun *noun = task_noun_of(self);
     int err = 0;
     for (int i = 0; i < c->arg_count && !err; i++) {
         const char *id;
-        err = expand(c, noun, c->args[i], &id, e);
+        err = expand_id(c, noun, c->args[i], &id, e);
         err = err ? err : cli_confirm(c, e, "Delete %s %s with its log?", noun->name, id);
         err = err ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/tasks/%s", id);
         err = err ? err

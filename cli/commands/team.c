@@ -1,4 +1,4 @@
-// Teams: workspaces with their part of the slots, and who may do what in them.
+// Teams: workspaces with their shares of the slots, members and roles.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 #include "cli/output/output.h"
 #include "cli/output/rows.h"
 
-// --- what the flags ask for ----------------------------------------------------------------------
+// --- settings from flags ----------------------------------------------------------------------
 
-static int put_weight(const struct cli_options *o, json_t *body, struct error *e)
+static int add_weight(const struct cli_options *o, json_t *body, struct error *e)
 {
     double weight;
     int err = o->weight ? cli_number("--weight", o->weight, &weight, e) : 0;
@@ -21,50 +21,50 @@ static int put_weight(const struct cli_options *o, json_t *body, struct error *e
     return err;
 }
 
-static void put_slots(json_t *body, const char *key, long long slots)
+static void add_slots(json_t *body, const char *key, long long slots)
 {
     if (slots >= 0)
         json_object_set_new(body, key, json_integer(slots));
 }
 
-// Of a team; ERR_INVALID: a flag that is a member's alone.
-static int team_settings(const struct cli_options *o, json_t *body, struct error *e)
+// Adds the settings of a team; ERR_INVALID: a flag applies to members only.
+static int add_team_settings(const struct cli_options *o, json_t *body, struct error *e)
 {
     if (o->role) {
         return error_set(e, ERR_INVALID,
-                         "--role is one user's: give --user as well; of all who are no members it "
-                         "is --default-role");
+                         "--role applies to one user: give --user too; --default-role applies to "
+                         "all users who are not members");
     }
-    put_slots(body, "guaranteedSlots", o->guaranteed);
-    put_slots(body, "maxSlots", o->max_slots);
+    add_slots(body, "guaranteedSlots", o->guaranteed);
+    add_slots(body, "maxSlots", o->max_slots);
     if (o->default_role)
         json_object_set_new(body, "defaultRole", json_string(o->default_role));
     if (o->name)
         json_object_set_new(body, "name", json_string(o->name));
-    return put_weight(o, body, e);
+    return add_weight(o, body, e);
 }
 
-static int member_settings(const struct cli_options *o, json_t *body, struct error *e)
+static int add_member_settings(const struct cli_options *o, json_t *body, struct error *e)
 {
     if (o->guaranteed >= 0 || o->default_role || o->name) {
         return error_set(
             e, ERR_INVALID,
-            "--guaranteed, --default-role and --name are the team's: leave --user out");
+            "--guaranteed, --default-role and --name apply to the team: leave --user out");
     }
-    put_slots(body, "maxSlots", o->max_slots);
-    if (o->role) { // on the wire nobody's role is "default"
+    add_slots(body, "maxSlots", o->max_slots);
+    if (o->role) { // the API expects "" for the default role
         bool leaves = strcmp(o->role, "default") == 0;
         json_object_set_new(body, "role", json_string(leaves ? "" : o->role));
     }
-    return put_weight(o, body, e);
+    return add_weight(o, body, e);
 }
 
-static int need_settings(const json_t *body, struct error *e)
+static int check_settings_given(const json_t *body, struct error *e)
 {
     if (json_object_size(body) > 0)
         return 0;
     return error_set(e, ERR_INVALID,
-                     "what is to change? give --weight, --guaranteed, --max-slots, --default-role, "
+                     "nothing to change: give --weight, --guaranteed, --max-slots, --default-role, "
                      "--name, or --user with --role, --weight, --max-slots");
 }
 
@@ -84,16 +84,16 @@ int run_team_list(struct cli *c, const struct command *self, struct error *e)
     return err;
 }
 
-// A workspace of its own can hold no experiment: those are in projects.
+// A workspace needs a project to hold experiments.
 static int create_project(struct cli *c, long long team, const char *name, struct error *e)
 {
     json_t *body = json_pack("{s:s}", "name", name);
     int err = cli_call(c, "POST", body, NULL, e, "/api/v1/workspaces/%lld/projects", team);
     json_decref(body);
-    return err ? error_prefix(e, "the team was created, its project \"%s\" was not", name) : 0;
+    return err ? error_prefix(e, "the team was created, but its project \"%s\" was not", name) : 0;
 }
 
-// As a value in an experiment file: quoted where YAML would read something else.
+// Returns the name as a YAML value, quoted where YAML would read something else.
 static const char *yaml_text(struct cli *c, const char *name)
 {
     static const char *const words[] = {"true", "false", "null", "yes", "no", "on",
@@ -114,7 +114,7 @@ static const char *yaml_text(struct cli *c, const char *name)
     return quoted;
 }
 
-// As one word of a shell.
+// Returns the name as one word of a shell.
 static const char *shell_text(struct cli *c, const char *name)
 {
     const char *out = "'";
@@ -134,7 +134,7 @@ int run_team_create(struct cli *c, const struct command *self, struct error *e)
     const char *name = c->args[0];
     const char *project = c->options.project ? c->options.project : "default";
     json_t *body = json_object(), *answer = NULL;
-    int err = team_settings(&c->options, body, e);
+    int err = add_team_settings(&c->options, body, e);
     json_object_set_new(body, "name", json_string(name));
     err = err ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/workspaces");
     const json_t *team = jget(answer, "workspace");
@@ -145,12 +145,12 @@ int run_team_create(struct cli *c, const struct command *self, struct error *e)
         err = output_object(c, row, "id,name", e);
         json_decref(row);
     } else if (!err && !c->options.quiet) {
-        printf("Created team %s (workspace %lld); experiments go there with\n"
+        printf("Created team %s (workspace %lld); to put an experiment there, write in its file\n"
                "  workspace: %s\n  project: %s\n",
                name, id, yaml_text(c, name), yaml_text(c, project));
         if (jget_double(team, "weight", 1) < 1)
-            printf("Its weight is %g: it gets the slots that no other team wants, until an\n"
-                   "administrator gives it more: muster team set %s --weight 1\n",
+            printf("Its weight is %g: it only gets slots that no other team wants, until an\n"
+                   "administrator gives it a larger weight: muster team set %s --weight 1\n",
                    jget_double(team, "weight", 1), shell_text(c, name));
     }
     json_decref(answer);
@@ -161,8 +161,8 @@ int run_team_create(struct cli *c, const struct command *self, struct error *e)
 static int set_member(struct cli *c, long long team, json_t *body, struct error *e)
 {
     long long user;
-    int err = member_settings(&c->options, body, e);
-    err = err ? err : need_settings(body, e);
+    int err = add_member_settings(&c->options, body, e);
+    err = err ? err : check_settings_given(body, e);
     err = err ? err : lookup_user(c, "--user", c->options.user, &user, e);
     return err ? err
                : cli_call(c, "PUT", body, NULL, e, "/api/v1/workspaces/%lld/members/%lld", team,
@@ -171,8 +171,8 @@ static int set_member(struct cli *c, long long team, json_t *body, struct error 
 
 static int set_team(struct cli *c, long long team, json_t *body, struct error *e)
 {
-    int err = team_settings(&c->options, body, e);
-    err = err ? err : need_settings(body, e);
+    int err = add_team_settings(&c->options, body, e);
+    err = err ? err : check_settings_given(body, e);
     return err ? err : cli_call(c, "PATCH", body, NULL, e, "/api/v1/workspaces/%lld", team);
 }
 
@@ -209,7 +209,7 @@ int run_team_members(struct cli *c, const struct command *self, struct error *e)
     return err;
 }
 
-static json_t *row_done(const struct cli *c, const struct command *self, long long id)
+static json_t *team_done_row(const struct cli *c, const struct command *self, long long id)
 {
     return json_pack("{s:I, s:s, s:s}", "id", (json_int_t)id, "name", c->args[0], "done",
                      self->verb);
@@ -223,7 +223,8 @@ int run_team_delete(struct cli *c, const struct command *self, struct error *e)
         err ? err
             : cli_confirm(c, e, "Delete team %s with its projects and members' roles?", c->args[0]);
     err = err ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/workspaces/%lld", team);
-    return err ? err : cli_report(c, row_done(c, self, team), e, "Deleted team %s", c->args[0]);
+    return err ? err
+               : cli_report(c, team_done_row(c, self, team), e, "Deleted team %s", c->args[0]);
 }
 
 int run_team_archive(struct cli *c, const struct command *self, struct error *e)
@@ -233,11 +234,12 @@ int run_team_archive(struct cli *c, const struct command *self, struct error *e)
     err = err ? err
               : cli_call(c, "POST", NULL, NULL, e, "/api/v1/workspaces/%lld/%s", team, self->verb);
     return err ? err
-               : cli_report(c, row_done(c, self, team), e, "Team %s: %sd", c->args[0], self->verb);
+               : cli_report(c, team_done_row(c, self, team), e, "Team %s: %sd", c->args[0],
+                            self->verb);
 }
 
-static int fetch_part(struct cli *c, long long team, const char *part, json_t **list,
-                      struct error *e)
+static int fetch_team_list(struct cli *c, long long team, const char *part, json_t **list,
+                           struct error *e)
 {
     json_t *answer = NULL;
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/workspaces/%lld/%s", team, part);
@@ -246,7 +248,7 @@ static int fetch_part(struct cli *c, long long team, const char *part, json_t **
     return err;
 }
 
-static json_t *row_project(const json_t *project)
+static json_t *team_project_row(const json_t *project)
 {
     return json_pack("{s:I, s:s, s:s, s:I, s:b}", "id", (json_int_t)jget_int(project, "id", 0),
                      "name", jget_string(project, "name", ""), "description",
@@ -276,12 +278,12 @@ int run_team_describe(struct cli *c, const struct command *self, struct error *e
     json_t *answer = NULL, *members = NULL, *projects = NULL;
     int err = lookup_team(c, NULL, c->args[0], &team, e);
     err = err ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/workspaces/%lld", team);
-    err = err ? err : fetch_part(c, team, "members", &members, e);
-    err = err ? err : fetch_part(c, team, "projects", &projects, e);
+    err = err ? err : fetch_team_list(c, team, "members", &members, e);
+    err = err ? err : fetch_team_list(c, team, "projects", &projects, e);
     if (!err) {
         json_t *row = row_team(jget(answer, "workspace"));
         json_object_set_new(row, "member_list", rows_of(members, row_member));
-        json_object_set_new(row, "project_list", rows_of(projects, row_project));
+        json_object_set_new(row, "project_list", rows_of(projects, team_project_row));
         err = show_team(c, row, e);
         json_decref(row);
     }
@@ -291,7 +293,7 @@ int run_team_describe(struct cli *c, const struct command *self, struct error *e
     return err;
 }
 
-// A tree: users stand below their team. Only people see it drawn.
+// The rows of users follow their team; tables indent them.
 static json_t *share_rows(const json_t *shares, bool drawn)
 {
     json_t *rows = json_array(), *share;

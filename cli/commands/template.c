@@ -1,4 +1,4 @@
-// Templates: configurations that experiments are put upon.
+// Templates: configurations whose values experiments use unless they set their own.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "cli/output/output.h"
 #include "cli/output/rows.h"
 
-static json_t *row_template(struct cli *c, const json_t *object)
+static json_t *template_row(struct cli *c, const json_t *object)
 {
     long long team = jget_int(object, "workspaceId", 0);
     return json_pack("{s:s, s:s, s:I, s:O?}", "name", jget_string(object, "name", ""), "team",
@@ -32,21 +32,21 @@ int run_template_list(struct cli *c, const struct command *self, struct error *e
     json_t *list = NULL, *rows = json_array();
     int err = cli_list(c, "templates", 0, &list, e, "/api/v1/templates");
     for (size_t i = 0; i < json_array_size(list); i++)
-        json_array_append_new(rows, row_template(c, json_array_get(list, i)));
+        json_array_append_new(rows, template_row(c, json_array_get(list, i)));
     err = err ? err : output_rows(c, rows, self->columns, e);
     json_decref(rows);
     json_decref(list);
     return err;
 }
 
-// As a table: the configuration, which can be written to a file (JSON is YAML).
+// The table format prints the configuration as JSON, which is also YAML.
 int run_template_describe(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     json_t *answer = NULL;
     int err = cli_call(c, "GET", NULL, &answer, e, "%s", template_path(c));
     if (!err) {
-        json_t *row = row_template(c, jget(answer, "template"));
+        json_t *row = template_row(c, jget(answer, "template"));
         if (c->format == OUTPUT_TABLE && !c->options.columns) {
             json_dumpf(jget(row, "config"), stdout, JSON_INDENT(2));
             putchar('\n');
@@ -69,8 +69,8 @@ static int template_body(struct cli *c, json_t **body, struct error *e)
     err = err ? err : yaml_parse(text, len, c->args[1], &doc, e);
     if (!err && !json_is_object(doc.root)) {
         err = error_set(e, ERR_INVALID,
-                        "%s: a template is an experiment file, or part of one: "
-                        "lines like resources: {slots_per_trial: 4}",
+                        "%s is not a template: a template is a part of an experiment file, with "
+                        "lines such as resources: {slots_per_trial: 4}",
                         c->args[1]);
     }
     if (!err && c->options.team)
@@ -95,8 +95,8 @@ int run_template_set(struct cli *c, const struct command *self, struct error *e)
     err =
         err ? err : cli_call(c, creates ? "POST" : "PUT", body, &answer, e, "%s", template_path(c));
     err = err ? err
-              : cli_report(c, row_template(c, jget(answer, "template")), e,
-                           "Template %s is there; experiments take it with\n"
+              : cli_report(c, template_row(c, jget(answer, "template")), e,
+                           "Template %s is saved; use it with\n"
                            "  muster experiment create FILE --template '%s'",
                            c->args[0], c->args[0]);
     json_decref(answer);

@@ -82,7 +82,7 @@ int run_trial_describe(struct cli *c, const struct command *self, struct error *
 
 // --- metrics -------------------------------------------------------------------------------------
 
-struct gather {
+struct metrics_reader {
     json_t *rows;
     const char *group, *metric;
 };
@@ -90,7 +90,7 @@ struct gather {
 static int on_metrics(void *ctx, const json_t *result, struct error *e)
 {
     (void)e;
-    struct gather *g = ctx;
+    struct metrics_reader *g = ctx;
     size_t i;
     json_t *report;
     json_array_foreach(jget(result, "metrics"), i, report)
@@ -101,7 +101,8 @@ static int on_metrics(void *ctx, const json_t *result, struct error *e)
     return 0;
 }
 
-static int gather_group(struct cli *c, long long trial, struct gather *g, struct error *e)
+static int read_metric_group(struct cli *c, long long trial, struct metrics_reader *g,
+                             struct error *e)
 {
     char *path =
         xasprintf("/api/v1/trials/metrics/trial_metrics?trialIds=%lld&group=%s", trial, g->group);
@@ -110,8 +111,8 @@ static int gather_group(struct cli *c, long long trial, struct gather *g, struct
     return err;
 }
 
-// Those that it has reported: "training, validation".
-static const char *groups_of(const json_t *trial, struct arena *a)
+// The groups that the trial has reported: "training, validation".
+static const char *reported_groups(const json_t *trial, struct arena *a)
 {
     const char *groups = "", *key;
     json_t *value;
@@ -128,25 +129,25 @@ static const char *groups_of(const json_t *trial, struct arena *a)
 int fetch_metrics(struct cli *c, const json_t *trial, json_t **rows, struct error *e)
 {
     static const char *const both[] = {"training", "validation"};
-    const char *group = c->options.group, *groups = groups_of(trial, &c->arena);
+    const char *group = c->options.group, *groups = reported_groups(trial, &c->arena);
     long long id = jget_int(trial, "id", 0);
-    struct gather g = {.rows = json_array(), .metric = c->options.metric};
+    struct metrics_reader g = {.rows = json_array(), .metric = c->options.metric};
     int err = 0;
     for (int i = 0; i < (group ? 1 : 2) && !err; i++) {
         g.group = group ? group : both[i];
-        err = gather_group(c, id, &g, e);
+        err = read_metric_group(c, id, &g, e);
     }
     if (!err && group && json_array_size(g.rows) == 0 && *groups != '\0') {
         err = error_set(e, ERR_NOT_FOUND,
-                        "trial %lld has reported no metrics of a group \"%s\"; there is: %s", id,
+                        "trial %lld has reported no metrics of group \"%s\"; its groups: %s", id,
                         group, groups);
     }
     *rows = g.rows;
     return err;
 }
 
-// Tables and CSV have a column a metric; JSON keeps them nested.
-static json_t *flatten(const json_t *rows, struct buf *columns)
+// Tables and CSV have a column for each metric; JSON keeps them nested.
+static json_t *flatten_metrics(const json_t *rows, struct buf *columns)
 {
     json_t *flat = json_array(), *names = json_object();
     bool of_all = json_object_get(json_array_get(rows, 0), "trial") != NULL;
@@ -158,7 +159,8 @@ static json_t *flatten(const json_t *rows, struct buf *columns)
     {
         json_t *one = json_pack("{s:O, s:O}", "group", json_object_get(row, "group"), "steps",
                                 json_object_get(row, "steps"));
-        json_object_set(one, "trial", json_object_get(row, "trial")); // none: not set
+        json_object_set(one, "trial",
+                        json_object_get(row, "trial")); // stays unset if there is none
         json_object_foreach(json_object_get(row, "metrics"), key, value)
         {
             json_object_set(one, key, value);
@@ -179,7 +181,7 @@ int print_metrics(struct cli *c, const json_t *rows, struct error *e)
         return output_rows(c, rows, "group,steps,metrics", e);
     struct buf columns;
     buf_init(&columns, 1 << 20);
-    json_t *flat = flatten(rows, &columns);
+    json_t *flat = flatten_metrics(rows, &columns);
     int err = output_rows(c, flat, buf_str(&columns), e);
     json_decref(flat);
     buf_free(&columns);
@@ -254,7 +256,7 @@ int run_trial_download(struct cli *c, const struct command *self, struct error *
                             e, "Checkpoint %s is in %s", uuid, folder);
 }
 
-// What can stand behind --agent, --source and so on.
+// Collects the values for --agent, --source and the other filters.
 static int on_fields(void *ctx, const json_t *result, struct error *e)
 {
     (void)e;

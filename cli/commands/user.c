@@ -10,7 +10,7 @@
 #include "cli/output/output.h"
 #include "cli/output/rows.h"
 
-static json_t *row_user(const json_t *user)
+static json_t *user_row(const json_t *user)
 {
     return json_pack(
         "{s:I, s:s, s:b, s:b, s:s, s:s?, s:s?}", "id", (json_int_t)jget_int(user, "id", 0),
@@ -22,11 +22,11 @@ static json_t *row_user(const json_t *user)
 
 int run_user_list(struct cli *c, const struct command *self, struct error *e)
 {
-    return output_list(c, self, "users", row_user, e, "/api/v1/users");
+    return output_list(c, self, "users", user_row, e, "/api/v1/users");
 }
 
-// The password, hashed as the wire has it, into the body under "password".
-static int put_password(struct cli *c, const char *user, json_t *body, struct error *e)
+// Puts the password into the body, hashed as the API expects it (docs/wire.md).
+static int add_password(struct cli *c, const char *user, json_t *body, struct error *e)
 {
     char password[PASSWORD_MAX], hashed[SHA512_HEX];
     int err = password_get(c, user, true, password, e);
@@ -53,10 +53,10 @@ int run_user_create(struct cli *c, const struct command *self, struct error *e)
     json_t *body = json_pack("{s:{s:s, s:b, s:b}}", "user", "username", c->args[0], "admin",
                              o->admin, "active", 1);
     cli_put(jget(body, "user"), "displayName", o->display_name);
-    int err = put_password(c, c->args[0], body, e);
+    int err = add_password(c, c->args[0], body, e);
     err = err ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/users");
     err =
-        err ? err : cli_report(c, row_user(jget(answer, "user")), e, "Created user %s", c->args[0]);
+        err ? err : cli_report(c, user_row(jget(answer, "user")), e, "Created user %s", c->args[0]);
     json_decref(answer);
     json_decref(body);
     return err;
@@ -70,7 +70,7 @@ int run_user_describe(struct cli *c, const struct command *self, struct error *e
     int err = lookup_user(c, NULL, c->args[0], &id, e);
     err = err ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/users/%lld", id);
     if (!err) {
-        json_t *row = row_user(jget(answer, "user"));
+        json_t *row = user_row(jget(answer, "user"));
         err = output_object(c, row, "id,username,display_name,admin,active,last_login,modified", e);
         json_decref(row);
     }
@@ -78,7 +78,7 @@ int run_user_describe(struct cli *c, const struct command *self, struct error *e
     return err;
 }
 
-// Sends what is to change; the body is consumed.
+// Sends the changes; consumes the body.
 static int patch_user(struct cli *c, const char *name, json_t *body, const char *done,
                       struct error *e)
 {
@@ -86,7 +86,7 @@ static int patch_user(struct cli *c, const char *name, json_t *body, const char 
     json_t *answer = NULL;
     int err = lookup_user(c, NULL, name, &id, e);
     err = err ? err : cli_call(c, "PATCH", body, &answer, e, "/api/v1/users/%lld", id);
-    err = err ? err : cli_report(c, row_user(jget(answer, "user")), e, "User %s: %s", name, done);
+    err = err ? err : cli_report(c, user_row(jget(answer, "user")), e, "User %s: %s", name, done);
     json_decref(answer);
     json_decref(body);
     return err;
@@ -97,7 +97,7 @@ int run_user_set(struct cli *c, const struct command *self, struct error *e)
     (void)self;
     const struct cli_options *o = &c->options;
     if (o->admin && o->no_admin)
-        return error_set(e, ERR_INVALID, "--admin and --no-admin: give one of the two");
+        return error_set(e, ERR_INVALID, "give either --admin or --no-admin, not both");
     json_t *body = json_object();
     cli_put(body, "displayName", o->display_name);
     cli_put(body, "username", o->name);
@@ -106,8 +106,8 @@ int run_user_set(struct cli *c, const struct command *self, struct error *e)
     if (json_object_size(body) == 0) {
         json_decref(body);
         return error_set(e, ERR_INVALID,
-                         "what is to change? give --name, --display-name, --admin or --no-admin; "
-                         "the password: muster user change-password");
+                         "nothing to change: give --name, --display-name, --admin or --no-admin; "
+                         "for the password: muster user change-password");
     }
     return patch_user(c, c->args[0], body, "changed", e);
 }
@@ -123,10 +123,10 @@ int run_user_activate(struct cli *c, const struct command *self, struct error *e
 {
     bool active = strcmp(self->verb, "activate") == 0;
     return patch_user(c, c->args[0], json_pack("{s:b}", "active", active),
-                      active ? "may sign in again" : "may not sign in any more", e);
+                      active ? "can sign in again" : "can no longer sign in", e);
 }
 
-// Without a name: the caller's own.
+// Without a name: changes the caller's own password.
 int run_user_password(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
@@ -134,9 +134,9 @@ int run_user_password(struct cli *c, const struct command *self, struct error *e
     int err = c->arg_count > 0 ? 0 : cli_call(c, "GET", NULL, &me, e, "/api/v1/me");
     const char *user =
         c->arg_count > 0 ? c->args[0] : jget_string(jget(me, "user"), "username", "");
-    err = err ? err : put_password(c, user, body, e);
+    err = err ? err : add_password(c, user, body, e);
     if (!err)
-        err = patch_user(c, user, json_incref(body), "the password is changed", e);
+        err = patch_user(c, user, json_incref(body), "password changed", e);
     json_decref(body);
     json_decref(me);
     return err;
@@ -149,7 +149,7 @@ static const char *token_state(const json_t *token)
     return jget_bool(token, "revoked", false) ? "revoked" : "good";
 }
 
-static json_t *row_token(struct cli *c, const json_t *token)
+static json_t *token_row(struct cli *c, const json_t *token)
 {
     long long user = jget_int(token, "userId", 0);
     const char *type = jget_string(token, "tokenType", "");
@@ -168,7 +168,7 @@ int run_token_list(struct cli *c, const struct command *self, struct error *e)
                        c->options.all ? "showInactive=true&sessions=true" : "",
                        cli_query(c, "username", c->options.user));
     for (size_t i = 0; i < json_array_size(list); i++)
-        json_array_append_new(rows, row_token(c, json_array_get(list, i)));
+        json_array_append_new(rows, token_row(c, json_array_get(list, i)));
     err = err ? err : output_rows(c, rows, self->columns, e);
     json_decref(rows);
     json_decref(list);
@@ -193,7 +193,7 @@ static int token_body(struct cli *c, json_t *body, struct error *e)
     return err;
 }
 
-// The token alone on standard output, for $(..).
+// Prints only the token on standard output, for $(..).
 int run_token_create(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
@@ -228,7 +228,7 @@ static int patch_token(struct cli *c, json_t *body, const char *done, struct err
     int err = cli_id(c, 0, "token", &id, e);
     err = err ? err : cli_call(c, "PATCH", body, &answer, e, "/api/v1/tokens/%lld", id);
     if (!err)
-        err = cli_report(c, row_token(c, jget(answer, "tokenInfo")), e, "Token %lld: %s", id, done);
+        err = cli_report(c, token_row(c, jget(answer, "tokenInfo")), e, "Token %lld: %s", id, done);
     json_decref(answer);
     json_decref(body);
     return err;
@@ -238,7 +238,7 @@ int run_token_set(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     if (!c->options.description)
-        return error_set(e, ERR_INVALID, "what is to change? give --description");
+        return error_set(e, ERR_INVALID, "nothing to change: give --description");
     return patch_token(c, json_pack("{s:s}", "description", c->options.description), "changed", e);
 }
 

@@ -1,4 +1,4 @@
-// Webhooks: addresses outside that are told when something happens.
+// Webhooks: URLs to which the master posts a message when something happens.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,10 @@
 #include "cli/output/output.h"
 #include "cli/output/rows.h"
 
-// --- what --on says ------------------------------------------------------------------------------
+// --- triggers from --on
+// ------------------------------------------------------------------------------
 
-static json_t *trigger(const char *type, json_t *condition)
+static json_t *trigger_make(const char *type, json_t *condition)
 {
     char name[64];
     snprintf(name, sizeof(name), "TRIGGER_TYPE_%s", type);
@@ -20,19 +21,19 @@ static json_t *trigger(const char *type, json_t *condition)
 }
 
 // "loss<0.1"
-static int metric_trigger(const char *text, size_t at, json_t **out, struct error *e)
+static int trigger_from_metric(const char *text, size_t at, json_t **out, struct error *e)
 {
     double limit;
     int err = cli_number("--on METRIC<LIMIT: the limit", text + at + 1, &limit, e);
     if (!err) {
         json_t *condition = json_pack("{s:s%, s:f}", "metric", text, at,
                                       text[at] == '<' ? "below" : "above", limit);
-        *out = trigger("METRIC_THRESHOLD_EXCEEDED", condition);
+        *out = trigger_make("METRIC_THRESHOLD_EXCEEDED", condition);
     }
     return err;
 }
 
-static int state_trigger(struct cli *c, const char *text, json_t **out, struct error *e)
+static int trigger_from_state(struct cli *c, const char *text, json_t **out, struct error *e)
 {
     const char *word = NULL;
     char *upper = arena_strdup(&c->arena, text);
@@ -44,27 +45,27 @@ static int state_trigger(struct cli *c, const char *text, json_t **out, struct e
                                "custom");
     }
     const char *name = wire_name(WIRE_EXPERIMENT_STATE, word);
-    *out = trigger("EXPERIMENT_STATE_CHANGE", json_pack("{s:s}", "state", name));
+    *out = trigger_make("EXPERIMENT_STATE_CHANGE", json_pack("{s:s}", "state", name));
     return 0;
 }
 
-static int read_trigger(struct cli *c, const char *text, json_t **out, struct error *e)
+static int trigger_parse(struct cli *c, const char *text, json_t **out, struct error *e)
 {
     size_t at = strcspn(text, "<>");
     if (strcmp(text, "custom") == 0) {
-        *out = trigger("CUSTOM", json_object());
+        *out = trigger_make("CUSTOM", json_object());
         return 0;
     }
     if (strncmp(text, "log:", 4) == 0) {
-        *out = trigger("TASK_LOG", json_pack("{s:s}", "regex", text + 4));
+        *out = trigger_make("TASK_LOG", json_pack("{s:s}", "regex", text + 4));
         return 0;
     }
-    return text[at] != '\0' && at > 0 ? metric_trigger(text, at, out, e)
-                                      : state_trigger(c, text, out, e);
+    return text[at] != '\0' && at > 0 ? trigger_from_metric(text, at, out, e)
+                                      : trigger_from_state(c, text, out, e);
 }
 
-// The same words again, of what the master answers.
-static json_t *when_of(const json_t *triggers)
+// Converts the master's triggers back into the words of --on.
+static json_t *trigger_words(const json_t *triggers)
 {
     json_t *words = json_array();
     for (size_t i = 0; i < json_array_size(triggers); i++) {
@@ -87,17 +88,17 @@ static json_t *when_of(const json_t *triggers)
 
 // --- commands ------------------------------------------------------------------------------------
 
-static json_t *row_webhook(struct cli *c, const json_t *hook)
+static json_t *webhook_row(struct cli *c, const json_t *hook)
 {
     long long team = jget_int(hook, "workspaceId", 0);
     bool slack = strstr(jget_string(hook, "webhookType", ""), "SLACK") != NULL;
     bool specific = strstr(jget_string(hook, "mode", ""), "SPECIFIC") &&
                     !strstr(jget_string(hook, "mode", ""), "UNSPECIFIED");
-    return json_pack("{s:I, s:s, s:s, s:o, s:s, s:s, s:s}", "id",
-                     (json_int_t)jget_int(hook, "id", 0), "name", jget_string(hook, "name", ""),
-                     "url", jget_string(hook, "url", ""), "on", when_of(jget(hook, "triggers")),
-                     "type", slack ? "slack" : "plain", "of", specific ? "named" : "all", "team",
-                     team > 0 ? lookup_team_name(c, team) : "(cluster)");
+    return json_pack(
+        "{s:I, s:s, s:s, s:o, s:s, s:s, s:s}", "id", (json_int_t)jget_int(hook, "id", 0), "name",
+        jget_string(hook, "name", ""), "url", jget_string(hook, "url", ""), "on",
+        trigger_words(jget(hook, "triggers")), "type", slack ? "slack" : "plain", "of",
+        specific ? "named" : "all", "team", team > 0 ? lookup_team_name(c, team) : "(cluster)");
 }
 
 int run_webhook_list(struct cli *c, const struct command *self, struct error *e)
@@ -105,7 +106,7 @@ int run_webhook_list(struct cli *c, const struct command *self, struct error *e)
     json_t *list = NULL, *rows = json_array();
     int err = cli_list(c, "webhooks", 0, &list, e, "/api/v1/webhooks");
     for (size_t i = 0; i < json_array_size(list); i++)
-        json_array_append_new(rows, row_webhook(c, json_array_get(list, i)));
+        json_array_append_new(rows, webhook_row(c, json_array_get(list, i)));
     err = err ? err : output_rows(c, rows, self->columns, e);
     json_decref(rows);
     json_decref(list);
@@ -122,7 +123,7 @@ static int webhook_body(struct cli *c, json_t *body, struct error *e)
     int err = o->team ? lookup_team(c, "--team", o->team, &team, e) : 0;
     for (int i = 0; i < on->count && !err; i++) {
         json_t *one = NULL;
-        err = read_trigger(c, on->items[i], &one, e);
+        err = trigger_parse(c, on->items[i], &one, e);
         if (one)
             json_array_append_new(triggers, one);
     }
@@ -139,15 +140,15 @@ static int webhook_body(struct cli *c, json_t *body, struct error *e)
     return err;
 }
 
-// A POST in the same words finds the one that is there.
-static int check_new(struct cli *c, struct error *e)
+// A repeated POST with the same name would return the existing webhook.
+static int check_name_free(struct cli *c, struct error *e)
 {
     json_t *list = NULL;
     int err = c->options.name ? cli_list(c, "webhooks", 0, &list, e, "/api/v1/webhooks") : 0;
     for (size_t i = 0; i < json_array_size(list) && !err; i++) {
         if (strcmp(jget_string(json_array_get(list, i), "name", ""), c->options.name) == 0) {
             err = error_set(e, ERR_CONFLICT,
-                            "there is a webhook \"%s\" already; see: muster webhook describe %s",
+                            "a webhook \"%s\" exists already; see: muster webhook describe %s",
                             c->options.name, c->options.name);
         }
     }
@@ -160,12 +161,12 @@ int run_webhook_create(struct cli *c, const struct command *self, struct error *
     (void)self;
     json_t *body = json_object(), *answer = NULL;
     int err = webhook_body(c, body, e);
-    err = err ? err : check_new(c, e);
+    err = err ? err : check_name_free(c, e);
     err = err ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/webhooks");
     if (!err) {
         const json_t *hook = jget(answer, "webhook");
         long long id = jget_int(hook, "id", 0);
-        err = cli_report(c, row_webhook(c, hook), e,
+        err = cli_report(c, webhook_row(c, hook), e,
                          "Created webhook %s (%lld); try it with: muster webhook test %lld",
                          jget_string(hook, "name", ""), id, id);
     }
@@ -182,7 +183,7 @@ int run_webhook_describe(struct cli *c, const struct command *self, struct error
     int err = lookup_webhook(c, c->args[0], &id, e);
     err = err ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/webhooks/%lld", id);
     if (!err) {
-        json_t *row = row_webhook(c, jget(answer, "webhook"));
+        json_t *row = webhook_row(c, jget(answer, "webhook"));
         err = output_object(c, row, "id,name,url,on,type,of,team", e);
         json_decref(row);
     }
@@ -190,7 +191,7 @@ int run_webhook_describe(struct cli *c, const struct command *self, struct error
     return err;
 }
 
-static json_t *row_done(const struct cli *c, const struct command *self, long long id)
+static json_t *webhook_done_row(const struct cli *c, const struct command *self, long long id)
 {
     return json_pack("{s:I, s:s, s:s}", "id", (json_int_t)id, "name", c->args[0], "done",
                      self->verb);
@@ -204,8 +205,8 @@ int run_webhook_set(struct cli *c, const struct command *self, struct error *e)
     err = err ? err : cli_call(c, "PATCH", body, NULL, e, "/api/v1/webhooks/%lld", id);
     json_decref(body);
     return err ? err
-               : cli_report(c, row_done(c, self, id), e, "Webhook %s goes to %s now", c->args[0],
-                            c->args[1]);
+               : cli_report(c, webhook_done_row(c, self, id), e, "Webhook %s now posts to %s",
+                            c->args[0], c->args[1]);
 }
 
 int run_webhook_test(struct cli *c, const struct command *self, struct error *e)
@@ -213,7 +214,9 @@ int run_webhook_test(struct cli *c, const struct command *self, struct error *e)
     long long id;
     int err = lookup_webhook(c, c->args[0], &id, e);
     err = err ? err : cli_call(c, "POST", NULL, NULL, e, "/api/v1/webhooks/%lld/test", id);
-    return err ? err : cli_report(c, row_done(c, self, id), e, "Webhook %s: delivered", c->args[0]);
+    return err ? err
+               : cli_report(c, webhook_done_row(c, self, id), e, "Webhook %s: delivered",
+                            c->args[0]);
 }
 
 int run_webhook_delete(struct cli *c, const struct command *self, struct error *e)
@@ -222,5 +225,6 @@ int run_webhook_delete(struct cli *c, const struct command *self, struct error *
     int err = lookup_webhook(c, c->args[0], &id, e);
     err = err ? err : cli_confirm(c, e, "Delete webhook %s?", c->args[0]);
     err = err ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/webhooks/%lld", id);
-    return err ? err : cli_report(c, row_done(c, self, id), e, "Deleted webhook %s", c->args[0]);
+    return err ? err
+               : cli_report(c, webhook_done_row(c, self, id), e, "Deleted webhook %s", c->args[0]);
 }

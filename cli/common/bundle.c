@@ -114,33 +114,33 @@ int bundle_json(const char *folder, const char *name, json_t **out, struct error
 
 enum { GROUPS_MAX = 64, NAMES_MAX = 10000 };
 
-struct table {
+struct bundle_table {
     char *group;
-    json_t *names; // in the order in which they came
+    json_t *names; // metric names in order of appearance
     FILE *file;
 };
 
-struct tables {
-    struct table each[GROUPS_MAX];
+struct bundle_tables {
+    struct bundle_table each[GROUPS_MAX];
     size_t count;
 };
 
-// NULL: too many groups, the later ones have no table.
-static struct table *table_of(struct tables *t, const char *group)
+// Returns the table of a group; NULL: there are too many groups.
+static struct bundle_table *table_of(struct bundle_tables *t, const char *group)
 {
     for (size_t i = 0; i < t->count; i++)
         if (strcmp(t->each[i].group, group) == 0)
             return &t->each[i];
     if (t->count == GROUPS_MAX)
         return NULL;
-    t->each[t->count] = (struct table){.group = xstrdup(group), .names = json_object()};
+    t->each[t->count] = (struct bundle_table){.group = xstrdup(group), .names = json_object()};
     return &t->each[t->count++];
 }
 
-static int note_names(void *ctx, const json_t *report, struct error *e)
+static int on_report_names(void *ctx, const json_t *report, struct error *e)
 {
     (void)e;
-    struct table *t = table_of(ctx, jget_string(report, "group", ""));
+    struct bundle_table *t = table_of(ctx, jget_string(report, "group", ""));
     const char *name;
     json_t *value;
     json_object_foreach(jget(report, "metrics"), name, value)
@@ -151,7 +151,7 @@ static int note_names(void *ctx, const json_t *report, struct error *e)
     return 0;
 }
 
-static void put_cell(FILE *f, const char *text)
+static void write_cell(FILE *f, const char *text)
 {
     struct buf cell;
     buf_init(&cell, 2 * BUNDLE_LINE_MAX);
@@ -160,38 +160,38 @@ static void put_cell(FILE *f, const char *text)
     buf_free(&cell);
 }
 
-static void put_value(FILE *f, const json_t *value)
+static void write_value(FILE *f, const json_t *value)
 {
     fputc(',', f);
     if (json_is_string(value)) {
-        put_cell(f, json_string_value(value));
+        write_cell(f, json_string_value(value));
     } else if (value && !json_is_null(value)) {
         char *text = json_text(value);
-        put_cell(f, text);
+        write_cell(f, text);
         free(text);
     }
 }
 
-static int put_row(void *ctx, const json_t *report, struct error *e)
+static int on_report_row(void *ctx, const json_t *report, struct error *e)
 {
     (void)e;
-    struct table *t = table_of(ctx, jget_string(report, "group", ""));
+    struct bundle_table *t = table_of(ctx, jget_string(report, "group", ""));
     const char *name;
     json_t *known;
     if (!t || !t->file)
         return 0;
     fprintf(t->file, "%lld", (long long)jget_int(report, "steps", -1));
-    put_value(t->file, json_object_get(report, "time"));
-    put_value(t->file, json_object_get(report, "run"));
+    write_value(t->file, json_object_get(report, "time"));
+    write_value(t->file, json_object_get(report, "run"));
     json_object_foreach(t->names, name, known)
     {
-        put_value(t->file, json_object_get(jget(report, "metrics"), name));
+        write_value(t->file, json_object_get(jget(report, "metrics"), name));
     }
     fputc('\n', t->file);
     return 0;
 }
 
-static int open_table(struct table *t, const char *folder, long long trial, size_t number,
+static int table_open(struct bundle_table *t, const char *folder, long long trial, size_t number,
                       struct error *e)
 {
     char safe[65] = "";
@@ -210,7 +210,7 @@ static int open_table(struct table *t, const char *folder, long long trial, size
     json_object_foreach(t->names, name, known)
     {
         fputc(',', t->file);
-        put_cell(t->file, name);
+        write_cell(t->file, name);
     }
     fputc('\n', t->file);
     return 0;
@@ -218,12 +218,12 @@ static int open_table(struct table *t, const char *folder, long long trial, size
 
 int bundle_tables(const char *folder, long long trial, struct error *e)
 {
-    struct tables *t = xcalloc(1, sizeof(*t));
+    struct bundle_tables *t = xcalloc(1, sizeof(*t));
     char *name = xasprintf("trials/%lld/metrics.jsonl", trial);
-    int err = bundle_lines(folder, name, note_names, t, e);
+    int err = bundle_lines(folder, name, on_report_names, t, e);
     for (size_t i = 0; i < t->count && !err; i++)
-        err = open_table(&t->each[i], folder, trial, i, e);
-    err = err ? err : bundle_lines(folder, name, put_row, t, e);
+        err = table_open(&t->each[i], folder, trial, i, e);
+    err = err ? err : bundle_lines(folder, name, on_report_row, t, e);
     for (size_t i = 0; i < t->count; i++) {
         struct error ignored;
         if (t->each[i].file) {

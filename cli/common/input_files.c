@@ -1,5 +1,5 @@
-// The files that a training reads must be among those that are sent along: told before it is
-// submitted, where a person can mend it, and not by its first start.
+// Checks before a submission that the files which the trainer section reads are among those to
+// upload. Otherwise the first start would fail.
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,26 +8,26 @@
 #include "base/text/json.h"
 #include "cli/commands/commands.h"
 
-static const char *const keys[] = {"path",
-                                   "validation_path",
-                                   "images",
-                                   "labels",
-                                   "inputs",
-                                   "values",
-                                   "validation_images",
-                                   "validation_labels",
-                                   "validation_inputs",
-                                   "validation_values",
-                                   NULL};
+static const char *const input_keys[] = {"path",
+                                         "validation_path",
+                                         "images",
+                                         "labels",
+                                         "inputs",
+                                         "values",
+                                         "validation_images",
+                                         "validation_labels",
+                                         "validation_inputs",
+                                         "validation_values",
+                                         NULL};
 
-// Absolute ones are on the machines, "${name}" is known with the hyperparameters, and what leads
-// out of the folder is the trainer's to judge.
-static bool is_ours(const char *path)
+// Whether the file must be uploaded. Absolute paths are on the machines, "${name}" is known only
+// with the hyperparameters, and the trainer checks paths that lead out of the folder.
+static bool needs_upload(const char *path)
 {
     return *path != '\0' && *path != '/' && !strstr(path, "${") && !strstr(path, "..");
 }
 
-static bool is_sent(const json_t *files, const char *path)
+static bool is_uploaded(const json_t *files, const char *path)
 {
     for (size_t i = 0; i < json_array_size(files); i++)
         if (fnmatch(path, jget_string(json_array_get(files, i), "path", ""), FNM_PATHNAME) == 0)
@@ -35,15 +35,14 @@ static bool is_sent(const json_t *files, const char *path)
     return false;
 }
 
-static int not_sent(const char *where, const char *key, const char *path, const json_t *files,
-                    const char *folder, struct error *e)
+static int report_missing(const char *where, const char *key, const char *path, const json_t *files,
+                          const char *folder, struct error *e)
 {
     if (!folder) {
-        return error_set(
-            e, ERR_INVALID,
-            "%s: %s: \"%s\" is relative, and no folder is sent along; give the one that "
-            "holds it: muster experiment create FILE FOLDER",
-            where, key, path);
+        return error_set(e, ERR_INVALID,
+                         "%s: %s: \"%s\" is a relative path, but no folder is uploaded; give the "
+                         "folder that contains it: muster experiment create FILE FOLDER",
+                         where, key, path);
     }
     size_t count = json_array_size(files);
     char *full = path_join(folder, path);
@@ -51,28 +50,29 @@ static int not_sent(const char *where, const char *key, const char *path, const 
     for (size_t i = 0; i < count; i++)
         names[i] = jget_string(json_array_get(files, i), "path", "");
     const char *near = nearest_word(path, names);
-    int err = path_exists(full)
-                  ? error_set(e, ERR_INVALID,
-                              "%s: %s: %s is not sent along: .musterignore leaves it out, or it is "
-                              "a link",
-                              where, key, full)
-                  : error_set(e, ERR_INVALID, "%s: %s: there is no file \"%s\" in %s%s%s%s", where,
-                              key, path, folder, near ? "; did you mean \"" : "", near ? near : "",
-                              near ? "\"?" : "");
+    int err =
+        path_exists(full)
+            ? error_set(
+                  e, ERR_INVALID,
+                  "%s: %s: %s is not uploaded: .musterignore excludes it, or it is a symbolic link",
+                  where, key, full)
+            : error_set(e, ERR_INVALID, "%s: %s: there is no file \"%s\" in %s%s%s%s", where, key,
+                        path, folder, near ? "; did you mean \"" : "", near ? near : "",
+                        near ? "\"?" : "");
     free(names);
     free(full);
     return err;
 }
 
-static int check_one(const struct yaml_doc *doc, const char *key, const json_t *value,
-                     const json_t *files, const char *folder, struct error *e)
+static int check_input(const struct yaml_doc *doc, const char *key, const json_t *value,
+                       const json_t *files, const char *folder, struct error *e)
 {
     char where[512];
     const char *path = json_is_string(value) ? json_string_value(value) : "";
     path += strncmp(path, "./", 2) == 0 ? 2 : 0;
-    if (!is_ours(path) || is_sent(files, path))
+    if (!needs_upload(path) || is_uploaded(files, path))
         return 0;
-    return not_sent(yaml_where(doc, key, where, sizeof(where)), key, path, files, folder, e);
+    return report_missing(yaml_where(doc, key, where, sizeof(where)), key, path, files, folder, e);
 }
 
 int inputs_check(const struct yaml_doc *doc, const json_t *files, const char *folder,
@@ -80,14 +80,14 @@ int inputs_check(const struct yaml_doc *doc, const json_t *files, const char *fo
 {
     const json_t *data = jget_path(doc->root, "trainer.data");
     int err = 0;
-    for (int i = 0; keys[i] && !err; i++) {
-        const json_t *value = json_object_get(data, keys[i]);
-        char *key = xasprintf("trainer.data.%s", keys[i]);
+    for (int i = 0; input_keys[i] && !err; i++) {
+        const json_t *value = json_object_get(data, input_keys[i]);
+        char *key = xasprintf("trainer.data.%s", input_keys[i]);
         if (!json_is_array(value))
-            err = check_one(doc, key, value, files, folder, e);
+            err = check_input(doc, key, value, files, folder, e);
         for (size_t n = 0; n < json_array_size(value) && !err; n++) {
             char *item = xasprintf("%s.%zu", key, n);
-            err = check_one(doc, item, json_array_get(value, n), files, folder, e);
+            err = check_input(doc, item, json_array_get(value, n), files, folder, e);
             free(item);
         }
         free(key);

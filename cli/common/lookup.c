@@ -6,27 +6,29 @@
 #include "base/log.h"
 #include "base/text/json.h"
 
-struct kind {
+struct lookup_kind {
     const char *what, *path, *key, *list_command;
 };
 
-static const struct kind teams = {"team", "/api/v1/workspaces", "workspaces", "muster team list"};
-static const struct kind users = {"user", "/api/v1/users", "users", "muster user list"};
-static const struct kind pools = {"pool", "/api/v1/resource-pools", "resourcePools",
-                                  "muster pool list"};
-static const struct kind hooks = {"webhook", "/api/v1/webhooks", "webhooks", "muster webhook list"};
+static const struct lookup_kind teams = {"team", "/api/v1/workspaces", "workspaces",
+                                         "muster team list"};
+static const struct lookup_kind users = {"user", "/api/v1/users", "users", "muster user list"};
+static const struct lookup_kind pools = {"pool", "/api/v1/resource-pools", "resourcePools",
+                                         "muster pool list"};
+static const struct lookup_kind hooks = {"webhook", "/api/v1/webhooks", "webhooks",
+                                         "muster webhook list"};
 
-static const char *name_of(const json_t *object)
+static const char *object_name(const json_t *object)
 {
     return jget_string(object, "name", jget_string(object, "username", ""));
 }
 
-static int not_there(const struct kind *kind, const json_t *list, const char *flag,
-                     const char *name, struct error *e)
+static int report_not_found(const struct lookup_kind *kind, const json_t *list, const char *flag,
+                            const char *name, struct error *e)
 {
     const char **names = xcalloc(json_array_size(list) + 1, sizeof(*names));
     for (size_t i = 0; i < json_array_size(list); i++)
-        names[i] = name_of(json_array_get(list, i));
+        names[i] = object_name(json_array_get(list, i));
     const char *near = nearest_word(name, names);
     free(names);
     error_set(e, ERR_NOT_FOUND, "%s%sthere is no %s \"%s\"; %s%s%s", flag ? flag : "",
@@ -36,15 +38,15 @@ static int not_there(const struct kind *kind, const json_t *list, const char *fl
     return ERR_NOT_FOUND;
 }
 
-// A name goes before an id that looks the same. *others: how many more have the name.
-static const json_t *find(const json_t *list, const char *name, int *others)
+// A name takes precedence over an equal id. *others: number of further objects with the name.
+static const json_t *find_object(const json_t *list, const char *name, int *others)
 {
     const json_t *by_id = NULL, *by_name = NULL;
     char *end;
     long long id = strtoll(name, &end, 10);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *one = json_array_get(list, i);
-        if (strcmp(name_of(one), name) == 0) {
+        if (strcmp(object_name(one), name) == 0) {
             *others += by_name != NULL;
             by_name = by_name ? by_name : one;
         }
@@ -53,21 +55,20 @@ static const json_t *find(const json_t *list, const char *name, int *others)
     return by_name ? by_name : by_id;
 }
 
-static int lookup(struct cli *c, const struct kind *kind, const char *flag, const char *name,
+static int lookup(struct cli *c, const struct lookup_kind *kind, const char *flag, const char *name,
                   long long *id, struct error *e)
 {
     json_t *list = NULL;
     int err = cli_list(c, kind->key, 0, &list, e, "%s", kind->path);
     int others = 0;
-    const json_t *found = find(list, name, &others);
+    const json_t *found = find_object(list, name, &others);
     *id = jget_int(found, "id", 0);
     if (!err && others > 0) {
         err = error_set(e, ERR_CONFLICT,
-                        "%s%sthere are %d of the name \"%s\"; give the id of the one that is meant "
-                        "(%s)",
+                        "%s%s%d objects have the name \"%s\"; give an id instead (%s)",
                         flag ? flag : "", flag ? ": " : "", others + 1, name, kind->list_command);
     }
-    err = !err && !found ? not_there(kind, list, flag, name, e) : err;
+    err = !err && !found ? report_not_found(kind, list, flag, name, e) : err;
     json_decref(list);
     return err;
 }
@@ -79,9 +80,9 @@ int lookup_team(struct cli *c, const char *flag, const char *name, long long *id
 
 int lookup_project(struct cli *c, long long team, const char *name, long long *id, struct error *e)
 {
-    struct kind projects = {"project",
-                            arena_printf(&c->arena, "/api/v1/workspaces/%lld/projects", team),
-                            "projects", arena_printf(&c->arena, "muster project list %lld", team)};
+    struct lookup_kind projects = {
+        "project", arena_printf(&c->arena, "/api/v1/workspaces/%lld/projects", team), "projects",
+        arena_printf(&c->arena, "muster project list %lld", team)};
     return lookup(c, &projects, NULL, name, id, e);
 }
 
@@ -107,8 +108,8 @@ int lookup_none(struct cli *c, const char *what, const char *path, const char *n
     json_t *answer = NULL;
     struct error why = {0};
     int err = cli_call(c, "GET", NULL, &answer, &why, "%s", path);
-    if (!err && strcmp(name_of(jget(answer, what)), name) == 0) {
-        err = error_set(e, ERR_CONFLICT, "there is a %s \"%s\" already; see: muster %s describe %s",
+    if (!err && strcmp(object_name(jget(answer, what)), name) == 0) {
+        err = error_set(e, ERR_CONFLICT, "a %s \"%s\" exists already; see: muster %s describe %s",
                         what, name, what, name);
     } else if (err == ERR_NOT_FOUND) {
         err = 0;
@@ -119,8 +120,8 @@ int lookup_none(struct cli *c, const char *what, const char *path, const char *n
     return err;
 }
 
-// One call for each name, kept for the rows to come.
-static const char *name_at(struct cli *c, const char *path, const char *key, long long id)
+// Fetches each name once and keeps it for later rows.
+static const char *cached_name(struct cli *c, const char *path, const char *key, long long id)
 {
     json_t *answer = NULL;
     const char *full = arena_printf(&c->arena, "%s/%lld", path, id);
@@ -129,7 +130,7 @@ static const char *name_at(struct cli *c, const char *path, const char *key, lon
     const char *name = jget_string(c->names, full, NULL);
     if (!name) {
         bool found = cli_call(c, "GET", NULL, &answer, NULL, "%s", full) == 0;
-        name = found ? name_of(jget(answer, key)) : arena_printf(&c->arena, "%lld", id);
+        name = found ? object_name(jget(answer, key)) : arena_printf(&c->arena, "%lld", id);
         json_object_set_new(c->names, full, json_string(name));
         name = jget_string(c->names, full, "");
         json_decref(answer);
@@ -139,10 +140,10 @@ static const char *name_at(struct cli *c, const char *path, const char *key, lon
 
 const char *lookup_team_name(struct cli *c, long long id)
 {
-    return id > 0 ? name_at(c, teams.path, "workspace", id) : "";
+    return id > 0 ? cached_name(c, teams.path, "workspace", id) : "";
 }
 
 const char *lookup_user_name(struct cli *c, long long id)
 {
-    return id > 0 ? name_at(c, users.path, "user", id) : "";
+    return id > 0 ? cached_name(c, users.path, "user", id) : "";
 }

@@ -9,8 +9,8 @@
 #include "base/text/json.h"
 #include "base/text/yaml.h"
 
-// The beginning of the value of `path` in `text`; NULL: `path` has no value.
-static const char *value_of(const char *text, const struct yaml_doc *doc, const char *path)
+// Returns the position of the value of `path` in `text`; NULL: it has no value.
+static const char *find_value(const char *text, const struct yaml_doc *doc, const char *path)
 {
     char where[512];
     const char *column = strrchr(yaml_where(doc, path, where, sizeof(where)), ':');
@@ -27,8 +27,8 @@ static const char *value_of(const char *text, const struct yaml_doc *doc, const 
     return line == 1 && at > 0 && text && strlen(text) >= (size_t)at ? text + at - 1 : NULL;
 }
 
-// The end of a scalar on its line: behind the closing quote; else before a comment, or before the
-// comma or bracket that ends a value inside brackets.
+// Returns the end of a scalar on its line: after the closing quote, or before a comment, or before
+// the comma or bracket that ends a value inside brackets.
 static const char *scalar_end(const char *text, const char *value)
 {
     const char *line = value, *end = value;
@@ -47,11 +47,11 @@ static const char *scalar_end(const char *text, const char *value)
     return end;
 }
 
-static char *put_value(const char *text, const struct yaml_doc *doc, const char *path,
-                       const json_t *value)
+static char *replace_value(const char *text, const struct yaml_doc *doc, const char *path,
+                           const json_t *value)
 {
     char *shown = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)), *out = NULL;
-    const char *old = value_of(text, doc, path);
+    const char *old = find_value(text, doc, path);
     size_t len = strlen(text);
     if (shown && old && !json_is_object(jget_path(doc->root, path)) &&
         !json_is_array(jget_path(doc->root, path))) {
@@ -64,7 +64,7 @@ static char *put_value(const char *text, const struct yaml_doc *doc, const char 
     return out;
 }
 
-static bool means(const char *text, const json_t *wanted)
+static bool text_means(const char *text, const json_t *wanted)
 {
     struct yaml_doc doc = {0};
     bool same = yaml_parse(text, strlen(text), "", &doc, NULL) == 0 && json_equal(doc.root, wanted);
@@ -80,12 +80,12 @@ char *overlay_text(const char *text, const char *const *paths, size_t count, con
         const json_t *value = jget_path(wanted, paths[i]);
         char *next = NULL;
         if (value && yaml_parse(out, strlen(out), "", &doc, NULL) == 0)
-            next = put_value(out, &doc, paths[i], value);
+            next = replace_value(out, &doc, paths[i], value);
         yaml_doc_free(&doc);
         free(out);
         out = next;
     }
-    if (out && !means(out, wanted)) {
+    if (out && !text_means(out, wanted)) {
         free(out);
         out = NULL;
     }

@@ -1,8 +1,6 @@
-// Who we are to which master: --master or MUSTER_MASTER, else the master of the last sign-in; its
-// token from
-// --token or MUSTER_TOKEN, else from the credentials file
-// ($XDG_CONFIG_HOME/muster/credentials.json, 0600):
-// {"last": URL, "tokens": {URL: token}}.
+// The session: the master from --master or MUSTER_MASTER, else that of the last sign-in; the token
+// from --token or MUSTER_TOKEN, else from the credentials file
+// ($XDG_CONFIG_HOME/muster/credentials.json, 0600): {"last": URL, "tokens": {URL: token}}.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +32,7 @@ static json_t *read_credentials(void)
     size_t len = 0;
     if (file_read(path, CREDENTIALS_MAX, &text, &len, NULL) == 0)
         json_parse(text, len, path, &value, NULL);
-    if (!json_is_object(value)) { // absent or damaged: as if nobody had signed in
+    if (!json_is_object(value)) { // missing or damaged: not signed in
         json_decref(value);
         value = json_object();
     }
@@ -78,7 +76,7 @@ int session_forget(struct cli *c, struct error *e)
     return err;
 }
 
-// "HOST:PORT" and "http://HOST:PORT/" mean the same master.
+// Normalizes "HOST:PORT" and "http://HOST:PORT/" to the same text.
 static const char *normal_url(struct cli *c, const char *url)
 {
     char *full = strstr(url, "://") ? arena_strdup(&c->arena, url)
@@ -89,8 +87,8 @@ static const char *normal_url(struct cli *c, const char *url)
     return full;
 }
 
-// ERR_AUTH if the master answers; else the error of the call, since signing in would not help.
-static int not_signed_in(struct cli *c, struct error *e)
+// Returns ERR_AUTH if the master answers, else the error of the call: signing in would not help.
+static int report_signed_out(struct cli *c, struct error *e)
 {
     json_t *info = NULL;
     int err = client_call(c->client, "GET", "/info", NULL, &info, e);
@@ -119,7 +117,7 @@ int session_open(struct cli *c, bool need_token, struct error *e)
         .connect_timeout_s = c->timeout_s,
     };
     int err = client_open(&options, &c->client, e);
-    return !err && need_token && !c->token ? not_signed_in(c, e) : err;
+    return !err && need_token && !c->token ? report_signed_out(c, e) : err;
 }
 
 static int call_path(struct cli *c, const char *method, const json_t *body, json_t **answer,
@@ -149,7 +147,9 @@ int cli_call(struct cli *c, const char *method, const json_t *body, json_t **ans
 void cli_note_away(bool gone, bool *away)
 {
     if (gone && !*away)
-        fputs("muster: the master is away; this goes on when it is back, Ctrl-C ends it\n", stderr);
+        fputs("muster: the master does not answer; waiting until it is back (Ctrl-C ends this "
+              "command)\n",
+              stderr);
     *away = gone;
 }
 
@@ -172,7 +172,7 @@ const char *cli_query(struct cli *c, const char *name, const char *value)
     return query;
 }
 
-// The next page: behind the last row by its cursor where the list has one, else by the place.
+// The path of the next page: by the cursor if the list has one, else by the offset.
 static char *page_path(const char *path, const char *cursor, long long offset, long long limit)
 {
     char mark = strchr(path, '?') ? '&' : '?';
@@ -227,7 +227,7 @@ int cli_confirm(struct cli *c, struct error *e, const char *question, ...)
     if (c->options.yes)
         return 0;
     if (!isatty(STDIN_FILENO))
-        return error_set(e, ERR_INVALID, "deleting asks for confirmation; add --yes to say so now");
+        return error_set(e, ERR_INVALID, "deleting needs confirmation; give --yes to confirm");
     va_start(args, question);
     vprintf(question, args);
     va_end(args);

@@ -16,11 +16,12 @@ int cli_id(struct cli *c, int i, const char *what, long long *id, struct error *
     errno = 0;
     *id = strtoll(c->args[i], &end, 10);
     if (errno == ERANGE && *end == '\0') {
-        return error_set(e, ERR_INVALID, "%s is no %s id; ids go from 1 to %lld", c->args[i], what,
-                         LLONG_MAX);
+        return error_set(e, ERR_INVALID, "%s is not a valid %s id; ids are between 1 and %lld",
+                         c->args[i], what, LLONG_MAX);
     }
     if (*c->args[i] == '\0' || *end != '\0' || *id <= 0) {
-        return error_set(e, ERR_INVALID, "\"%s\" is no %s id; ids are numbers, see: muster %s list",
+        return error_set(e, ERR_INVALID,
+                         "\"%s\" is not a valid %s id; ids are numbers, see: muster %s list",
                          c->args[i], what, what);
     }
     return 0;
@@ -57,7 +58,7 @@ int cli_number(const char *flag, const char *text, double *out, struct error *e)
     return 0;
 }
 
-// "2d" beside what Go writes.
+// Accepts days ("2d") in addition to Go's units.
 static int parse_length(const char *text, int64_t *us)
 {
     char *end;
@@ -77,8 +78,8 @@ int cli_length(struct cli *c, const char *flag, const char *text, const char **l
     if (!text)
         return 0;
     if (parse_length(text, &us) != 0) {
-        return error_set(e, ERR_INVALID,
-                         "%s takes a length of time like 90m, 12h or 30d, not \"%s\"", flag, text);
+        return error_set(e, ERR_INVALID, "%s takes a duration such as 90m, 12h or 30d, not \"%s\"",
+                         flag, text);
     }
     *length = arena_printf(&c->arena, "%llds", (long long)(us / 1000000));
     return 0;
@@ -96,8 +97,8 @@ int cli_time(struct cli *c, const char *flag, const char *text, const char **tim
         us = clock_wall_us() - us;
     } else if (clock_parse(text, &us) != 0 && clock_parse(day, &us) != 0) {
         return error_set(e, ERR_INVALID,
-                         "%s takes a time like 2026-11-21, 2026-11-21T09:00:00Z, or 90m or 2d for "
-                         "so long ago, not \"%s\"",
+                         "%s takes a time such as 2026-11-21 or 2026-11-21T09:00:00Z, or an age "
+                         "such as 90m or 2d, not \"%s\"",
                          flag, text);
     }
     *time = arena_strdup(&c->arena, clock_format(us, out));
@@ -128,7 +129,7 @@ int cli_add_or_remove(struct cli *c, const struct command *self, bool *adds, str
 {
     *adds = strcmp(c->args[0], "add") == 0;
     if (!*adds && strcmp(c->args[0], "remove") != 0) {
-        return error_set(e, ERR_INVALID, "labels are added or removed: muster %s %s %s", self->noun,
+        return error_set(e, ERR_INVALID, "give add or remove first: muster %s %s %s", self->noun,
                          self->verb, self->args);
     }
     c->args++;
@@ -154,7 +155,8 @@ int cli_pairs(const char *flag, const struct flag_list *list, json_t **object, s
             *object = NULL;
             return error_set(e, ERR_INVALID, "%s takes KEY=VALUE, not \"%s\"", flag, text);
         }
-        json_t *value = json_loads(equals + 1, JSON_DECODE_ANY, NULL); // 7, true; else a text
+        json_t *value = json_loads(equals + 1, JSON_DECODE_ANY,
+                                   NULL); // a JSON value such as 7 or true, else a string
         json_object_setn_new(*object, text, (size_t)(equals - text),
                              value ? value : json_string(equals + 1));
     }

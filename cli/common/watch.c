@@ -12,9 +12,9 @@
 #include "cli/output/terminal.h"
 
 enum {
-    GAP_US = 500 * 1000,    // between two looks
-    OLD_US = 10 * 1000000,  // then times and durations are shown anew
-    BLIND_US = 1000 * 1000, // between two looks without a stream
+    GAP_US = 500 * 1000,    // least time between two runs of the command
+    OLD_US = 10 * 1000000,  // after this time the command runs again, because it shows durations
+    BLIND_US = 1000 * 1000, // time between two runs without a stream
 };
 
 static volatile sig_atomic_t interrupted;
@@ -65,7 +65,7 @@ int watch_wait(struct events *s, int64_t most_us, struct error *e)
         clock_sleep_us(most_us < BLIND_US ? most_us : BLIND_US);
         return 0;
     }
-    while (found == 0 && !interrupted && clock_mono_us() < end) { // awake for Ctrl-C
+    while (found == 0 && !interrupted && clock_mono_us() < end) { // wakes up to notice Ctrl-C
         int64_t slice = clock_mono_us() + GAP_US / 2;
         found = events_next(s, slice < end ? slice : end, &item, e);
     }
@@ -79,7 +79,7 @@ int watch_wait(struct events *s, int64_t most_us, struct error *e)
 static const struct {
     cli_verb *run;
     const char *topics;
-    bool of_experiment; // of its first word
+    bool of_experiment; // the first argument is the experiment
 } watched[] = {
     {run_experiment_list, "experiments", false},
     {run_experiment_describe, "experiments,trials,queue", true},
@@ -88,7 +88,7 @@ static const struct {
     {run_agent_list, "agents", false},
 };
 
-static const char *query_of(struct cli *c, const struct command *command, struct error *e)
+static const char *watch_query(struct cli *c, const struct command *command, struct error *e)
 {
     for (size_t i = 0; i < sizeof(watched) / sizeof(watched[0]); i++) {
         long long id;
@@ -105,8 +105,9 @@ static const char *query_of(struct cli *c, const struct command *command, struct
     return NULL;
 }
 
-// A master that is away for a while is waited for; what was shown last stays.
-static int show(struct cli *c, const struct command *command, bool terminal, struct error *e)
+// If the master does not answer, prints the error and returns 0: the caller tries again.
+static int show_command(struct cli *c, const struct command *command, bool terminal,
+                        struct error *e)
 {
     struct error why = {0};
     if (terminal)
@@ -128,10 +129,11 @@ static int watch_loop(struct cli *c, const struct command *command, struct event
                       struct error *e)
 {
     bool terminal = isatty(STDOUT_FILENO) && c->format == OUTPUT_TABLE;
-    int err = watch_wait(stream, OLD_US, e); // its start: from then on nothing is missed
+    int err = watch_wait(stream, OLD_US,
+                         e); // waits until the stream starts: later changes are not missed
     while (!err && !interrupted) {
         int64_t next = clock_mono_us() + GAP_US;
-        err = show(c, command, terminal, e);
+        err = show_command(c, command, terminal, e);
         err = err ? err : watch_wait(stream, terminal ? OLD_US : INT32_MAX, e);
         while (!interrupted && clock_mono_us() < next)
             clock_sleep_us(GAP_US / 10);
@@ -142,7 +144,7 @@ static int watch_loop(struct cli *c, const struct command *command, struct event
 int watch_command(struct cli *c, const struct command *command, struct error *e)
 {
     struct events *stream = NULL;
-    const char *query = query_of(c, command, e);
+    const char *query = watch_query(c, command, e);
     int err = !query ? ERR_INVALID : watch_open(c, query, &stream, e);
     if (!err) {
         watch_begin();

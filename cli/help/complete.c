@@ -1,8 +1,8 @@
-// Completion of the command line. The scripts of the shells only carry words here and back:
-// `muster complete-words SHELL -- WORD...` reads the words so far, the last of them unfinished, and
-// prints what it can become, "word<TAB>what it is" a line, from the tables of commands and flags
-// and, for names of things, from the master of the saved session. ":files" and ":folders" leave it
-// to the shell. What goes wrong is nobody's business while typing: then there are no words.
+// Completion of the command line. The scripts of the shells only pass words: `muster complete-words
+// SHELL -- WORD...` reads the words so far, the last one unfinished, and prints its possible
+// completions, one "word<TAB>description" on each line. They come from the tables of commands and
+// flags and, for names of objects, from the master of the saved session. ":files" and ":folders"
+// ask the shell to complete paths. Errors print nothing.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,23 +16,23 @@
 #include "cli/help/help.h"
 #include "cli/output/columns.h"
 
-enum { PATIENCE_S = 2 };
+enum { CALL_TIMEOUT_S = 2 };
 
 struct completion {
     struct cli *c;
-    const char *shell, *word; // the unfinished one
-    const char *before;       // "--flag=" of it, to be repeated; "" when there is none
+    const char *shell, *word; // the unfinished word
+    const char *before;       // "--flag=" to repeat before each completion; ""
     const struct command *command;
     const char *noun;
-    const char **args; // those that are finished
+    const char **args; // positional arguments before it
     int arg_count;
-    const struct flag *flag; // whose value the word is; NULL: none
+    const struct flag *flag; // the word is a value of this flag; NULL: it is not
 };
 
-// --- what is offered -----------------------------------------------------------------------------
+// --- candidates -----------------------------------------------------------------------------
 
-// The shell shows them on its terminal: a word with characters that are not shown is not offered,
-// as its escape would be another word.
+// The shell shows the candidates on its terminal. A word with unprintable characters is not
+// offered, because its escaped form would be a different word.
 static void offer(const struct completion *k, const char *word, const char *help)
 {
     char *shown = printable_text(word, ""), *about = printable_text(help ? help : "", "");
@@ -52,7 +52,7 @@ static void offer_words(const struct completion *k, const char *words)
     free(copy);
 }
 
-struct source {
+struct completion_source {
     const char *kind, *path, *list, *word, *help;
 };
 
@@ -60,7 +60,7 @@ struct source {
     "/api/v1/experiments?sortBy=SORT_BY_ID&orderBy=ORDER_BY_DESC&omit=config,originalConfig,"      \
     "description,notes"
 
-static const struct source sources[] = {
+static const struct completion_source sources[] = {
     {"experiment", NEWEST "&limit=200", "experiments", "id", "name"},
     {"command", "/api/v1/commands?limit=200", "commands", "id", "description"},
     {"task", "/api/v1/generic-tasks?limit=200", "tasks", "id", "name"},
@@ -74,19 +74,20 @@ static const struct source sources[] = {
     {"token", "/api/v1/tokens", "tokenInfo", "id", "description"},
 };
 
-static json_t *ask(const struct completion *k, const char *path)
+static json_t *fetch_quietly(const struct completion *k, const char *path)
 {
     json_t *answer = NULL;
     struct error e = {0};
-    k->c->timeout_s = PATIENCE_S;
+    k->c->timeout_s = CALL_TIMEOUT_S;
     if (!k->c->client && session_open(k->c, true, &e) != 0)
         return NULL;
     return cli_call(k->c, "GET", NULL, &answer, &e, "%s", path) == 0 ? answer : NULL;
 }
 
-static void offer_list(const struct completion *k, const struct source *s, const char *path)
+static void offer_list(const struct completion *k, const struct completion_source *s,
+                       const char *path)
 {
-    json_t *answer = ask(k, path), *one;
+    json_t *answer = fetch_quietly(k, path), *one;
     size_t i;
     json_array_foreach(jget(answer, s->list), i, one)
     {
@@ -97,19 +98,20 @@ static void offer_list(const struct completion *k, const struct source *s, const
     json_decref(answer);
 }
 
-// Of the experiment that stands before it, else of the newest ones.
+// Offers trials of the experiment given before, else of the newest experiments.
 static void offer_trials(const struct completion *k)
 {
     bool named = k->arg_count > 0 && strcmp(k->noun, "experiment") == 0;
     json_t *answer = named ? json_pack("{s:[{s:I}]}", "experiments", "id",
                                        (json_int_t)strtoll(k->args[0], NULL, 10))
-                           : ask(k, NEWEST "&limit=10");
+                           : fetch_quietly(k, NEWEST "&limit=10");
     json_t *one, *trial;
     size_t i, n;
     json_array_foreach(jget(answer, "experiments"), i, one)
     {
-        json_t *list = ask(k, arena_printf(&k->c->arena, "/api/v1/experiments/%lld/trials?limit=50",
-                                           (long long)jget_int(one, "id", 0)));
+        json_t *list =
+            fetch_quietly(k, arena_printf(&k->c->arena, "/api/v1/experiments/%lld/trials?limit=50",
+                                          (long long)jget_int(one, "id", 0)));
         json_array_foreach(jget(list, "trials"), n, trial)
         {
             char number[32];
@@ -121,7 +123,7 @@ static void offer_trials(const struct completion *k)
     json_decref(answer);
 }
 
-// The last of "id,name,..": those of the table; metrics and hyperparameters.
+// Completes the last name in "id,name,..": columns of the table, metrics and hyperparameters.
 static void offer_columns(struct completion *k)
 {
     const char *comma = strrchr(k->word, ',');
@@ -135,7 +137,7 @@ static void offer_columns(struct completion *k)
         offer(k, name, NULL);
     if (k->command->run != run_experiment_list && k->command->run != run_trial_list)
         return;
-    json_t *fields = ask(k, COLUMNS_FIELDS), *known = columns_known(fields), *one;
+    json_t *fields = fetch_quietly(k, COLUMNS_FIELDS), *known = columns_known(fields), *one;
     size_t i;
     json_array_foreach(known, i, one)
     {
@@ -145,14 +147,15 @@ static void offer_columns(struct completion *k)
     json_decref(fields);
 }
 
-// Of the team that stands before it.
+// Offers the projects of the team given before.
 static void offer_projects(const struct completion *k)
 {
-    static const struct source projects = {"project", NULL, "projects", "name", "description"};
+    static const struct completion_source projects = {"project", NULL, "projects", "name",
+                                                      "description"};
     long long team;
     struct error e = {0};
     const char *of = k->arg_count > 0 ? k->args[k->arg_count - 1] : "";
-    json_decref(ask(k, "/api/v1/me")); // opens the session
+    json_decref(fetch_quietly(k, "/api/v1/me")); // opens the session
     if (k->c->client && lookup_team(k->c, NULL, of, &team, &e) == 0) {
         offer_list(k, &projects,
                    arena_printf(&k->c->arena, "/api/v1/workspaces/%lld/projects", team));
@@ -161,13 +164,13 @@ static void offer_projects(const struct completion *k)
 
 static void offer_slots(const struct completion *k)
 {
-    static const struct source slots = {"slot", NULL, "slots", "id", NULL};
+    static const struct completion_source slots = {"slot", NULL, "slots", "id", NULL};
     char *agent = client_escape(k->arg_count > 0 ? k->args[k->arg_count - 1] : "");
     offer_list(k, &slots, arena_printf(&k->c->arena, "/api/v1/agents/%s/slots", agent));
     free(agent);
 }
 
-static void offer_things(const struct completion *k, const char *kind)
+static void offer_objects(const struct completion *k, const char *kind)
 {
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
         if (strcmp(kind, sources[i].kind) == 0)
@@ -207,10 +210,10 @@ static void offer_flags(const struct completion *k)
         offer(k, arena_printf(&k->c->arena, "--%s", f->name), f->help);
 }
 
-// --- what a word stands for ----------------------------------------------------------------------
+// --- meaning of the word ----------------------------------------------------------------------
 
-// What the capitals in a row of the table, or behind a flag, stand for.
-static bool offer_capitals(const struct completion *k, const char *name)
+// Offers candidates for a name in capitals in a command's arguments or after a flag.
+static bool offer_placeholder(const struct completion *k, const char *name)
 {
     static const char *const things[][2] = {{"EXPERIMENT", "experiment"},
                                             {"AGENT", "agent"},
@@ -225,7 +228,7 @@ static bool offer_capitals(const struct completion *k, const char *name)
                                            {"METHOD", "GET POST PUT PATCH DELETE"}};
     for (size_t i = 0; i < sizeof(things) / sizeof(things[0]); i++) {
         if (strcmp(name, things[i][0]) == 0) {
-            offer_things(k, things[i][1]);
+            offer_objects(k, things[i][1]);
             return true;
         }
     }
@@ -278,17 +281,17 @@ static void offer_value(struct completion *k)
     }
     for (size_t i = 0; i < sizeof(of_experiments) / sizeof(of_experiments[0]); i++) {
         if (strcmp(name, of_experiments[i]) == 0) {
-            offer_things(k, "experiment");
+            offer_objects(k, "experiment");
             return;
         }
     }
     if (strcmp(name, "trial") == 0 || strcmp(name, "template") == 0)
-        offer_things(k, name);
-    else if (!offer_capitals(k, value) && *value >= 'a' && *value <= 'z')
+        offer_objects(k, name);
+    else if (!offer_placeholder(k, value) && *value >= 'a' && *value <= 'z')
         offer_words(k, value);
 }
 
-// The name of positional word `at` in "FILE [FOLDER]", without its brackets; NULL: there is none.
+// Returns the name of argument `at` in "FILE [FOLDER]", without brackets; NULL: there is none.
 static const char *argument_name(struct cli *c, const char *args, int at)
 {
     char *rest = arena_strdup(&c->arena, args), *word;
@@ -311,7 +314,7 @@ static void offer_argument(const struct completion *k)
     if (!name)
         return;
     if (strcmp(name, "ID") == 0 || (strcmp(name, "NAME") == 0 && strcmp(verb, "create") != 0)) {
-        offer_things(k, k->noun);
+        offer_objects(k, k->noun);
     } else if (strcmp(name, "COMMAND") == 0) {
         offer_nouns(k);
     } else if (strcmp(name, "TOPIC") == 0) {
@@ -322,13 +325,13 @@ static void offer_argument(const struct completion *k)
     } else if (*name >= 'a' && *name <= 'z') {
         offer_words(k, name);
     } else {
-        offer_capitals(k, name);
+        offer_placeholder(k, name);
     }
 }
 
-// --- the words so far ----------------------------------------------------------------------------
+// --- words before ----------------------------------------------------------------------------
 
-static const struct flag *flag_of(const struct flag *flags, const char *word)
+static const struct flag *find_flag(const struct flag *flags, const char *word)
 {
     size_t len = strcspn(word + 2, "=");
     for (const struct flag *f = flags; f->name; f++) {
@@ -340,11 +343,11 @@ static const struct flag *flag_of(const struct flag *flags, const char *word)
     return NULL;
 }
 
-// bash breaks words at = and :, which are put together again: --pool = de, http : //host.
+// bash splits words at = and : (--pool = de, http : //host); joins them again.
 static int join_words(struct cli *c, const char **words, int count)
 {
     int n = 0;
-    bool open = false; // the last word ends with the break
+    bool open = false; // the last word ends with = or :
     for (int i = 0; i < count; i++) {
         bool flag = n > 0 && strncmp(words[n - 1], "--", 2) == 0;
         bool breaks = strcmp(words[i], ":") == 0 || (strcmp(words[i], "=") == 0 && flag);
@@ -357,13 +360,13 @@ static int join_words(struct cli *c, const char **words, int count)
     return n;
 }
 
-// Which command, which of its words, or whose value the last word is.
+// Finds the command, its arguments so far, and the flag whose value the last word is.
 static void read_words(struct completion *k, const struct flag *flags, const char **words,
                        int count)
 {
     k->args = arena_alloc(&k->c->arena, (size_t)(count + 1) * sizeof(*k->args));
     for (int i = 0; i + 1 < count; i++) {
-        const struct flag *f = words[i][0] == '-' ? flag_of(flags, words[i]) : NULL;
+        const struct flag *f = words[i][0] == '-' ? find_flag(flags, words[i]) : NULL;
         bool takes = f && f->kind != FLAG_BOOL && !strchr(words[i], '=');
         if (takes && i + 2 == count) {
             k->flag = f;
@@ -385,8 +388,8 @@ static void read_words(struct completion *k, const struct flag *flags, const cha
     k->word = count > 0 ? words[count - 1] : "";
 }
 
-// What the flag is to this command.
-static void settle_flag(struct completion *k, struct flag flags[FLAGSET_MAX])
+// Finds the variant of the flag that the command has.
+static void resolve_flag(struct completion *k, struct flag flags[FLAGSET_MAX])
 {
     struct cli_options unused;
     const char *name = k->flag ? k->flag->name : NULL;
@@ -396,11 +399,11 @@ static void settle_flag(struct completion *k, struct flag flags[FLAGSET_MAX])
         k->flag = strcmp(f->name, name) == 0 ? f : k->flag;
 }
 
-// "--pool=de": the value is what is completed. bash has the part before it by itself.
-static void read_joined(struct completion *k, const struct flag *flags)
+// "--pool=de": completes the value. Shells other than bash need the part before it again.
+static void read_flag_with_value(struct completion *k, const struct flag *flags)
 {
     const char *equals = strchr(k->word, '=');
-    const struct flag *f = k->word[0] == '-' && equals ? flag_of(flags, k->word) : NULL;
+    const struct flag *f = k->word[0] == '-' && equals ? find_flag(flags, k->word) : NULL;
     if (f && f->kind != FLAG_BOOL) {
         k->flag = f;
         bool repeats = strcmp(k->shell, "bash") != 0;
@@ -423,9 +426,9 @@ int run_complete_words(struct cli *c, const struct command *self, struct error *
     count = strcmp(k.shell, "bash") == 0 ? join_words(c, c->args + 1, count) : count;
     flagset_probe(&unused, flags);
     read_words(&k, flags, c->args + 1, count);
-    read_joined(&k, flags);
+    read_flag_with_value(&k, flags);
     bool value = k.flag != NULL;
-    settle_flag(&k, flags);
+    resolve_flag(&k, flags);
     if (value && !k.flag)
         return 0; // the command has no such flag
     if (k.flag)
@@ -507,6 +510,6 @@ int run_completion(struct cli *c, const struct command *self, struct error *e)
             return 0;
         }
     }
-    return error_set(e, ERR_INVALID, "no completion for \"%s\"; there is bash, zsh and fish",
+    return error_set(e, ERR_INVALID, "no completion for \"%s\"; the shells are bash, zsh and fish",
                      c->args[0]);
 }

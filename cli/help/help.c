@@ -8,7 +8,7 @@
 #include "cli/commands/commands.h"
 #include "cli/common/flagset.h"
 
-static bool same_noun(const struct command *command, const char *noun)
+static bool command_has_noun(const struct command *command, const char *noun)
 {
     return strcmp(command->noun, noun) == 0;
 }
@@ -17,7 +17,7 @@ bool help_is_topic(const char *noun, const char *verb)
 {
     size_t verbs = 0;
     for (size_t i = 0; i < command_count; i++) {
-        if (same_noun(&commands[i], noun)) {
+        if (command_has_noun(&commands[i], noun)) {
             if (!commands[i].verb || (verb && strcmp(commands[i].verb, verb) == 0))
                 return false;
             verbs++;
@@ -30,7 +30,7 @@ static void list_commands(const char *noun, FILE *out)
 {
     for (size_t i = 0; i < command_count; i++) {
         const struct command *k = &commands[i];
-        if (same_noun(k, noun) && k->help) {
+        if (command_has_noun(k, noun) && k->help) {
             char line[96];
             snprintf(line, sizeof(line), "%s %s %s", k->noun, k->verb, k->args);
             fprintf(out, "  %-36s %s\n", line, k->help);
@@ -38,36 +38,35 @@ static void list_commands(const char *noun, FILE *out)
     }
 }
 
-// What people come for, and the nouns it is done with.
+// The overview: nouns, grouped by the reader's purpose.
 static const struct {
     const char *group; // NULL: the same as before
     const char *noun, *about;
 } nouns[] = {
     {"Run", "experiment",
-     "train: create, list, describe, follow, logs, metrics, pause, kill, fork, export, .."},
+     "trainings: create, list, describe, follow, logs, metrics, pause, kill, fork, export, .."},
     {NULL, "command", "run a program once: run, logs, kill, .."},
-    {NULL, "task",
-     "run a task file, which can be paused and have tasks below it: run, logs, pause, .."},
-    {NULL, "template", "configurations that experiments are put upon: create, list, .."},
+    {NULL, "task", "programs that can be paused and have child tasks: run, logs, pause, .."},
+    {NULL, "template", "shared parts of configurations: create, list, .."},
     {"Look", "trial", "the runs of an experiment: list, describe, metrics, logs, download, .."},
-    {NULL, "events", "what changes, as it does"},
-    {NULL, "resources", "who used which slots: raw, aggregated"},
-    {"Decide", "queue", "what runs and waits, and why: list, why, move"},
+    {NULL, "events", "changes at the master, as they happen"},
+    {NULL, "resources", "past use of slots: raw, aggregated"},
+    {"Decide", "queue", "running and waiting jobs, and the reasons for waiting: list, why, move"},
     {NULL, "team",
-     "workspaces: parts of the slots, members and their roles: create, set, shares, .."},
+     "workspaces: shares of the slots, members and their roles: create, set, shares, .."},
     {NULL, "project", "folders of experiments in a team: create, move, note, .."},
-    {NULL, "simulate", "what another policy or a larger cluster would do"},
+    {NULL, "simulate", "the schedule under another policy or on a larger cluster"},
     {"Keep", "checkpoint", "saved states of trainings: list, download, digest, delete, gc, .."},
     {NULL, "model",
      "the registry: checkpoints as versions of a model: create, register-version, .."},
-    {NULL, "webhook", "addresses that are told when something happens: create, test, .."},
+    {NULL, "webhook", "URLs that get a message when something happens: create, test, .."},
     {"Operate", "agent", "machines: list, describe, enable, disable"},
-    {NULL, "slot", "their GPUs or CPU shares: list, enable, disable"},
-    {NULL, "pool", "agents that jobs share: list"},
+    {NULL, "slot", "GPUs or CPU shares of agents: list, enable, disable"},
+    {NULL, "pool", "groups of agents with one scheduling policy: list"},
     {NULL, "master", "the master: info, config, logs, message, backup, restore, .."},
     {NULL, "user", "people: create, set, change-password, deactivate, .."},
-    {NULL, "token", "access of programs: create, list, revoke, .."},
-    {NULL, "audit", "who changed what: list"},
+    {NULL, "token", "access tokens for programs: create, list, revoke, .."},
+    {NULL, "audit", "the record of changes and refused calls: list"},
     {NULL, "api", "any call of the master, by its path"},
     {"This command", "login", "sign in; logout, whoami"},
     {NULL, "help", "explain a command or a topic; man: manual pages; completion: for the shell"},
@@ -179,11 +178,11 @@ static const struct {
     const char *name, *about;
     void (*print)(FILE *out);
 } topics[] = {{"config", "the keys of the experiment file", help_config},
-              {"filters", "what --filter and --sort of lists take", help_filters},
-              {"scheduling", "who gets the slots, and pools", help_scheduling},
-              {"teams", "teams, their members, and what each role may do", help_teams},
-              {"data", "what is kept and for how long; backups, exports", help_data},
-              {"exit-codes", "how commands end", help_exit_codes}};
+              {"filters", "the language of --filter and --sort", help_filters},
+              {"scheduling", "in which order jobs get slots; pools", help_scheduling},
+              {"teams", "teams, their members, and the rights of each role", help_teams},
+              {"data", "retention of checkpoints and logs; backups, exports", help_data},
+              {"exit-codes", "exit codes of the commands", help_exit_codes}};
 enum { TOPICS = sizeof(topics) / sizeof(topics[0]) };
 
 const char *help_topics(void)
@@ -198,20 +197,20 @@ static void list_topics(FILE *out)
         fprintf(out, "  %-12s  %s\n", topics[i].name, topics[i].about);
 }
 
-static int no_help_on(const char *word, struct error *e)
+static int report_unknown_topic(const char *word, struct error *e)
 {
     const char *names[256] = {NULL};
     size_t count = 0;
     for (size_t i = 0; i < TOPICS; i++)
         names[count++] = topics[i].name;
     for (size_t i = 0; i < command_count; i++)
-        if (i == 0 || !same_noun(&commands[i], commands[i - 1].noun))
+        if (i == 0 || !command_has_noun(&commands[i], commands[i - 1].noun))
             names[count++] = commands[i].noun;
     const char *near = nearest_word(word, names);
     return near ? error_set(e, ERR_INVALID, "no help on \"%s\"; did you mean \"%s\"?", word, near)
                 : error_set(e, ERR_INVALID,
-                            "no help on \"%s\"; muster --help lists the commands; the topics: %s",
-                            word, help_topics());
+                            "no help on \"%s\"; muster --help lists the commands; topics: %s", word,
+                            help_topics());
 }
 
 // A topic, a noun, or a command: muster help experiment create.
@@ -235,7 +234,7 @@ int run_help(struct cli *c, const struct command *self, struct error *e)
         help_command(command, stdout);
         return 0;
     }
-    return !verb ? no_help_on(word, e) : e->code;
+    return !verb ? report_unknown_topic(word, e) : e->code;
 }
 
 void help_topic(const char *noun, FILE *out)
@@ -247,7 +246,7 @@ void help_topic(const char *noun, FILE *out)
         fputs("\nmuster NOUN VERB --help explains one command, with an example.\n", out);
         return;
     }
-    fputs("muster: submit, watch and steer training experiments.\n\n"
+    fputs("muster: submit, watch and control training experiments.\n\n"
           "  muster login USER\n"
           "  muster experiment create experiment.yaml folder/ --follow\n"
           "  muster experiment list\n",

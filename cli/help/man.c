@@ -1,5 +1,5 @@
-// Manual pages: of this command from its tables, a page for each noun; of the programs beside it
-// from what their --help says, which comes from their tables. roff with the man macros.
+// Manual pages in roff with the man macros: for this command a page for each noun, from its tables;
+// for the other programs from the output of their --help.
 #include <ctype.h>
 #include <errno.h>
 #include <spawn.h>
@@ -32,8 +32,8 @@ enum { PROGRAMS = sizeof(programs) / sizeof(programs[0]) };
 
 // --- roff ----------------------------------------------------------------------------------------
 
-// Text as it stands: no character of it is a request.
-static void put_text(struct buf *out, const char *text, size_t len)
+// Appends text literally: no character of it is a roff request.
+static void page_text_n(struct buf *out, const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         bool at_start = out->len == 0 || out->data[out->len - 1] == '\n';
@@ -50,126 +50,128 @@ static void put_text(struct buf *out, const char *text, size_t len)
     }
 }
 
-static void put(struct buf *out, const char *text)
+static void page_text(struct buf *out, const char *text)
 {
-    put_text(out, text, strlen(text));
+    page_text_n(out, text, strlen(text));
 }
 
-static void put_bold(struct buf *out, const char *text)
+static void page_bold(struct buf *out, const char *text)
 {
     buf_puts(out, "\\fB");
-    put(out, text);
+    page_text(out, text);
     buf_puts(out, "\\fR");
 }
 
-static void put_title(struct buf *out, const char *name, int section, const char *about)
+static void page_title(struct buf *out, const char *name, int section, const char *about)
 {
     char *upper = xstrdup(name);
     for (char *p = upper; *p != '\0'; p++)
         *p = (char)toupper((unsigned char)*p);
     buf_puts(out, ".\\\" Made by muster man.\n.TH ");
-    put(out, upper);
+    page_text(out, upper);
     buf_printf(out, " %d \"\" \"Muster %s\" \"Muster manual\"\n.SH NAME\n", section,
                MUSTER_VERSION);
-    put(out, name);
+    page_text(out, name);
     buf_puts(out, " \\- ");
-    put(out, about);
+    page_text(out, about);
     buf_puts(out, "\n");
     free(upper);
 }
 
-static void put_example(struct buf *out, const char *text)
+static void page_example(struct buf *out, const char *text)
 {
     buf_puts(out, ".PP\n.RS 4\n.nf\n");
-    put(out, text);
+    page_text(out, text);
     buf_puts(out, "\n.fi\n.RE\n");
 }
 
 // --- this command --------------------------------------------------------------------------------
 
-static void put_flags(struct buf *out, const struct flag *flags)
+static void page_flags(struct buf *out, const struct flag *flags)
 {
     for (const struct flag *f = flags; f->name; f++) {
         char letter[8] = "";
         if (f->letter != '\0')
             snprintf(letter, sizeof(letter), "-%c, ", f->letter);
         buf_puts(out, ".TP\n\\fB");
-        put(out, letter);
+        page_text(out, letter);
         buf_puts(out, "\\-\\-");
-        put(out, f->name);
+        page_text(out, f->name);
         buf_puts(out, "\\fR");
         if (f->value_name) {
             buf_puts(out, " \\fI");
-            put(out, f->value_name);
+            page_text(out, f->value_name);
             buf_puts(out, "\\fR");
         }
         buf_puts(out, "\n");
-        put(out, f->help);
+        page_text(out, f->help);
         if (f->env)
             buf_printf(out, " [$%s]", f->env);
         buf_puts(out, "\n");
     }
 }
 
-static void put_usage(struct buf *out, const struct command *k)
+static void page_usage(struct buf *out, const struct command *k)
 {
     buf_puts(out, "\\fBmuster ");
-    put(out, k->noun);
+    page_text(out, k->noun);
     if (k->verb) {
         buf_puts(out, " ");
-        put(out, k->verb);
+        page_text(out, k->verb);
     }
     buf_puts(out, "\\fR");
     if (*k->args != '\0') {
         buf_puts(out, " \\fI");
-        put(out, k->args);
+        page_text(out, k->args);
         buf_puts(out, "\\fR");
     }
     buf_puts(out, k->flags && *k->flags != '\0' ? " [flags]\n" : "\n");
 }
 
-static void put_command(struct buf *out, const struct command *k)
+static void page_command(struct buf *out, const struct command *k)
 {
     struct cli_options unused;
     struct flag flags[FLAGSET_MAX];
     buf_puts(out, ".SS ");
-    put_usage(out, k);
-    put(out, k->help);
+    page_usage(out, k);
+    page_text(out, k->help);
     buf_puts(out, ".\n");
     flagset_own(&unused, k->flags, flags);
-    put_flags(out, flags);
+    page_flags(out, flags);
     if (k->columns) {
         buf_puts(out, ".PP\nColumns: ");
         for (const char *p = k->columns; *p != '\0'; p++) {
-            put_text(out, p, 1);
+            page_text_n(out, p, 1);
             buf_puts(out, *p == ',' ? " " : "");
         }
         buf_puts(out, "\n");
     }
     if (k->example)
-        put_example(out, k->example);
+        page_example(out, k->example);
     if (help_note(k))
-        put_example(out, help_note(k));
+        page_example(out, help_note(k));
 }
 
-static void put_tail(struct buf *out)
+static void page_tail(struct buf *out)
 {
     struct cli_options unused;
     struct flag flags[FLAGSET_MAX];
     flagset_select(&unused, NULL, flags);
     buf_puts(out, ".SH FLAGS OF EVERY COMMAND\n");
-    put_flags(out, flags);
+    page_flags(out, flags);
     buf_puts(out, ".SH FILES\n.TP\n$XDG_CONFIG_HOME/muster/credentials.json\n");
-    put(out, "the tokens of muster login, for each master; readable by their owner alone\n");
-    buf_puts(out, ".SH EXIT STATUS\n0 when it was done; muster help exit\\-codes lists the "
-                  "others.\n.SH SEE ALSO\n");
+    page_text(
+        out,
+        "the saved tokens of muster login, for each master; only their owner can read the file\n");
+    buf_puts(out, ".SH EXIT STATUS\n0 on success; muster help exit\\-codes lists the others.\n.SH "
+                  "SEE ALSO\n");
     const char *last = "", *glue = "";
     for (size_t i = 0; i < command_count; i++) {
         const struct command *k = &commands[i];
         if (k->verb && strcmp(last, k->noun) != 0) {
             buf_puts(out, glue);
-            put_bold(out, "muster-");
-            put_bold(out, k->noun);
+            page_bold(out, "muster-");
+            page_bold(out, k->noun);
             buf_puts(out, "(1)");
             glue = ",\n";
         }
@@ -177,61 +179,61 @@ static void put_tail(struct buf *out)
     }
     for (int i = 0; i < PROGRAMS; i++) {
         buf_puts(out, ",\n");
-        put_bold(out, programs[i].name);
+        page_bold(out, programs[i].name);
         buf_printf(out, "(%d)", programs[i].section);
     }
     buf_puts(out, "\n");
 }
 
-// muster(1): every command in a line, those of one word in full.
-static void page_of_all(struct buf *out)
+// muster(1): lists every command; commands of one word are explained in full.
+static void make_overview_page(struct buf *out)
 {
-    put_title(out, "muster", 1, "submit, watch and steer training experiments");
+    page_title(out, "muster", 1, "submit, watch and control training experiments");
     buf_puts(out, ".SH SYNOPSIS\n\\fBmuster\\fR \\fINOUN VERB\\fR [\\fIARGUMENT\\fR...] [flags]\n"
                   ".SH COMMANDS\n");
     for (size_t i = 0; i < command_count; i++) {
         const struct command *k = &commands[i];
         if (k->help && !k->verb) {
-            put_command(out, k);
+            page_command(out, k);
         } else if (k->help) {
             buf_puts(out, ".TP\n");
-            put_usage(out, k);
-            put(out, k->help);
+            page_usage(out, k);
+            page_text(out, k->help);
             buf_puts(out, "\n");
         }
     }
-    put_tail(out);
+    page_tail(out);
 }
 
-// One command alone, also one of one word.
-static void page_of_command(struct buf *out, const struct command *k)
+// The page of one command.
+static void make_command_page(struct buf *out, const struct command *k)
 {
     char *name = xasprintf("muster-%s%s%s", k->noun, k->verb ? "-" : "", k->verb ? k->verb : "");
-    put_title(out, name, 1, k->help);
+    page_title(out, name, 1, k->help);
     buf_puts(out, ".SH COMMANDS\n");
-    put_command(out, k);
-    put_tail(out);
+    page_command(out, k);
+    page_tail(out);
     free(name);
 }
 
-static void page_of_noun(struct buf *out, const char *noun)
+static void make_noun_page(struct buf *out, const char *noun)
 {
     char *name = xasprintf("muster-%s", noun), *about = xasprintf("commands of muster %s", noun);
-    put_title(out, name, 1, about);
+    page_title(out, name, 1, about);
     buf_puts(out, ".SH SYNOPSIS\n\\fBmuster ");
-    put(out, noun);
+    page_text(out, noun);
     buf_puts(out, "\\fR \\fIVERB\\fR [\\fIARGUMENT\\fR...] [flags]\n.SH COMMANDS\n");
     for (size_t i = 0; i < command_count; i++)
         if (strcmp(commands[i].noun, noun) == 0)
-            put_command(out, &commands[i]);
-    put_tail(out);
+            page_command(out, &commands[i]);
+    page_tail(out);
     free(about);
     free(name);
 }
 
-// --- the programs beside it ----------------------------------------------------------------------
+// --- other programs ----------------------------------------------------------------------
 
-// What PROGRAM WORD --help prints; the program lies where this one does.
+// Runs PROGRAM [WORD] --help; the program is in the folder of this one.
 static int read_help(const char *program, const char *word, char **text, struct error *e)
 {
     char self[4096] = "", block[4096];
@@ -264,18 +266,18 @@ static int read_help(const char *program, const char *word, char **text, struct 
     return err;
 }
 
-static void put_heading(struct buf *out, const char *line, size_t len)
+static void page_heading(struct buf *out, const char *line, size_t len)
 {
     buf_puts(out, ".SH ");
     for (size_t i = 0; i < len; i++) {
         char upper = (char)toupper((unsigned char)line[i]);
-        put_text(out, &upper, 1);
+        page_text_n(out, &upper, 1);
     }
     buf_puts(out, "\n");
 }
 
-// "  -p, --port N   port of the API": the name, and behind two blanks what it is.
-static void put_flag_line(struct buf *out, const char *line, size_t len)
+// "  -p, --port N   port of the API": the flag, at least two blanks, the description.
+static void page_flag_line(struct buf *out, const char *line, size_t len)
 {
     size_t at = strspn(line, " "), end = at;
     while (end + 1 < len && !(line[end] == ' ' && line[end + 1] == ' '))
@@ -285,14 +287,14 @@ static void put_flag_line(struct buf *out, const char *line, size_t len)
     while (help < len && line[help] == ' ')
         help++;
     buf_puts(out, ".TP\n\\fB");
-    put_text(out, line + at, end - at);
+    page_text_n(out, line + at, end - at);
     buf_puts(out, "\\fR\n");
-    put_text(out, line + help, len - help);
+    page_text_n(out, line + help, len - help);
     buf_puts(out, "\n");
 }
 
-// Help as the programs write it: headings end with a colon, flags and examples are indented.
-static void put_help(struct buf *out, const char *text)
+// Converts the programs' help: headings end with a colon, flags and examples are indented.
+static void page_help(struct buf *out, const char *text)
 {
     bool verbatim = false;
     for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
@@ -306,11 +308,11 @@ static void put_help(struct buf *out, const char *text)
         if (len == 0) {
             buf_puts(out, ".PP\n");
         } else if (flag) {
-            put_flag_line(out, line, len);
+            page_flag_line(out, line, len);
         } else if (indent == 0 && line[len - 1] == ':' && len < 32) {
-            put_heading(out, line, len - 1);
+            page_heading(out, line, len - 1);
         } else {
-            put_text(out, line + (indent < 2 ? indent : 2), len - (indent < 2 ? indent : 2));
+            page_text_n(out, line + (indent < 2 ? indent : 2), len - (indent < 2 ? indent : 2));
             buf_puts(out, "\n");
         }
         if (line[len] == '\0')
@@ -319,8 +321,8 @@ static void put_help(struct buf *out, const char *text)
     buf_puts(out, verbatim ? ".fi\n.RE\n" : "");
 }
 
-// The commands of a program that has some: "  run       train an experiment file".
-static int put_commands(struct buf *out, const char *program, const char *text, struct error *e)
+// Adds the help of each command that the program lists: "  run       train an experiment file".
+static int page_commands(struct buf *out, const char *program, const char *text, struct error *e)
 {
     int err = 0;
     for (const char *line = text; !err && line && *line != '\0';
@@ -332,8 +334,8 @@ static int put_commands(struct buf *out, const char *program, const char *text, 
         err = read_help(program, name, &help, e);
         if (!err) {
             char *title = xasprintf("%s %s", program, name);
-            put_heading(out, title, strlen(title));
-            put_help(out, help);
+            page_heading(out, title, strlen(title));
+            page_help(out, help);
             free(title);
         }
         free(help);
@@ -342,20 +344,20 @@ static int put_commands(struct buf *out, const char *program, const char *text, 
     return err;
 }
 
-static int page_of_program(struct buf *out, int index, struct error *e)
+static int make_program_page(struct buf *out, int index, struct error *e)
 {
     char *text = NULL;
     const char *name = programs[index].name;
     int err = read_help(name, NULL, &text, e);
     if (!err) {
-        put_title(out, name, programs[index].section, programs[index].about);
+        page_title(out, name, programs[index].section, programs[index].about);
         buf_puts(out, ".SH DESCRIPTION\n");
-        put_help(out, text);
-        err = strcmp(name, "muster-trainer") == 0 ? put_commands(out, name, text, e) : 0;
+        page_help(out, text);
+        err = strcmp(name, "muster-trainer") == 0 ? page_commands(out, name, text, e) : 0;
     }
     if (!err) {
         buf_puts(out, ".SH SEE ALSO\n");
-        put_bold(out, "muster");
+        page_bold(out, "muster");
         buf_puts(out, "(1)\n");
     }
     free(text);
@@ -364,8 +366,8 @@ static int page_of_program(struct buf *out, int index, struct error *e)
 
 // --- the command ---------------------------------------------------------------------------------
 
-// The page called "muster", "experiment", "muster-experiment" or "muster-master"; with a verb, of
-// that command alone.
+// Makes the page "muster", "experiment", "muster-experiment" or "muster-master"; with a verb, the
+// page of that command.
 static int make_page(const char *name, const char *verb, struct buf *out, int *section,
                      struct error *e)
 {
@@ -373,22 +375,22 @@ static int make_page(const char *name, const char *verb, struct buf *out, int *s
     for (int i = 0; i < PROGRAMS; i++) {
         if (strcmp(name, programs[i].name) == 0) {
             *section = programs[i].section;
-            return page_of_program(out, i, e);
+            return make_program_page(out, i, e);
         }
     }
     if (strcmp(name, "muster") == 0) {
-        page_of_all(out);
+        make_overview_page(out);
         return 0;
     }
     const char *noun = command_noun(strncmp(name, "muster-", 7) == 0 ? name + 7 : name);
     if (help_is_topic(noun, verb)) {
-        page_of_noun(out, noun);
+        make_noun_page(out, noun);
         return 0;
     }
     const struct command *command = command_find(noun, verb, e);
     if (!command || !command->help)
         return !command ? e->code : error_set(e, ERR_INVALID, "there is no page \"%s\"", name);
-    page_of_command(out, command);
+    make_command_page(out, command);
     return 0;
 }
 
@@ -408,7 +410,7 @@ static int write_page(const char *folder, const char *name, struct error *e)
     return err;
 }
 
-static int write_all(const char *folder, struct error *e)
+static int write_all_pages(const char *folder, struct error *e)
 {
     const char *last = "";
     int err = dir_make(folder, 0755, e);
@@ -427,7 +429,7 @@ int run_man(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     if (c->options.to)
-        return write_all(c->options.to, e);
+        return write_all_pages(c->options.to, e);
     struct buf out;
     int section;
     buf_init(&out, PAGE_MAX);

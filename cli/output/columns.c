@@ -5,20 +5,20 @@
 #include "base/buf.h"
 #include "base/text/json.h"
 
-static bool is_one(const char *name)
+static bool is_metric_or_hparam(const char *name)
 {
     return strncmp(name, "validation.", 11) == 0 || strncmp(name, "training.", 9) == 0 ||
            strncmp(name, "hparams.", 8) == 0;
 }
 
-// The next of --columns that is one, in the arena; NULL: there is none.
+// Returns the next name in --columns that is a metric or hyperparameter, in the arena; NULL: none.
 static const char *next_name(struct cli *c, const char **at)
 {
     while (*at && **at != '\0') {
         size_t len = strcspn(*at, ",");
         const char *name = arena_printf(&c->arena, "%.*s", (int)len, *at);
         *at += len + ((*at)[len] == ',');
-        if (is_one(name))
+        if (is_metric_or_hparam(name))
             return name;
     }
     return NULL;
@@ -47,7 +47,7 @@ json_t *columns_known(const json_t *fields)
     return known;
 }
 
-static int not_there(struct cli *c, const char *name, struct error *e)
+static int report_unknown_name(struct cli *c, const char *name, struct error *e)
 {
     json_t *fields = NULL;
     struct buf all;
@@ -58,7 +58,7 @@ static int not_there(struct cli *c, const char *name, struct error *e)
     buf_init(&all, ERROR_TEXT_MAX / 2);
     for (size_t i = 0; i < json_array_size(known); i++)
         buf_printf(&all, "%s%s", i > 0 ? ", " : "", json_string_value(json_array_get(known, i)));
-    err = error_set(e, ERR_NOT_FOUND, "nothing in this list has %s; there is: %s", name,
+    err = error_set(e, ERR_NOT_FOUND, "no row of this list has %s; available: %s", name,
                     all.len > 0 ? buf_str(&all) : "no metric and no hyperparameter");
     buf_free(&all);
     json_decref(known);
@@ -77,7 +77,7 @@ int columns_add(struct cli *c, const json_t *list, json_t *rows, struct error *e
             json_object_set(json_array_get(rows, i), name, value);
         }
         if (!any)
-            return not_there(c, name, e);
+            return report_unknown_name(c, name, e);
     }
     return 0;
 }

@@ -1,5 +1,5 @@
-// A bar for what takes long, on standard error when that is a terminal and -q was not given. One
-// thread.
+// A progress bar for long operations, on standard error if it is a terminal and -q was not given.
+// One thread.
 #ifndef MUSTER_CLI_METER_H
 #define MUSTER_CLI_METER_H
 
@@ -8,19 +8,20 @@
 #include <stdint.h>
 
 struct meter {
-    bool shown; // somebody looks
-    bool drawn; // there is a line to be cleared
+    bool shown; // standard error is a terminal
+    bool drawn; // a line must be cleared at the end
     int64_t last_us;
 };
 
 void meter_begin(struct meter *m, bool quiet);
-// So many bytes of so many (0: not known) of "copying"; drawn at most ten times a second.
+// Shows `done` of `total` bytes (0: unknown) for the operation `what` ("copying"), at most ten
+// times a second.
 void meter_show(struct meter *m, const char *what, int64_t done, int64_t total);
 void meter_end(struct meter *m); // clears the line
 
-// "12.3 MB"; returns out.
+// Writes "12.3 MB"; returns out.
 const char *meter_bytes(int64_t bytes, char *out, size_t cap);
-// The line itself: "copying [######......]  45 %  12.3 MB of 27.1 MB"; returns out.
+// Writes the line "copying [######......]  45 %  12.3 MB of 27.1 MB"; returns out.
 const char *meter_line(const char *what, int64_t done, int64_t total, char *out, size_t cap);
 
 #endif

@@ -14,7 +14,7 @@ enum { OUTPUT_LIMIT = 1 << 30, OUTPUT_COLUMNS_MAX = 256 };
 
 static char *value_text(const json_t *value);
 
-// "a, b" of a list; its items as a person reads them.
+// A list as "a, b".
 static char *list_text(const json_t *list)
 {
     struct buf out;
@@ -30,7 +30,7 @@ static char *list_text(const json_t *list)
     return buf_take(&out);
 }
 
-// A value as a person reads it: strings bare, lists with commas, objects as JSON, null as nothing.
+// A value as text: strings without quotes, lists with commas, objects as JSON, null as "".
 static char *value_text(const json_t *value)
 {
     switch (value ? json_typeof(value) : JSON_NULL) {
@@ -55,7 +55,7 @@ static char *cell_text(const json_t *row, const char *column)
     return value_text(value ? value : jget_path(row, column));
 }
 
-// The text of a cell on one line, with everything escaped that is not shown as it is.
+// The text of a cell on one line, with unprintable characters escaped.
 static char *line_text(const json_t *row, const char *column)
 {
     char *text = cell_text(row, column);
@@ -71,7 +71,7 @@ static bool cell_is_number(const json_t *row, const char *column)
     return json_is_number(json_object_get(row, column)) || json_is_number(jget_path(row, column));
 }
 
-// Terminal columns of a UTF-8 string: code points, which is right for the texts we show.
+// Terminal columns of a UTF-8 string, counted as code points.
 static size_t text_width(const char *s)
 {
     size_t width = 0;
@@ -80,7 +80,7 @@ static size_t text_width(const char *s)
     return width;
 }
 
-static void put_padded(struct buf *out, const char *text, size_t width, bool right)
+static void append_padded(struct buf *out, const char *text, size_t width, bool right)
 {
     size_t pad = width > text_width(text) ? width - text_width(text) : 0;
     if (right)
@@ -104,17 +104,17 @@ static char *heading(const char *column)
     return text;
 }
 
-// Column by column: all texts, the width they need, and whether they are numbers.
-struct layout {
-    char **texts; // [rows + 1], the heading first
+// One column of a table: its texts, their width, and whether all are numbers.
+struct column_layout {
+    char **texts; // [rows + 1], heading first
     size_t width;
     bool number;
 };
 
-static struct layout lay_out(const json_t *rows, const char *column)
+static struct column_layout column_layout_make(const json_t *rows, const char *column)
 {
     size_t n = json_array_size(rows);
-    struct layout l = {.texts = xcalloc(n + 1, sizeof(char *)), .number = n > 0};
+    struct column_layout l = {.texts = xcalloc(n + 1, sizeof(char *)), .number = n > 0};
     l.texts[0] = heading(column);
     l.width = text_width(l.texts[0]);
     for (size_t i = 0; i < n; i++) {
@@ -130,12 +130,12 @@ static struct layout lay_out(const json_t *rows, const char *column)
 void output_table(const json_t *rows, char **columns, size_t count, struct buf *out)
 {
     size_t n = json_array_size(rows);
-    struct layout *layouts = xcalloc(count, sizeof(*layouts));
+    struct column_layout *layouts = xcalloc(count, sizeof(*layouts));
     for (size_t k = 0; k < count; k++)
-        layouts[k] = lay_out(rows, columns[k]);
+        layouts[k] = column_layout_make(rows, columns[k]);
     for (size_t i = 0; i <= n; i++) {
         for (size_t k = 0; k < count; k++) {
-            put_padded(out, layouts[k].texts[i], layouts[k].width, layouts[k].number);
+            append_padded(out, layouts[k].texts[i], layouts[k].width, layouts[k].number);
             free(layouts[k].texts[i]);
         }
         end_line(out);
@@ -164,7 +164,7 @@ void output_csv(const json_t *rows, char **columns, size_t count, struct buf *ou
     }
 }
 
-// --- choosing columns and format -----------------------------------------------------------------
+// --- columns and formats -----------------------------------------------------------------
 
 static bool column_exists(const json_t *rows, const char *column)
 {
@@ -196,12 +196,13 @@ static int unknown_column(const json_t *rows, const char *column, struct error *
     const char *near = nearest_word(column, names);
     int err =
         near ? error_set(e, ERR_INVALID, "no column \"%s\"; did you mean \"%s\"?", column, near)
-             : error_set(e, ERR_INVALID, "no column \"%s\"; there are: %s", column, buf_str(&all));
+             : error_set(e, ERR_INVALID, "no column \"%s\"; the columns are: %s", column,
+                         buf_str(&all));
     buf_free(&all);
     return err;
 }
 
-// Splits "id,name" into heap strings; returns how many.
+// Splits "id,name" into heap strings; returns their number.
 static size_t split_columns(const char *text, char *columns[OUTPUT_COLUMNS_MAX])
 {
     size_t n = 0;
@@ -231,14 +232,15 @@ static int write_rows(enum output_format format, const json_t *rows, char **colu
         output_table(rows, columns, count, &out);
     else
         output_csv(rows, columns, count, &out);
-    int err = out.err ? error_set(e, out.err, "the list is too long to show; use -o jsonl") : 0;
+    int err =
+        out.err ? error_set(e, out.err, "the list is too long for this format; use -o jsonl") : 0;
     if (!err && out.len > 0 && fwrite(out.data, out.len, 1, stdout) != 1)
         err = error_set_errno(e, ERR_IO, errno, "cannot write to standard output");
     buf_free(&out);
     return err;
 }
 
-// Rows cut down to the chosen columns, for JSON when --columns was given.
+// Reduces the rows to the chosen columns, for JSON with --columns.
 static json_t *select_columns(const json_t *rows, char **columns, size_t count)
 {
     json_t *picked = json_array();
@@ -294,7 +296,7 @@ int output_rows(struct cli *c, const json_t *rows, const char *columns, struct e
     return err;
 }
 
-// A value of several lines stays in its column, so that no line of it looks like another value.
+// A value of several lines stays in its column, so no line of it looks like another value.
 static void write_pair(const char *label, const char *text, int width)
 {
     for (const char *line = text, *next; line; line = next, label = "") {

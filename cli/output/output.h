@@ -1,5 +1,5 @@
-// Rows on standard output as table, JSON, JSON lines or CSV. A row is a JSON object; columns choose
-// its members by dotted path. Numbers are right-aligned, absent values empty.
+// Prints rows on standard output as table, JSON, JSON lines or CSV. A row is a JSON object; columns
+// select its members by dotted path. Numbers are right-aligned, missing values empty.
 #ifndef MUSTER_CLI_OUTPUT_H
 #define MUSTER_CLI_OUTPUT_H
 
@@ -9,22 +9,22 @@
 #include "base/buf.h"
 #include "cli/cli.h"
 
-// `columns` is comma-separated ("id,name,state"); options.columns goes before it. ERR_INVALID with
-// the nearest name when a chosen column is in no row.
+// `columns` is separated by commas ("id,name,state"); options.columns replaces it. ERR_INVALID with
+// the nearest name if no row has a chosen column.
 int output_rows(struct cli *c, const json_t *rows, const char *columns, struct error *e);
 
-// One object: a line for each of `columns` that holds something; JSON: the object itself; else a
-// row.
+// Prints one object: as a table one line for each of `columns` that is not empty, as JSON the
+// object itself, in the other formats one row.
 int output_object(struct cli *c, const json_t *object, const char *columns, struct error *e);
 
-// All pages of a list of the API, each element through `row`, in the columns of the command.
+// Fetches all pages of a list, converts each element by `row`, and prints the command's columns.
 int output_list(struct cli *c, const struct command *self, const char *key,
                 json_t *(*row)(const json_t *), struct error *e, const char *path);
 
-// The members of an object as a list of columns, in its order.
+// Returns the members of an object as a list of columns, in the object's order.
 const char *output_labels(const json_t *object, struct arena *a);
 
-// The pure halves, for tests: text of `rows` in a format.
+// Format `rows` as text; pure.
 void output_table(const json_t *rows, char **columns, size_t count, struct buf *out);
 void output_csv(const json_t *rows, char **columns, size_t count, struct buf *out);
 

@@ -11,7 +11,7 @@
 
 enum { BAR_CELLS = 24, PART_MAX = 64 };
 
-static void put_bar(double fraction, char *out)
+static void draw_bar(double fraction, char *out)
 {
     int full = (int)(fraction * BAR_CELLS + 0.5);
     full = full < 0 ? 0 : full > BAR_CELLS ? BAR_CELLS : full;
@@ -20,11 +20,11 @@ static void put_bar(double fraction, char *out)
     out[BAR_CELLS] = '\0';
 }
 
-// Adds a part if the line stays within `width`.
-static void add(char *out, size_t cap, int width, const char *fmt, ...)
+// Appends a part if the line stays within `width`.
+static void append_part(char *out, size_t cap, int width, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-static void add(char *out, size_t cap, int width, const char *fmt, ...)
+static void append_part(char *out, size_t cap, int width, const char *fmt, ...)
 {
     char part[PART_MAX];
     va_list args;
@@ -36,7 +36,7 @@ static void add(char *out, size_t cap, int width, const char *fmt, ...)
         snprintf(out + used, cap - used, "  %s", part);
 }
 
-static void lower(char *out, size_t cap, const char *word)
+static void state_text(char *out, size_t cap, const char *word)
 {
     size_t i = 0;
     for (; word[i] != '\0' && i + 1 < cap; i++)
@@ -44,48 +44,48 @@ static void lower(char *out, size_t cap, const char *word)
     out[i] = '\0';
 }
 
-static void add_search(const struct progress *p, int width, char *out, size_t cap)
+static void append_search(const struct progress *p, int width, char *out, size_t cap)
 {
     if (p->trials_total > 0)
-        add(out, cap, width, "%lld of %lld trials", p->trials_ended, p->trials_total);
+        append_part(out, cap, width, "%lld of %lld trials", p->trials_ended, p->trials_total);
     else
-        add(out, cap, width, "%lld trials ended", p->trials_ended);
+        append_part(out, cap, width, "%lld trials ended", p->trials_ended);
     if (p->trials_live > 0)
-        add(out, cap, width, "%lld under way", p->trials_live);
+        append_part(out, cap, width, "%lld running", p->trials_live);
     if (!isnan(p->best))
-        add(out, cap, width, "best %.6g", p->best);
+        append_part(out, cap, width, "best %.6g", p->best);
 }
 
 const char *progress_line(const struct progress *p, int width, char *out, size_t cap)
 {
     char state[32], bar[BAR_CELLS + 1], eta[32];
-    lower(state, sizeof(state), p->state);
+    state_text(state, sizeof(state), p->state);
     if (p->reason && *p->reason != '\0') {
         snprintf(out, cap < (size_t)width + 1 ? cap : (size_t)width + 1, "%s: %s", state,
                  p->reason);
         return out;
     }
-    put_bar(p->fraction, bar);
+    draw_bar(p->fraction, bar);
     snprintf(out, cap, "%s [%s] %3.0f%%", state, bar, p->fraction * 100);
     if (p->search) {
-        add_search(p, width, out, cap);
+        append_search(p, width, out, cap);
         return out;
     }
     if (p->total > 0)
-        add(out, cap, width, "step %lld/%lld", p->steps, p->total);
+        append_part(out, cap, width, "step %lld/%lld", p->steps, p->total);
     else if (p->steps > 0)
-        add(out, cap, width, "step %lld", p->steps);
+        append_part(out, cap, width, "step %lld", p->steps);
     if (!isnan(p->loss))
-        add(out, cap, width, "loss %.4f", p->loss);
+        append_part(out, cap, width, "loss %.4f", p->loss);
     if (!isnan(p->validation))
-        add(out, cap, width, "validation %.4f", p->validation);
+        append_part(out, cap, width, "validation %.4f", p->validation);
     if (!isnan(p->samples_per_second))
-        add(out, cap, width, "%.0f samples/s", p->samples_per_second);
+        append_part(out, cap, width, "%.0f samples/s", p->samples_per_second);
     if (!isnan(p->step_ms) && p->total > p->steps) {
         double us = p->step_ms * 1000 * (double)(p->total - p->steps);
-        add(out, cap, width, "ETA %s", duration_format((int64_t)us, eta, sizeof(eta)));
+        append_part(out, cap, width, "ETA %s", duration_format((int64_t)us, eta, sizeof(eta)));
     }
     if (p->restarts > 0)
-        add(out, cap, width, "restarts %d", p->restarts);
+        append_part(out, cap, width, "restarts %d", p->restarts);
     return out;
 }

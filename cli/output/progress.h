@@ -1,4 +1,4 @@
-// The progress line of a followed experiment, as pure text.
+// The progress line of a followed experiment, as text. Pure.
 #ifndef MUSTER_CLI_PROGRESS_H
 #define MUSTER_CLI_PROGRESS_H
 
@@ -6,20 +6,20 @@
 #include <stddef.h>
 
 struct progress {
-    const char *state;                                    // "RUNNING"
-    const char *reason;                                   // why it waits; NULL or ""
-    double fraction;                                      // 0..1
-    long long steps, total;                               // total 0: unknown
+    const char *state;      // "RUNNING"
+    const char *reason;     // wait reason; NULL or "": it does not wait
+    double fraction;        // 0..1
+    long long steps, total; // total 0: unknown
     double loss, validation, samples_per_second, step_ms; // NaN: not reported
     int restarts;
-    bool search; // of several trials; then the next four, and nothing of a single one
+    bool search; // a search: shows the next four fields instead of steps and metrics
     long long trials_ended, trials_total, trials_live; // total 0: unknown
     double best;                                       // NaN: none yet
 };
 
-// At most `width` columns: a bar with step, loss, validation, samples/s and ETA while it runs, or
-// with the trials of a search and the best so far; the state and the reason while it waits. Returns
-// out.
+// Writes at most `width` columns: while it runs a bar with step, loss, validation, samples/s and
+// ETA, or with the trials of a search and the best metric; while it waits the state and the reason.
+// Returns out.
 const char *progress_line(const struct progress *p, int width, char *out, size_t cap);
 
 #endif

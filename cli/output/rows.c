@@ -39,7 +39,7 @@ const char *row_state(enum wire_names table, const json_t *object)
     return strcmp(word, "PAUSED") == 0 && holds ? "PAUSING" : word;
 }
 
-// reason, and failure: the same for a table, with `of` characters at most.
+// Sets "reason", and "failure": the reason cut to BRIEF characters for tables.
 static void set_reason(json_t *row, const char *reason, bool failed)
 {
     enum { BRIEF = 60 };
@@ -53,7 +53,7 @@ static void set_reason(json_t *row, const char *reason, bool failed)
     free(brief);
 }
 
-// started, ended, duration (text) and duration_s; a run that goes on lasts until now.
+// Sets "started", "ended", "duration" (text) and "duration_s", until now if it has not ended.
 static void set_times(json_t *row, const json_t *object)
 {
     const char *start = jget_string(object, "startTime", NULL);
@@ -98,7 +98,7 @@ json_t *row_experiment(const json_t *experiment)
     return row;
 }
 
-// A generic task also says in other words how it is, for it may be paused.
+// A generic task has its own state "taskState", because it can be paused.
 json_t *row_task(const json_t *task)
 {
     static const char prefix[] = "GENERIC_TASK_STATE_";
@@ -189,8 +189,8 @@ json_t *row_checkpoint(const json_t *checkpoint, const char *metric)
     return row;
 }
 
-// "0-3", "0,2,1": in the order of ranks.
-static void put_numbers(struct buf *out, const json_t *numbers)
+// Appends numbers in rank order: "0-3", "0,2,1".
+static void append_numbers(struct buf *out, const json_t *numbers)
 {
     size_t count = json_array_size(numbers);
     for (size_t i = 0, end; i < count; i = end) {
@@ -204,8 +204,8 @@ static void put_numbers(struct buf *out, const json_t *numbers)
     }
 }
 
-// "gpu-1 slots 0-3 (one NVLink group)"
-static void put_part(struct buf *out, const json_t *part)
+// Appends "gpu-1 slots 0-3 (one NVLink group)".
+static void append_part(struct buf *out, const json_t *part)
 {
     static const char *const words[][2] = {{"nvlink", " (one NVLink group)"},
                                            {"numa", " (one NUMA node)"},
@@ -214,13 +214,13 @@ static void put_part(struct buf *out, const json_t *part)
     size_t count = json_array_size(slots);
     buf_printf(out, "%s%s", jget_string(part, "agent", ""),
                count > 1 ? " slots " : (count ? " slot " : ""));
-    put_numbers(out, slots);
+    append_numbers(out, slots);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i][0], jget_string(part, "near", "")) == 0)
             buf_puts(out, words[i][1]);
 }
 
-// Where it runs, and how near to each other its slots are there.
+// Sets "placed": the slots on each agent, and how they are connected.
 static void set_placed(json_t *row, const json_t *parts)
 {
     size_t i;
@@ -230,7 +230,7 @@ static void set_placed(json_t *row, const json_t *parts)
     json_array_foreach(parts, i, part)
     {
         buf_puts(&text, i > 0 ? "; " : "");
-        put_part(&text, part);
+        append_part(&text, part);
     }
     set_string(row, "placed", buf_str(&text));
     buf_free(&text);
@@ -261,7 +261,7 @@ static int64_t slots_in_use(const json_t *slots)
     return used;
 }
 
-// Those that it keeps out of use.
+// Whether a fault takes the slot out of use.
 static bool has_fault(const json_t *slot)
 {
     const json_t *fault = jget(slot, "fault");
@@ -281,7 +281,7 @@ static int64_t slots_with_faults(const json_t *slots)
     return count;
 }
 
-// "" of a slot that nothing is known to be wrong with.
+// Sets "health": the reason of the slot's fault, or "".
 static void set_health(json_t *row, const json_t *slot)
 {
     const json_t *fault = jget(slot, "fault");
@@ -292,7 +292,7 @@ static void set_health(json_t *row, const json_t *slot)
     free(text);
 }
 
-// Which slots it is near: "nvlink 0, node 0".
+// Sets "near": the slot's NVLink group and NUMA node, "nvlink 0, node 0".
 static void set_near(json_t *row, const json_t *device)
 {
     int64_t link = jget_int(device, "nvlinkGroup", -1), node = jget_int(device, "numaGroup", -1);
@@ -304,7 +304,7 @@ static void set_near(json_t *row, const json_t *device)
     set_string(row, "near", text);
 }
 
-// "40 %, 1.0 of 80 GiB, 61 C, 250 W": what is told of a GPU; "" where nothing is.
+// Sets "load": the reported load of a GPU ("40 %, 1.0 of 80 GiB, 61 C, 250 W"), or "".
 static void set_load(json_t *row, const json_t *slot)
 {
     const json_t *use = jget(slot, "use");
@@ -409,7 +409,7 @@ json_t *row_member(const json_t *member)
     return row;
 }
 
-static double tenths(double hours)
+static double round_to_tenths(double hours)
 {
     return round(hours * 10) / 10;
 }
@@ -434,12 +434,14 @@ json_t *row_share(const json_t *share)
     set_string(row, "user", user);
     set_string(row, "pool", jget_string(share, "resourcePool", ""));
     copy_numbers(row, share, numbers);
-    json_object_set_new(row, "usage", json_real(tenths(jget_double(share, "usageSlotHours", 0))));
-    json_object_set_new(row, "debt", json_real(tenths(jget_double(share, "debtSlotHours", 0))));
+    json_object_set_new(row, "usage",
+                        json_real(round_to_tenths(jget_double(share, "usageSlotHours", 0))));
+    json_object_set_new(row, "debt",
+                        json_real(round_to_tenths(jget_double(share, "debtSlotHours", 0))));
     return row;
 }
 
-// waits (text) and waits_s: since it was submitted.
+// Sets "waits" (text) and "waits_s", the time since submission.
 static void set_waiting_time(json_t *row, const json_t *full, int64_t now)
 {
     char text[32];
@@ -454,7 +456,7 @@ static void set_waiting_time(json_t *row, const json_t *full, int64_t now)
 json_t *row_job(const json_t *job)
 {
     const json_t *full = jget(job, "full");
-    full = full ? full : jget(job, "limited"); // of a workspace we do not see
+    full = full ? full : jget(job, "limited"); // of a workspace that the caller does not see
     const json_t *summary = jget(full, "summary");
     const char *state = jget_string(summary, "state", "");
     const char *start = jget_string(full, "estimatedStart", NULL);

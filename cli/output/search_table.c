@@ -8,16 +8,16 @@
 #include "base/arena.h"
 #include "base/text/json.h"
 
-struct ranked {
+struct ranked_trial {
     json_t *row;
-    double best; // the smaller the better; NaN: none
-    bool leads;  // it is called the best
+    double best; // smaller is better; NaN: none
+    bool leads;  // the master names it as the best trial
     json_int_t id;
 };
 
-static int by_rank(const void *a, const void *b)
+static int compare_rank(const void *a, const void *b)
 {
-    const struct ranked *x = a, *y = b;
+    const struct ranked_trial *x = a, *y = b;
     if (isnan(x->best) != isnan(y->best))
         return isnan(x->best) ? 1 : -1;
     if (x->best != y->best && !isnan(x->best))
@@ -31,22 +31,23 @@ json_t *search_table(json_t *rows, const json_t *config, long long best_trial)
 {
     bool smaller = jget_bool(jget(config, "searcher"), "smaller_is_better", true);
     size_t count = json_array_size(rows), i;
-    struct ranked *all = xcalloc(count + 1, sizeof(*all));
+    struct ranked_trial *all = xcalloc(count + 1, sizeof(*all));
     json_t *row, *sorted = json_array();
     json_array_foreach(rows, i, row)
     {
         double best = jget_double(row, "best", NAN);
-        all[i] = (struct ranked){row, smaller ? best : -best, jget_int(row, "id", 0) == best_trial,
-                                 jget_int(row, "id", 0)};
+        all[i] =
+            (struct ranked_trial){row, smaller ? best : -best, jget_int(row, "id", 0) == best_trial,
+                                  jget_int(row, "id", 0)};
     }
-    qsort(all, count, sizeof(*all), by_rank);
+    qsort(all, count, sizeof(*all), compare_rank);
     for (i = 0; i < count; i++)
         json_array_append(sorted, all[i].row);
     free(all);
     return sorted;
 }
 
-static bool differs(const json_t *rows, const char *path)
+static bool rows_differ(const json_t *rows, const char *path)
 {
     json_t *first = jget_path(json_array_get(rows, 0), path), *row;
     size_t i;
@@ -59,8 +60,9 @@ static bool differs(const json_t *rows, const char *path)
     return false;
 }
 
-// The column of a hyperparameter: its own name in each row, where no other member has it.
-static const char *name_column(const json_t *rows, const char *path)
+// Returns the column of a hyperparameter and adds it to each row: its own name unless another
+// member has that name.
+static const char *hparam_column(const json_t *rows, const char *path)
 {
     const char *name = path + strlen("hparams.");
     json_t *row;
@@ -74,9 +76,9 @@ static const char *name_column(const json_t *rows, const char *path)
     return name;
 }
 
-// Adds a column for each value below `group` in which the rows differ.
-static const char *add_columns(const json_t *rows, const json_t *group, const char *path,
-                               const char *columns, struct arena *a)
+// Adds a column for each value in `group` in which the rows differ.
+static const char *add_hparam_columns(const json_t *rows, const json_t *group, const char *path,
+                                      const char *columns, struct arena *a)
 {
     const char *key;
     json_t *value;
@@ -84,9 +86,9 @@ static const char *add_columns(const json_t *rows, const json_t *group, const ch
     {
         const char *below = arena_printf(a, "%s.%s", path, key);
         if (json_is_object(value))
-            columns = add_columns(rows, value, below, columns, a);
-        else if (differs(rows, below))
-            columns = arena_printf(a, "%s,%s", columns, name_column(rows, below));
+            columns = add_hparam_columns(rows, value, below, columns, a);
+        else if (rows_differ(rows, below))
+            columns = arena_printf(a, "%s,%s", columns, hparam_column(rows, below));
     }
     return columns;
 }
@@ -94,6 +96,6 @@ static const char *add_columns(const json_t *rows, const json_t *group, const ch
 const char *search_columns(const json_t *rows, struct arena *a)
 {
     const char *columns =
-        add_columns(rows, jget(json_array_get(rows, 0), "hparams"), "hparams", "id", a);
+        add_hparam_columns(rows, jget(json_array_get(rows, 0), "hparams"), "hparams", "id", a);
     return arena_printf(a, "%s,best,steps,state,duration", columns);
 }

@@ -8,10 +8,10 @@
 #include "base/os/file.h"
 #include "base/printable.h"
 
-enum { CHUNK = 4096, HELD_MAX = 4 }; // bytes escaped at a time; of a character that has not ended
+enum { CHUNK = 4096, HELD_MAX = 4 }; // bytes escaped at a time; bytes of an incomplete character
 
 struct screen {
-    FILE *stream; // NULL: no terminal
+    FILE *stream; // NULL: not a terminal
     int fd;
     size_t held;
     char holding[HELD_MAX];
@@ -32,9 +32,9 @@ static int write_all(int fd, const char *data, size_t len)
     return 0;
 }
 
-// The number of bytes at the end of data[0..len) that depend on the next ones: part of a character,
-// or a carriage return, which is left out before a line feed.
-static size_t unfinished(const char *data, size_t len)
+// Returns the number of bytes at the end of data[0..len) that depend on the next bytes: a part of a
+// character, or a carriage return, which is dropped before a line feed.
+static size_t incomplete_tail(const char *data, size_t len)
 {
     size_t most = len < HELD_MAX - 1 ? len : HELD_MAX - 1, taken;
     for (size_t n = 1; n <= most; n++) {
@@ -46,7 +46,7 @@ static size_t unfinished(const char *data, size_t len)
     return 0;
 }
 
-static void append_lines(struct buf *out, const char *data, size_t len)
+static void append_escaped_lines(struct buf *out, const char *data, size_t len)
 {
     for (const char *end = data + len, *next; data < end; data = next) {
         const char *back = memmem(data, (size_t)(end - data), "\r\n", 2);
@@ -55,17 +55,17 @@ static void append_lines(struct buf *out, const char *data, size_t len)
     }
 }
 
-static int show(struct screen *s, const char *data, size_t len, bool last)
+static int screen_put(struct screen *s, const char *data, size_t len, bool last)
 {
     char text[HELD_MAX + CHUNK];
     struct buf out;
     memcpy(text, s->holding, s->held);
     memcpy(text + s->held, data, len);
     len += s->held;
-    s->held = last ? 0 : unfinished(text, len);
+    s->held = last ? 0 : incomplete_tail(text, len);
     memcpy(s->holding, text + len - s->held, s->held);
     buf_init(&out, sizeof(text) * PRINTABLE_ESCAPE_MAX);
-    append_lines(&out, text, len - s->held);
+    append_escaped_lines(&out, text, len - s->held);
     int err = write_all(s->fd, buf_str(&out), out.len);
     buf_free(&out);
     return err;
@@ -75,14 +75,14 @@ static ssize_t screen_write(void *cookie, const char *data, size_t len)
 {
     for (size_t done = 0; done < len;) {
         size_t part = len - done < CHUNK ? len - done : CHUNK;
-        if (show(cookie, data + done, part, false) != 0)
-            return 0; // an error of the stream, as fwrite() reports it
+        if (screen_put(cookie, data + done, part, false) != 0)
+            return 0; // reports an error to stdio
         done += part;
     }
     return (ssize_t)len;
 }
 
-static FILE *filtered(struct screen *s, FILE *plain, int buffering)
+static FILE *screen_open(struct screen *s, FILE *plain, int buffering)
 {
     const cookie_io_functions_t calls = {.write = screen_write};
     if (!isatty(s->fd))
@@ -96,8 +96,8 @@ static FILE *filtered(struct screen *s, FILE *plain, int buffering)
 
 void terminal_begin(void)
 {
-    stdout = filtered(&screens[0], stdout, _IOLBF);
-    stderr = filtered(&screens[1], stderr, _IONBF);
+    stdout = screen_open(&screens[0], stdout, _IOLBF);
+    stderr = screen_open(&screens[1], stderr, _IONBF);
 }
 
 void terminal_end(void)
@@ -105,7 +105,7 @@ void terminal_end(void)
     for (size_t i = 0; i < sizeof(screens) / sizeof(screens[0]); i++) {
         if (screens[i].stream) {
             fflush(screens[i].stream);
-            show(&screens[i], "", 0, true);
+            screen_put(&screens[i], "", 0, true);
         }
     }
 }

@@ -9,49 +9,51 @@
 #include "base/text/json.h"
 
 enum {
-    TRIALS_NAMED = 8, // of a group; more are counted
+    TRIALS_NAMED = 8, // further trials of a group are only counted
     SECOND_US = 1000000,
 };
 
 // --- reason codes --------------------------------------------------------------------------------
 
-struct meaning {
+struct wait_meaning {
     const char *code;
     const char *brief;
-    const char *start; // what to say about the start when the master cannot tell a time
-    bool stuck;        // a place in the queue does not help it
+    const char *start; // text about the start if the master has no estimate
+    bool stuck;        // its queue position does not matter
 };
 
-static const char no_telling[] = "cannot be said: nobody knows when those that hold the slots end";
+static const char unknown_start[] = "unknown: the master cannot estimate when the running jobs end";
 
-static const struct meaning meanings[] = {
+static const struct wait_meaning meanings[] = {
     {"PLACED", "it has its slots", "now", false},
-    {"NOT_CONSIDERED", "it came a moment ago", "ask again in a moment", false},
+    {"NOT_CONSIDERED", "it was submitted a moment ago", "ask again in a moment", false},
     {"NO_AGENTS", "no agent can take it", "when an agent joins or is enabled", true},
     {"OVER_AGENT", "larger than any agent", "never on these agents", true},
     {"OVER_POOL", "larger than the pool", "never with these agents", true},
-    {"OVER_MAXIMUM", "larger than its team may ever be", "never under this maximum", true},
-    {"OVER_LIMIT", "its experiment holds all it may", "when another of its trials ends", false},
-    {"TEAM_FULL", "its team holds all it may", "when something of its team ends", false},
-    {"BUSY", "too few slots are free", no_telling, false},
-    {"SPREAD", "the free slots are on several agents", no_telling, false},
-    {"BEHIND", "the free slots are kept for another", no_telling, false},
-    {"DRAINING", "slots are being handed over", "when those that leave have saved their work",
+    {"OVER_MAXIMUM", "larger than its team's maximum", "never under this maximum", true},
+    {"OVER_LIMIT", "its experiment holds its maximum of slots", "when another of its trials ends",
      false},
+    {"TEAM_FULL", "its team holds its maximum of slots", "when another job of its team ends",
+     false},
+    {"BUSY", "too few slots are free", unknown_start, false},
+    {"SPREAD", "the free slots are on several agents", unknown_start, false},
+    {"BEHIND", "the free slots are reserved for another job", unknown_start, false},
+    {"DRAINING", "slots are being released for it",
+     "when the preempted trials have saved their work", false},
 };
 
-static bool is(const json_t *group, const char *code)
+static bool group_has_code(const json_t *group, const char *code)
 {
     return strcmp(jget_string(group, "code", ""), code) == 0;
 }
 
-static const struct meaning *meaning_of(const json_t *group)
+static const struct wait_meaning *meaning_of(const json_t *group)
 {
-    static const struct meaning unknown = {"", "", no_telling, false};
+    static const struct wait_meaning unknown = {"", "", unknown_start, false};
     for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
-        if (is(group, meanings[i].code))
+        if (group_has_code(group, meanings[i].code))
             return &meanings[i];
-    return &unknown; // of a newer master: its sentence has to do
+    return &unknown; // a code of a newer master: only its sentence is shown
 }
 
 // --- the sentence --------------------------------------------------------------------------------
@@ -71,24 +73,24 @@ static const char *running_text(const struct waiting *w, struct arena *a)
 {
     long long held = jget_int(w->why, "allocatedSlots", 0);
     long long wanted = jget_int(w->why, "requestedSlots", 0);
-    const char *some = held < wanted ? arena_printf(a, " of the %lld it would take", wanted) : "";
-    return arena_printf(a, "runs on %lld %s%s: it waits for nothing", held, slots_text(held), some);
+    const char *some = held < wanted ? arena_printf(a, " of the %lld it asks for", wanted) : "";
+    return arena_printf(a, "runs on %lld %s%s and does not wait", held, slots_text(held), some);
 }
 
 static const char *state_text(const struct waiting *w, struct arena *a)
 {
     const char *state = state_of(w->experiment);
     if (wire_state_is_terminal(state))
-        return arena_printf(a, "has ended as %s: it waits for nothing", state);
+        return arena_printf(a, "has ended as %s and does not wait", state);
     if (strcmp(state, "PAUSED") == 0 && jget_int(w->experiment, "liveAllocations", 0) > 0)
-        return "is being paused: its trials save their work, then leave the slots";
+        return "is being paused: its trials save their work, then release their slots";
     if (strcmp(state, "PAUSED") == 0)
-        return "is paused: it holds no slots and stands in no queue";
+        return "is paused: it holds no slots and is in no queue";
     if (strncmp(state, "STOPPING", 8) == 0)
-        return "is stopping: its trials save their work and leave";
+        return "is stopping: its trials save their work and end";
     if (jget_int(w->why, "allocatedSlots", 0) > 0)
         return running_text(w, a);
-    return strcmp(state, "RUNNING") == 0 ? "runs: it waits for nothing" : "has just been queued";
+    return strcmp(state, "RUNNING") == 0 ? "runs and does not wait" : "has just been queued";
 }
 
 const char *waiting_sentence(const struct waiting *w, struct arena *a)
@@ -102,7 +104,7 @@ const char *waiting_sentence(const struct waiting *w, struct arena *a)
 
 // --- groups --------------------------------------------------------------------------------------
 
-static bool wait_for_the_same(const json_t *a, const json_t *b)
+static bool waits_for_same(const json_t *a, const json_t *b)
 {
     static const char *const words[] = {"code", "resource", "teamName", "estimatedStart"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -118,7 +120,7 @@ static json_t *find_group(const json_t *groups, const json_t *entry)
     json_t *group;
     json_array_foreach(groups, i, group)
     {
-        if (wait_for_the_same(group, entry))
+        if (waits_for_same(group, entry))
             return group;
     }
     return NULL;
@@ -141,7 +143,7 @@ json_t *waiting_groups(const json_t *why)
     return groups;
 }
 
-// The pool it is in, by name also where its file left that to the master.
+// The name of the pool, also if the configuration does not name one.
 static const char *pool_of(const struct waiting *w)
 {
     return jget_string(w->why, "resourcePool", jget_string(w->experiment, "resourcePool", ""));
@@ -149,7 +151,7 @@ static const char *pool_of(const struct waiting *w)
 
 // --- facts ---------------------------------------------------------------------------------------
 
-static void put(json_t *facts, const char *label, const char *text)
+static void facts_put(json_t *facts, const char *label, const char *text)
 {
     if (text && *text != '\0')
         json_object_set_new(facts, label, json_string(text));
@@ -163,7 +165,7 @@ const char *waiting_until(const char *time, int64_t now, char out[WAITING_UNTIL_
     if (!time || clock_parse(time, &start) != 0)
         return out;
     if (start < now - SECOND_US)
-        return out; // what was expected has not happened
+        return out; // the estimate has passed
     if (start < now + SECOND_US)
         snprintf(out, WAITING_UNTIL_MAX, "any moment");
     else
@@ -178,7 +180,8 @@ static const char *start_text(const struct waiting *w, const json_t *group, stru
         return meaning_of(group)->start;
     if (strncmp(until, "in ", 3) != 0)
         return arena_strdup(a, until);
-    return arena_printf(a, "%s; a guess by the progress of what runs, if nothing new comes", until);
+    return arena_printf(
+        a, "%s; estimated from the progress of the running jobs, without new submissions", until);
 }
 
 static const char *trials_text(const json_t *group, struct arena *a)
@@ -212,7 +215,7 @@ const char *waiting_place(const json_t *entry, struct arena *a)
     long long ahead = jget_int(entry, "ahead", 0);
     if (meaning_of(entry)->stuck)
         return "";
-    return ahead == 0   ? "first of those that wait"
+    return ahead == 0   ? "first in the queue"
            : ahead == 1 ? "1 waits before it"
                         : arena_printf(a, "%lld wait before it", ahead);
 }
@@ -227,7 +230,7 @@ static const char *share_text(const json_t *share, struct arena *a)
                         (long long)jget_int(share, "wantedSlots", 0), owed);
 }
 
-// The workspace's line of the shares (`user` 0), or its user's.
+// Finds the share of the experiment's workspace (`user` 0) or of a user in it.
 static const json_t *find_share(const struct waiting *w, int64_t user)
 {
     int64_t workspace = jget_int(w->experiment, "workspaceId", 0);
@@ -241,11 +244,11 @@ static const json_t *find_share(const struct waiting *w, int64_t user)
     return NULL;
 }
 
-static void put_share(json_t *facts, const char *label, const char *name, const json_t *share,
-                      struct arena *a)
+static void facts_put_share(json_t *facts, const char *label, const char *name, const json_t *share,
+                            struct arena *a)
 {
     if (share)
-        put(facts, label, arena_printf(a, "%s %s", name, share_text(share, a)));
+        facts_put(facts, label, arena_printf(a, "%s %s", name, share_text(share, a)));
 }
 
 json_t *waiting_facts(const struct waiting *w, const json_t *group, struct arena *a)
@@ -254,35 +257,35 @@ json_t *waiting_facts(const struct waiting *w, const json_t *group, struct arena
     long long held = jget_int(w->why, "allocatedSlots", 0);
     if (group) {
         const char *code = jget_string(group, "code", "");
-        put(facts, "reason", arena_printf(a, "%s: %s", code, meaning_of(group)->brief));
-        put(facts, json_array_size(jget(group, "trials")) > 1 ? "trials" : "trial",
-            trials_text(group, a));
-        put(facts, "waits_for", resource_text(group, a));
-        put(facts, "place", waiting_place(group, a));
-        put(facts, "start", start_text(w, group, a));
+        facts_put(facts, "reason", arena_printf(a, "%s: %s", code, meaning_of(group)->brief));
+        facts_put(facts, json_array_size(jget(group, "trials")) > 1 ? "trials" : "trial",
+                  trials_text(group, a));
+        facts_put(facts, "waits_for", resource_text(group, a));
+        facts_put(facts, "place", waiting_place(group, a));
+        facts_put(facts, "start", start_text(w, group, a));
     }
     if (held > 0) {
-        put(facts, "holds",
-            arena_printf(a, "%lld of the %lld slots it asks for", held,
-                         (long long)jget_int(w->why, "requestedSlots", 0)));
+        facts_put(facts, "holds",
+                  arena_printf(a, "%lld of the %lld slots it asks for", held,
+                               (long long)jget_int(w->why, "requestedSlots", 0)));
     }
-    put(facts, "pool", pool_of(w));
+    facts_put(facts, "pool", pool_of(w));
     int64_t user = jget_int(w->experiment, "userId", 0);
-    put_share(facts, "workspace", jget_string(w->experiment, "workspaceName", ""), find_share(w, 0),
-              a);
-    put_share(facts, "user", jget_string(w->experiment, "username", ""),
-              user > 0 ? find_share(w, user) : NULL, a);
+    facts_put_share(facts, "workspace", jget_string(w->experiment, "workspaceName", ""),
+                    find_share(w, 0), a);
+    facts_put_share(facts, "user", jget_string(w->experiment, "username", ""),
+                    user > 0 ? find_share(w, user) : NULL, a);
     return facts;
 }
 
-// --- what can be done ----------------------------------------------------------------------------
+// --- possible actions ----------------------------------------------------------------------------
 
-static void offer(json_t *list, const char *effect, char *command)
+static void remedies_add(json_t *list, const char *effect, char *command)
 {
     json_array_append_new(list, json_pack("{s:s, s:s}", "command", command, "effect", effect));
 }
 
-// An agent of the experiment's pool that could take tasks if it were enabled; NULL: there is none.
+// Returns a disabled agent of the experiment's pool; NULL: there is none.
 static const char *disabled_agent(const struct waiting *w)
 {
     const char *pool = pool_of(w);
@@ -301,26 +304,27 @@ static void offer_agents(const struct waiting *w, json_t *list, struct arena *a)
 {
     const char *agent = disabled_agent(w);
     if (agent) {
-        offer(list, "an administrator: let this agent take tasks again",
-              arena_printf(a, "muster agent enable %s", agent));
+        remedies_add(list, "(administrators) enable this agent",
+                     arena_printf(a, "muster agent enable %s", agent));
     } else {
-        offer(list, "see which agents are there, and how large they are",
-              arena_strdup(a, "muster agent list"));
+        remedies_add(list, "list the agents with their numbers of slots",
+                     arena_strdup(a, "muster agent list"));
     }
 }
 
 static void offer_smaller(const json_t *group, long long id, long long most, struct arena *a,
                           json_t *list)
 {
-    const char *how = is(group, "OVER_AGENT") ? ", or without resources.is_single_node"
-                                              : ", or with resources.min_slots";
-    offer(list,
-          arena_printf(a, "and submit it again with resources.slots_per_trial of at most %lld%s",
-                       most, how),
-          arena_printf(a, "muster experiment kill %lld", id));
+    const char *how = group_has_code(group, "OVER_AGENT") ? ", or without resources.is_single_node"
+                                                          : ", or with resources.min_slots";
+    remedies_add(
+        list,
+        arena_printf(a, "and submit it again with resources.slots_per_trial of at most %lld%s",
+                     most, how),
+        arena_printf(a, "muster experiment kill %lld", id));
 }
 
-// Whose maximum it is stands in the resource: the workspace's, its user's or the whole cluster's.
+// The resource tells whether the maximum is the workspace's, its user's or the cluster's.
 static void offer_maximum(const struct waiting *w, const json_t *group, struct arena *a,
                           json_t *list)
 {
@@ -332,8 +336,8 @@ static void offer_maximum(const struct waiting *w, const json_t *group, struct a
         strstr(resource, " in team ")
             ? arena_printf(a, " --user %s", jget_string(w->experiment, "username", ""))
             : "";
-    offer(list, "an administrator: raise that maximum",
-          arena_printf(a, "muster team set %s%s --max-slots N", team, user));
+    remedies_add(list, "(administrators) raise the maximum",
+                 arena_printf(a, "muster team set %s%s --max-slots N", team, user));
 }
 
 static void offer_moves(const struct waiting *w, const json_t *group, long long id, struct arena *a,
@@ -341,20 +345,20 @@ static void offer_moves(const struct waiting *w, const json_t *group, long long 
 {
     long long behind = jget_int(group, "behindExperimentId", 0);
     if (behind > 0 && behind != id) {
-        offer(list, "an administrator: put it ahead of the one it waits behind",
-              arena_printf(a, "muster queue move %lld --ahead-of %lld", id, behind));
+        remedies_add(list, "(administrators) put it ahead of the job it waits for",
+                     arena_printf(a, "muster queue move %lld --ahead-of %lld", id, behind));
     }
     long long priority = jget_int(w->why, "priority", 42);
     if (priority > 1) {
-        offer(list,
-              arena_printf(a,
-                           "of one user's, a smaller number than its %lld goes sooner (below the "
-                           "pool's max_user_priority: administrators of the cluster)",
-                           priority),
-              arena_printf(a, "muster queue move %lld --priority N", id));
+        remedies_add(list,
+                     arena_printf(a,
+                                  "go before your other jobs: a number smaller than its %lld "
+                                  "(below the pool's max_user_priority: administrators)",
+                                  priority),
+                     arena_printf(a, "muster queue move %lld --priority N", id));
     }
-    offer(list, "see who is entitled to what and who holds it",
-          arena_strdup(a, "muster team shares"));
+    remedies_add(list, "show the entitlements and slots of all teams",
+                 arena_strdup(a, "muster team shares"));
 }
 
 json_t *waiting_remedies(const struct waiting *w, const json_t *group, struct arena *a)
@@ -363,20 +367,22 @@ json_t *waiting_remedies(const struct waiting *w, const json_t *group, struct ar
     long long id = jget_int(w->experiment, "id", 0);
     if (!group) {
         if (strcmp(state_of(w->experiment), "PAUSED") == 0)
-            offer(list, "let it go on", arena_printf(a, "muster experiment activate %lld", id));
-    } else if (is(group, "NO_AGENTS")) {
+            remedies_add(list, "resume it", arena_printf(a, "muster experiment activate %lld", id));
+    } else if (group_has_code(group, "NO_AGENTS")) {
         offer_agents(w, list, a);
-    } else if (is(group, "OVER_AGENT") || is(group, "OVER_POOL")) {
+    } else if (group_has_code(group, "OVER_AGENT") || group_has_code(group, "OVER_POOL")) {
         offer_agents(w, list, a);
-        offer_smaller(group, id,
-                      jget_int(group, is(group, "OVER_AGENT") ? "largestAgent" : "total", 0), a,
-                      list);
-    } else if (is(group, "OVER_MAXIMUM") || is(group, "TEAM_FULL")) {
+        offer_smaller(
+            group, id,
+            jget_int(group, group_has_code(group, "OVER_AGENT") ? "largestAgent" : "total", 0), a,
+            list);
+    } else if (group_has_code(group, "OVER_MAXIMUM") || group_has_code(group, "TEAM_FULL")) {
         offer_maximum(w, group, a, list);
-    } else if (is(group, "OVER_LIMIT")) {
-        offer(list, "no limit of its own any more",
-              arena_printf(a, "muster queue move %lld --max-slots 0", id));
-    } else if (is(group, "BUSY") || is(group, "SPREAD") || is(group, "BEHIND")) {
+    } else if (group_has_code(group, "OVER_LIMIT")) {
+        remedies_add(list, "remove its own maximum of slots",
+                     arena_printf(a, "muster queue move %lld --max-slots 0", id));
+    } else if (group_has_code(group, "BUSY") || group_has_code(group, "SPREAD") ||
+               group_has_code(group, "BEHIND")) {
         offer_moves(w, group, id, a, list);
     }
     return list;

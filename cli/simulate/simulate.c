@@ -1,4 +1,4 @@
-// muster simulate: reads the input, runs the scheduler over it for each policy, shows the figures.
+// muster simulate: reads the input, runs the scheduler over it for each policy, prints the results.
 #include "cli/simulate/simulate.h"
 
 #include <errno.h>
@@ -22,14 +22,14 @@ static int64_t clock_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-struct bar {
+struct progress_bar {
     const char *label;
-    int64_t shown; // when, microseconds
+    int64_t shown; // time of the last drawing, microseconds
 };
 
 static bool show_progress(void *ctx, double share)
 {
-    struct bar *bar = ctx;
+    struct progress_bar *bar = ctx;
     int64_t now = clock_mono_us();
     if (now - bar->shown < 100000)
         return true;
@@ -44,11 +44,11 @@ static bool show_progress(void *ctx, double share)
     return true;
 }
 
-static int run_one(struct cli *c, const struct simulate_input *in, struct simulate_result *result,
-                   struct error *e)
+static int run_simulation(struct cli *c, const struct simulate_input *in,
+                          struct simulate_result *result, struct error *e)
 {
     bool has_bar = isatty(STDERR_FILENO) && !c->options.quiet;
-    struct bar bar = {.label = result->label, .shown = clock_mono_us()};
+    struct progress_bar bar = {.label = result->label, .shown = clock_mono_us()};
     struct simulate_options options = {.policy = result->policy,
                                        .preempt_cost = llround(in->preempt_cost * SIMULATE_SECOND),
                                        .drain = llround(in->drain * SIMULATE_SECOND),
@@ -64,8 +64,8 @@ static int run_one(struct cli *c, const struct simulate_input *in, struct simula
     return err;
 }
 
-// One result for each policy; with more nodes, one more for each.
-static size_t plan(const struct simulate_input *in, struct simulate_result *results)
+// Fills in one result for each policy, and with --add-nodes a second one for each.
+static size_t make_results(const struct simulate_input *in, struct simulate_result *results)
 {
     size_t count = 0, nodes = in->history.node_count;
     for (size_t i = 0; i < in->policy_count; i++) {
@@ -95,7 +95,7 @@ static int write_plot(const char *path, const struct simulate_input *in,
     return err;
 }
 
-// Before minutes are spent on what could not be kept.
+// Checks --plot first, so that no long simulation is lost.
 static int check_plot(struct cli *c, struct error *e)
 {
     const char *path = c->options.plot, *slash = path ? strrchr(path, '/') : NULL;
@@ -115,9 +115,9 @@ int run_simulate(struct cli *c, const struct command *self, struct error *e)
     if (err)
         return err;
     struct simulate_result *results = xcalloc(SIMULATE_RESULTS_MAX, sizeof *results);
-    size_t count = plan(&in, results);
+    size_t count = make_results(&in, results);
     for (size_t i = 0; !err && i < count; i++)
-        err = run_one(c, &in, &results[i], e);
+        err = run_simulation(c, &in, &results[i], e);
     if (!err)
         err = simulate_print(c, &in, results, count, e);
     if (!err && c->options.plot)

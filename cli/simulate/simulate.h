@@ -1,5 +1,4 @@
-// What the files of `muster simulate` share: the input, the results side by side, and how they are
-// shown. One thread.
+// Types of `muster simulate`: its input and its results. One thread.
 #ifndef MUSTER_CLI_SIMULATE_H
 #define MUSTER_CLI_SIMULATE_H
 
@@ -13,9 +12,9 @@ enum { SIMULATE_TEXT_MAX = 512 << 20 }; // bytes of a trace, unpacked
 enum { SIMULATE_RESULTS_MAX = 2 * SCHED_POLICIES };
 
 struct simulate_input {
-    const char *name;           // of the trace
-    struct history history;     // its trace, too, when that is from a file
-    size_t added;               // nodes that --add-nodes puts behind history.nodes; 0: none
+    const char *name;           // name of the trace
+    struct history history;     // jobs, teams and nodes, also of a trace file
+    size_t added;               // nodes that --add-nodes appends to history.nodes; 0: none
     int64_t from, to;           // window of submission
     double preempt_cost, drain; // seconds
     enum sched_policy policies[SCHED_POLICIES];
@@ -26,11 +25,11 @@ struct simulate_result {
     char label[32]; // "fair_share", "fair_share +4 nodes"
     enum sched_policy policy;
     size_t nodes;
-    double seconds; // that it took
+    double seconds; // run time of the simulation
     struct simulate_figures figures;
 };
 
-// simulate_input.c: all that the options name, read and checked.
+// simulate_input.c: reads and checks everything that the options name.
 int simulate_input_read(const struct cli_options *options, struct simulate_input *in,
                         struct error *e);
 void simulate_input_free(struct simulate_input *in);
@@ -41,7 +40,7 @@ int simulate_file_read(const char *path, size_t limit, char **out, size_t *len, 
 int simulate_print(struct cli *c, const struct simulate_input *in,
                    const struct simulate_result *results, size_t count, struct error *e);
 
-// simulate_plot.c: the SVG of use and queue over time.
+// simulate_plot.c: draws slots in use and waiting jobs over time as SVG.
 void simulate_plot(const char *title, const struct simulate_result *results, size_t count,
                    struct buf *out);
 

@@ -11,16 +11,16 @@ enum { TEAMS_TEXT_MAX = 1 << 20, DEFAULT_SLOTS = 8, DEFAULT_COST_S = 60 };
 
 // --- files ---------------------------------------------------------------------------------------
 
-static int gz_fault(gzFile file, const char *path, struct error *e)
+static int gzip_error(gzFile file, const char *path, struct error *e)
 {
     int code = Z_OK;
     const char *text = gzerror(file, &code);
     if (code == Z_ERRNO)
         return error_set_errno(e, ERR_IO, errno, "%s", path);
-    return error_set(e, ERR_CORRUPT, "%s: is no complete gzip file (%s)", path, text);
+    return error_set(e, ERR_CORRUPT, "%s is not a complete gzip file (%s)", path, text);
 }
 
-// gzip or plain, by its first bytes.
+// Reads a plain or gzip file; the first bytes tell which.
 int simulate_file_read(const char *path, size_t limit, char **out, size_t *len, struct error *e)
 {
     gzFile file = gzopen(path, "rb");
@@ -37,13 +37,13 @@ int simulate_file_read(const char *path, size_t limit, char **out, size_t *len, 
         got = gzread(file, text + used, (unsigned)(cap - used < 1 << 20 ? cap - used : 1 << 20));
         used += got > 0 ? (size_t)got : 0;
         if (used > limit)
-            err = error_set(e, ERR_TOO_LARGE, "%s: is larger than %zu MiB, unpacked", path,
+            err = error_set(e, ERR_TOO_LARGE, "%s is larger than %zu MiB when unpacked", path,
                             limit >> 20);
     } while (!err && got > 0);
     int code = Z_OK;
-    gzerror(file, &code); // a file cut short reads as its end with Z_BUF_ERROR
+    gzerror(file, &code); // a truncated file ends with Z_BUF_ERROR
     if (!err && (got < 0 || code != Z_OK))
-        err = gz_fault(file, path, e);
+        err = gzip_error(file, path, e);
     gzclose_r(file);
     if (err) {
         free(text);
@@ -57,7 +57,7 @@ int simulate_file_read(const char *path, size_t limit, char **out, size_t *len, 
 
 // --- options -------------------------------------------------------------------------------------
 
-// "63d", "90m", "3600": the text from `at` to `end` as microseconds.
+// Parses "63d", "90m" or "3600" between `at` and `end` as microseconds.
 static bool parse_time(const char *at, const char *end, int64_t *out)
 {
     static const struct {
@@ -90,12 +90,12 @@ int simulate_window_parse(const char *text, int64_t *from, int64_t *to, struct e
                    (dots + 2 == end || parse_time(dots + 2, end, to)) && *from < *to;
     return is_good ? 0
                    : error_set(e, ERR_INVALID,
-                               "--window wants FROM..TO with the earlier time first, such as "
+                               "--window takes FROM..TO with the earlier time first, such as "
                                "63d..77d, 12h.. or 0..86400 (seconds), not \"%s\"",
                                text);
 }
 
-static int policy_of(const char *word, size_t len, enum sched_policy *out, struct error *e)
+static int parse_policy(const char *word, size_t len, enum sched_policy *out, struct error *e)
 {
     char name[32];
     snprintf(name, sizeof name, "%.*s", (int)len, word);
@@ -109,7 +109,7 @@ static int policy_of(const char *word, size_t len, enum sched_policy *out, struc
     }
     const char *near = nearest_word(name, names);
     return error_set(e, ERR_INVALID, "no policy \"%s\"; %s%s", name,
-                     near ? "did you mean " : "there are fair_share, priority, fifo, easy",
+                     near ? "did you mean " : "the policies are fair_share, priority, fifo, easy",
                      near ? near : "");
 }
 
@@ -119,7 +119,7 @@ static int parse_policies(const char *text, struct simulate_input *in, struct er
     for (const char *p = text;; p++) {
         size_t len = strcspn(p, ",");
         enum sched_policy policy = SCHED_POLICY_FAIR_SHARE;
-        int err = policy_of(p, len, &policy, e);
+        int err = parse_policy(p, len, &policy, e);
         if (err)
             return err;
         if (seen[policy])
@@ -134,7 +134,7 @@ static int parse_policies(const char *text, struct simulate_input *in, struct er
 
 // --- cluster -------------------------------------------------------------------------------------
 
-// Nodes of the options in place of, or behind, those of the store.
+// Takes the nodes from the options instead of the store, and appends --add-nodes.
 static int make_cluster(const struct cli_options *o, struct simulate_input *in, struct error *e)
 {
     struct history *h = &in->history;
@@ -146,13 +146,13 @@ static int make_cluster(const struct cli_options *o, struct simulate_input *in, 
     size_t all = h->node_count + in->added;
     if (!h->node_count)
         return error_set(e, ERR_INVALID,
-                         "the store has no agents of that pool that are enabled; "
-                         "say --nodes");
+                         "the store has no enabled agents in that pool; give --nodes");
     if (all > SIMULATE_NODES_MAX)
-        return error_set(e, ERR_INVALID, "%zu nodes; possible are %d", all, SIMULATE_NODES_MAX);
+        return error_set(e, ERR_INVALID, "%zu nodes are too many; the maximum is %d", all,
+                         SIMULATE_NODES_MAX);
     if (o->racks > (long long)h->node_count)
-        return error_set(e, ERR_INVALID, "--racks %lld: %zu nodes cannot stand in so many racks",
-                         o->racks, h->node_count);
+        return error_set(e, ERR_INVALID, "--racks %lld: there are only %zu nodes", o->racks,
+                         h->node_count);
     h->nodes = xrealloc(h->nodes, all * sizeof *h->nodes);
     for (size_t i = o->nodes ? 0 : h->node_count; i < all; i++)
         h->nodes[i] = (struct simulate_node){slots, SCHED_NONE};
@@ -181,8 +181,8 @@ static bool is_column(const char *name)
     return false;
 }
 
-// What is close to a name that is known is an error already.
-static void tell_unknown_columns(const char *path, const char *text)
+// Names close to a known column were already refused.
+static void warn_unknown_columns(const char *path, const char *text)
 {
     text += strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     char *line = strndup(text, strcspn(text, "\r\n")), *rest = line, *name;
@@ -190,7 +190,7 @@ static void tell_unknown_columns(const char *path, const char *text)
         name += *name == '"';
         name[strcspn(name, "\"")] = '\0';
         if (!is_column(name))
-            fprintf(stderr, "warning: %s: the column \"%s\" is passed over\n", path, name);
+            fprintf(stderr, "warning: %s: the column \"%s\" is ignored\n", path, name);
     }
     free(line);
 }
@@ -202,7 +202,7 @@ static int read_trace(const char *path, struct simulate_input *in, struct error 
     int err = simulate_file_read(path, SIMULATE_TEXT_MAX, &text, &len, e);
     err = err ? err : trace_read_jobs(&in->history.trace, text, len, path, in->from, in->to, e);
     if (!err)
-        tell_unknown_columns(path, text);
+        warn_unknown_columns(path, text);
     free(text);
     return err;
 }
@@ -211,15 +211,15 @@ static int check_options(const struct cli_options *o, struct error *e)
 {
     if (!o->trace == !o->from_store)
         return error_set(e, ERR_INVALID,
-                         "say which jobs: either --trace FILE.csv or --from-store "
-                         "DIR");
+                         "no jobs: give either --trace FILE.csv or --from-store DIR");
     if (o->trace && !o->nodes)
         return error_set(e, ERR_INVALID,
-                         "say how large the cluster is: --nodes N (and "
-                         "--slots-per-node G, %d if not given)",
+                         "the size of the cluster is missing: give --nodes N (and --slots-per-node "
+                         "G, default %d)",
                          DEFAULT_SLOTS);
     if (o->from_store && o->teams)
-        return error_set(e, ERR_INVALID, "--teams goes with --trace; a store has its own teams");
+        return error_set(e, ERR_INVALID,
+                         "--teams applies to --trace only; a store has its own teams");
     return 0;
 }
 
@@ -244,7 +244,7 @@ int simulate_input_read(const struct cli_options *o, struct simulate_input *in, 
         err = history_read(o->from_store, o->pool, in->from, in->to, &in->history, e);
     err = err ? err : make_cluster(o, in, e);
     if (!err && !in->history.trace.job_count)
-        err = error_set(e, ERR_INVALID, "%s: has no jobs%s", in->name,
+        err = error_set(e, ERR_INVALID, "%s has no jobs%s", in->name,
                         o->window ? " in the window" : "");
     if (err)
         simulate_input_free(in);

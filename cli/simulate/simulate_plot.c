@@ -1,5 +1,5 @@
-// Two panels over one axis of time: slots in use, and jobs that wait. Lines differ in dashes as
-// well as in colour (Okabe and Ito's, which colour-blind people can tell apart) and are named.
+// Draws two panels over one time axis: slots in use, and waiting jobs. The lines have names and
+// differ in dashes and in colour (Okabe and Ito's palette for colour-blind readers).
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ enum {
     LEGEND_STEP = 18,
     PANEL_HEIGHT = 210,
     PANEL_GAP = 64,
-    POINTS_MAX = 400, // of a line
+    POINTS_MAX = 400, // points of one line
 };
 
 static const struct {
@@ -23,14 +23,14 @@ static const struct {
     {"#0072B2", ""},    {"#D55E00", "7 3"},  {"#009E73", "2 3"}, {"#CC79A7", "9 3 2 3"},
     {"#000000", "4 2"}, {"#E69F00", "12 4"}, {"#56B4E9", "1 2"}, {"#7A7A00", "9 2 2 2 2 2"}};
 
-struct panel {
+struct plot_panel {
     const char *title, *unit;
     double top;  // pixels
-    double most; // at its upper edge
+    double most; // value at the upper edge
     double (*value)(const struct simulate_bin *bin);
 };
 
-struct axis {       // of time
+struct plot_axis {  // the time axis
     double seconds; // at the right edge
     double unit;    // seconds
     const char *unit_name;
@@ -46,7 +46,7 @@ static double jobs_waiting(const struct simulate_bin *bin)
     return bin->gangs;
 }
 
-static void put_text(struct buf *out, const char *text)
+static void append_xml_text(struct buf *out, const char *text)
 {
     for (; *text; text++) {
         const char *entity = *text == '<'   ? "&lt;"
@@ -60,17 +60,17 @@ static void put_text(struct buf *out, const char *text)
     }
 }
 
-// 1, 2 or 5 times a power of ten, so that at most `count` steps reach `most`.
-static double nice_step(double most, int count)
+// Returns 1, 2 or 5 times a power of ten, so that at most `count` steps reach `most`.
+static double round_step(double most, int count)
 {
     double rough = most / count, power = pow(10, floor(log10(rough)));
     double factor = rough / power;
     return power * (factor <= 1 ? 1 : factor <= 2 ? 2 : factor <= 5 ? 5 : 10);
 }
 
-static struct axis make_axis(const struct simulate_result *results, size_t count)
+static struct plot_axis make_axis(const struct simulate_result *results, size_t count)
 {
-    struct axis axis = {0};
+    struct plot_axis axis = {0};
     for (size_t i = 0; i < count; i++)
         axis.seconds = fmax(axis.seconds, results[i].figures.makespan);
     axis.seconds = fmax(axis.seconds, 1);
@@ -81,21 +81,21 @@ static struct axis make_axis(const struct simulate_result *results, size_t count
     return axis;
 }
 
-static double x_of(const struct axis *axis, double seconds)
+static double x_of(const struct plot_axis *axis, double seconds)
 {
     return LEFT + PLOT_WIDTH * seconds / axis->seconds;
 }
 
-static double y_of(const struct panel *p, double value)
+static double y_of(const struct plot_panel *p, double value)
 {
     return p->top + PANEL_HEIGHT * (1 - value / p->most);
 }
 
 // --- parts of a panel ----------------------------------------------------------------------------
 
-static void draw_time(const struct panel *p, const struct axis *axis, struct buf *out)
+static void draw_time(const struct plot_panel *p, const struct plot_axis *axis, struct buf *out)
 {
-    double most = axis->seconds / axis->unit, step = nice_step(most, 12);
+    double most = axis->seconds / axis->unit, step = round_step(most, 12);
     double bottom = p->top + PANEL_HEIGHT;
     for (int i = 0; i * step <= most * (1 + 1e-9); i++) {
         double x = x_of(axis, i * step * axis->unit);
@@ -110,9 +110,9 @@ static void draw_time(const struct panel *p, const struct axis *axis, struct buf
                LEFT + PLOT_WIDTH / 2, bottom + 35, axis->unit_name);
 }
 
-static void draw_values(const struct panel *p, struct buf *out)
+static void draw_values(const struct plot_panel *p, struct buf *out)
 {
-    double step = nice_step(p->most, 6);
+    double step = round_step(p->most, 6);
     for (int i = 0; i * step <= p->most * (1 + 1e-9); i++) {
         double y = y_of(p, i * step);
         buf_printf(out,
@@ -129,8 +129,8 @@ static void draw_values(const struct panel *p, struct buf *out)
                middle, p->unit);
 }
 
-// Neighbouring bins are averaged, so that a line has at most POINTS_MAX points.
-static void draw_line(const struct panel *p, const struct axis *axis,
+// Averages neighbouring bins, so that a line has at most POINTS_MAX points.
+static void draw_line(const struct plot_panel *p, const struct plot_axis *axis,
                       const struct simulate_result *r, size_t style, struct buf *out)
 {
     const struct simulate_figures *f = &r->figures;
@@ -151,7 +151,7 @@ static void draw_line(const struct panel *p, const struct axis *axis,
                *styles[style].dashes ? styles[style].dashes : "none");
 }
 
-static void draw_panel(const struct panel *p, const struct axis *axis,
+static void draw_panel(const struct plot_panel *p, const struct plot_axis *axis,
                        const struct simulate_result *results, size_t count, struct buf *out)
 {
     draw_time(p, axis, out);
@@ -164,7 +164,8 @@ static void draw_panel(const struct panel *p, const struct axis *axis,
                LEFT, p->top, PLOT_WIDTH, PANEL_HEIGHT);
 }
 
-// --- the whole -----------------------------------------------------------------------------------
+// --- whole plot
+// -----------------------------------------------------------------------------------
 
 static void draw_legend(const struct simulate_result *results, size_t count, struct buf *out)
 {
@@ -176,16 +177,16 @@ static void draw_legend(const struct simulate_result *results, size_t count, str
                    "stroke-width=\"2.4\" stroke-dasharray=\"%s\"/><text x=\"%d\" y=\"%d\">",
                    LEFT, y - 4, LEFT + 44, y - 4, styles[i].colour,
                    *styles[i].dashes ? styles[i].dashes : "none", LEFT + 54, y);
-        put_text(out, results[i].label);
+        append_xml_text(out, results[i].label);
         buf_printf(out,
-                   ": %lld slots, use %.1f %% while jobs came, completion %.2f h on average"
+                   ": %lld slots, %.1f %% used while jobs were submitted, mean completion %.2f h"
                    "</text>\n",
                    (long long)f->slots, 100 * f->use_window, f->completion.mean / 3600);
     }
 }
 
-static double most_of(const struct simulate_result *results, size_t count,
-                      double (*value)(const struct simulate_bin *))
+static double largest_value(const struct simulate_result *results, size_t count,
+                            double (*value)(const struct simulate_bin *))
 {
     double most = 1;
     for (size_t i = 0; i < count; i++)
@@ -198,22 +199,23 @@ void simulate_plot(const char *title, const struct simulate_result *results, siz
                    struct buf *out)
 {
     double top = LEGEND_TOP + (double)(count * LEGEND_STEP) + 26;
-    struct panel use = {"Slots in use", "slots", top, 1, slots_held};
-    struct panel queue = {"Jobs waiting", "jobs", top + PANEL_HEIGHT + PANEL_GAP, 1, jobs_waiting};
+    struct plot_panel use = {"Slots in use", "slots", top, 1, slots_held};
+    struct plot_panel queue = {"Jobs waiting", "jobs", top + PANEL_HEIGHT + PANEL_GAP, 1,
+                               jobs_waiting};
     for (size_t i = 0; i < count; i++)
         use.most = fmax(use.most, 1.04 * (double)results[i].figures.slots);
-    queue.most = 1.05 * most_of(results, count, jobs_waiting);
-    struct axis axis = make_axis(results, count);
+    queue.most = 1.05 * largest_value(results, count, jobs_waiting);
+    struct plot_axis axis = make_axis(results, count);
     int height = (int)queue.top + PANEL_HEIGHT + 48;
     buf_printf(out,
                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
                "viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\" "
                "fill=\"#222\" role=\"img\">\n<title>Use and queue of ",
                WIDTH, height, WIDTH, height);
-    put_text(out, title);
+    append_xml_text(out, title);
     buf_printf(out, "</title>\n<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n", WIDTH, height);
     buf_printf(out, "<text x=\"%d\" y=\"28\" font-size=\"15\" font-weight=\"bold\">", LEFT);
-    put_text(out, strrchr(title, '/') ? strrchr(title, '/') + 1 : title);
+    append_xml_text(out, strrchr(title, '/') ? strrchr(title, '/') + 1 : title);
     buf_puts(out, "</text>\n");
     draw_legend(results, count, out);
     draw_panel(&use, &axis, results, count, out);

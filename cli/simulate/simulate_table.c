@@ -1,4 +1,4 @@
-// The figures as rows, one policy a column, for people; as one object for programs.
+// Prints the results: as a table with one column for each policy, or as one JSON object.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@ enum { TEAMS_SHOWN = 24 };
 
 static const double hour = 3600;
 
-// Three decimals are more than these figures mean, and steady to compare.
-static json_t *number(double value)
+// Rounds to three decimals, which is more than the precision of these results.
+static json_t *rounded(double value)
 {
     return isnan(value) ? json_null() : json_real(round(value * 1000) / 1000);
 }
@@ -22,29 +22,29 @@ static json_t *number(double value)
 static json_t *spread_object(const struct simulate_spread *s, double unit)
 {
     return json_pack("{s:I, s:o, s:o, s:o, s:o}", "count", (json_int_t)s->count, "mean",
-                     number(s->mean / unit), "median", number(s->p50 / unit), "p99",
-                     number(s->p99 / unit), "max", number(s->max / unit));
+                     rounded(s->mean / unit), "median", rounded(s->p50 / unit), "p99",
+                     rounded(s->p99 / unit), "max", rounded(s->max / unit));
 }
 
 static json_t *team_object(const struct simulate_team_figures *t)
 {
     return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "team", t->name, "jobs", (json_int_t)t->jobs,
-                     "slotHours", number(t->slot_hours), "waitMeanHours",
-                     number(t->mean_wait / hour), "share", number(t->share), "shareAtDays",
-                     number(t->share_at / (24 * hour)));
+                     "slotHours", rounded(t->slot_hours), "waitMeanHours",
+                     rounded(t->mean_wait / hour), "share", rounded(t->share), "shareAtDays",
+                     rounded(t->share_at / (24 * hour)));
 }
 
-static void put(json_t *object, const char *key, json_t *value)
+static void set_member(json_t *object, const char *key, json_t *value)
 {
     json_object_set_new(object, key, value);
 }
 
-static void put_timing(json_t *o, const struct simulate_result *r)
+static void set_timing(json_t *o, const struct simulate_result *r)
 {
     const struct simulate_figures *f = &r->figures;
-    put(o, "decisionMs", spread_object(&f->decision, 1e-3));
-    put(o, "seconds", number(r->seconds));
-    put(o, "eventsPerSecond", number((double)f->events / r->seconds));
+    set_member(o, "decisionMs", spread_object(&f->decision, 1e-3));
+    set_member(o, "seconds", rounded(r->seconds));
+    set_member(o, "eventsPerSecond", rounded((double)f->events / r->seconds));
 }
 
 static json_t *result_object(const struct simulate_result *r, bool timing)
@@ -53,43 +53,43 @@ static json_t *result_object(const struct simulate_result *r, bool timing)
     json_t *o = json_pack("{s:s, s:s, s:I, s:I}", "label", r->label, "policy",
                           sched_policy_names[r->policy], "nodes", (json_int_t)r->nodes, "slots",
                           (json_int_t)f->slots);
-    put(o, "jobs", json_integer((json_int_t)f->jobs));
-    put(o, "tooLarge", json_integer((json_int_t)f->too_large));
-    put(o, "neverStarted", json_integer((json_int_t)f->stuck));
-    put(o, "completionHours", spread_object(&f->completion, hour));
-    put(o, "boundedSlowdown", number(f->slowdown));
+    set_member(o, "jobs", json_integer((json_int_t)f->jobs));
+    set_member(o, "tooLarge", json_integer((json_int_t)f->too_large));
+    set_member(o, "neverStarted", json_integer((json_int_t)f->stuck));
+    set_member(o, "completionHours", spread_object(&f->completion, hour));
+    set_member(o, "boundedSlowdown", rounded(f->slowdown));
     json_t *waits = json_object();
     for (int i = 0; i < SIMULATE_CLASSES; i++)
-        put(waits, simulate_class_names[i], spread_object(&f->wait[i], hour));
-    put(o, "waitHours", waits);
-    put(o, "useWhileSubmitting", number(f->use_window));
-    put(o, "use", number(f->use_makespan));
-    put(o, "makespanHours", number(f->makespan / hour));
-    put(o, "preemptions", json_integer((json_int_t)f->preemptions));
-    put(o, "resizes", json_integer((json_int_t)f->resizes));
-    put(o, "moves", json_integer((json_int_t)f->moves));
-    put(o, "starts", json_integer((json_int_t)f->starts));
-    put(o, "decisions", json_integer((json_int_t)f->decisions));
-    put(o, "events", json_integer((json_int_t)f->events));
-    put(o, "worstShare", number(f->share));
+        set_member(waits, simulate_class_names[i], spread_object(&f->wait[i], hour));
+    set_member(o, "waitHours", waits);
+    set_member(o, "useWhileSubmitting", rounded(f->use_window));
+    set_member(o, "use", rounded(f->use_makespan));
+    set_member(o, "makespanHours", rounded(f->makespan / hour));
+    set_member(o, "preemptions", json_integer((json_int_t)f->preemptions));
+    set_member(o, "resizes", json_integer((json_int_t)f->resizes));
+    set_member(o, "moves", json_integer((json_int_t)f->moves));
+    set_member(o, "starts", json_integer((json_int_t)f->starts));
+    set_member(o, "decisions", json_integer((json_int_t)f->decisions));
+    set_member(o, "events", json_integer((json_int_t)f->events));
+    set_member(o, "worstShare", rounded(f->share));
     json_t *teams = json_array();
     for (size_t i = 0; i < f->team_count; i++)
         json_array_append_new(teams, team_object(&f->teams[i]));
-    put(o, "teams", teams);
+    set_member(o, "teams", teams);
     if (timing)
-        put_timing(o, r);
+        set_timing(o, r);
     return o;
 }
 
 // --- the table -----------------------------------------------------------------------------------
 
-// What a row is made of; "{}" in its name stands for the class of jobs.
+// The rows of the table: name, and path of the value in the object of a policy.
 static const struct measure {
     const char *name, *path;
     bool timing; // only with --timing
 } measures[] = {
     {"jobs that ended", "jobs", false},
-    {"left out, too large", "tooLarge", false},
+    {"too large, left out", "tooLarge", false},
     {"never started", "neverStarted", false},
     {"completion, mean (h)", "completionHours.mean", false},
     {"completion, median (h)", "completionHours.median", false},
@@ -107,7 +107,7 @@ static const struct measure {
     {"wait, 9+ slots: mean (h)", "waitHours.9+.mean", false},
     {"wait, 9+ slots: 99 % (h)", "waitHours.9+.p99", false},
     {"wait, 9+ slots: longest (h)", "waitHours.9+.max", false},
-    {"use while jobs came", "useWhileSubmitting", false},
+    {"use during submission", "useWhileSubmitting", false},
     {"use to the end", "use", false},
     {"makespan (h)", "makespanHours", false},
     {"preemptions", "preemptions", false},
@@ -122,8 +122,8 @@ static const struct measure {
     {"events/s", "eventsPerSecond", true},
 };
 
-// jget_path would take the dot of "1.5" apart, but no key here has one.
-static const json_t *at_path(const json_t *object, const char *path)
+// Like jget_path(); no key here contains a dot.
+static const json_t *value_at_path(const json_t *object, const char *path)
 {
     while (object && *path) {
         size_t len = strcspn(path, ".");
@@ -144,29 +144,29 @@ static json_t *measure_rows(const json_t *results, bool timing)
         json_t *result;
         json_array_foreach(results, k, result)
         {
-            const json_t *value = at_path(result, measures[i].path);
-            put(row, json_string_value(json_object_get(result, "label")),
-                value ? json_incref((json_t *)value) : json_null());
+            const json_t *value = value_at_path(result, measures[i].path);
+            set_member(row, json_string_value(json_object_get(result, "label")),
+                       value ? json_incref((json_t *)value) : json_null());
         }
         json_array_append_new(rows, row);
     }
     return rows;
 }
 
-static int by_slot_hours(const void *a, const void *b)
+static int compare_slot_hours(const void *a, const void *b)
 {
     const struct simulate_team_figures *const *x = a, *const *y = b;
     return ((*x)->slot_hours < (*y)->slot_hours) - ((*x)->slot_hours > (*y)->slot_hours);
 }
 
-// The teams with the most work, by the first policy's figures (the work is the same in all).
+// The teams with the most work in the first result; the work is the same in all.
 static json_t *team_rows(const struct simulate_result *results, size_t count)
 {
     const struct simulate_figures *first = &results[0].figures;
     const struct simulate_team_figures **order = xcalloc(first->team_count + 1, sizeof *order);
     for (size_t i = 0; i < first->team_count; i++)
         order[i] = &first->teams[i];
-    qsort(order, first->team_count, sizeof *order, by_slot_hours);
+    qsort(order, first->team_count, sizeof *order, compare_slot_hours);
     json_t *rows = json_array();
     for (size_t i = 0; i < first->team_count && i < TEAMS_SHOWN; i++) {
         size_t at = (size_t)(order[i] - first->teams);
@@ -177,9 +177,9 @@ static json_t *team_rows(const struct simulate_result *results, size_t count)
             const struct simulate_team_figures *t = &results[k].figures.teams[at];
             char key[64];
             snprintf(key, sizeof key, "wait (h), %s", results[k].label);
-            put(row, key, number(t->mean_wait / hour));
+            set_member(row, key, rounded(t->mean_wait / hour));
             snprintf(key, sizeof key, "share, %s", results[k].label);
-            put(row, key, number(t->share));
+            set_member(row, key, rounded(t->share));
         }
         json_array_append_new(rows, row);
     }
@@ -207,12 +207,12 @@ static void print_teams(const struct simulate_result *results, size_t count)
     putchar('\n');
     print_rows(team_rows(results, count), columns, n);
     if (all > TEAMS_SHOWN)
-        printf("and %zu teams with less work (-o json has all)\n", all - TEAMS_SHOWN);
+        printf("and %zu teams with less work (-o json shows all)\n", all - TEAMS_SHOWN);
     for (size_t i = 3; i < n; i++)
         free(columns[i]);
 }
 
-// --- all of it -----------------------------------------------------------------------------------
+// --- output -----------------------------------------------------------------------------------
 
 static void print_count(size_t count, const char *noun, const char *what)
 {
@@ -228,12 +228,12 @@ static void print_head(const struct simulate_input *in, const struct simulate_re
     if (in->drain > 0)
         printf(" after a drain of %g s", in->drain);
     putchar('\n');
-    print_count(h->trace.outside, "job", "more outside of the window");
-    print_count(h->trace.no_slots, "job", "of no slots left out");
+    print_count(h->trace.outside, "job", "outside the window");
+    print_count(h->trace.no_slots, "job", "without slots left out");
     print_count(first->figures.too_large, "job",
-                "left out: larger than the cluster, or than a team may hold");
-    print_count(h->unfinished, "job", "still running, taken as long as so far");
-    print_count(h->unstarted, "trial", "left out that never ran");
+                "left out: larger than the cluster or than a team's maximum");
+    print_count(h->unfinished, "job", "still running, simulated with the duration so far");
+    print_count(h->unstarted, "trial", "left out because it never ran");
     putchar('\n');
 }
 
@@ -253,13 +253,13 @@ static json_t *all_object(const struct simulate_input *in, json_t *objects)
     const struct history *h = &in->history;
     json_t *all =
         json_pack("{s:s, s:I}", "trace", in->name, "jobs", (json_int_t)h->trace.job_count);
-    put(all, "outsideOfWindow", json_integer((json_int_t)h->trace.outside));
-    put(all, "withoutSlots", json_integer((json_int_t)h->trace.no_slots));
-    put(all, "unfinished", json_integer((json_int_t)h->unfinished));
-    put(all, "unstarted", json_integer((json_int_t)h->unstarted));
-    put(all, "preemptCostSeconds", json_real(in->preempt_cost));
-    put(all, "drainSeconds", json_real(in->drain));
-    put(all, "results", json_incref(objects));
+    set_member(all, "outsideOfWindow", json_integer((json_int_t)h->trace.outside));
+    set_member(all, "withoutSlots", json_integer((json_int_t)h->trace.no_slots));
+    set_member(all, "unfinished", json_integer((json_int_t)h->unfinished));
+    set_member(all, "unstarted", json_integer((json_int_t)h->unstarted));
+    set_member(all, "preemptCostSeconds", json_real(in->preempt_cost));
+    set_member(all, "drainSeconds", json_real(in->drain));
+    set_member(all, "results", json_incref(objects));
     return all;
 }
 
@@ -298,18 +298,19 @@ int simulate_print(struct cli *c, const struct simulate_input *in,
 void help_figures(FILE *out)
 {
     fputs(
-        "\nWhat the figures mean:\n"
-        "  completion        from a job's submission to its end\n"
+        "\nMeaning of the results:\n"
+        "  completion        time from a job's submission to its end\n"
         "  bounded slowdown  mean of max(1, completion / max(duration, 10 s))\n"
-        "  wait              completion less duration: also what preemptions cost, and running\n"
-        "                    on fewer slots than it asked for\n"
-        "  use               slots that do work / all slots; paying for a preemption is no work\n"
-        "  share             of a team in the worst 24 hours throughout which it had jobs "
+        "  wait              completion minus duration; includes the cost of preemptions and of "
+        "running\n"
+        "                    on fewer slots than requested\n"
+        "  use               slots that do work / all slots; the cost of preemptions is no work\n"
+        "  share             of a team in its worst 24 hours in which it always had jobs "
         "waiting:\n"
         "                    slots held / slots entitled to (guarantees first, the rest by\n"
-        "                    weight, nobody more than it wants); empty: there were no such hours\n"
-        "  preemptions       departures for another job; resizes and moves are counted apart\n"
-        "  priority, fair_share, fifo: the master's schedulers, which know no durations;\n"
-        "  easy: FIFO with EASY backfill, told every duration exactly, to compare with\n",
+        "                    weight, no team more than it wants); empty: there were no such hours\n"
+        "  preemptions       preempted trials; resizes and moves are counted separately\n"
+        "  priority, fair_share, fifo: the master's schedulers, which do not know durations;\n"
+        "  easy: FIFO with EASY backfill, with exact durations, for comparison\n",
         out);
 }

@@ -166,7 +166,7 @@ class WithMaster(unittest.TestCase):
         for words, said in (
                 (["experiment", "list", "--state", "foo"], "--state takes one of active, queued,"),
                 (["trial", "logs", 1, "--level", "loud"], "--level takes one of trace, debug,"),
-                (["experiment", "describe", "99999999999999999999"], "ids go from 1 to 9223372036854775807"),
+                (["experiment", "describe", "99999999999999999999"], "ids are between 1 and 9223372036854775807"),
                 (["experiment", "label", "add", self.experiment, ""], "LABEL of muster experiment label is empty"),
                 (["model", "describe", ""], "NAME of muster model describe is empty")):
             done = self.cluster.run(*words)
@@ -180,9 +180,9 @@ class WithMaster(unittest.TestCase):
         experiment = self.cluster.create(hello / "experiment.yaml", hello, "--paused")
         done = self.cluster.run("experiment", "wait", experiment, "--timeout", 1)
         self.assertEqual(done.returncode, 6)
-        self.assertIn("not yet after 1 seconds", done.stderr)
-        for verb, said in (("pause", "is paused already"), ("kill", "kill done"), ("kill", "has ended already (CANCELED)"),
-                           ("unarchive", "is not archived"), ("archive", "archive done"), ("archive", "is archived already")):
+        self.assertIn("has not reached the state after 1 seconds", done.stderr)
+        for verb, said in (("pause", "is already paused"), ("kill", "kill done"), ("kill", "has already ended (CANCELED)"),
+                           ("unarchive", "is not archived"), ("archive", "archive done"), ("archive", "is already archived")):
             wait = [] if "archive" in verb else ["--wait", "--timeout", "60"]
             out = self.cluster.muster("experiment", verb, experiment, *wait)
             self.assertIn(said if wait else said.replace("done", "accepted"), out)
@@ -219,14 +219,14 @@ class WithMaster(unittest.TestCase):
                 out, err = follower.communicate(timeout=120)
                 self.assertEqual(follower.returncode, 0, err)
                 self.assertEqual(len(err.splitlines()), 1, err)
-                self.assertIn("the master is away; this goes on when it is back", err)
+                self.assertIn("the master does not answer; waiting until it is back", err)
                 numbers = [int(n) for n in re.findall(r"line (\d+)", out)]
                 self.assertEqual(numbers, list(range(first or numbers[0], 81)))
         finally:
             for follower in followers:
                 follower.terminate()
         out, err = followers[2].communicate(timeout=60)
-        self.assertIn("the master is away", err)
+        self.assertIn("the master does not answer", err)
         names = [json.loads(line)["event"] for line in out.splitlines()]
         self.assertIn("away", names)
         self.assertIn("experiment", names[names.index("away"):])

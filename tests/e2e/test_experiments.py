@@ -174,7 +174,7 @@ class ExperimentsTest(unittest.TestCase):
             self.assertEqual([row["uuid"] for row in rows], [best])
             shown = self.cluster.rows("experiment", "describe", experiment)
             self.assertEqual((shown["best"], shown["best_trial"]), (value, late["id"]))
-            table = self.cluster.muster("experiment", "describe", experiment).split("the best first")[1]
+            table = self.cluster.muster("experiment", "describe", experiment).split("best first")[1]
             self.assertEqual(int(table.splitlines()[2].split()[0]), late["id"])
 
     def test_detached(self):

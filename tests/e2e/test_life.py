@@ -149,7 +149,7 @@ class Life(unittest.TestCase):
         wait_for("the policy", lambda: "DELETED" in self.states(experiment).values())
         out = pathlib.Path("experiment.tar").resolve()
         self.cluster.muster("experiment", "export", experiment, out, "--checkpoints")
-        self.refused(5, "there already", "experiment", "export", experiment, out)
+        self.refused(5, "exists already", "experiment", "export", experiment, out)
         with tarfile.open(out) as tar:
             names = set(tar.getnames())
             trial = self.cluster.trial(experiment)["id"]
@@ -205,7 +205,7 @@ class Life(unittest.TestCase):
                      archive("up.tar", ("../evil", b"x", tarfile.REGTYPE)))
         self.refused(2, "a link or special file", "experiment", "import",
                      archive("link.tar", ("trials.jsonl", b"", tarfile.SYMTYPE)))
-        self.refused(2, "no export", "experiment", "import",
+        self.refused(2, "not an export", "experiment", "import",
                      archive("other.tar", ("hello", b"x", tarfile.REGTYPE)))
         self.refused(9, "version 7", "experiment", "import", archive(
             "newer.tar", ("manifest.json", b'{"format":"muster-experiment","version":7}', tarfile.REGTYPE)))

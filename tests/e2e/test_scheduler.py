@@ -195,7 +195,7 @@ class Sharing(unittest.TestCase):
         urgent, _ = self.hold(SLOTS)
         why = self.wait_for_code(urgent, "DRAINING")
         self.assertEqual(why["leaving"], 1)
-        self.explained(urgent, "saved their work; 1 still to leave", "slots are being handed over")
+        self.explained(urgent, "saved their work; 1 still to leave", "slots are being released for it")
         self.explained(victim, f"makes room for experiment {urgent}")
         self.assertEqual(self.held(victim), SLOTS)
         self.wait_for_slots(urgent, SLOTS)

@@ -54,7 +54,7 @@ static void counts_the_trials_of_a_search(void **state)
     p.trials_live = 2;
     p.best = 0.01234;
     assert_string_equal(progress_line(&p, 120, line, sizeof(line)),
-                        "running [############............]  50%  3 of 12 trials  2 under way  "
+                        "running [############............]  50%  3 of 12 trials  2 running  "
                         "best 0.01234");
     p.trials_total = 0;
     p.trials_live = 0;

@@ -88,8 +88,9 @@ static void a_queued_one_says_what_it_waits_for(void **state)
     expect_fact(facts, "trial", "12");
     expect_fact(facts, "waits_for", "4 slots; 1 of 8 are free, at most 1 on one agent");
     expect_fact(facts, "place", "2 wait before it");
-    expect_fact(facts, "start",
-                "in 12m 30s; a guess by the progress of what runs, if nothing new comes");
+    expect_fact(
+        facts, "start",
+        "in 12m 30s; estimated from the progress of the running jobs, without new submissions");
     expect_fact(facts, "workspace",
                 "research is entitled to 4 slots, holds 0, wants 4; is owed 1.5 slot hours");
     expect_fact(facts, "user", "ada is entitled to 1 slot, holds 1, wants 1");
@@ -126,7 +127,7 @@ static void a_long_group_is_counted(void **state)
     end(f);
 }
 
-static void what_cannot_run_has_no_place(void **state)
+static void an_impossible_job_has_no_place(void **state)
 {
     (void)state;
     struct fixture *f = begin("{'reason':'r','waiting':[{'code':'OVER_POOL','ahead':3}]}");
@@ -136,22 +137,22 @@ static void what_cannot_run_has_no_place(void **state)
     end(f);
 }
 
-static void what_does_not_wait_says_so(void **state)
+static void a_job_that_does_not_wait_says_so(void **state)
 {
     (void)state;
     static const struct {
         const char *experiment, *why, *sentence;
     } cases[] = {
         {"{'id':1,'name':'a','state':'STATE_RUNNING'}", "{'allocatedSlots':2,'requestedSlots':4}",
-         "Experiment 1 (a) runs on 2 slots of the 4 it would take: it waits for nothing."},
+         "Experiment 1 (a) runs on 2 slots of the 4 it asks for and does not wait."},
         {"{'id':1,'name':'a','state':'STATE_RUNNING'}", "{'allocatedSlots':1,'requestedSlots':1}",
-         "Experiment 1 (a) runs on 1 slot: it waits for nothing."},
+         "Experiment 1 (a) runs on 1 slot and does not wait."},
         {"{'id':1,'name':'a','state':'STATE_PAUSED'}", "{}",
-         "Experiment 1 (a) is paused: it holds no slots and stands in no queue."},
+         "Experiment 1 (a) is paused: it holds no slots and is in no queue."},
         {"{'id':1,'name':'a','state':'STATE_COMPLETED'}", "{}",
-         "Experiment 1 (a) has ended as COMPLETED: it waits for nothing."},
+         "Experiment 1 (a) has ended as COMPLETED and does not wait."},
         {"{'id':1,'name':'a','state':'STATE_STOPPING_CANCELED'}", "{}",
-         "Experiment 1 (a) is stopping: its trials save their work and leave."},
+         "Experiment 1 (a) is stopping: its trials save their work and end."},
         {"{'id':1,'name':'a','state':'STATE_QUEUED'}", "{}",
          "Experiment 1 (a) has just been queued."},
     };
@@ -189,10 +190,10 @@ static void expect_remedy(const char *entry, const char *agents, const char *com
 }
 
 // Its user is told so before the command refuses.
-static void remedies_of_administrators_say_so(void **state)
+static void remedies_name_administrators(void **state)
 {
     (void)state;
-    static const char admin[] = "an administrator: ";
+    static const char admin[] = "(administrators) ";
     expect_effect("{'code':'NO_AGENTS'}", "[{'id':'two','enabled':false,'resourcePools':['gpu']}]",
                   "muster agent enable two", admin);
     expect_effect("{'code':'TEAM_FULL','teamName':'research'}", "[]",
@@ -201,7 +202,7 @@ static void remedies_of_administrators_say_so(void **state)
                   "muster queue move 7 --ahead-of 5", admin);
 }
 
-static void every_reason_has_its_way_out(void **state)
+static void every_reason_has_a_remedy(void **state)
 {
     (void)state;
     static const char here[] = "[{'id':'far','enabled':false,'resourcePools':['cpu']},"
@@ -264,10 +265,10 @@ int main(void)
         cmocka_unit_test(a_queued_one_says_what_it_waits_for),
         cmocka_unit_test(trials_that_wait_for_the_same_are_one_group),
         cmocka_unit_test(a_long_group_is_counted),
-        cmocka_unit_test(what_cannot_run_has_no_place),
-        cmocka_unit_test(what_does_not_wait_says_so),
-        cmocka_unit_test(remedies_of_administrators_say_so),
-        cmocka_unit_test(every_reason_has_its_way_out),
+        cmocka_unit_test(an_impossible_job_has_no_place),
+        cmocka_unit_test(a_job_that_does_not_wait_says_so),
+        cmocka_unit_test(remedies_name_administrators),
+        cmocka_unit_test(every_reason_has_a_remedy),
         cmocka_unit_test(a_time_is_told_from_now),
         cmocka_unit_test(a_job_is_a_row),
     };

@@ -98,7 +98,7 @@ static void options_are_checked(void **state)
     REFUSED(o.policy = "fair-share", "did you mean fair_share");
     REFUSED(o.policy = "fifo,", "no policy \"\"");
     REFUSED(o.policy = "fifo,easy,fifo", "names fifo twice");
-    REFUSED(o.window = "2d..1d", "--window wants FROM..TO");
+    REFUSED(o.window = "2d..1d", "--window takes FROM..TO");
     REFUSED(o.window = "100d..200d", "has no jobs in the window");
     REFUSED(o.teams = "none.yaml", "none.yaml");
     REFUSED(o.trace = "none.csv", "none.csv");
