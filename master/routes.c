@@ -9,6 +9,7 @@
 #include "master/ingest/module.h"
 #include "master/lifecycle/module.h"
 #include "master/notify/module.h"
+#include "master/registry/registry.h"
 #include "master/retention/module.h"
 #include "master/teams/module.h"
 #include "master/views/live_state/live_state.h"

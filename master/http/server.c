@@ -21,7 +21,7 @@
 #include "base/text/pattern_cache.h"
 #include "master/http/auth/auth.h"
 #include "master/http/exchange.h"
-#include "master/views/series_cache.h"
+#include "master/views/metrics/series_cache.h"
 
 enum {
     CONNECTION_MEMORY = 32 * 1024, // bytes for the headers of one connection; a parameter takes 64

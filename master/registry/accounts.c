@@ -12,8 +12,8 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "db/statements/lists.h"
-#include "master/views/list.h"
-#include "master/views/views.h"
+#include "master/registry/registry.h"
+#include "master/views/lists/list.h"
 
 static void write_user(struct json_writer *w, struct db_rows *rows)
 {
@@ -91,7 +91,7 @@ int account_list(struct view *v, struct error *e)
     list_init(&l, v);
     list_filter_bool(&l, "active", "active");
     list_filter_bool(&l, "admin", "admin");
-    list_filter_part(&l, "name", "username || ' ' || display_name");
+    list_filter_contains(&l, "name", "username || ' ' || display_name");
     list_sort(&l, "sortBy", sorts, "id", "id");
     list_page(&l);
     static const struct list_source source = {"users", SQL_SELECT(USER_ROW), SQL_USER_FROM, NULL,

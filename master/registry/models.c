@@ -15,8 +15,8 @@
 #include "base/log.h"
 #include "db/statements/lists.h"
 #include "master/notify/hub.h"
-#include "master/views/list.h"
-#include "master/views/views.h"
+#include "master/registry/registry.h"
+#include "master/views/lists/list.h"
 #include "master/views/workspace_access.h"
 
 enum {
@@ -251,7 +251,7 @@ static void write_model(struct json_writer *w, struct db_rows *rows)
 static int write_model_member(struct view *v, int64_t id, struct error *e)
 {
     v->rq->id = id;
-    return write_one(v, "model", DB_QUERY(v->db, MODEL_VIEW_BY_ID, id), write_model, e);
+    return write_object_of_row(v, "model", DB_QUERY(v->db, MODEL_VIEW_BY_ID, id), write_model, e);
 }
 
 static int answer_model(struct view *v, int64_t id, struct error *e)
@@ -284,9 +284,9 @@ int model_list(struct view *v, struct error *e)
                                              {NULL, NULL}};
     struct list l;
     list_init(&l, v);
-    list_filter_seen(&l, "m.workspace_id");
-    list_filter_part(&l, "name", "m.name");
-    list_filter_part(&l, "description", "m.description");
+    list_filter_visible(&l, "m.workspace_id");
+    list_filter_contains(&l, "name", "m.name");
+    list_filter_contains(&l, "description", "m.description");
     list_filter_bool(&l, "archived", "m.archived");
     list_filter_texts(&l, "users", SQL_MODEL_USERNAME);
     list_filter_ints(&l, "userIds", "m.user_id");
@@ -554,8 +554,8 @@ static int answer_version(struct view *v, int64_t id, struct error *e)
 {
     v->rq->id = id;
     jw_object(&v->w);
-    int rc = write_one(v, "modelVersion", DB_QUERY(v->db, MODEL_VERSION_VIEW_BY_ID, id),
-                       write_version, e);
+    int rc = write_object_of_row(v, "modelVersion", DB_QUERY(v->db, MODEL_VERSION_VIEW_BY_ID, id),
+                                 write_version, e);
     jw_object_end(&v->w);
     return rc;
 }

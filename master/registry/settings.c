@@ -2,7 +2,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
-#include "master/views/views.h"
+#include "master/registry/registry.h"
 
 #include <string.h>
 

@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text/yaml.h"
-#include "master/views/list.h"
-#include "master/views/views.h"
+#include "master/registry/registry.h"
+#include "master/views/lists/list.h"
 #include "master/views/workspace_access.h"
 
 static void write_template(struct json_writer *w, struct db_rows *rows)
@@ -26,8 +26,8 @@ int template_list(struct view *v, struct error *e)
     static const struct list_sort sorts[] = {{"SORT_BY_NAME", "t.name"}, {NULL, NULL}};
     struct list l;
     list_init(&l, v);
-    list_filter_seen(&l, "t.workspace_id");
-    list_filter_part(&l, "name", "t.name");
+    list_filter_visible(&l, "t.workspace_id");
+    list_filter_contains(&l, "name", "t.name");
     list_filter_ints(&l, "workspaceIds", "t.workspace_id");
     list_sort(&l, "sortBy", sorts, "t.name", "t.id");
     list_page(&l);

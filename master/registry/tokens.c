@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "db/statements/lists.h"
 #include "master/http/auth/auth.h"
-#include "master/views/list.h"
-#include "master/views/views.h"
+#include "master/registry/registry.h"
+#include "master/views/lists/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -174,7 +174,8 @@ int token_patch(struct view *v, struct error *e)
         return rc;
     v->rq->id = id;
     jw_object(&v->w);
-    rc = write_one(v, "tokenInfo", DB_QUERY(v->db, TOKEN_VIEW_BY_ID, v->rq->id), write_token, e);
+    rc = write_object_of_row(v, "tokenInfo", DB_QUERY(v->db, TOKEN_VIEW_BY_ID, v->rq->id),
+                             write_token, e);
     jw_object_end(&v->w);
     return rc;
 }

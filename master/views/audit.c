@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "db/statements/lists.h"
-#include "master/views/list.h"
+#include "master/views/lists/list.h"
 #include "master/views/views.h"
 
 static void write_row(struct json_writer *w, struct db_rows *rows)
@@ -51,7 +51,7 @@ int audit_list(struct view *v, struct error *e)
     list_filter_ints(&l, "userIds", "a.user_id");
     list_filter_texts(&l, "method", "a.method");
     list_filter_ints(&l, "status", "a.status");
-    list_filter_part(&l, "path", "a.path");
+    list_filter_contains(&l, "path", "a.path");
     filter_time(&l, "since", "a.time >= ?");
     filter_time(&l, "until", "a.time < ?");
     const char *way = query_get(v->query, "orderBy");

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "db/statements/compose.h"
 #include "master/retention/gc.h"
-#include "master/views/list.h"
+#include "master/views/lists/list.h"
 #include "master/views/views.h"
 
 // {path: bytes}, the bytes as strings: 64-bit numbers are strings on the wire.
@@ -138,7 +138,7 @@ static int list_checkpoints(struct view *v, const char *condition, int64_t id, s
     list_init(&l, v);
     list_and(&l, condition);
     list_bind_int(&l, id);
-    list_filter_words(&l, "states", "c.state", WIRE_CHECKPOINT_STATE);
+    list_filter_enum(&l, "states", "c.state", WIRE_CHECKPOINT_STATE);
     sort_checkpoints(&l);
     list_page(&l);
     static const struct list_source source = {"checkpoints", SQL_SELECT(CHECKPOINT_VIEW_ROW),

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "db/statements/lists.h"
 #include "master/common/kinds.h"
-#include "master/views/list.h"
+#include "master/views/lists/list.h"
 #include "master/views/views.h"
 
 static void write_members(struct json_writer *w, struct db_rows *rows)
@@ -38,9 +38,9 @@ static void write_generic(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
     write_members(w, rows);
-    write_generic_members(w, DB_GET(rows, TASK_VIEW, trial_state),
-                          DB_GET(rows, TASK_VIEW, ancestors), DB_GET(rows, TASK_VIEW, forked_from),
-                          DB_GET(rows, TASK_VIEW, no_pause));
+    write_generic_task_members(
+        w, DB_GET(rows, TASK_VIEW, trial_state), DB_GET(rows, TASK_VIEW, ancestors),
+        DB_GET(rows, TASK_VIEW, forked_from), DB_GET(rows, TASK_VIEW, no_pause));
     jw_object_end(w);
 }
 
@@ -58,7 +58,7 @@ static int list(struct view *v, enum kind kind, const char *key, list_writer *wr
     list_init(&l, v);
     list_and(&l, "e.kind <> 'EXPERIMENT' AND e.kind = ?");
     list_bind_text(&l, kind_words[kind].word);
-    list_filter_seen(&l, "p.workspace_id");
+    list_filter_visible(&l, "p.workspace_id");
     list_filter_texts(&l, "users", "u.username");
     list_filter_ints(&l, "userIds", "e.user_id");
     const char *workspace = query_get(v->query, "workspaceId");
@@ -183,7 +183,7 @@ int view_task_count(struct view *v, struct error *e)
     int rc = 0;
     list_init(&l, v);
     buf_init(&sql, LIST_SQL_MAX);
-    list_filter_seen(&l, SQL_EXPERIMENT_WORKSPACE);
+    list_filter_visible(&l, SQL_EXPERIMENT_WORKSPACE);
     list_and(&l, "e.kind = ?");
     list_bind_text(&l, "");
     buf_printf(&sql, SQL_COUNT_ACTIVE, buf_str(&l.where));

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "master/views/list.h"
+#include "master/views/lists/list.h"
 #include "master/views/live_state/live_state.h"
 #include "master/views/views.h"
 

@@ -1,7 +1,7 @@
 // Projects as the wire has them.
 
 #include "base/log.h"
-#include "master/views/list.h"
+#include "master/views/lists/list.h"
 #include "master/views/views.h"
 
 static void write_project(struct json_writer *w, struct db_rows *rows)
@@ -37,13 +37,13 @@ int view_workspace_projects(struct view *v, struct error *e)
         return rc;
     struct list l;
     list_init(&l, v);
-    list_filter_seen(&l, "p.workspace_id");
+    list_filter_visible(&l, "p.workspace_id");
     if (id) { // 0: of every workspace
         list_and(&l, "p.workspace_id = ?");
         list_bind_int(&l, id);
     }
     list_filter_bool(&l, "archived", "p.archived");
-    list_filter_part(&l, "name", "p.name");
+    list_filter_contains(&l, "name", "p.name");
     list_sort(&l, "sortBy", sorts, "p.id", "p.id");
     list_page(&l);
     static const struct list_source source = {"projects", SQL_SELECT(PROJECT_VIEW_ROW),
@@ -54,8 +54,8 @@ int view_workspace_projects(struct view *v, struct error *e)
 int render_project(struct view *v, struct error *e)
 {
     jw_object(&v->w);
-    int rc =
-        write_one(v, "project", DB_QUERY(v->db, PROJECT_VIEW_BY_ID, v->rq->id), write_project, e);
+    int rc = write_object_of_row(v, "project", DB_QUERY(v->db, PROJECT_VIEW_BY_ID, v->rq->id),
+                                 write_project, e);
     jw_object_end(&v->w);
     return rc;
 }
@@ -74,7 +74,8 @@ static void write_notes(struct json_writer *w, struct db_rows *rows)
 int render_project_notes(struct view *v, struct error *e)
 {
     jw_object(&v->w);
-    int rc = write_one(v, "notes", DB_QUERY(v->db, PROJECT_NOTES, v->rq->id), write_notes, e);
+    int rc =
+        write_object_of_row(v, "notes", DB_QUERY(v->db, PROJECT_NOTES, v->rq->id), write_notes, e);
     jw_object_end(&v->w);
     return rc;
 }

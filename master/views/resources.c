@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text/csv.h"
-#include "master/views/list.h"
+#include "master/views/lists/list.h"
 #include "master/views/views.h"
 
 enum { PAGE_ROWS = 500, RAW_JSON_MAX = 100000, PERIODS_MAX = 4000 };

@@ -69,8 +69,8 @@ static const char *task_state(const char *state)
     return "GENERIC_TASK_STATE_ACTIVE";
 }
 
-void write_generic_members(struct json_writer *w, const char *state, const char *ancestors,
-                           const char *forked_from, bool no_pause)
+void write_generic_task_members(struct json_writer *w, const char *state, const char *ancestors,
+                                const char *forked_from, bool no_pause)
 {
     const char *parent = strrchr(ancestors, '/');
     jw_kv_string(w, "taskState", task_state(state));
@@ -109,7 +109,7 @@ int view_task(struct view *v, struct error *e)
             w, "taskType",
             arena_printf(&v->rq->arena, "TASK_TYPE_%s",
                          kind_words[kind_of_word(DB_GET(rows, TASK_OF_TRIAL, kind))].task));
-        write_generic_members(
+        write_generic_task_members(
             w, DB_GET(rows, TASK_OF_TRIAL, state), DB_GET(rows, TASK_OF_TRIAL, ancestors),
             DB_GET(rows, TASK_OF_TRIAL, forked_from), DB_GET(rows, TASK_OF_TRIAL, no_pause));
         write_time(w, "startTime", DB_GET(rows, TASK_OF_TRIAL, started_at));

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "master/views/list.h"
+#include "master/views/lists/list.h"
 #include "master/views/views.h"
 
 static void write_trial(struct json_writer *w, struct db_rows *rows)
@@ -105,6 +105,33 @@ int view_trial_by_external_id(struct view *v, struct error *e)
         return error_set(e, ERR_NOT_FOUND, "experiment %.128s has no trial of the name %.128s",
                          names[0], names[1]);
     return render_trial(v, e);
+}
+
+int view_run_metadata(struct view *v, struct error *e)
+{
+    int64_t id;
+    int rc = request_param_int(v->rq, 0, &id, e);
+    if (rc)
+        return rc;
+    struct db_rows *rows = DB_QUERY(v->db, TRIAL_METADATA, id);
+    int found = db_next(rows);
+    jw_object(&v->w);
+    jw_kv_raw(&v->w, "metadata", found == 1 ? DB_GET(rows, TRIAL_METADATA, metadata) : "{}");
+    jw_object_end(&v->w);
+    db_rows_close(rows);
+    return found < 0 ? store_failed(e) : found == 0 ? no_trial(id, e) : 0;
+}
+
+int find_task_of_trial(struct view *v, int64_t *trial, const char **task, struct error *e)
+{
+    int rc = request_param_int(v->rq, 0, trial, e);
+    if (rc)
+        return rc;
+    struct db_rows *rows = DB_QUERY(v->db, TRIAL_TASK, *trial);
+    int found = db_next(rows);
+    *task = found == 1 ? arena_strdup(&v->rq->arena, DB_GET(rows, TRIAL_TASK, task_id)) : NULL;
+    db_rows_close(rows);
+    return found < 0 ? store_failed(e) : found == 0 ? no_trial(*trial, e) : 0;
 }
 
 int no_trial(int64_t id, struct error *e)

@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "db/statements/lists.h"
-#include "master/views/list.h"
+#include "master/views/lists/list.h"
 #include "master/views/views.h"
 
 static void write_workspace(struct json_writer *w, struct db_rows *rows)
@@ -33,9 +33,9 @@ int view_workspaces(struct view *v, struct error *e)
         {"SORT_BY_ID", "w.id"}, {"SORT_BY_NAME", "w.name"}, {NULL, NULL}};
     struct list l;
     list_init(&l, v);
-    list_filter_seen(&l, "w.id");
+    list_filter_visible(&l, "w.id");
     list_filter_bool(&l, "archived", "w.archived");
-    list_filter_part(&l, "name", "w.name");
+    list_filter_contains(&l, "name", "w.name");
     list_filter_texts(&l, "users", SQL_WORKSPACE_USERNAME);
     list_sort(&l, "sortBy", sorts, "w.id", "w.id");
     list_page(&l);
@@ -47,8 +47,8 @@ int view_workspaces(struct view *v, struct error *e)
 
 static int answer_workspace(struct view *v, struct error *e)
 {
-    return write_one(v, "workspace", DB_QUERY(v->db, WORKSPACE_VIEW_BY_ID, v->rq->id),
-                     write_workspace, e);
+    return write_object_of_row(v, "workspace", DB_QUERY(v->db, WORKSPACE_VIEW_BY_ID, v->rq->id),
+                               write_workspace, e);
 }
 
 int view_workspace(struct view *v, struct error *e)

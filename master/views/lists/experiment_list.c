@@ -1,0 +1,167 @@
+// The list of experiments: what its fields are in SQL, and how their indexes are walked.
+//
+// Rows are found in the small tables of 0005_lists.sql alone; the wide ones are joined to a page
+// that is found.
+
+#include <string.h>
+
+#include "api/filter/filter_json.h"
+#include "base/limits.h"
+#include "db/statements/lists.h"
+#include "master/views/lists/filtered_list.h"
+#include "master/views/views.h"
+
+// One of `words` in the parameter omit, which may be repeated or hold several with commas between.
+static bool is_omitted(struct view *v, const char *word)
+{
+    const char *given[QUERY_PAIRS_MAX];
+    size_t count = query_all(v->query, "omit", given, QUERY_PAIRS_MAX), n = strlen(word);
+    for (size_t i = 0; i < count && i < QUERY_PAIRS_MAX; i++)
+        for (const char *at = given[i]; *at; at += strcspn(at, ","), at += *at == ',')
+            if (strcspn(at, ",") == n && !strncmp(at, word, n))
+                return true;
+    return false;
+}
+
+static void write_light_row(struct json_writer *w, struct db_rows *rows)
+{
+    jw_object(w);
+    write_experiment_members(w, rows);
+    jw_object_end(w);
+}
+
+static void write_row(struct json_writer *w, struct db_rows *rows)
+{
+    jw_object(w);
+    write_experiment_members(w, rows);
+    jw_kv_string(w, "originalConfig", ""); // required by the client; see the description
+    jw_object_end(w);
+}
+
+static const struct filtered_list_sort sorts[] = {{"SORT_BY_ID", "id"},
+                                                  {"SORT_BY_NAME", "name"},
+                                                  {"SORT_BY_DESCRIPTION", "description"},
+                                                  {"SORT_BY_START_TIME", "started"},
+                                                  {"SORT_BY_END_TIME", "ended"},
+                                                  {"SORT_BY_STATE", "state"},
+                                                  {"SORT_BY_PROGRESS", "progress"},
+                                                  {"SORT_BY_USER", "owner"},
+                                                  {"SORT_BY_NUM_TRIALS", "trials"},
+                                                  {"SORT_BY_FORKED_FROM", "forked_from"},
+                                                  {"SORT_BY_PROJECT_ID", "project_id"},
+                                                  {"SORT_BY_SEARCHER_METRIC_VAL", "metric"},
+                                                  {"SORT_BY_RESOURCE_POOL", "resource_pool"},
+                                                  {NULL, NULL}};
+
+// A project that is no number is refused, and 0 is that of every project.
+static void test_project(struct filtered_list *g, struct view *v)
+{
+    const char *project = query_get(v->query, "projectId");
+    if (project && strcmp(project, "0"))
+        filtered_list_any_of(g, "projectId", "project_id");
+}
+
+// What every list of experiments is about: those that the caller may see.
+static void begin(struct filtered_list *g, struct view *v,
+                  const struct filtered_list_source *source)
+{
+    filtered_list_init(g, v, &sql_experiments, source);
+    filtered_list_require(g, "r.kind = 'EXPERIMENT'", true);
+    if (!v->rq->principal.admin) // the + keeps indexes out of it: it is told by row
+        filtered_list_require_int(g, SQL_BRIEF_VISIBLE, true, v->rq->principal.user_id);
+    test_project(g, v);
+}
+
+int view_experiments(struct view *v, struct error *e)
+{
+    bool config = !is_omitted(v, "config");
+    bool texts = !is_omitted(v, "description") || !is_omitted(v, "notes");
+    const struct filtered_list_source source = {
+        .key = "experiments",
+        .base = SQL_BRIEFS,
+        .size = SQL_BRIEF_MAX_ID,
+        .counts = SQL_BRIEF_COUNT,
+        .columns = !config ? texts ? SQL_LISTED("e.description", "e.notes", "NULL")
+                                   : SQL_LISTED("NULL", "NULL", "NULL")
+                           : SQL_LISTED("e.description", "e.notes", "e.config"),
+        .column_count = DB_COLUMNS(EXPERIMENT_LIST),
+        .joined = config || texts ? SQL_LISTED_JOINED : SQL_LIGHT_JOINED,
+        .order = "-id",
+        .write = is_omitted(v, "originalConfig") ? write_light_row : write_row};
+    struct filtered_list g;
+    begin(&g, v, &source);
+    filtered_list_any_of(&g, "states", "state");
+    filtered_list_all_of(&g, "labels", "label");
+    filtered_list_any_of(&g, "users", "owner");
+    filtered_list_any_of(&g, "userIds", "user_id");
+    filtered_list_any_of(&g, "archived", "archived");
+    filtered_list_contains(&g, "name", "name");
+    filtered_list_contains(&g, "description", "description");
+    filtered_list_any_of(&g, "experimentIdFilter.incl", "id");
+    filtered_list_sort(&g, "sortBy", sorts);
+    return filtered_list_answer(&g, e);
+}
+
+// --- as the web client of Determined searches ----------------------------------------------------
+
+static void write_searched(struct json_writer *w, struct db_rows *rows)
+{
+    jw_object(w);
+    jw_key(w, "experiment");
+    write_row(w, rows);
+    if (!DB_IS_NULL(rows, SEARCHED_EXPERIMENT, best_trial))
+        jw_kv_raw(w, "bestTrial", DB_GET(rows, SEARCHED_EXPERIMENT, best_trial));
+    jw_object_end(w);
+}
+
+// The body as the parameters of a list. The texts live in the request's arena.
+static int read_search(struct view *v, struct query *out, struct error *e)
+{
+    static const char *const numbers[] = {"projectId", "offset", "limit"};
+    struct arena *a = &v->rq->arena;
+    const json_t *body = v->rq->body;
+    const char *filter = jget_string(body, "filter", ""), *sort = jget_string(body, "sort", "");
+    struct buf text;
+    int err = 0;
+    buf_init(&text, LIMIT_BODY_SMALL);
+    out->pairs = arena_alloc(a, 5 * sizeof *out->pairs);
+    for (size_t i = 0; i < 3; i++)
+        if (jget(body, numbers[i]))
+            out->pairs[out->count++] = (struct query_pair){
+                numbers[i], arena_printf(a, "%lld", (long long)jget_int(body, numbers[i], 0))};
+    if (*filter) {
+        err = filter_of_json(filter, &text, e);
+        out->pairs[out->count++] = (struct query_pair){"filter", arena_strdup(a, buf_str(&text))};
+    }
+    buf_reset(&text);
+    if (!err && *sort) {
+        err = filter_sort_of_columns(sort, &text, e);
+        out->pairs[out->count++] = (struct query_pair){"sort", arena_strdup(a, buf_str(&text))};
+    }
+    if (!err && text.err)
+        err = error_set(e, ERR_TOO_LARGE, "filter: too long");
+    buf_free(&text);
+    return err;
+}
+
+int view_search_experiments(struct view *v, struct error *e)
+{
+    static const struct filtered_list_source source = {.key = "experiments",
+                                                       .base = SQL_BRIEFS,
+                                                       .size = SQL_BRIEF_MAX_ID,
+                                                       .counts = SQL_BRIEF_COUNT,
+                                                       .columns = SQL_SEARCHED_EXPERIMENT,
+                                                       .column_count =
+                                                           DB_COLUMNS(SEARCHED_EXPERIMENT),
+                                                       .joined = SQL_LISTED_JOINED,
+                                                       .order = "id",
+                                                       .write = write_searched};
+    struct query *query = arena_alloc(&v->rq->arena, sizeof *query);
+    struct filtered_list g;
+    int err = read_search(v, query, e);
+    if (err)
+        return err;
+    v->query = query;
+    begin(&g, v, &source);
+    return filtered_list_answer(&g, e);
+}

@@ -1,0 +1,158 @@
+#include "master/views/logs/json_log_reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "master/http/stream.h"
+#include "master/views/views.h"
+
+enum { CONTAINER_SHOWN = 8 }; // digits of a container id in a line
+
+// "[time] container [rank=N] || LEVEL: text\n", as det prints it.
+static const char *message_of(struct buf *out, const struct log_line *line,
+                              const struct log_origin *o, const char *time)
+{
+    buf_reset(out);
+    buf_printf(out, "[%s] ", time);
+    if (*o->text[LOG_CONTAINER])
+        buf_printf(out, "%.*s ", CONTAINER_SHOWN, o->text[LOG_CONTAINER]);
+    if (o->rank >= 0)
+        buf_printf(out, "[rank=%lld] ", (long long)o->rank);
+    buf_printf(out, "|| %s: ", o->text[LOG_LEVEL]);
+    buf_append(out, line->text, line->len);
+    if (!line->len || line->text[line->len - 1] != '\n')
+        buf_puts(out, "\n");
+    return buf_str(out);
+}
+
+static void write_log(struct json_log_reader *r, struct json_writer *w, int64_t number,
+                      const struct log_line *line, const struct log_origin *o)
+{
+    char time[CLOCK_RFC3339_MAX], id[32];
+    clock_format(line->time, time);
+    snprintf(id, sizeof id, "%lld", (long long)number);
+    jw_object(w);
+    jw_key(w, "result");
+    jw_object(w);
+    jw_kv_string(w, "id", id);
+    jw_kv_string(w, "timestamp", time);
+    jw_kv_string(w, "level", wire_name(WIRE_LOG_LEVEL, o->text[LOG_LEVEL]));
+    jw_kv_string(w, "message", message_of(&r->line, line, o, time));
+    if (r->trial_id)
+        jw_kv_int(w, "trialId", r->trial_id);
+    jw_kv_string(w, "taskId", r->task);
+    jw_kv_string(w, "allocationId", o->text[LOG_ALLOCATION]);
+    jw_kv_string(w, "agentId", o->text[LOG_AGENT]);
+    jw_kv_string(w, "containerId", o->text[LOG_CONTAINER]);
+    if (o->rank >= 0)
+        jw_kv_int(w, "rankId", o->rank);
+    jw_kv_string(w, "log", line->text);
+    jw_kv_string(w, "source", o->text[LOG_SOURCE]);
+    jw_kv_string(w, "stdtype", o->text[LOG_STDTYPE]);
+    jw_object_end(w);
+    jw_object_end(w);
+}
+
+// The line that was looked at last counts as passed: one that is too much for this turn comes first
+// in the next.
+static void put_back(struct json_log_reader *r, int64_t id)
+{
+    r->log.place = r->newest_first ? id + 1 : id - 1;
+    r->log.left++;
+    r->log.at = r->newest_first ? r->log.at + 1 : r->log.at - 1;
+}
+
+int json_log_reader_read(struct json_log_reader *r, struct db_reader *db,
+                         const struct pattern *compiled, const struct json_log_limits *bounds,
+                         struct buf *out, struct error *e)
+{
+    const struct log_line *line;
+    const struct log_origin *origin;
+    int64_t id;
+    int step = LOG_ON, chunks = 0;
+    while (r->left && out->len < STREAM_CHUNK && step > 0 && chunks < bounds->chunks) {
+        struct json_writer w;
+        step = log_reader_next(&r->log, db, &line, &origin, &id, e);
+        chunks += step == LOG_ON;
+        if (step != LOG_LINE)
+            continue;
+        if (bounds->enough && bounds->enough(bounds->ctx, line->len)) {
+            put_back(r, id);
+            return LOG_ON;
+        }
+        r->time = line->time;
+        if (!log_filter_matches_text(&r->choice, compiled, line))
+            continue;
+        jw_init(&w, out);
+        write_log(r, &w, id, line, origin);
+        buf_puts(out, "\n");
+        r->left -= r->left > 0;
+    }
+    return step;
+}
+
+int64_t json_log_reader_end_time(const struct json_log_reader *r, struct db_reader *db)
+{
+    struct db_rows *rows = DB_QUERY(db, TASK_END, r->task);
+    bool there = db_next(rows) == 1;
+    int64_t end = !there ? 1 // it was deleted
+                  : wire_state_is_terminal(DB_GET(rows, TASK_END, state))
+                      ? DB_GET(rows, TASK_END, ended_at)
+                      : 0;
+    db_rows_close(rows);
+    return end;
+}
+
+// `after`: oldest first, only lines behind the one of this number; `before`: newest first, only
+// lines before it; 0: all.
+static int read_options(struct view *v, struct json_log_reader *r, int64_t *passed, struct error *e)
+{
+    const char *order = query_get(v->query, "orderBy");
+    int64_t after = 0, before = 0;
+    r->newest_first = order && !strcmp(order, "ORDER_BY_DESC");
+    r->follows = query_flag(v->query, "follow");
+    if (r->follows && r->newest_first)
+        return error_set(e, ERR_INVALID, "follow goes with ORDER_BY_ASC only");
+    int rc = request_query_int(v->rq, "limit", 0, &r->left, e);
+    if (!rc && r->left < 0)
+        rc = error_set(e, ERR_INVALID, "query parameter limit: at least 0 (0: all)");
+    if (!r->left)
+        r->left = -1;
+    if (!rc)
+        rc = request_query_int(v->rq, "after", 0, &after, e);
+    if (!rc)
+        rc = request_query_int(v->rq, "before", 0, &before, e);
+    *passed = r->newest_first ? before : after;
+    return rc;
+}
+
+int json_log_reader_new(struct view *v, int64_t trial_id, const char *task,
+                        struct json_log_reader **out, struct error *e)
+{
+    struct json_log_reader *r = xcalloc(1, sizeof *r);
+    int64_t passed = 0;
+    r->task = arena_strdup(&r->arena, task);
+    r->trial_id = trial_id;
+    buf_init(&r->line, 1 << 20);
+    int rc = read_options(v, r, &passed, e);
+    if (!rc)
+        rc = log_filter_read(v, &r->arena, &r->choice, e);
+    const struct log_wanted wanted = log_filter_columns(&r->choice);
+    log_reader_init(&r->log, r->task, r->newest_first, &wanted);
+    if (passed > 0)
+        r->log.place = passed;
+    if (rc)
+        json_log_reader_free(r);
+    *out = rc ? NULL : r;
+    return rc;
+}
+
+void json_log_reader_free(struct json_log_reader *r)
+{
+    log_reader_free(&r->log);
+    buf_free(&r->line);
+    arena_free(&r->arena);
+    free(r);
+}

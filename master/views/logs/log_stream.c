@@ -1,0 +1,156 @@
+// Logs of trials and tasks as streams of lines, with filters, and followed while the task lives.
+// The pump's threads read a log that is filtered by its columns (rank, level, time ..); a worker of
+// its own searches the text of lines (logsearch.h).
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "master/notify/log_followers.h"
+#include "master/views/logs/log_search.h"
+#include "master/views/views.h"
+
+enum {
+    CHUNKS_IN_A_TURN = 8,    // chunks read before another stream has its turn
+    LINGER_US = 2 * 1000000, // after a trial's end, for the last lines of its agents
+    BUSY_US = 200 * 1000,    // until a search that found no room for its turn asks again
+};
+
+struct log_stream {
+    struct stream stream;
+    struct log_followers *log_followers;
+    struct log_follower follower;
+    bool registered;
+    struct json_log_reader *read; // NULL: the search has it
+    struct log_search *search;    // NULL: none
+    bool follows;
+    bool holds; // an unpacked chunk, until the next part
+    atomic_int *holders;
+};
+
+// A stream whose caller does not read keeps its unpacked chunk in memory. Beyond
+// LIMIT_LOG_CHUNKS_OPEN such streams the chunk is freed, and unpacked again later.
+static void hold_chunk(struct log_stream *l)
+{
+    bool holds = l->read && l->read->log.left > 0;
+    if (holds && !l->holds && atomic_load(l->holders) >= LIMIT_LOG_CHUNKS_OPEN) {
+        log_reader_free(&l->read->log);
+        holds = false;
+    }
+    atomic_fetch_add(l->holders, holds - l->holds);
+    l->holds = holds;
+}
+
+// The stream has no more lines for now. `end`: the task's end, read before the lines.
+static enum stream_turn at_end(struct log_stream *l, int64_t end, const struct buf *out)
+{
+    if (out->len)
+        return STREAM_MORE;
+    int64_t left = end ? end + LINGER_US - clock_wall_us() : 0;
+    if (end && left <= 0)
+        return STREAM_END;
+    l->stream.wait_until = end ? clock_mono_us() + left : 0;
+    return STREAM_WAIT;
+}
+
+static enum stream_turn fill_plain(struct log_stream *l, struct db_reader *db, struct buf *out)
+{
+    static const struct json_log_limits bounds = {.chunks = CHUNKS_IN_A_TURN};
+    struct error e = {0};
+    // Reads the task's end first: the turn then sees all lines committed before that end.
+    int64_t end = l->follows ? json_log_reader_end_time(l->read, db) : 1;
+    int step = json_log_reader_read(l->read, db, NULL, &bounds, out, &e);
+    hold_chunk(l);
+    if (step < 0) {
+        char quoted[ERROR_TEXT_MAX];
+        log_error("a log cannot be read", "err=%s", log_quote(quoted, sizeof quoted, e.text));
+        wire_write_stream_error(out, ERR_INTERNAL, e.text);
+        return STREAM_END;
+    }
+    if (!l->read->left || atomic_load(&l->stream.ending))
+        return STREAM_END;
+    return step == LOG_NONE ? at_end(l, end, out) : STREAM_MORE;
+}
+
+static enum stream_turn fill_search(struct log_stream *l, struct buf *out)
+{
+    int64_t end = 0;
+    if (atomic_load(&l->stream.ending)) {
+        log_search_interrupt(l->search, out);
+        return STREAM_END;
+    }
+    l->stream.wait_until = 0;
+    switch (log_search_poll(l->search, out, &end)) {
+    case LOG_SEARCH_DONE:
+        return STREAM_END;
+    case LOG_SEARCH_AT_END:
+        return at_end(l, end, out);
+    case LOG_SEARCH_BUSY:
+        l->stream.wait_until = clock_mono_us() + BUSY_US;
+        break;
+    case LOG_SEARCH_RUNNING:
+        break;
+    }
+    return out->len ? STREAM_MORE : STREAM_WAIT;
+}
+
+static enum stream_turn fill_logs(struct stream *s, struct db_reader *db, struct buf *out)
+{
+    struct log_stream *l = (struct log_stream *)s;
+    // Before the first look, so that nothing is missed; a search, so that a stop ends it.
+    if ((l->follows || l->search) && !l->registered) {
+        l->follower.stream = s;
+        log_followers_add(l->log_followers, &l->follower);
+        l->registered = true;
+    }
+    return l->search ? fill_search(l, out) : fill_plain(l, db, out);
+}
+
+static void close_logs(struct stream *s)
+{
+    struct log_stream *l = (struct log_stream *)s;
+    if (l->registered)
+        log_followers_remove(l->log_followers, &l->follower);
+    if (l->search)
+        log_search_free(l->search);
+    atomic_fetch_sub(l->holders, l->holds);
+    if (l->read)
+        json_log_reader_free(l->read);
+}
+
+static int open_logs(struct view *v, int64_t trial_id, const char *task_id, struct stream **out,
+                     struct error *e)
+{
+    struct log_stream *l = arena_alloc(&v->rq->arena, sizeof *l);
+    *l = (struct log_stream){.stream = {.fill = fill_logs, .close = close_logs},
+                             .log_followers = v->service->log_followers,
+                             .holders = &v->service->log_chunks,
+                             .follower = {.task_id = task_id}};
+    int rc = json_log_reader_new(v, trial_id, task_id, &l->read, e);
+    if (rc)
+        return rc;
+    l->follows = l->read->follows;
+    if (log_filter_needs_text(&l->read->choice)) {
+        rc = log_search_new(v->service, l->read, &l->stream, &l->search, e);
+        if (rc)
+            json_log_reader_free(l->read);
+        l->read = NULL;
+    }
+    *out = &l->stream;
+    return rc;
+}
+
+int stream_trial_logs(struct view *v, struct stream **out, struct error *e)
+{
+    int64_t trial;
+    const char *task;
+    int rc = find_task_of_trial(v, &trial, &task, e);
+    return rc ? rc : open_logs(v, trial, task, out, e);
+}
+
+int stream_task_logs(struct view *v, struct stream **out, struct error *e)
+{
+    return open_logs(v, 0, v->rq->params[0], out, e);
+}

@@ -1,0 +1,301 @@
+// Training reports, validations and checkpoints of a trial in one list, by steps. Which there are
+// is read first, without their values; then those of the page.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "db/metrics/reports.h"
+#include "db/metrics/series_json.h"
+#include "master/views/lists/list.h"
+#include "master/views/views.h"
+
+enum kind { TRAINING, VALIDATION, CHECKPOINT, KINDS };
+
+static const char *const words[KINDS] = {"training", "validation", "checkpoint"};
+
+struct item {
+    enum kind kind;
+    int64_t steps, time, id; // id: of a report; its place among the checkpoints
+    const char *text;        // uuid of a checkpoint; then the whole object; NULL: not read
+};
+
+struct workloads {
+    struct view *v;
+    struct arena *arena;
+    int64_t trial;
+    bool wanted[KINDS], batches, without_deleted;
+    bool by_time, by_key, descends;
+    struct item *items;
+    size_t count, cap;
+};
+
+// --- the question --------------------------------------------------------------------------------
+
+static void read_filters(struct workloads *l)
+{
+    static const struct {
+        const char *name;
+        bool wanted[KINDS];
+    } filters[] = {{"FILTER_OPTION_CHECKPOINT", {false, false, true}},
+                   {"FILTER_OPTION_VALIDATION", {false, true, false}},
+                   {"FILTER_OPTION_CHECKPOINT_OR_VALIDATION", {false, true, true}}};
+    const char *asked = query_get(l->v->query, "filter");
+    const char *group = query_get(l->v->query, "group");
+    for (int k = 0; k < KINDS; k++)
+        l->wanted[k] = true;
+    for (size_t i = 0; asked && i < sizeof filters / sizeof *filters; i++)
+        if (!strcmp(asked, filters[i].name))
+            memcpy(l->wanted, filters[i].wanted, sizeof l->wanted);
+    for (int k = TRAINING; k <= VALIDATION; k++)
+        l->wanted[k] = l->wanted[k] && (!group || !*group || !strcmp(group, words[k]));
+    l->batches = query_flag(l->v->query, "includeBatchMetrics");
+    l->without_deleted = query_flag(l->v->query, "removeDeletedCheckpoints");
+}
+
+static int read_order(struct workloads *l, struct error *e)
+{
+    const char *by = query_get(l->v->query, "sortKey"), *way = query_get(l->v->query, "orderBy");
+    l->by_key = by && *by && strcmp(by, "SORT_BY_UNSPECIFIED");
+    l->by_time = l->by_key && !strcmp(by, "endTime");
+    if (l->by_key && !l->by_time && strcmp(by, "batches") && strcmp(by, "totalBatches"))
+        return error_set(e, ERR_INVALID,
+                         "query parameter sortKey: this list cannot be sorted by \"%.64s\"", by);
+    l->descends = way && !strcmp(way, "ORDER_BY_DESC");
+    if (way && *way && !l->descends && strcmp(way, "ORDER_BY_ASC") &&
+        strcmp(way, "ORDER_BY_UNSPECIFIED"))
+        return error_set(e, ERR_INVALID,
+                         "query parameter orderBy: \"%.64s\" is neither ORDER_BY_ASC nor "
+                         "ORDER_BY_DESC",
+                         way);
+    return 0;
+}
+
+// --- what there is -------------------------------------------------------------------------------
+
+static void add(struct workloads *l, struct item item)
+{
+    if (l->count == l->cap) {
+        l->cap = l->cap ? 2 * l->cap : 256;
+        l->items = xrealloc(l->items, l->cap * sizeof *l->items);
+    }
+    l->items[l->count++] = item;
+}
+
+static int list_reports(struct workloads *l, enum kind kind, struct error *e)
+{
+    static const struct series_names none = {0};
+    struct reports_query q = REPORTS_ALL(l->trial, words[kind]);
+    struct reports *r = NULL;
+    struct reports_span span;
+    q.only = &none;
+    int more = reports_open(l->v->db, &q, &r, e);
+    if (!more)
+        while ((more = reports_next(r, &span, e)) == 1)
+            for (size_t i = span.first; i < span.end; i++)
+                add(l, (struct item){.kind = kind,
+                                     .steps = span.block->steps[i],
+                                     .time = span.block->times[i],
+                                     .id = span.block->ids[i]});
+    reports_close(r);
+    return more;
+}
+
+static int list_checkpoints(struct workloads *l, struct error *e)
+{
+    int more;
+    struct db_rows *rows = DB_QUERY(l->v->db, WORKLOAD_CHECKPOINTS, l->trial, l->without_deleted);
+    for (int64_t place = 0; (more = db_next(rows)) == 1; place++)
+        add(l, (struct item){.kind = CHECKPOINT,
+                             .steps = DB_GET(rows, WORKLOAD_CHECKPOINTS, steps),
+                             .time = DB_GET(rows, WORKLOAD_CHECKPOINTS, reported_at),
+                             .id = place,
+                             .text =
+                                 arena_strdup(l->arena, DB_GET(rows, WORKLOAD_CHECKPOINTS, uuid))});
+    db_rows_close(rows);
+    return more ? store_failed(e) : 0;
+}
+
+static int compare_integers(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int by_steps(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    int order = compare_integers(x->steps, y->steps);
+    if (!order)
+        order = compare_integers(x->kind, y->kind);
+    return order ? order : compare_integers(x->id, y->id);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    int order = compare_integers(((const struct item *)a)->time, ((const struct item *)b)->time);
+    return order ? order : by_steps(a, b);
+}
+
+static void sort(struct workloads *l)
+{
+    if (l->count)
+        qsort(l->items, l->count, sizeof *l->items, l->by_time ? by_time : by_steps);
+    for (size_t i = 0; l->descends && i < l->count / 2; i++) {
+        struct item other = l->items[l->count - 1 - i];
+        l->items[l->count - 1 - i] = l->items[i];
+        l->items[i] = other;
+    }
+}
+
+// --- the page ------------------------------------------------------------------------------------
+
+static const char *report_text(struct workloads *l, const struct series_block *b, size_t at)
+{
+    struct buf out;
+    struct json_writer w;
+    const char *batches = l->batches ? series_batches(b, at) : NULL;
+    buf_init(&out, SERIES_BLOB_MAX);
+    jw_init(&w, &out);
+    jw_object(&w);
+    write_time(&w, "endTime", b->times[at]);
+    jw_kv_int(&w, "totalBatches", b->steps[at]);
+    jw_kv_int(&w, "numInputs", 0);
+    jw_key(&w, "metrics");
+    jw_object(&w);
+    jw_key(&w, "avgMetrics");
+    series_write_values(&w, b, at);
+    if (batches)
+        jw_kv_raw(&w, "batchMetrics", batches);
+    jw_object_end(&w);
+    jw_object_end(&w);
+    const char *text = arena_strdup(l->arena, buf_str(&out));
+    buf_free(&out);
+    return text;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    return by_steps(*(struct item *const *)a, *(struct item *const *)b);
+}
+
+// The reports of one kind among the items, sorted by steps; their number.
+static size_t sorted_of(struct workloads *l, struct item *items, size_t count, enum kind kind,
+                        struct item ***out)
+{
+    size_t n = 0;
+    struct item **list = arena_alloc(l->arena, (count + 1) * sizeof *list);
+    for (size_t i = 0; i < count; i++)
+        if (items[i].kind == kind)
+            list[n++] = &items[i];
+    if (n)
+        qsort(list, n, sizeof *list, by_address);
+    *out = list;
+    return n;
+}
+
+// Both are in the same order.
+static void match(struct workloads *l, const struct reports_span *span, struct item **list,
+                  size_t count, size_t *at)
+{
+    for (size_t i = span->first; i < span->end && *at < count; i++)
+        if (span->block->ids[i] == list[*at]->id)
+            list[(*at)++]->text = report_text(l, span->block, i);
+}
+
+static int read_reports(struct workloads *l, struct item *items, size_t count, enum kind kind,
+                        struct error *e)
+{
+    struct item **list;
+    struct reports *r = NULL;
+    struct reports_span span;
+    struct reports_query q = REPORTS_ALL(l->trial, words[kind]);
+    size_t n = sorted_of(l, items, count, kind, &list), at = 0;
+    if (!n)
+        return 0;
+    q.from = list[0]->steps;
+    q.to = list[n - 1]->steps;
+    int more = reports_open(l->v->db, &q, &r, e);
+    if (!more)
+        while (at < n && (more = reports_next(r, &span, e)) == 1)
+            match(l, &span, list, n, &at);
+    reports_close(r);
+    return more < 0 ? more : 0;
+}
+
+static int write_item(struct workloads *l, const struct item *item, struct error *e)
+{
+    struct json_writer *w = &l->v->w;
+    jw_object(w);
+    jw_key(w, words[item->kind]);
+    if (item->kind != CHECKPOINT) {
+        jw_raw(w, item->text);
+        jw_object_end(w);
+        return 0;
+    }
+    struct db_rows *rows = DB_QUERY(l->v->db, WORKLOAD_CHECKPOINT_BY_UUID, item->text);
+    int found = db_next(rows);
+    if (found == 1)
+        write_checkpoint_workload(w, rows);
+    db_rows_close(rows);
+    jw_object_end(w);
+    return found == 1 ? 0 : store_failed(e);
+}
+
+static int write_page(struct workloads *l, struct list *page, struct error *e)
+{
+    struct json_writer *w = &l->v->w;
+    int64_t total = (int64_t)l->count;
+    if (page->offset < 0)
+        page->offset = page->offset + total > 0 ? page->offset + total : 0;
+    int64_t left = page->offset < total ? total - page->offset : 0;
+    int64_t count = page->limit >= 0 && page->limit < left ? page->limit : left;
+    struct item *items = left ? l->items + page->offset : l->items; // which is NULL without any
+    int err = read_reports(l, items, (size_t)count, TRAINING, e);
+    if (!err)
+        err = read_reports(l, items, (size_t)count, VALIDATION, e);
+    jw_object(w);
+    jw_key(w, "workloads");
+    jw_array(w);
+    for (int64_t i = 0; i < count && !err; i++)
+        err = write_item(l, &items[i], e);
+    jw_array_end(w);
+    wire_write_pagination(w, page->offset, page->limit < 0 ? 0 : page->limit, count, total);
+    jw_object_end(w);
+    return err;
+}
+
+static int answer(struct workloads *l, struct list *page, struct error *e)
+{
+    int err = page->error.code ? error_set(e, page->error.code, "%s", page->error.text) : 0;
+    for (int k = TRAINING; k <= VALIDATION; k++)
+        if (!err && l->wanted[k])
+            err = list_reports(l, (enum kind)k, e);
+    if (!err && l->wanted[CHECKPOINT])
+        err = list_checkpoints(l, e);
+    if (err)
+        return err;
+    sort(l);
+    return write_page(l, page, e);
+}
+
+int view_trial_workloads(struct view *v, struct error *e)
+{
+    struct workloads l = {.v = v, .arena = &v->rq->arena};
+    struct list page;
+    int err = request_param_int(v->rq, 0, &l.trial, e);
+    if (!err)
+        err = read_order(&l, e);
+    if (!err)
+        err = db_snapshot_begin(v->db, e);
+    if (err)
+        return err;
+    read_filters(&l);
+    list_init(&page, v);
+    list_page(&page);
+    err = answer(&l, &page, e);
+    db_snapshot_end(v->db);
+    buf_free(&page.where);
+    buf_free(&page.order);
+    free(l.items);
+    return err;
+}
