@@ -488,7 +488,7 @@ static int to_core(struct exchange *x, struct error *e)
 }
 
 // On a worker: work that is too slow for the http thread.
-static void exchange_work(struct job *j, struct db_reader *db)
+static void exchange_work(struct offload_job *j, struct db_reader *db)
 {
     struct exchange *x = (struct exchange *)((char *)j - offsetof(struct exchange, job));
     x->failed.code = parse_body(x, &x->failed);

@@ -57,7 +57,7 @@ struct server {
     atomic_int refusals; // in this minute
     atomic_int_least64_t refusal_minute;
     struct bodies bodies;
-    struct answers answers;
+    struct answer_account answers;
     struct memory memory;
 
     struct http_thread threads[HTTP_THREADS];
@@ -80,7 +80,7 @@ enum exchange_stage { STAGE_HEADERS, STAGE_BODY, STAGE_PARKED, STAGE_ANSWERED };
 struct exchange {
     struct request rq;
     struct parked parked;
-    struct job job;
+    struct offload_job job;
     struct server *server;
     struct http_thread *thread;
     struct connection *connection;

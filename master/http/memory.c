@@ -20,7 +20,7 @@ void memory_set_up(void)
     mallopt(M_TRIM_THRESHOLD, KEPT);
 }
 
-static void trim(struct job *j, struct db_reader *db)
+static void trim(struct offload_job *j, struct db_reader *db)
 {
     struct memory *m = (struct memory *)((char *)j - offsetof(struct memory, job));
     (void)db;

@@ -8,7 +8,7 @@
 #include "master/http/offload.h"
 
 struct memory { // initialized by zeroing
-    struct job job;
+    struct offload_job job;
     atomic_bool under_way;
     atomic_int_least64_t next; // monotonic time of the next trim
 };

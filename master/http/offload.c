@@ -31,7 +31,7 @@ static void *worker_main(void *arg)
         pthread_mutex_unlock(&w->all->turn);
         if (!n)
             return NULL;
-        ((struct job *)job)->run(job, w->db);
+        ((struct offload_job *)job)->run(job, w->db);
     }
 }
 
@@ -76,7 +76,7 @@ void offload_free(struct offload *all)
     free(all);
 }
 
-int offload_submit(struct offload *w, struct job *j, struct error *e)
+int offload_submit(struct offload *w, struct offload_job *j, struct error *e)
 {
     int rc = mailbox_send(w->jobs, j);
     if (rc == ERR_BUSY)

@@ -10,13 +10,14 @@ enum { OFFLOAD_THREADS = 2, OFFLOAD_QUEUE = 256 };
 
 struct offload; // opaque
 
-struct job { // part of the request that it serves
-    void (*run)(struct job *j, struct db_reader *db);
+struct offload_job { // part of the request that it serves
+    void (*run)(struct offload_job *j, struct db_reader *db);
 };
 
 int offload_new(struct db *db, int threads, struct offload **out, struct error *e);
 void offload_free(struct offload *w); // runs the queued jobs, then ends the threads
 
-int offload_submit(struct offload *w, struct job *j, struct error *e); // ERR_BUSY, ERR_UNAVAILABLE
+int offload_submit(struct offload *w, struct offload_job *j,
+                   struct error *e); // ERR_BUSY, ERR_UNAVAILABLE
 
 #endif

@@ -21,6 +21,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import folders
 import names
+import sql
 
 FUNCTION_LINES = 70
 FILE_LINES = 1000
@@ -109,6 +110,7 @@ def check_text(path, text):
     yield from check_functions(code)
     yield from check_calls(code)
     yield from check_includes(path, lines)
+    yield from sql.check_sql(path, text)
 
 
 def check_format(root, paths):

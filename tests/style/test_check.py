@@ -152,6 +152,26 @@ class Names(unittest.TestCase):
         self.assertEqual(found, [2])
 
 
+class Sql(unittest.TestCase):
+    wrong = [
+        'x("SELECT id FROM trials");', 'x("PRAGMA user_version");', 'a(" WHERE 1");',
+        'b("FROM trials t");', 'c("x IN (1, 2)");', 'd("JOIN a");', 'e(" ORDER BY ");',
+        'f("UPDATE trials SET a = 1");',
+    ]
+    right = [
+        "// SELECT id FROM trials", '/* "SELECT 1" */', 'x("select a pool");', 'x("FROM..TO");',
+        "x('\"');", 'error("WHEREABOUTS, SELECTED");', '#include "db/statements.h"',
+    ]
+
+    def test_literals(self):
+        for line in self.wrong:
+            found = faults("master/views/list.c", "\n" + line)
+            self.assertEqual([number for number, _ in found], [2], line)
+            self.assertEqual(faults("db/statements/trials.c", line), [], line)
+        for line in self.right:
+            self.assertEqual(faults("master/views/list.c", line), [], line)
+
+
 @unittest.skipUnless(check.shutil.which("clang-format"), "clang-format is not installed")
 class Format(unittest.TestCase):
     def test_place_is_told(self):

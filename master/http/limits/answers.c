@@ -3,7 +3,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 
-static size_t held_by(const struct answers *a,
+static size_t held_by(const struct answer_account *a,
                       int64_t user) // needs the lock, like the next function
 {
     size_t own = 0;
@@ -12,7 +12,7 @@ static size_t held_by(const struct answers *a,
     return own;
 }
 
-static size_t room(const struct answers *a, int64_t user)
+static size_t room(const struct answer_account *a, int64_t user)
 {
     size_t own = held_by(a, user), left = a->held < LIMIT_RESPONSES ? LIMIT_RESPONSES - a->held : 0;
     size_t most = !own                         ? LIMIT_RESPONSE
@@ -22,7 +22,7 @@ static size_t room(const struct answers *a, int64_t user)
     return most > ANSWER_SMALL ? most : ANSWER_SMALL;
 }
 
-size_t answers_room(struct answers *a, int64_t user)
+size_t answers_room(struct answer_account *a, int64_t user)
 {
     pthread_mutex_lock(&a->lock);
     size_t bytes = room(a, user);
@@ -37,7 +37,7 @@ int answers_refuse(struct error *e)
                      "again in a moment");
 }
 
-int answers_check(struct answers *a, int64_t user, struct error *e)
+int answers_check(struct answer_account *a, int64_t user, struct error *e)
 {
     pthread_mutex_lock(&a->lock);
     bool full = held_by(a, user) >= LIMIT_RESPONSES_USER;
@@ -45,8 +45,8 @@ int answers_check(struct answers *a, int64_t user, struct error *e)
     return full ? answers_refuse(e) : 0;
 }
 
-int answers_hold(struct answers *a, struct answer_hold *h, int64_t user, size_t bytes, bool done,
-                 struct error *e)
+int answers_hold(struct answer_account *a, struct answer_hold *h, int64_t user, size_t bytes,
+                 bool done, struct error *e)
 {
     if (bytes <= ANSWER_SMALL)
         return 0;
@@ -63,7 +63,7 @@ int answers_hold(struct answers *a, struct answer_hold *h, int64_t user, size_t 
     return fits ? 0 : answers_refuse(e);
 }
 
-void answers_release(struct answers *a, struct answer_hold *h)
+void answers_release(struct answer_account *a, struct answer_hold *h)
 {
     if (!h->bytes)
         return;
@@ -76,12 +76,12 @@ void answers_release(struct answers *a, struct answer_hold *h)
     *h = (struct answer_hold){0};
 }
 
-static atomic_int_least64_t *paid_of(struct answers *a, int64_t user)
+static atomic_int_least64_t *paid_of(struct answer_account *a, int64_t user)
 {
     return &a->paid[hash64(&user, sizeof user) % READERS];
 }
 
-void answers_took(struct answers *a, int64_t user, int64_t now, int64_t us)
+void answers_took(struct answer_account *a, int64_t user, int64_t now, int64_t us)
 {
     atomic_int_least64_t *paid = paid_of(a, user);
     int_least64_t until = atomic_load(paid), next;
@@ -90,7 +90,7 @@ void answers_took(struct answers *a, int64_t user, int64_t now, int64_t us)
     while (!atomic_compare_exchange_weak(paid, &until, next));
 }
 
-bool answers_is_heavy(struct answers *a, int64_t user, int64_t now)
+bool answers_is_heavy(struct answer_account *a, int64_t user, int64_t now)
 {
     return atomic_load(paid_of(a, user)) - now > (int64_t)READS_BURST_US * READS_COST;
 }

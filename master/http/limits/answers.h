@@ -24,7 +24,7 @@ struct answer_hold { // a part of the account; zeroed: it holds nothing
     struct answer_hold *next, **link;
 };
 
-struct answers { // initialized by zeroing
+struct answer_account { // initialized by zeroing
     pthread_mutex_t lock;
     struct answer_hold *first;
     size_t held;
@@ -32,21 +32,22 @@ struct answers { // initialized by zeroing
 };
 
 // The size in bytes that an answer for the user may have now; at least ANSWER_SMALL.
-size_t answers_room(struct answers *a, int64_t user);
+size_t answers_room(struct answer_account *a, int64_t user);
 
 // ERR_UNAVAILABLE: the user's share is used up. Calls that change something check this first.
-int answers_check(struct answers *a, int64_t user, struct error *e);
+int answers_check(struct answer_account *a, int64_t user, struct error *e);
 
 // ERR_UNAVAILABLE: there is no memory for the answer. `done`: the call has already changed
 // something, so its answer is held in any case.
-int answers_hold(struct answers *a, struct answer_hold *h, int64_t user, size_t bytes, bool done,
-                 struct error *e);
-int answers_refuse(struct error *e);                            // always ERR_UNAVAILABLE
-void answers_release(struct answers *a, struct answer_hold *h); // does nothing if nothing is held
+int answers_hold(struct answer_account *a, struct answer_hold *h, int64_t user, size_t bytes,
+                 bool done, struct error *e);
+int answers_refuse(struct error *e); // always ERR_UNAVAILABLE
+void answers_release(struct answer_account *a,
+                     struct answer_hold *h); // does nothing if nothing is held
 
 // answers_took: a read of the user occupied an http thread for this long. answers_is_heavy: the
 // user's reads exceed their part, so the next ones run on the reader threads in turn.
-void answers_took(struct answers *a, int64_t user, int64_t now, int64_t us);
-bool answers_is_heavy(struct answers *a, int64_t user, int64_t now);
+void answers_took(struct answer_account *a, int64_t user, int64_t now, int64_t us);
+bool answers_is_heavy(struct answer_account *a, int64_t user, int64_t now);
 
 #endif

@@ -27,7 +27,7 @@ struct connection {
     uint64_t acked;  // bytes that the peer has acknowledged since it connected
     int patience;    // seconds for PHASE_ANSWER; 0: unlimited
     bool closing;    // shut down; no longer in the lists by class and group
-    struct group *group;
+    struct connection_group *group;
     struct connection *next[ORDERS], *prev[ORDERS];
     struct connection *after, **link; // in the list of all connections
 };
@@ -38,11 +38,11 @@ struct order {
     int count;
 };
 
-struct group { // newcomers of one address, or connections of one user
+struct connection_group { // newcomers of one address, or connections of one user
     enum class class;
     uint64_t key;
     struct order members;
-    struct group *next;
+    struct connection_group *next;
 };
 
 struct connections {
@@ -50,7 +50,7 @@ struct connections {
     struct connection *first; // including those that are closing
     int open;                 // including those that are closing
     struct order classes[CLASSES];
-    struct group *groups[BUCKETS];
+    struct connection_group *groups[BUCKETS];
     int most, most_newcomers, most_users, per_address, per_user;
     int64_t swept, reported;
     struct connections_count done, told;
@@ -106,9 +106,9 @@ static void order_remove(struct order *o, int which, struct connection *c)
     o->count--;
 }
 
-static struct group **find_group(struct connections *all, enum class class, uint64_t key)
+static struct connection_group **find_group(struct connections *all, enum class class, uint64_t key)
 {
-    struct group **at = &all->groups[(key ^ key >> 32 ^ class) % BUCKETS];
+    struct connection_group **at = &all->groups[(key ^ key >> 32 ^ class) % BUCKETS];
     while (*at && ((*at)->class != class || (*at)->key != key))
         at = &(*at)->next;
     return at;
@@ -116,13 +116,13 @@ static struct group **find_group(struct connections *all, enum class class, uint
 
 static int group_size(struct connections *all, enum class class, uint64_t key)
 {
-    const struct group *g = *find_group(all, class, key);
+    const struct connection_group *g = *find_group(all, class, key);
     return g ? g->members.count : 0;
 }
 
 static void join(struct connections *all, struct connection *c, enum class class, uint64_t key)
 {
-    struct group **at = find_group(all, class, key);
+    struct connection_group **at = find_group(all, class, key);
     if (!*at) {
         *at = xcalloc(1, sizeof **at);
         (*at)->class = class;
@@ -136,7 +136,7 @@ static void join(struct connections *all, struct connection *c, enum class class
 
 static void leave(struct connections *all, struct connection *c)
 {
-    struct group *g = c->group;
+    struct connection_group *g = c->group;
     order_remove(&all->classes[c->class], OF_CLASS, c);
     order_remove(&g->members, OF_GROUP, c);
     c->group = NULL;
@@ -187,7 +187,7 @@ static bool evict_oldest(struct connections *all, const struct order *o, int whi
 
 static bool evict_of_group(struct connections *all, enum class class, uint64_t key)
 {
-    const struct group *g = *find_group(all, class, key);
+    const struct connection_group *g = *find_group(all, class, key);
     return g && evict_oldest(all, &g->members, OF_GROUP);
 }
 

@@ -9,40 +9,41 @@
 
 enum { PARTS_MAX = 12 };
 
-struct node {
+struct route_node {
     const char *part; // of the route's path; not terminated
     size_t len;
     bool is_param;
-    struct node *next, *children;
+    struct route_node *next, *children;
     const struct route **routes; // in the table's order, one per method
     size_t route_count;
 };
 
 struct routes {
     struct arena arena;
-    struct node root;
+    struct route_node root;
 };
 
-static struct node *child_of(struct arena *arena, struct node *parent, const char *part, size_t len)
+static struct route_node *child_of(struct arena *arena, struct route_node *parent, const char *part,
+                                   size_t len)
 {
     bool is_param = part[0] == '{';
-    struct node **link = &parent->children;
+    struct route_node **link = &parent->children;
     for (; *link; link = &(*link)->next) {
-        struct node *n = *link;
+        struct route_node *n = *link;
         if (n->is_param ? is_param : n->len == len && !memcmp(n->part, part, len))
             return n;
         if (n->is_param) // it stays the last of its level
             break;
     }
-    struct node *n = arena_alloc(arena, sizeof *n);
-    *n = (struct node){.part = part, .len = len, .is_param = is_param, .next = *link};
+    struct route_node *n = arena_alloc(arena, sizeof *n);
+    *n = (struct route_node){.part = part, .len = len, .is_param = is_param, .next = *link};
     *link = n;
     return n;
 }
 
 static void add_route(struct routes *r, const struct route *route)
 {
-    struct node *n = &r->root;
+    struct route_node *n = &r->root;
     const char *part = route->path + 1;
     while (*part) {
         size_t len = strcspn(part, "/");
@@ -94,12 +95,12 @@ static int split(char *path, char *parts[PARTS_MAX])
 
 // Finds the node of parts[at..count) and collects params on the way. Tries {..} if the rest does
 // not match below a literal part ("/trials/metrics" is also "/trials/{trialId}").
-static const struct node *walk(const struct node *n, char *const *parts, int at, int count,
-                               char **params, int param_count)
+static const struct route_node *walk(const struct route_node *n, char *const *parts, int at,
+                                     int count, char **params, int param_count)
 {
     if (at == count)
         return n->route_count ? n : NULL;
-    for (const struct node *c = n->children; c; c = c->next) {
+    for (const struct route_node *c = n->children; c; c = c->next) {
         if (c->is_param) {
             if (!*parts[at] || param_count == REQUEST_PARAMS_MAX)
                 continue;
@@ -107,7 +108,8 @@ static const struct node *walk(const struct node *n, char *const *parts, int at,
         } else if (strncmp(c->part, parts[at], c->len) || parts[at][c->len]) {
             continue;
         }
-        const struct node *found = walk(c, parts, at + 1, count, params, param_count + c->is_param);
+        const struct route_node *found =
+            walk(c, parts, at + 1, count, params, param_count + c->is_param);
         if (found)
             return found;
         if (c->is_param)
@@ -116,7 +118,7 @@ static const struct node *walk(const struct node *n, char *const *parts, int at,
     return NULL;
 }
 
-static const char *allowed_methods(const struct node *n, struct arena *arena)
+static const char *allowed_methods(const struct route_node *n, struct arena *arena)
 {
     struct buf text;
     buf_init(&text, 256);
@@ -152,7 +154,7 @@ int routes_match(const struct routes *r, struct arena *arena, const char *method
     *out = (struct route_match){0};
 
     int count = split(path, parts);
-    const struct node *n = count < 0 ? NULL : walk(&r->root, parts, 0, count, params, 0);
+    const struct route_node *n = count < 0 ? NULL : walk(&r->root, parts, 0, count, params, 0);
     if (!n)
         return error_set(e, ERR_NOT_FOUND,
                          "no call has the path %s; /api/v1/openapi.json lists all calls", shown);

@@ -17,7 +17,7 @@ enum {
 };
 
 struct log_search {
-    struct job job;
+    struct offload_job job;
     struct service *service;
     pthread_mutex_t lock;  // guards the next three
     struct stream *stream; // NULL: the caller has left, the worker frees the search
@@ -81,7 +81,7 @@ static void destroy(struct log_search *q)
     free(q);
 }
 
-static void run_slice(struct job *job, struct db_reader *db)
+static void run_slice(struct offload_job *job, struct db_reader *db)
 {
     struct log_search *q = (struct log_search *)job;
     if (!atomic_load(&q->cancelled))

@@ -14,7 +14,7 @@
 
 enum { MB = 1 << 20 };
 
-static struct answers account;
+static struct answer_account account;
 
 static int setup(void **state)
 {

@@ -399,12 +399,12 @@ static void test_all_bodies_together(void **state)
 }
 
 struct held_job {
-    struct job job;
+    struct offload_job job;
     pthread_mutex_t *gate;
     atomic_int *done;
 };
 
-static void run_held(struct job *j, struct db_reader *db)
+static void run_held(struct offload_job *j, struct db_reader *db)
 {
     struct held_job *h = (struct held_job *)j;
     assert_non_null(db);

@@ -15,7 +15,7 @@
 enum { MOST = 16 };
 
 // One character per slot. Groups: -: none. States: . free, o the gang's own, x another gang's.
-struct choice {
+struct near_choice {
     const char *what, *nvlink, *numa, *states;
     int wanted;
     const char *chosen; // + marks a chosen slot
@@ -39,7 +39,7 @@ static int arrange(struct near_slot spots[MOST], const char *nvlink, const char 
     return count;
 }
 
-static void check_choice(const struct choice *c, const char *model)
+static void check_choice(const struct near_choice *c, const char *model)
 {
     struct near_slot spots[MOST];
     char chosen[MOST + 1] = "";
@@ -59,7 +59,7 @@ static void check_choice(const struct choice *c, const char *model)
 
 static void test_two_groups_of_four(void **state)
 {
-    static const struct choice choices[] = {
+    static const struct near_choice choices[] = {
         {"the first of equals", "00001111", "00001111", "........", 4, "++++...."},
         {"one group, not two halves", "00001111", "00001111", "xx......", 4, "xx..++++"},
         {"what is partly used, not a whole group", "00001111", "00001111", "....xx..", 2,
@@ -82,7 +82,7 @@ static void test_two_groups_of_four(void **state)
 
 static void test_pairs_at_two_nodes(void **state)
 {
-    static const struct choice choices[] = {
+    static const struct near_choice choices[] = {
         {"a pair", "00112233", "00001111", "........", 2, "++......"},
         {"a pair at a node in use", "00112233", "00001111", "....xx..", 2, "....xx++"},
         {"a broken pair before a whole one", "00112233", "00001111", "...x....", 1, "..+x...."},
@@ -104,7 +104,7 @@ static void test_pairs_at_two_nodes(void **state)
 
 static void test_a_switch_over_two_nodes(void **state)
 {
-    static const struct choice choices[] = {
+    static const struct near_choice choices[] = {
         {"one node of the switch", "00000000", "00001111", "x.......", 4, "x...++++"},
         {"the node in use", "00000000", "00001111", "x.......", 2, "x++....."},
         {"both nodes when one is too small", "00000000", "00001111", "xx......", 5, "xx+.++++"},
@@ -120,7 +120,7 @@ static void test_a_switch_over_two_nodes(void **state)
 
 static void test_nodes_alone_and_nothing(void **state)
 {
-    static const struct choice choices[] = {
+    static const struct near_choice choices[] = {
         {"nodes without NVLink", "--------", "00001111", "....x...", 2, "....x++."},
         {"a node for all", "--------", "00001111", "x.......", 4, "x...++++"},
         {"one at a node in use", "--------", "00001111", "....xxx.", 1, "....xxx+"},
@@ -137,7 +137,7 @@ static void test_nodes_alone_and_nothing(void **state)
 
 static void test_models(void **state)
 {
-    static const struct choice machine[] = {
+    static const struct near_choice machine[] = {
         // one of its GPUs is divided into two instances
         {"GPUs of two groups before an instance of their node", "0000111--", "000011111",
          "x........", 4, "x++++...."},
@@ -148,7 +148,7 @@ static void test_models(void **state)
          ".......+."},
         {"all there is", "0000111--", "000011111", "xxxx.....", 5, "xxxx+++++"},
     };
-    static const struct choice others[] = {
+    static const struct near_choice others[] = {
         {"models alone", "------", "------", "x..x..", 2, "x++x.."},
         {"no model has room", "------", "------", "..xx..", 3, "++xx+."},
     };
@@ -161,7 +161,7 @@ static void test_models(void **state)
 
 static void test_more_for_a_gang_that_has_some(void **state)
 {
-    static const struct choice choices[] = {
+    static const struct near_choice choices[] = {
         {"beside its own", "00001111", "00001111", "xx..oo..", 2, "xx..oo++"},
         {"its own before the fuller one", "00001111", "00001111", "xxx.o...", 1, "xxx.o+.."},
         {"at its own node", "00112233", "00001111", "x.xxoox.", 1, "x.xxoox+"},

@@ -137,7 +137,7 @@ struct demand {
     int priority;
 };
 
-struct work {
+struct team_work {
     bool used, placed, leaving;
     int team, gang, job, slots;
     int64_t left, since; // of its runtime
@@ -149,7 +149,7 @@ struct day {
     int64_t now, orders;
     const struct demand *demands;
     int team_count, teams[TEAMS];
-    struct work work[WORK];
+    struct team_work work[WORK];
     int64_t held[TEAMS], entitled[TEAMS]; // slot-microseconds
     int64_t waited[TEAMS];                // the longest single wait
     size_t drains;
@@ -165,8 +165,9 @@ static void submit(struct day *d, int team)
                                  .priority = demand->priority ? demand->priority : 42,
                                  .order = ++d->orders,
                                  .weight = SCHED_WEIGHT_ONE};
-    struct work *w = &d->work[i];
-    *w = (struct work){.used = true, .team = team, .slots = demand->slots, .left = demand->length};
+    struct team_work *w = &d->work[i];
+    *w = (struct team_work){
+        .used = true, .team = team, .slots = demand->slots, .left = demand->length};
     w->job = sched_job_add(d->s, &job);
     struct sched_gang_spec gang = {w->job, w->slots, w->slots, false, false, i, 0, {0}, 0};
     w->gang = sched_gang_add(d->s, &gang, d->now);
@@ -175,7 +176,7 @@ static void submit(struct day *d, int team)
 
 static void stop(struct day *d, int i, bool again)
 {
-    struct work *w = &d->work[i];
+    struct team_work *w = &d->work[i];
     sched_gang_remove(d->s, w->gang, d->now);
     w->placed = w->leaving = false;
     if (again) {
@@ -196,7 +197,7 @@ static void settle(struct day *d)
     for (size_t count, round = 0; (count = sched_pass(d->s, d->now, &commands)); round++) {
         assert_true(round < 50);
         for (size_t i = 0; i < count; i++) {
-            struct work *w = &d->work[commands[i].tag];
+            struct team_work *w = &d->work[commands[i].tag];
             if (commands[i].kind == SCHED_DRAIN) {
                 w->leaving = true;
                 d->drains++;

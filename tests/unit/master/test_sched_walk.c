@@ -23,30 +23,30 @@ enum { SETTLE_MOST = 24, PASSES_MOST = 6, EVENTS = 1500 };
 #define HOUR    (60 * MINUTE)
 #define OVERDUE (30 * HOUR) // sched_default_rules.overdue_large
 
-struct walk {
+struct sched_walk {
     uint64_t seed;
     struct rng rng;
     struct sched *s;
     int64_t now, orders;
     enum sched_policy policies[POOLS];
-    struct agent {
+    struct walk_agent {
         bool used, usable;
         int handle, pool, rack, slots, zero;
         bool enabled[SLOTS];
         int owner[SLOTS]; // tag
     } agents[AGENTS];
-    struct team { // [0] is the root
+    struct walk_team { // [0] is the root
         bool used;
         int handle, parent, depth; // index
         struct sched_team_spec spec;
     } teams[TEAMS];
-    struct job {
+    struct walk_job {
         bool used;
         int handle, team; // index
         struct sched_job_spec spec;
         int64_t held, service;
     } jobs[JOBS];
-    struct gang {
+    struct walk_gang {
         bool used, placed, leaving;
         int handle, job, slots, pool; // index
         struct sched_gang_spec spec;
@@ -63,19 +63,19 @@ struct walk {
                      (long long)((w)->now / SECOND), #condition);                                  \
     } while (0)
 
-static int below(struct walk *w, int bound)
+static int below(struct sched_walk *w, int bound)
 {
     return (int)rng_below(&w->rng, (uint32_t)bound);
 }
 
-static bool one_in(struct walk *w, int n)
+static bool one_in(struct sched_walk *w, int n)
 {
     return !below(w, n);
 }
 
 // --- the book ------------------------------------------------------------------------------------
 
-static struct agent *agent_of(struct walk *w, int handle)
+static struct walk_agent *agent_of(struct sched_walk *w, int handle)
 {
     for (int i = 0; i < AGENTS; i++)
         if (w->agents[i].used && w->agents[i].handle == handle)
@@ -84,7 +84,7 @@ static struct agent *agent_of(struct walk *w, int handle)
     return NULL;
 }
 
-static int64_t team_held(const struct walk *w, int team)
+static int64_t team_held(const struct sched_walk *w, int team)
 {
     int64_t sum = 0;
     for (int g = 0; g < GANGS; g++)
@@ -94,7 +94,7 @@ static int64_t team_held(const struct walk *w, int team)
     return sum;
 }
 
-static int64_t job_held(const struct walk *w, int job)
+static int64_t job_held(const struct sched_walk *w, int job)
 {
     int64_t sum = 0;
     for (int g = 0; g < GANGS; g++)
@@ -102,13 +102,13 @@ static int64_t job_held(const struct walk *w, int job)
     return sum;
 }
 
-static void mix(struct walk *w, int64_t a, int64_t b, int64_t c)
+static void mix(struct sched_walk *w, int64_t a, int64_t b, int64_t c)
 {
     int64_t mixed[] = {(int64_t)w->digest, a, b, c};
     w->digest = hash64(mixed, sizeof mixed);
 }
 
-static bool refuses(const struct gang *g, int agent)
+static bool refuses(const struct walk_gang *g, int agent)
 {
     for (int i = 0; i < g->spec.excluded_count; i++)
         if (g->spec.excluded[i] == agent)
@@ -117,16 +117,16 @@ static bool refuses(const struct gang *g, int agent)
 }
 
 // Takes places for a gang: each must be free, allowed for the gang, and used once.
-static void take(struct walk *w, int tag, const struct sched_place *places, size_t count)
+static void take(struct sched_walk *w, int tag, const struct sched_place *places, size_t count)
 {
-    struct gang *g = &w->gangs[tag];
+    struct walk_gang *g = &w->gangs[tag];
     EXPECT(w, !g->placed);
     if (!g->spec.max_slots)
         EXPECT(w, count == 1);
     else
         EXPECT(w, count >= (size_t)g->spec.min_slots && count <= (size_t)g->spec.max_slots);
     for (size_t i = 0; i < count; i++) {
-        struct agent *a = agent_of(w, places[i].agent);
+        struct walk_agent *a = agent_of(w, places[i].agent);
         int slot = places[i].slot;
         EXPECT(w, a->usable && a->pool == g->pool && !(g->spec.max_slots && refuses(g, a->handle)));
         EXPECT(w, !g->spec.one_agent || places[i].agent == places[0].agent);
@@ -147,12 +147,12 @@ static void take(struct walk *w, int tag, const struct sched_place *places, size
     w->jobs[g->job].held += g->slots;
 }
 
-static void give_back(struct walk *w, int tag)
+static void give_back(struct sched_walk *w, int tag)
 {
-    struct gang *g = &w->gangs[tag];
+    struct walk_gang *g = &w->gangs[tag];
     bool zero = g->placed && !g->spec.max_slots;
     for (int i = 0; i < AGENTS; i++) {
-        struct agent *a = &w->agents[i];
+        struct walk_agent *a = &w->agents[i];
         for (int k = 0; a->used && k < a->slots; k++)
             if (a->owner[k] == tag)
                 a->owner[k] = SCHED_NONE;
@@ -164,10 +164,10 @@ static void give_back(struct walk *w, int tag)
     g->slots = 0;
 }
 
-static void book_start(struct walk *w, const struct sched_command *c)
+static void book_start(struct sched_walk *w, const struct sched_command *c)
 {
-    struct gang *g = &w->gangs[c->tag];
-    const struct job *j = &w->jobs[g->job];
+    struct walk_gang *g = &w->gangs[c->tag];
+    const struct walk_job *j = &w->jobs[g->job];
     EXPECT(w, g->used && c->gang == g->handle && g->pool == j->spec.pool);
     take(w, (int)c->tag, c->places, c->count);
     if (!g->spec.max_slots) {
@@ -179,15 +179,15 @@ static void book_start(struct walk *w, const struct sched_command *c)
         EXPECT(w, !w->teams[t].spec.maximum || team_held(w, t) <= w->teams[t].spec.maximum);
 }
 
-static bool is_strict(const struct walk *w, int pool)
+static bool is_strict(const struct sched_walk *w, int pool)
 {
     return w->policies[pool] == SCHED_POLICY_FIFO || w->policies[pool] == SCHED_POLICY_EASY;
 }
 
-static void book_drain(struct walk *w, const struct sched_command *c)
+static void book_drain(struct sched_walk *w, const struct sched_command *c)
 {
-    struct gang *g = &w->gangs[c->tag];
-    const struct job *j = &w->jobs[g->job];
+    struct walk_gang *g = &w->gangs[c->tag];
+    const struct walk_job *j = &w->jobs[g->job];
     bool follows = g->pool != j->spec.pool;
     int64_t ran = w->now - g->since;
     EXPECT(w, g->used && g->placed && !g->leaving && g->slots && !g->spec.non_preemptible);
@@ -204,7 +204,7 @@ static void book_drain(struct walk *w, const struct sched_command *c)
                ran >= 10 * MINUTE && g->slots < g->spec.max_slots && c->beneficiary == SCHED_NONE);
         return;
     }
-    const struct gang *f = &w->gangs[c->beneficiary];
+    const struct walk_gang *f = &w->gangs[c->beneficiary];
     EXPECT(w, f->used && !f->placed && f->pool == g->pool && f->job != g->job);
     const struct sched_job_spec *fj = &w->jobs[f->job].spec;
     bool is_first = fj->priority < j->spec.priority &&
@@ -215,7 +215,7 @@ static void book_drain(struct walk *w, const struct sched_command *c)
     EXPECT(w, c->cause != SCHED_FOR_PRIORITY || is_first);
 }
 
-static size_t book(struct walk *w)
+static size_t book(struct sched_walk *w)
 {
     const struct sched_command *commands;
     size_t count = sched_pass(w->s, w->now, &commands);
@@ -230,12 +230,13 @@ static size_t book(struct walk *w)
 
 // --- what the scheduler says agrees with the book ------------------------------------------------
 
-static int64_t free_slots(const struct walk *w, const struct gang *g, int pool, int *largest)
+static int64_t free_slots(const struct sched_walk *w, const struct walk_gang *g, int pool,
+                          int *largest)
 {
     int64_t sum = 0;
     *largest = 0;
     for (int i = 0; i < AGENTS; i++) {
-        const struct agent *a = &w->agents[i];
+        const struct walk_agent *a = &w->agents[i];
         int here = 0;
         if (!a->used || !a->usable || a->pool != pool || (g && refuses(g, a->handle)))
             continue;
@@ -247,9 +248,9 @@ static int64_t free_slots(const struct walk *w, const struct gang *g, int pool, 
     return sum;
 }
 
-static bool may_hold(const struct walk *w, const struct gang *g)
+static bool may_hold(const struct sched_walk *w, const struct walk_gang *g)
 {
-    const struct job *j = &w->jobs[g->job];
+    const struct walk_job *j = &w->jobs[g->job];
     if (j->spec.limit && job_held(w, g->job) + g->spec.min_slots > j->spec.limit)
         return false;
     for (int t = j->team; t >= 0; t = t ? w->teams[t].parent : -1) {
@@ -260,9 +261,9 @@ static bool may_hold(const struct walk *w, const struct gang *g)
     return true;
 }
 
-static void check_reason(struct walk *w, int tag)
+static void check_reason(struct sched_walk *w, int tag)
 {
-    const struct gang *g = &w->gangs[tag];
+    const struct walk_gang *g = &w->gangs[tag];
     struct sched_reason r;
     int largest;
     sched_explain_gang(w->s, g->handle, w->now, &r);
@@ -284,7 +285,7 @@ static void check_reason(struct walk *w, int tag)
 }
 
 // Every waiting gang with slots is in the queue once, at the position that the scheduler reports.
-static void check_queue(struct walk *w, int pool)
+static void check_queue(struct sched_walk *w, int pool)
 {
     int64_t tags[GANGS];
     bool seen[GANGS] = {false};
@@ -302,11 +303,11 @@ static void check_queue(struct walk *w, int pool)
     }
 }
 
-static int64_t team_in_pool(const struct walk *w, int team, int pool, bool waits)
+static int64_t team_in_pool(const struct sched_walk *w, int team, int pool, bool waits)
 {
     int64_t sum = 0;
     for (int g = 0; g < GANGS; g++) {
-        const struct gang *one = &w->gangs[g];
+        const struct walk_gang *one = &w->gangs[g];
         if (!one->used || one->pool != pool)
             continue;
         for (int t = w->jobs[one->job].team; t >= 0; t = t ? w->teams[t].parent : -1)
@@ -316,7 +317,7 @@ static int64_t team_in_pool(const struct walk *w, int team, int pool, bool waits
     return sum;
 }
 
-static void check_shares(struct walk *w, int pool)
+static void check_shares(struct sched_walk *w, int pool)
 {
     int64_t children[TEAMS] = {0};
     int members[TEAMS] = {0};
@@ -339,7 +340,7 @@ static void check_shares(struct walk *w, int pool)
     }
 }
 
-static void check_all(struct walk *w)
+static void check_all(struct sched_walk *w)
 {
     for (int g = 0; g < GANGS; g++)
         if (w->gangs[g].used)
@@ -358,20 +359,20 @@ static void check_all(struct walk *w)
 
 // --- events --------------------------------------------------------------------------------------
 
-static void advance(struct walk *w, int64_t by)
+static void advance(struct sched_walk *w, int64_t by)
 {
     w->now += by;
     for (int j = 0; j < JOBS; j++)
         w->jobs[j].service += w->jobs[j].held * by;
 }
 
-static void add_agent(struct walk *w, int i)
+static void add_agent(struct sched_walk *w, int i)
 {
-    struct agent *a = &w->agents[i];
-    *a = (struct agent){.used = true,
-                        .pool = below(w, POOLS),
-                        .rack = below(w, 3) - 1,
-                        .slots = below(w, SLOTS + 1)};
+    struct walk_agent *a = &w->agents[i];
+    *a = (struct walk_agent){.used = true,
+                             .pool = below(w, POOLS),
+                             .rack = below(w, 3) - 1,
+                             .slots = below(w, SLOTS + 1)};
     for (int k = 0; k < SLOTS; k++) {
         a->owner[k] = SCHED_NONE;
         a->enabled[k] = true;
@@ -380,9 +381,9 @@ static void add_agent(struct walk *w, int i)
     sched_agent_set(w->s, a->handle, a->usable = !one_in(w, 8));
 }
 
-static void change_agent(struct walk *w, int i)
+static void change_agent(struct sched_walk *w, int i)
 {
-    struct agent *a = &w->agents[i];
+    struct walk_agent *a = &w->agents[i];
     if (!a->used) {
         add_agent(w, i);
         return;
@@ -407,7 +408,7 @@ static void change_agent(struct walk *w, int i)
     }
 }
 
-static bool is_leaf(const struct walk *w, int team)
+static bool is_leaf(const struct sched_walk *w, int team)
 {
     for (int t = 1; t < TEAMS; t++)
         if (w->teams[t].used && w->teams[t].parent == team)
@@ -415,7 +416,7 @@ static bool is_leaf(const struct walk *w, int team)
     return team > 0 && w->teams[team].used;
 }
 
-static bool has_jobs(const struct walk *w, int team)
+static bool has_jobs(const struct sched_walk *w, int team)
 {
     for (int j = 0; j < JOBS; j++)
         if (w->jobs[j].used && w->jobs[j].team == team)
@@ -423,7 +424,7 @@ static bool has_jobs(const struct walk *w, int team)
     return false;
 }
 
-static int any_leaf(struct walk *w)
+static int any_leaf(struct sched_walk *w)
 {
     for (int i = 0, t = below(w, TEAMS); i < TEAMS; i++, t = (t + 1) % TEAMS)
         if (is_leaf(w, t))
@@ -431,9 +432,9 @@ static int any_leaf(struct walk *w)
     return -1;
 }
 
-static void change_team(struct walk *w, int t)
+static void change_team(struct sched_walk *w, int t)
 {
-    struct team *team = &w->teams[t];
+    struct walk_team *team = &w->teams[t];
     struct sched_team_spec spec = {1 + below(w, 3000), one_in(w, 3) ? below(w, 10) : 0,
                                    one_in(w, 3) ? 1 + below(w, 12) : 0};
     int parent = below(w, t ? t : 1); // a smaller index
@@ -445,12 +446,12 @@ static void change_team(struct walk *w, int t)
         team->used = false;
     } else if (!team->used && w->teams[parent].used && w->teams[parent].depth < 3 &&
                !has_jobs(w, parent)) {
-        *team = (struct team){true, sched_team_add(w->s, w->teams[parent].handle, &spec), parent,
-                              w->teams[parent].depth + 1, spec};
+        *team = (struct walk_team){true, sched_team_add(w->s, w->teams[parent].handle, &spec),
+                                   parent, w->teams[parent].depth + 1, spec};
     }
 }
 
-static struct sched_job_spec any_job(struct walk *w, int team)
+static struct sched_job_spec any_job(struct sched_walk *w, int team)
 {
     int64_t nth = ++w->orders, place = one_in(w, 6) ? below(w, 100) : 100 + nth;
     return (struct sched_job_spec){.pool = below(w, POOLS),
@@ -462,7 +463,7 @@ static struct sched_job_spec any_job(struct walk *w, int team)
                                    .service = one_in(w, 3) ? below(w, 200) * HOUR : 0};
 }
 
-static bool job_has_gangs(const struct walk *w, int j)
+static bool job_has_gangs(const struct sched_walk *w, int j)
 {
     for (int g = 0; g < GANGS; g++)
         if (w->gangs[g].used && w->gangs[g].job == j)
@@ -470,15 +471,15 @@ static bool job_has_gangs(const struct walk *w, int j)
     return false;
 }
 
-static void change_job(struct walk *w, int j)
+static void change_job(struct sched_walk *w, int j)
 {
-    struct job *job = &w->jobs[j];
+    struct walk_job *job = &w->jobs[j];
     int team = any_leaf(w);
     if (team < 0)
         return;
     struct sched_job_spec spec = any_job(w, team);
     if (!job->used) {
-        *job = (struct job){.used = true, .team = team, .spec = spec, .service = spec.service};
+        *job = (struct walk_job){.used = true, .team = team, .spec = spec, .service = spec.service};
         job->handle = sched_job_add(w->s, &spec);
     } else if (!job_has_gangs(w, j)) {
         sched_job_remove(w->s, job->handle);
@@ -498,13 +499,13 @@ static void change_job(struct walk *w, int j)
     }
 }
 
-static void add_gang(struct walk *w, int tag)
+static void add_gang(struct sched_walk *w, int tag)
 {
-    struct gang *g = &w->gangs[tag];
+    struct walk_gang *g = &w->gangs[tag];
     int j = below(w, JOBS), least = below(w, 9);
     if (!w->jobs[j].used)
         return;
-    *g = (struct gang){.used = true, .job = j, .pool = w->jobs[j].spec.pool, .since = w->now};
+    *g = (struct walk_gang){.used = true, .job = j, .pool = w->jobs[j].spec.pool, .since = w->now};
     g->spec =
         (struct sched_gang_spec){.job = w->jobs[j].handle,
                                  .min_slots = least,
@@ -521,7 +522,7 @@ static void add_gang(struct walk *w, int tag)
     g->handle = sched_gang_add(w->s, &g->spec, w->now);
 }
 
-static void end_gang(struct walk *w, int tag)
+static void end_gang(struct sched_walk *w, int tag)
 {
     sched_gang_remove(w->s, w->gangs[tag].handle, w->now);
     give_back(w, tag);
@@ -529,9 +530,9 @@ static void end_gang(struct walk *w, int tag)
 }
 
 // It left and waits again.
-static void leave(struct walk *w, int tag)
+static void leave(struct sched_walk *w, int tag)
 {
-    struct gang *g = &w->gangs[tag];
+    struct walk_gang *g = &w->gangs[tag];
     sched_gang_remove(w->s, g->handle, w->now);
     give_back(w, tag);
     g->pool = w->jobs[g->job].spec.pool;
@@ -539,9 +540,9 @@ static void leave(struct walk *w, int tag)
     g->handle = sched_gang_add(w->s, &g->spec, w->now);
 }
 
-static void change_gang(struct walk *w, int tag)
+static void change_gang(struct sched_walk *w, int tag)
 {
-    struct gang *g = &w->gangs[tag];
+    struct walk_gang *g = &w->gangs[tag];
     if (!g->used) {
         add_gang(w, tag);
     } else if (g->leaving) {
@@ -561,7 +562,7 @@ static void change_gang(struct walk *w, int tag)
     }
 }
 
-static void event(struct walk *w)
+static void event(struct sched_walk *w)
 {
     static const int64_t steps[] = {0, 0, SECOND, MINUTE, 6 * MINUTE, 11 * MINUTE, HOUR, 7 * HOUR};
     int kind = below(w, 32);
@@ -584,7 +585,7 @@ static void event(struct walk *w)
 // --- properties ----------------------------------------------------------------------------------
 
 // Executes all drains at once until no decision is left; returns the number of starts and drains.
-static size_t settle(struct walk *w)
+static size_t settle(struct sched_walk *w)
 {
     size_t total = 0;
     for (int round = 0;; round++) {
@@ -604,7 +605,7 @@ static size_t settle(struct walk *w)
 
 // If no gang leaves, none is protected by min_runtime and none starts, then no waiting gang that
 // may hold more slots fits into the free ones.
-static void check_no_waste(struct walk *w)
+static void check_no_waste(struct sched_walk *w)
 {
     size_t done = 1;
     for (int i = 0; done; i++) {
@@ -614,7 +615,7 @@ static void check_no_waste(struct walk *w)
         done = settle(w);
     }
     for (int tag = 0; tag < GANGS; tag++) {
-        const struct gang *g = &w->gangs[tag];
+        const struct walk_gang *g = &w->gangs[tag];
         int largest;
         if (!g->used || g->placed || !g->spec.max_slots || is_strict(w, g->pool) || !may_hold(w, g))
             continue;
@@ -625,14 +626,14 @@ static void check_no_waste(struct walk *w)
     }
 }
 
-static struct walk *walk_new(uint64_t seed)
+static struct sched_walk *walk_new(uint64_t seed)
 {
-    struct walk *w = xcalloc(1, sizeof *w);
+    struct sched_walk *w = xcalloc(1, sizeof *w);
     w->seed = seed;
     rng_seed(&w->rng, seed, 1);
     w->now = 1000 * HOUR;
     w->s = sched_new(NULL);
-    w->teams[0] = (struct team){.used = true, .parent = -1, .spec = {.weight = 1000}};
+    w->teams[0] = (struct walk_team){.used = true, .parent = -1, .spec = {.weight = 1000}};
     for (int p = 0; p < POOLS; p++) {
         w->policies[p] =
             seed % 4 && p ? (enum sched_policy)below(w, SCHED_POLICIES) : SCHED_POLICY_FAIR_SHARE;
@@ -643,7 +644,7 @@ static struct walk *walk_new(uint64_t seed)
 
 static uint64_t walk(uint64_t seed, int events, size_t *drains)
 {
-    struct walk *w = walk_new(seed);
+    struct sched_walk *w = walk_new(seed);
     for (int i = 0; i < events; i++) {
         event(w);
         sched_check(w->s);
