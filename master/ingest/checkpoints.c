@@ -86,7 +86,7 @@ static int checkpoint_check_known(struct core *c, const struct trial *t, const c
     bool found = db_next(rows) > 0;
     bool mine = found && !strcmp(DB_GET(rows, CHECKPOINT_OWNER, task_id), t->task_id);
     const char *state = found ? DB_GET(rows, CHECKPOINT_OWNER, state) : "";
-    *over = !strcmp(state, "DELETED") || !strcmp(state, "PARTIALLY_DELETED") ||
+    *done = !strcmp(state, "DELETED") || !strcmp(state, "PARTIALLY_DELETED") ||
             gc_find_deletion(c, uuid);
     db_rows_close(rows);
     if (!found || mine)

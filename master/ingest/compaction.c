@@ -58,7 +58,7 @@ static void compaction_job_done(struct core *c, struct work *work)
     else if (x && x->state != EXPERIMENT_DELETING) {
         // A start does not read compacted reports, so the trial's row must cover them first.
         if (t)
-            trial_metrics_write(c, t); // a start would not find what is known of these rows
+            trial_metrics_write(c, t);
         db_batch_join(core_batch(c), f->batch);
         f->batch = NULL;
         if (f->more)

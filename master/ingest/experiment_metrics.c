@@ -86,7 +86,7 @@ static void cause_turn(struct core *c, void *arg)
 
 void experiment_metrics_flush(struct core *c)
 {
-    struct experiment_metrics_queue *l = &c->metrics->listing;
+    struct experiment_metrics_queue *l = &c->metrics->experiments;
     l->credit += (double)(c->now - l->at) / 1e6 * EXPERIMENT_METRICS_RATE;
     l->credit = l->credit > EXPERIMENT_METRICS_BURST ? EXPERIMENT_METRICS_BURST : l->credit;
     l->at = c->now;

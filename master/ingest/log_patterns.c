@@ -25,9 +25,9 @@ struct log_matcher {
 struct log_match_job {
     struct work work;
     const struct workers *workers;
-    struct log_matcher *kit;
+    struct log_matcher *matcher;
     struct request *rq;
-    struct log_post *post; // the request's
+    struct log_post *post; // owned by the request
     struct log_pattern_list *parts;
     size_t count;
     bool stopped; // nothing was decided: the master stops, or the client is gone
@@ -57,11 +57,11 @@ void log_patterns_add(struct log_pattern_list *w, const char *pattern, int polic
         w->cap = w->cap ? 2 * w->cap : 4;
         w->patterns = xrealloc(w->patterns, w->cap * sizeof *w->patterns);
     }
-    w->wishes[w->count++] =
-        (struct log_pattern){.pattern = xstrdup(pattern), .policy = policy, .trigger = trigger};
+    w->patterns[w->count++] =
+        (struct log_pattern){.text = xstrdup(pattern), .policy = policy, .trigger = trigger};
 }
 
-static void free_part(struct log_pattern_list *w)
+static void pattern_list_free(struct log_pattern_list *w)
 {
     for (size_t i = 0; i < w->count; i++) {
         free(w->patterns[i].text);
@@ -98,9 +98,10 @@ static bool is_out_of_time(struct log_match_job *w, size_t len)
     return w->stopped || clock_cpu_us() >= w->end;
 }
 
-// The lines of a chunk up to the first that matches. *unseen grows by those that were not come to.
-static void match_lines(struct log_watch *w, struct log_pattern *wish,
-                        const struct log_chunk *chunk, int64_t *unseen)
+// Matches the lines of a chunk up to the first that matches. *unmatched: the number of lines that
+// were not tried, as the budget was used up.
+static void match_lines(struct log_match_job *w, struct log_pattern *pattern,
+                        const struct log_chunk *chunk, int64_t *unmatched)
 {
     struct error e = {0};
     const struct pattern *p = pattern_cache_get(w->matcher->patterns, pattern->text, &e);
@@ -121,7 +122,7 @@ static void match_lines(struct log_watch *w, struct log_pattern *wish,
     }
 }
 
-static void match_chunk(struct log_watch *w, struct log_pattern_list *part,
+static void match_chunk(struct log_match_job *w, struct log_pattern_list *part,
                         struct log_packed *packed)
 {
     struct log_chunk chunk;
@@ -129,11 +130,11 @@ static void match_chunk(struct log_watch *w, struct log_pattern_list *part,
     must(!log_chunk_read_origins(&chunk, packed->origins, packed->origins_len, NULL));
     must(!log_chunk_read_lines(&chunk, packed->data, packed->data_len, NULL));
     for (size_t i = 0; i < part->count && !w->stopped; i++) {
-        int64_t unseen = 0;
-        struct log_pattern *wish = &part->wishes[i];
-        if (!wish->matched && !wish->fault)
-            match_lines(w, wish, &chunk, &unseen);
-        most = unseen > most ? unseen : most;
+        int64_t unmatched = 0;
+        struct log_pattern *pattern = &part->patterns[i];
+        if (!pattern->matched && !pattern->fault)
+            match_lines(w, pattern, &chunk, &unmatched);
+        most = unmatched > most ? unmatched : most;
     }
     part->unmatched += most;
     log_chunk_free(&chunk);
@@ -157,7 +158,8 @@ static void match_job_run(struct work *work, struct db_reader *db)
 
 // --- on the core thread --------------------------------------------------------------------------
 
-static void say_unseen(struct core *c, const struct trial *t, const struct log_pattern_list *w)
+static void report_unmatched(struct core *c, const struct trial *t,
+                             const struct log_pattern_list *w)
 {
     struct log_task *task = id_map_find(&c->logs->tasks, t->id);
     if (!w->unmatched || !task ||
@@ -167,22 +169,23 @@ static void say_unseen(struct core *c, const struct trial *t, const struct log_p
     char *text = xasprintf(
         "log policies and webhooks have skipped %lld lines: matching took longer than %d ms "
         "for one post; make the patterns simpler or fewer, or print less",
-        (long long)w->unseen, LIMIT_MATCH_POST_MS);
+        (long long)w->unmatched, LIMIT_MATCH_POST_MS);
     logs_add_message(c, t, "", "WARNING", text);
     free(text);
 }
 
-static void apply(struct core *c, const struct log_pattern_list *w)
+static void apply_matches(struct core *c, const struct log_pattern_list *w)
 {
     struct trial *t = core_trial_of_task(c, w->part->task);
     if (!t)
         return;
     for (size_t i = 0; i < w->count; i++) {
-        const struct log_pattern *wish = &w->wishes[i];
-        if (wish->policy >= 0)
-            log_policies_matched(c, t, w->part->agent, wish);
-        else if (wish->matched)
-            CORE_DISPATCH(c, log_line_matched, c, t, w->part->agent, wish->trigger, wish->line);
+        const struct log_pattern *pattern = &w->patterns[i];
+        if (pattern->policy >= 0)
+            log_policies_matched(c, t, w->part->agent, pattern);
+        else if (pattern->matched)
+            CORE_DISPATCH(c, log_line_matched, c, t, w->part->agent, pattern->trigger,
+                          pattern->line);
     }
     report_unmatched(c, t, w);
 }

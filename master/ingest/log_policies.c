@@ -21,7 +21,7 @@
 #include "master/lifecycle/lifecycle.h"
 
 struct log_policies {
-    struct policy {
+    struct log_policy {
         char *pattern, *name;
         bool excludes; // exclude_node; false: cancel_retries
         // the trial's log already says that the pattern does not compile
@@ -183,16 +183,18 @@ void log_policies_add_patterns(struct core *c, const struct trial *t, const char
 {
     const struct log_policies *p = t->active->log_policies;
     for (size_t i = 0; p && i < p->count; i++)
-        if (!p->items[i].fault_reported && can_act(c, t, &p->items[i], agent))
+        if (!p->items[i].fault_reported && would_change(c, t, &p->items[i], agent))
             log_patterns_add(w, p->items[i].pattern, (int)i, 0);
 }
 
 void log_policies_matched(struct core *c, struct trial *t, const char *agent,
-                          const struct log_pattern *wish)
+                          const struct log_pattern *pattern)
 {
     const struct log_policies *all = t->active->log_policies;
-    struct policy *p = all && (size_t)wish->policy < all->count ? &all->items[wish->policy] : NULL;
-    if (!p || strcmp(p->pattern, wish->pattern)) // it was continued with others meanwhile
+    struct log_policy *p =
+        all && (size_t)pattern->policy < all->count ? &all->items[pattern->policy] : NULL;
+    bool replaced = p && strcmp(p->pattern, pattern->text); // continued with other policies
+    if (!p || replaced)
         return;
     if (pattern->fault)
         policy_report_fault(c, t, p, pattern->fault);

@@ -156,8 +156,8 @@ static void check_quiet_tasks(struct core *c, void *arg)
 struct logs *logs_new(void)
 {
     struct logs *l = xcalloc(1, sizeof *l);
-    l->kit = log_matcher_new();
-    l->quiet = (struct timer){.fire = look_at_quiet, .arg = l};
+    l->matcher = log_matcher_new();
+    l->quiet = (struct timer){.fire = check_quiet_tasks, .arg = l};
     return l;
 }
 
@@ -167,7 +167,7 @@ void logs_free(struct logs *l)
         free_task(l->tasks.items[i].value);
     if (l) {
         free(l->tasks.items);
-        log_matcher_free(l->kit);
+        log_matcher_free(l->matcher);
     }
     free(l);
 }
@@ -198,7 +198,7 @@ static void store_part(struct core *c, struct log_task *t, struct log_part *p)
     }
     for (size_t i = 0; i < p->chunk_count; i++)
         store_chunk(c, t, &p->chunks[i]);
-    if (t->tail >= TAIL_MOST || t->tail_bytes >= LOG_MERGED_MOST - LOG_CHUNK_SMALL)
+    if (t->tail >= TAIL_CHUNKS_MAX || t->tail_bytes >= LOG_MERGED_BYTES_MAX - LOG_CHUNK_SMALL)
         log_merge_begin(c, t);
     if (p->chunk_count)
         core_notify_log(c, t->id);

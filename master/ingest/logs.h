@@ -31,14 +31,14 @@ struct log_task {        // a task whose log grows; forgotten after a quiet time
 
 struct logs {
     struct id_map tasks; // struct log_task by trial
-    struct timer quiet;  // of the next look at them
-    struct log_matcher *kit;
+    struct timer quiet;  // the next look at quiet tasks
+    struct log_matcher *matcher;
 };
 
 struct logs *logs_new(void);
 void logs_free(struct logs *l); // NULL is fine
 
-// A line of the master's own in a trial's log. `allocation`: "" or the one it is about.
+// Adds a line of the master to a trial's log. `allocation`: its allocation, or "".
 void logs_add_message(struct core *c, const struct trial *t, const char *allocation,
                       const char *level, const char *text);
 
@@ -46,7 +46,7 @@ void logs_add_message(struct core *c, const struct trial *t, const char *allocat
 struct log_post;
 void log_post_store(struct core *c, struct log_post *post);
 
-// logmerge.c: small chunks at the end of the task's log become one, soon.
+// log_merge.c: a worker merges the small chunks at the end of the task's log.
 void log_merge_begin(struct core *c, struct log_task *t);
 
 #endif

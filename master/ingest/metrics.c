@@ -114,7 +114,7 @@ int core_trial_metric_columns(struct core *c, struct request *rq, struct error *
     return handle_report(c, rq, metric_columns_parse, e);
 }
 
-// What cannot be read as metrics is left out: nobody waits for an answer.
+// Values that are not metrics are dropped: nobody waits for an answer.
 void metrics_report_from_agent(struct core *c, struct trial *t, const char *group,
                                const json_t *values, int64_t time, struct arena *arena)
 {

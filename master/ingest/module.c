@@ -42,8 +42,7 @@ static int load_trial(struct core *c, struct trial *t, const struct stored_metri
     bool live = !trial_is_terminal(t->state);
     trial_metrics_load(t, stored);
     if (live)
-        experiment_metrics_report(c,
-                                  t); // the lists may lack the last reports before the master's end
+        experiment_metrics_report(c, t); // the lists may lack the last reports before a kill
     int err = live ? trial_metrics_catch_up(c, t, stored->known, e) : 0;
     return err ? err : log_policies_load(c, t, e);
 }

@@ -13,11 +13,11 @@
 // METRICS_FLUSHES trials a second. A start of the master reads the reports that a trial's row does
 // not cover yet (metrics_known).
 struct metric_ingest {
-    struct trial *dirty; // whose rows are written at the end of this turn
-    struct experiment_metrics_queue listing;
-    double flushes;                      // that may be written at once ..
-    int64_t flushes_at;                  // .. as of then
-    int64_t next_report, reports_put_by; // ids
+    struct trial *unsaved; // trials whose rows are written at the end of this turn
+    struct experiment_metrics_queue experiments;
+    double flushes;                           // rows that may be written now
+    int64_t flushes_at;                       // the time of `flushes`
+    int64_t next_report, report_ids_reserved; // the next id; the end of the reserved range
 };
 
 struct metric_ingest *metric_ingest_new(void);
@@ -31,25 +31,27 @@ void trial_metrics_add(struct core *c, struct trial *t, const char *group,
 void trial_metrics_write(struct core *c, struct trial *t); // now, whatever the rate
 void trial_metrics_mark_progress(struct core *c, struct trial *t);
 
-// folds.c
+// compaction.c
 void compaction_count_reports(struct core *c, struct trial *t, size_t reports, size_t bytes);
 void compaction_trial_ended(struct core *c, struct trial *t);
-int compaction_load(struct core *c, struct error *e); // what ended without having been folded
-void compaction_start_next(struct core *c);           // at the end of a turn
+int compaction_load(struct core *c,
+                    struct error *e);       // queues ended trials that still have loose reports
+void compaction_start_next(struct core *c); // at the end of a turn
 void compaction_free(struct core *c);
 
-// metrics.c: a report of no step that a machine makes of a trial; values in the arena's time
+// metrics.c: stores a report without steps that an agent makes about a trial. The arena must live
+// until the end of the call.
 void metrics_report_from_agent(struct core *c, struct trial *t, const char *group,
                                const json_t *values, int64_t time, struct arena *arena);
 
-// trial_metrics.c: what is kept of a trial's metrics
+// trial_metrics.c
 void trial_metrics_restart(struct core *c, struct trial *t,
-                           int64_t from); // steps; -1: the beginning
+                           int64_t from); // from: steps; -1: the beginning
 void trial_metrics_load(struct trial *t, const struct stored_metrics *stored);
-// Reads the reports beyond `known`, which its row does not know of.
+// Reads the reports after `known`, which the trial's row does not cover.
 int trial_metrics_catch_up(struct core *c, struct trial *t, int64_t known, struct error *e);
-void trial_metrics_end(struct core *c, struct trial *t); // it ends
-void trial_metrics_forget(struct trial *t);              // frees what it keeps for a trial
+void trial_metrics_end(struct core *c, struct trial *t); // the trial ends
+void trial_metrics_forget(struct trial *t);              // frees the metrics of a trial
 void trial_metrics_flush(struct core *c);                // at the end of a turn
 
 #endif

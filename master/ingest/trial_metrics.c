@@ -31,9 +31,9 @@ enum { FLUSH_BURST = 50, FLUSH_RETRY_US = 100 * 1000 };
 
 static void unsaved_append(struct core *c, struct trial *t)
 {
-    if (!(t->dirty & DIRTY_LISTED)) {
-        t->next_unsaved = c->metrics->dirty;
-        c->metrics->dirty = t;
+    if (!(t->unsaved & UNSAVED_LISTED)) {
+        t->next_unsaved = c->metrics->unsaved;
+        c->metrics->unsaved = t;
     }
     t->unsaved |= UNSAVED_LISTED;
 }
@@ -121,7 +121,7 @@ void trial_metrics_write(struct core *c, struct trial *t)
     STORE(c, TRIAL_SET_METRICS, t->steps, t->training.text, summary, c->metrics->next_report - 1,
           t->id);
     free(summary);
-    summary_each_changed(t->summary, tell_group, &to);
+    summary_each_changed(t->summary, mark_group_changed, &to);
     experiment_metrics_report(c, t);
     timer_clear(&c->timers, &t->metrics_timer);
     t->metrics_flushed = c->now;
@@ -144,7 +144,7 @@ static void trial_flush_metrics(struct core *c, struct trial *t)
 {
     if (!(t->unsaved & UNSAVED_METRICS))
         return;
-    if ((t->dirty & DIRTY_NOW) || may_flush(c))
+    if ((t->unsaved & UNSAVED_NOW) || flush_allowed(c))
         trial_metrics_write(c, t);
     else
         timer_set(&c->timers, &t->metrics_timer, c->now + FLUSH_RETRY_US);
@@ -152,10 +152,10 @@ static void trial_flush_metrics(struct core *c, struct trial *t)
 
 void trial_metrics_flush(struct core *c)
 {
-    while (c->metrics->dirty) {
-        struct trial *t = c->metrics->dirty;
-        c->metrics->dirty = t->next_unsaved;
-        if (t->dirty & DIRTY_PROGRESS)
+    while (c->metrics->unsaved) {
+        struct trial *t = c->metrics->unsaved;
+        c->metrics->unsaved = t->next_unsaved;
+        if (t->unsaved & UNSAVED_PROGRESS)
             STORE(c, TRIAL_SET_PROGRESS, t->progress, t->id);
         if (t->unsaved & UNSAVED_VALIDATION)
             STORE(c, TRIAL_SET_LATEST_VALIDATION, t->validation.text, t->id);
@@ -319,7 +319,7 @@ void trial_metrics_add(struct core *c, struct trial *t, const char *group,
 
 // --- start and end of a run ----------------------------------------------------------------------
 
-// What was reported beyond the checkpoint that the trial starts from will be reported again.
+// Reports beyond the checkpoint that the trial starts from will come again.
 void trial_metrics_restart(struct core *c, struct trial *t, int64_t from)
 {
     STORE(c, METRIC_CUT_INSERT, t->id, t->run, from);

@@ -23,7 +23,7 @@ const char *const event_topics[EVENT_TOPICS] = {
     [EVENT_MODEL] = "models",           [EVENT_AUDIT] = "audit"};
 
 struct event_ring {
-    struct event **items; // of the numbers last - count + 1 to last; number n at n % most
+    struct event **items; // numbers last - count + 1 to last; number n is at n % most
     size_t most, count;
     size_t bytes, bytes_most;
     uint64_t last;

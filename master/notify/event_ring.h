@@ -49,12 +49,12 @@ uint64_t event_ring_last(const struct event_ring *r);
 size_t event_ring_count(const struct event_ring *r);
 
 void event_ring_add(struct event_ring *r,
-                    struct event *ev); // takes it; of the number event_ring_last() + 1
+                    struct event *ev); // takes ownership; its number is event_ring_last() + 1
 void event_ring_lose(
-    struct event_ring *r); // something was not kept: who resumes, or is behind, has missed it
+    struct event_ring *r); // skips a number, so that followers notice that events are missing
 
-// At most `most` events after *place that pass, with a reference each; *place moves on over what
-// was looked at. -1: what came after *place is not all there, or *place is of another ring.
+// Returns at most `most` events after *place that pass, with a reference each, and advances *place.
+// -1: events after *place are missing, or *place belongs to another ring.
 int event_ring_read(struct event_ring *r, uint64_t *place, const struct event_filter *f,
                     struct event **out, int most);
 

@@ -28,8 +28,8 @@ struct hub {
     pthread_cond_t arrived;
     bool stopping;
     struct changes *pending; // NULL: none
-    bool eager;              // some of them are not of the lazy topics
-    int64_t rested;          // monotonic: the next pass is not before
+    bool eager;              // `pending` has a change of an eager topic
+    int64_t next_pass;       // monotonic: the earliest time of the next pass
     struct event_ring *ring;
     struct hub_follower *followers;
     int count;
@@ -141,7 +141,7 @@ static void publish_change(struct hub *h, struct change *n)
 // Called with the lock held; releases it while it works.
 static void hub_publish_pending(struct hub *h)
 {
-    struct changes *notes = h->pending;
+    struct changes *changes = h->pending;
     uint64_t last = event_ring_last(h->ring);
     h->pending = NULL;
     h->eager = false;

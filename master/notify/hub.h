@@ -1,6 +1,7 @@
-// Where changes become events: the core and the handlers on workers leave notes after their commits
-// (hub_notify, hub_add_change), a thread of the hub reads from the committed store what became of
-// each thing, writes it once for all followers, numbers it and wakes those it is for.
+// Turns changes into events. The core and handlers on workers add changes after their commits
+// (hub_notify, hub_add_change). The hub's thread reads the changed objects from the committed
+// store, writes each event once for all followers, numbers it and wakes the followers whose filters
+// it passes.
 //
 // Changes are collected for HUB_GAP_US, or for HUB_LAZY_GAP_US if all of them are metrics, logs,
 // queues or audit rows; several changes of one object in that time become one event. The thread
@@ -26,7 +27,7 @@ enum {
 
 struct hub; // opaque
 
-struct hub_follower { // the stream's own, between hub_add_follower and hub_remove_follower
+struct hub_follower { // owned by the stream, between hub_add_follower and hub_remove_follower
     struct stream *stream;
     const struct event_filter *filter;
     int64_t user_id;
@@ -41,25 +42,24 @@ int hub_start(struct db *db, struct hub **out, struct error *e);
 void hub_free(struct hub *h); // ends the thread; there must be no followers. NULL is fine
 
 // core_options.events_committed: ctx is the struct hub.
-void hub_notify(void *ctx, struct changes *notes);
-// Of what is changed without the core (a model), after its commit; any thread. NULL: nobody
-// follows.
+void hub_notify(void *ctx, struct changes *changes);
+// For changes outside the core (models), after their commit; any thread. NULL: there is no hub.
 void hub_add_change(struct hub *h, enum event_topic topic, int64_t workspace_id, int64_t id);
 void hub_add_audit_change(struct hub *h,
-                          const char *path); // of a call that left its row; any thread
+                          const char *path); // after a call wrote its audit row; any thread
 
-// ERR_BUSY: LIMIT_EVENT_STREAMS of all, or LIMIT_EVENT_STREAMS_USER of one user.
+// ERR_BUSY: LIMIT_EVENT_STREAMS in all, or LIMIT_EVENT_STREAMS_USER of one user.
 int hub_add_follower(struct hub *h, struct hub_follower *f, struct error *e);
-void hub_listen(struct hub *h, struct hub_follower *f); // from now on its stream is woken
+void hub_listen(struct hub *h, struct hub_follower *f); // from now on events wake the stream
 void hub_remove_follower(struct hub *h, struct hub_follower *f);
 
 uint64_t hub_last(struct hub *h);
 int hub_read(struct hub *h, uint64_t *place, const struct event_filter *f, struct event **out,
              int most);          // as event_ring_read
-void hub_end_all(struct hub *h); // every stream ends; for the stop of the server
+void hub_end_all(struct hub *h); // ends every stream when the server stops
 
-// event_write_json.c: what became of the thing, as JSON; fills in whose it is. False: nothing to
-// tell.
+// event_json.c: writes the object's values as JSON and fills in where it belongs. False: there is
+// no event to send.
 bool event_write_json(struct db_reader *db, struct change *n, struct buf *out);
 
 #endif

@@ -7,14 +7,14 @@
 
 struct log_followers; // opaque
 
-struct log_follower { // the stream's own; registered between add and remove
+struct log_follower { // owned by the stream; registered between add and remove
     const char *task_id;
     struct stream *stream;
     struct log_follower *next, **link;
 };
 
 struct log_followers *log_followers_new(void);
-void log_followers_free(struct log_followers *f); // nobody follows any more
+void log_followers_free(struct log_followers *f); // there must be no followers
 
 void log_followers_add(struct log_followers *f, struct log_follower *w);
 void log_followers_remove(struct log_followers *f, struct log_follower *w);
@@ -22,7 +22,6 @@ void log_followers_remove(struct log_followers *f, struct log_follower *w);
 // core_options.logs_committed: ctx is the struct log_followers.
 void log_followers_notify(void *ctx, const char *task_id);
 
-void log_followers_end_all(
-    struct log_followers *f); // every stream ends; for the stop of the server
+void log_followers_end_all(struct log_followers *f); // ends every stream when the server stops
 
 #endif

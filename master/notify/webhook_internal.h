@@ -1,5 +1,5 @@
-// The inside of the core's webhooks, shared by its sources: webhooks.c (calls that make and change
-// them), webhook_fire.c (when they fire), webhook_payload.c (what they send). Core thread alone.
+// The core's webhooks, shared by webhooks.c (requests), webhook_fire.c (when they fire) and
+// webhook_payload.c (bodies). Core thread.
 #ifndef MUSTER_MASTER_NOTIFY_WEBHOOK_INTERNAL_H
 #define MUSTER_MASTER_NOTIFY_WEBHOOK_INTERNAL_H
 
@@ -58,8 +58,8 @@ struct webhook_subject {        // what an event is about
     const char *title, *description, *level; // of an alert; NULL: none
 };
 
-// The body for one trigger, a heap string, and the event's id.
-char *webhook_payload(struct core *c, const struct trigger *t, const struct subject *s,
-                      char *event);
+// The body for one trigger, on the heap. `event` receives the id of the event.
+char *webhook_payload(struct core *c, const struct webhook_trigger *t,
+                      const struct webhook_subject *s, char *event);
 
 #endif

@@ -213,7 +213,8 @@ static void write_slack(struct core *c, struct json_writer *w, const struct webh
     free(name);
 }
 
-char *webhook_payload(struct core *c, const struct trigger *t, const struct subject *s, char *event)
+char *webhook_payload(struct core *c, const struct webhook_trigger *t,
+                      const struct webhook_subject *s, char *event)
 {
     struct buf out;
     struct json_writer w;

@@ -17,11 +17,11 @@ enum trigger_kind { TRIGGER_STATE, TRIGGER_METRIC, TRIGGER_LINE, TRIGGER_CUSTOM,
 extern const char
     *const trigger_words[TRIGGER_KINDS]; // words of the store; TRIGGER_TYPE_.. in the API
 
-// The experiment has another state now.
+// The experiment has a new state.
 void webhooks_experiment_state(struct core *c, const struct experiment *x);
 
-// webhooks_add_patterns(): adds the patterns of webhooks for the lines of a trial's log. The other
-// function is called when one has matched. Each trigger fires once for a task.
+// webhooks_add_patterns() adds the patterns of webhooks for a trial's log. webhooks_log_matched()
+// fires the trigger whose pattern matched, once for a task.
 void webhooks_add_patterns(struct core *c, const struct trial *t, struct log_pattern_list *w);
 void webhooks_log_matched(struct core *c, const struct trial *t, const char *agent, int64_t trigger,
                           const char *line);
@@ -30,7 +30,7 @@ void webhooks_log_matched(struct core *c, const struct trial *t, const char *age
 void webhooks_validation(struct core *c, const struct trial *t, const struct series_block *b,
                          size_t at);
 
-// The workspace goes, and its webhooks with it.
+// The workspace is deleted, and its webhooks with it.
 void webhooks_workspace_removed(struct core *c, const struct workspace *ws);
 
 #endif

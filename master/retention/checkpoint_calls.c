@@ -276,7 +276,7 @@ static void apply_item(struct core *c, const struct checkpoint_change *ch,
     struct trial *t = core_trial_find(c, it->trial);
     const struct gc_deletion *taken = gc_find_deletion(c, it->uuid);
     if (!it->state || (taken && taken->whole))
-        return; // said again
+        return; // a repeated call
     gc_record_deletion(c, it->uuid, !strcmp(it->state, "DELETED"));
     if (ch->kind == CHANGE_PATCH)
         STORE(c, CHECKPOINT_SET_RESOURCES, it->resources, it->state, it->uuid);

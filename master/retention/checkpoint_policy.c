@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The later one first: that which is negative comes before.
+// Orders for qsort(): the latest first.
 static int by_age(const struct checkpoint_candidate *a, const struct checkpoint_candidate *b)
 {
     if (a->steps != b->steps)
@@ -13,8 +13,8 @@ static int by_age(const struct checkpoint_candidate *a, const struct checkpoint_
     return strcmp(a->uuid, b->uuid);
 }
 
-// The order of SQL_CHECKPOINT_BEST_FIRST: on a tie that of the best trial, then the first one
-// reached.
+// The order of SQL_CHECKPOINT_BEST_FIRST: with equal metrics the best trial comes first, then the
+// checkpoint that was reported first.
 static int by_metric(const struct checkpoint_candidate *a, const struct checkpoint_candidate *b,
                      bool smaller)
 {
@@ -66,9 +66,9 @@ static int trial_latest(const void *a, const void *b)
     return order ? order : by_age(a, b);
 }
 
-// Marks the first `most` rows of each trial; of those with a metric only where `best`.
+// Marks the first `most` rows of each trial; where `best`, only those with a metric.
 static void mark_of_trials(struct checkpoint_candidate *rows, size_t count, int64_t most, bool best,
-                           enum keep why)
+                           enum keep_reason why)
 {
     int64_t place = 0;
     for (size_t i = 0; i < count; i++) {

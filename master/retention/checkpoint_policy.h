@@ -13,7 +13,7 @@
 
 #include "base/rng.h"
 
-struct checkpoint_policy { // of checkpoint_storage and searcher
+struct checkpoint_policy { // from checkpoint_storage and searcher of the configuration
     int64_t experiment_best, trial_best, trial_latest;
     bool smaller_is_better;
 };
@@ -35,7 +35,7 @@ struct checkpoint_candidate {
     unsigned reasons; // input: NEEDED, OUT_OF_REACH; output: all. 0: to be deleted
 };
 
-// Sets `keep` of each row; their order changes.
+// Sets `reasons` of each row and changes their order.
 void checkpoint_policy_apply(struct checkpoint_candidate *rows, size_t count,
                              const struct checkpoint_policy *policy);
 

@@ -115,9 +115,9 @@ struct gc {
     uint64_t commit;       // the next sweep waits for this commit
     char after[UUID_TEXT]; // the sweeps have seen the checkpoints up to this one
     struct timer retry;
-    uint64_t began;            // what the sweep that runs has seen at least
-    struct gc_deletion *taken; // the oldest first
-    size_t taken_count, taken_cap;
+    uint64_t began;                // the running sweep has read at least this commit
+    struct gc_deletion *deletions; // the oldest first
+    size_t deletion_count, deletion_cap;
 };
 
 void gc_init(struct core *c)
@@ -188,14 +188,14 @@ void gc_record_deletion(struct core *c, const char *uuid, bool whole)
         c->gc->deletions =
             xrealloc(c->gc->deletions, c->gc->deletion_cap * sizeof *c->gc->deletions);
     }
-    struct gc_deletion *one = &c->gc->taken[c->gc->taken_count++];
-    *one = (struct gc_deletion){.whole = whole, .batch = c->submitted + 1};
-    snprintf(one->uuid, sizeof one->uuid, "%s", uuid);
+    struct gc_deletion *d = &c->gc->deletions[c->gc->deletion_count++];
+    *d = (struct gc_deletion){.whole = whole, .batch = c->submitted + 1};
+    snprintf(d->uuid, sizeof d->uuid, "%s", uuid);
 }
 
-// The newest word of the first `count`, by a batch after `known`.
-static const struct gc_deletion *find_taken(const struct core *c, const char *uuid, size_t count,
-                                            uint64_t known)
+// The newest of the first `count` deletions of a checkpoint, by a batch after `known`.
+static const struct gc_deletion *find_deletion(const struct core *c, const char *uuid, size_t count,
+                                               uint64_t known)
 {
     for (size_t i = count; i > 0 && c->gc->deletions[i - 1].batch > known; i--)
         if (!strcmp(c->gc->deletions[i - 1].uuid, uuid))
@@ -221,9 +221,9 @@ void gc_use_older_checkpoint(struct core *c, struct trial *t, int64_t below)
     db_rows_close(rows);
 }
 
-// Of a running trial, unless a person has asked: the validation of a step may still be on its way,
-// after its checkpoint.
-static bool is_left_alone(struct core *c, const struct checkpoint_candidate *row)
+// A checkpoint of a running trial is kept unless a person asked for a collection: the validation of
+// its step may still arrive.
+static bool is_still_running(struct core *c, const struct checkpoint_candidate *row)
 {
     const struct trial *t = core_trial_find(c, row->trial_id);
     return t && !t->active->collect_all;
@@ -235,9 +235,9 @@ static size_t delete_unkept(struct core *c, const struct gc_forks *forks, const 
 {
     size_t deleted = 0, before = c->gc->deletion_count; // a sweep has each checkpoint once
     char who[64];
-    for (size_t i = 0; i < d->count && deleted < room; i++) {
+    for (size_t i = 0; i < d->count && deleted < budget; i++) {
         const struct checkpoint_candidate *row = &d->rows[i];
-        if (row->reasons || is_left_alone(c, row) ||
+        if (row->reasons || is_still_running(c, row) ||
             gc_is_needed(c, forks, row->trial_id, row->uuid, who) ||
             find_deletion(c, row->uuid, before, c->gc->began))
             continue;
@@ -298,7 +298,7 @@ static void sweep_done(struct core *c, struct work *work)
     c->gc->running = false;
     if (deleted) {
         gc_request(c);
-    } else if (more && !c->gc->wanted) {
+    } else if (more && !c->gc->requested) {
         gc_request(c);
         if (s->gone_count)
             memcpy(c->gc->after, s->gone[s->gone_count - 1].uuid, UUID_TEXT);

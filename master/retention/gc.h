@@ -10,13 +10,13 @@
 #include "master/kernel/state.h"
 #include "master/retention/checkpoint_policy.h"
 
-// Core thread: chooses among the checkpoints of an experiment, after the commit of this turn.
+// Core thread: applies the policy of an experiment, after the commit of this turn.
 void gc_collect_experiment(struct core *c, struct experiment *x);
-void gc_request(struct core *c); // rows of this turn say what is to be removed
-void gc_resume(struct core *c);  // what the end of the master had interrupted
+void gc_request(struct core *c); // rows of this turn hold new work
+void gc_resume(struct core *c);  // continues the work of an earlier start
 
-// What has been taken away, fully or in part, by a turn that is not on disk yet: whoever is about
-// to start from a checkpoint that the store still has asks here.
+// Checkpoints that were deleted, fully or in part, by turns that are not committed yet. Check here
+// before a trial starts from a checkpoint that the store still has.
 struct gc_deletion {
     char uuid[UUID_TEXT];
     bool whole;     // all files; else a part
@@ -26,13 +26,13 @@ void gc_record_deletion(struct core *c, const char *uuid, bool whole);
 const struct gc_deletion *gc_find_deletion(const struct core *c,
                                            const char *uuid); // NULL: the store knows
 
-// Makes a trial go on from its newest checkpoint that is there, of one with fewer steps than
-// `below`. The caller stores it.
+// Sets a trial's checkpoint to its newest existing one with fewer steps than `below`, or to none.
+// The caller stores it.
 void gc_use_older_checkpoint(struct core *c, struct trial *t, int64_t below);
 
-// Core thread (missing_checkpoints.c): a trial starts again after a failure. If the files of its
-// checkpoint have disappeared, it goes on from the newest whose files are there, or begins anew and
-// says so.
+// missing_checkpoints.c, core thread: before a trial restarts after a failure. If the files of its
+// checkpoint have disappeared, it continues from the newest checkpoint whose files exist, or begins
+// anew and says so in its log.
 void missing_checkpoints_check(struct core *c, struct trial *t);
 
 // Live experiments that start from a checkpoint of another one, for trials that have none of their

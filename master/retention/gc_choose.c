@@ -58,7 +58,7 @@ static void read_row(const struct storage *storage, struct db_rows *from,
         !DB_IS_NULL(from, CHECKPOINTS_TO_CHOOSE, needed_by_experiment) ||
         !DB_IS_NULL(from, CHECKPOINTS_TO_CHOOSE, needed_by_trial))
         row->reasons |= KEEP_NEEDED;
-    if (!is_in_reach(storage, DB_GET(from, CHECKPOINTS_TO_CHOOSE, storage)))
+    if (!is_reachable(storage, DB_GET(from, CHECKPOINTS_TO_CHOOSE, storage)))
         row->reasons |= KEEP_OUT_OF_REACH;
 }
 

@@ -28,7 +28,7 @@ static void collect_ended_trials(struct core *c, struct active_experiment *l)
 {
     if (!l->active_trials || l->ended_trials - l->collected_trials <= l->ended_trials / 16)
         return;
-    l->collected = l->ended_trials;
+    l->collected_trials = l->ended_trials;
     gc_request_experiment(c, l->experiment);
 }
 
@@ -40,5 +40,5 @@ const struct core_module retention_module = {
     .experiment_ended = gc_collect_experiment,
     .trial_reopened = reopen_trial,
     .trial_failed = missing_checkpoints_check,
-    .search_continued = collect,
+    .search_continued = collect_ended_trials,
 };

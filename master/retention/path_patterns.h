@@ -10,9 +10,9 @@
 
 enum { PATH_PATTERN_MAX = 1024 }; // bytes
 
-bool path_pattern_match(const char *pattern, const char *path); // the whole of a relative path
+bool path_pattern_match(const char *pattern, const char *path); // matches a whole relative path
 
-// ERR_INVALID: empty, too long, "..", or from the root; `where` names it.
+// ERR_INVALID: empty, too long, absolute, or with ".."; `where` names the field.
 int path_pattern_check(const char *pattern, const char *where, struct error *e);
 
 #endif
