@@ -30,8 +30,8 @@ struct core;
 struct trial;
 
 void experiment_metrics_report(struct core *c, struct trial *t); // the trial's summary has changed
-void experiment_metrics_end_trial(struct core *c,
-                                  struct trial *t);    // writes the trial now if it waits
+// Writes the trial now if it waits.
+void experiment_metrics_end_trial(struct core *c, struct trial *t);
 void experiment_metrics_forget_trial(struct trial *t); // before the trial is freed
 void experiment_metrics_flush(struct core *c);         // at the end of a turn
 

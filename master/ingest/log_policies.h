@@ -23,8 +23,8 @@ void log_policies_add_patterns(struct core *c, const struct trial *t, const char
 void log_policies_matched(struct core *c, struct trial *t, const char *agent,
                           const struct log_pattern *pattern);
 
-int log_policies_load(struct core *c, struct trial *t,
-                      struct error *e);                    // reads the earlier effects
+// Reads the earlier effects.
+int log_policies_load(struct core *c, struct trial *t, struct error *e);
 void log_policies_forget(struct core *c, struct trial *t); // the trial starts anew
 
 #endif

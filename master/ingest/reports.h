@@ -34,8 +34,8 @@ void trial_metrics_mark_progress(struct core *c, struct trial *t);
 // compaction.c
 void compaction_count_reports(struct core *c, struct trial *t, size_t reports, size_t bytes);
 void compaction_trial_ended(struct core *c, struct trial *t);
-int compaction_load(struct core *c,
-                    struct error *e);       // queues ended trials that still have loose reports
+// Queues ended trials that still have loose reports.
+int compaction_load(struct core *c, struct error *e);
 void compaction_start_next(struct core *c); // at the end of a turn
 void compaction_free(struct core *c);
 
@@ -45,8 +45,8 @@ void metrics_report_from_agent(struct core *c, struct trial *t, const char *grou
                                const json_t *values, int64_t time, struct arena *arena);
 
 // trial_metrics.c
-void trial_metrics_restart(struct core *c, struct trial *t,
-                           int64_t from); // from: steps; -1: the beginning
+// A run starts from the checkpoint after `from` steps; -1: from the beginning.
+void trial_metrics_restart(struct core *c, struct trial *t, int64_t from);
 void trial_metrics_load(struct trial *t, const struct stored_metrics *stored);
 // Reads the reports after `known`, which the trial's row does not cover.
 int trial_metrics_catch_up(struct core *c, struct trial *t, int64_t known, struct error *e);

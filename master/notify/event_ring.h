@@ -48,10 +48,10 @@ void event_ring_free(struct event_ring *r);
 uint64_t event_ring_last(const struct event_ring *r);
 size_t event_ring_count(const struct event_ring *r);
 
-void event_ring_add(struct event_ring *r,
-                    struct event *ev); // takes ownership; its number is event_ring_last() + 1
-void event_ring_lose(
-    struct event_ring *r); // skips a number, so that followers notice that events are missing
+// Takes ownership of the event, whose number is event_ring_last() + 1.
+void event_ring_add(struct event_ring *r, struct event *ev);
+// Drops all events and skips a number, so that followers notice that events are missing.
+void event_ring_lose(struct event_ring *r);
 
 // Returns at most `most` events after *place that pass, with a reference each, and advances *place.
 // -1: events after *place are missing, or *place belongs to another ring.

@@ -45,8 +45,8 @@ void hub_free(struct hub *h); // ends the thread; there must be no followers. NU
 void hub_notify(void *ctx, struct changes *changes);
 // For changes outside the core (models), after their commit; any thread. NULL: there is no hub.
 void hub_add_change(struct hub *h, enum event_topic topic, int64_t workspace_id, int64_t id);
-void hub_add_audit_change(struct hub *h,
-                          const char *path); // after a call wrote its audit row; any thread
+// After a call wrote its audit row; any thread.
+void hub_add_audit_change(struct hub *h, const char *path);
 
 // ERR_BUSY: LIMIT_EVENT_STREAMS in all, or LIMIT_EVENT_STREAMS_USER of one user.
 int hub_add_follower(struct hub *h, struct hub_follower *f, struct error *e);

@@ -170,8 +170,7 @@ static void send_prepare(struct delivery *d, struct webhook_send *s, const char 
     curl_easy_setopt(s->easy, CURLOPT_TIMEOUT, (long)SEND_TIMEOUT_S);
     curl_easy_setopt(s->easy, CURLOPT_CONNECTTIMEOUT, (long)SEND_TIMEOUT_S / 2);
     curl_easy_setopt(s->easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(s->easy, CURLOPT_FRESH_CONNECT,
-                     1L); // each connection has its own address check
+    curl_easy_setopt(s->easy, CURLOPT_FRESH_CONNECT, 1L); // the address check is per connection
     curl_easy_setopt(s->easy, CURLOPT_FORBID_REUSE, 1L);
     curl_easy_setopt(s->easy, CURLOPT_WRITEFUNCTION, ignore_body);
     curl_easy_setopt(s->easy, CURLOPT_ERRORBUFFER, s->text);

@@ -27,8 +27,8 @@ struct delivery; // opaque
 
 // Starts the thread. `key`: the text of the signature key.
 int delivery_start(struct db *db, const char *key, struct delivery **out, struct error *e);
-void delivery_stop(
-    struct delivery *d); // unfinished sends are tried again by the next start; NULL is fine
+// The next start tries unfinished sends again. NULL is fine.
+void delivery_stop(struct delivery *d);
 
 // One attempt in the caller's thread. ERR_PEER says what went wrong.
 int delivery_try(struct delivery *d, const char *url, bool anywhere, const char *body,

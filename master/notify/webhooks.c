@@ -290,44 +290,33 @@ static int find_hook(struct core *c, struct request *rq, struct webhook **out, s
     return error_set(e, ERR_NOT_FOUND, "there is no webhook %lld", (long long)id);
 }
 
-// --- answers -------------------------------------------------------------------------------------
+// --- results -------------------------------------------------------------------------------------
 
-static void write_hook(struct json_writer *w, const struct webhook *hook)
+static void hook_snapshot(struct request *rq, const struct webhook *hook,
+                          struct webhook_snapshot *out)
 {
-    jw_object(w);
-    jw_kv_int(w, "id", hook->id);
-    jw_kv_string(w, "name", hook->name);
-    jw_kv_string(w, "url", hook->url);
-    jw_kv_string(w, "webhookType", hook->slack ? "WEBHOOK_TYPE_SLACK" : "WEBHOOK_TYPE_DEFAULT");
-    jw_kv_string(w, "mode", hook->specific ? "WEBHOOK_MODE_SPECIFIC" : "WEBHOOK_MODE_WORKSPACE");
-    if (hook->workspace)
-        jw_kv_int(w, "workspaceId", hook->workspace);
-    jw_key(w, "triggers");
-    jw_array(w);
+    struct webhook_trigger_snapshot *triggers =
+        arena_alloc(&rq->arena, hook->trigger_count * sizeof *triggers);
     for (size_t i = 0; i < hook->trigger_count; i++) {
         const struct webhook_trigger *t = &hook->triggers[i];
-        char type[64];
-        snprintf(type, sizeof type, "TRIGGER_TYPE_%s", trigger_words[t->kind]);
-        jw_object(w);
-        jw_kv_int(w, "id", t->id);
-        jw_kv_string(w, "triggerType", type);
-        jw_key(w, "condition");
-        jw_json(w, t->condition);
-        jw_kv_int(w, "webhookId", hook->id);
-        jw_object_end(w);
+        triggers[i] = (struct webhook_trigger_snapshot){
+            .id = t->id, .kind = t->kind, .condition = request_copy_json(rq, t->condition)};
     }
-    jw_array_end(w);
-    jw_object_end(w);
+    *out = (struct webhook_snapshot){.id = hook->id,
+                                     .workspace = hook->workspace,
+                                     .name = arena_strdup(&rq->arena, hook->name),
+                                     .url = arena_strdup(&rq->arena, hook->url),
+                                     .slack = hook->slack,
+                                     .specific = hook->specific,
+                                     .triggers = triggers,
+                                     .trigger_count = hook->trigger_count};
 }
 
-static void answer_hook(struct request *rq, const struct webhook *hook)
+static void set_result(struct request *rq, const struct webhook *hook)
 {
-    struct json_writer w;
-    jw_init(&w, &rq->answer);
-    jw_object(&w);
-    jw_key(&w, "webhook");
-    write_hook(&w, hook);
-    jw_object_end(&w);
+    struct webhook_snapshot *result = arena_alloc(&rq->arena, sizeof *result);
+    hook_snapshot(rq, hook, result);
+    rq->result = result;
 }
 
 int core_webhook(struct core *c, struct request *rq, struct error *e)
@@ -335,35 +324,33 @@ int core_webhook(struct core *c, struct request *rq, struct error *e)
     struct webhook *w;
     int rc = find_hook(c, rq, &w, e);
     if (!rc)
-        answer_hook(rq, w);
+        set_result(rq, w);
     return rc;
 }
 
 int core_webhooks(struct core *c, struct request *rq, struct error *e)
 {
-    struct json_writer w;
-    int64_t offset, limit, total = 0, shown = 0;
+    int64_t offset, limit;
     int rc = request_query_int(rq, "offset", 0, &offset, e);
     if (!rc)
         rc = request_query_int(rq, "limit", 0, &limit, e);
     if (rc)
         return rc;
-    jw_init(&w, &rq->answer);
-    jw_object(&w);
-    jw_key(&w, "webhooks");
-    jw_array(&w);
-    for (const struct webhook *hook = c->webhooks->first; hook; hook = hook->next) {
+    struct webhooks_snapshot *result = arena_alloc(&rq->arena, sizeof *result);
+    struct webhook_snapshot *items =
+        arena_alloc(&rq->arena, (c->webhooks->count + 1) * sizeof *items);
+    *result = (struct webhooks_snapshot){
+        .offset = offset < 0 ? 0 : offset, .limit = limit < 0 ? 0 : limit, .items = items};
+    for (const struct webhook *hook = c->webhooks->first; hook && !rc; hook = hook->next) {
         if (!may_manage(c, rq, hook))
             continue;
-        if (total++ >= offset && (limit <= 0 || shown < limit)) {
-            write_hook(&w, hook);
-            shown++;
+        if (result->total++ >= offset && (limit <= 0 || result->shown < limit)) {
+            hook_snapshot(rq, hook, &items[result->shown++]);
+            rc = request_check_result(rq, e);
         }
     }
-    jw_array_end(&w);
-    wire_write_pagination(&w, offset < 0 ? 0 : offset, limit < 0 ? 0 : limit, shown, total);
-    jw_object_end(&w);
-    return 0;
+    rq->result = result;
+    return rc;
 }
 
 // --- creating and changing -----------------------------------------------------------------------
@@ -474,11 +461,11 @@ int core_webhook_create(struct core *c, struct request *rq, struct error *e)
     if (!rc && !other) {
         store_hook(c, rq, w);
         add_hook(c->webhooks, w);
-        answer_hook(rq, w);
+        set_result(rq, w);
         return 0;
     }
     if (!rc)
-        answer_hook(rq, other);
+        set_result(rq, other);
     hook_free(w);
     return rc;
 }
@@ -497,7 +484,7 @@ int core_webhook_patch(struct core *c, struct request *rq, struct error *e)
     free(w->url);
     w->url = xstrdup(url);
     STORE(c, WEBHOOK_SET_URL, url, rq->principal.user_id, w->id);
-    answer_hook(rq, w);
+    set_result(rq, w);
     return 0;
 }
 

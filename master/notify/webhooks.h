@@ -14,8 +14,30 @@
 #include "master/kernel/state.h"
 
 enum trigger_kind { TRIGGER_STATE, TRIGGER_METRIC, TRIGGER_LINE, TRIGGER_CUSTOM, TRIGGER_KINDS };
-extern const char
-    *const trigger_words[TRIGGER_KINDS]; // words of the store; TRIGGER_TYPE_.. in the API
+// Words of the store; TRIGGER_TYPE_.. in the API.
+extern const char *const trigger_words[TRIGGER_KINDS];
+
+// --- results of requests, in the request's arena (master/registry/webhook_test.c writes them)
+// -----------
+
+struct webhook_snapshot {
+    int64_t id, workspace; // workspace: 0: of the cluster
+    const char *name, *url;
+    bool slack, specific;
+    const struct webhook_trigger_snapshot {
+        int64_t id;
+        enum trigger_kind kind;
+        const json_t *condition;
+    } * triggers;
+    size_t trigger_count;
+};
+
+struct webhooks_snapshot {
+    int64_t offset, limit, shown, total; // limit 0: all
+    const struct webhook_snapshot *items;
+};
+
+// --- events --------------------------------------------------------------------------------------
 
 // The experiment has a new state.
 void webhooks_experiment_state(struct core *c, const struct experiment *x);

@@ -12,8 +12,8 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "db/statements/lists.h"
+#include "master/registry/registry.h"
 #include "master/views/lists/list.h"
-#include "master/views/views.h"
 
 static void write_user(struct json_writer *w, struct db_rows *rows)
 {

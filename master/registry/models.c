@@ -15,8 +15,8 @@
 #include "base/log.h"
 #include "db/statements/lists.h"
 #include "master/notify/hub.h"
+#include "master/registry/registry.h"
 #include "master/views/lists/list.h"
-#include "master/views/views.h"
 #include "master/views/workspace_access.h"
 
 enum {

@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text/yaml.h"
+#include "master/registry/registry.h"
 #include "master/views/lists/list.h"
-#include "master/views/views.h"
 #include "master/views/workspace_access.h"
 
 static void write_template(struct json_writer *w, struct db_rows *rows)

@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "db/statements/lists.h"
 #include "master/http/auth/auth.h"
+#include "master/registry/registry.h"
 #include "master/views/lists/list.h"
-#include "master/views/views.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -23,8 +23,8 @@ struct gc_deletion {
     uint64_t batch; // the batch that stores it
 };
 void gc_record_deletion(struct core *c, const char *uuid, bool whole);
-const struct gc_deletion *gc_find_deletion(const struct core *c,
-                                           const char *uuid); // NULL: the store knows
+// NULL: the store knows.
+const struct gc_deletion *gc_find_deletion(const struct core *c, const char *uuid);
 
 // Sets a trial's checkpoint to its newest existing one with fewer steps than `below`, or to none.
 // The caller stores it.

@@ -5,7 +5,6 @@
 #include "master/kernel/state.h"
 
 void log_retention_set(struct core *c, const struct experiment *x, int64_t days); // -1: for ever
-int log_retention_read_days(const struct request *rq, int64_t *days,
-                            struct error *e); // from the body
+int log_retention_read_days(const struct request *rq, int64_t *days, struct error *e);
 
 #endif

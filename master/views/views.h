@@ -112,6 +112,10 @@ int read_source_type(struct view *v, const char **type, struct error *e);
 // the request. ERR_NOT_FOUND.
 int find_task_of_trial(struct view *v, int64_t *trial, const char **task, struct error *e);
 
+// --- webhooks.c: results of master/notify/webhooks.h ---------------------------------------------
+
+view_handler render_webhook, render_webhooks;
+
 // --- common.c, trials.c, checkpoints.c -----------------------------------------------------------
 
 // Writes a key and an RFC 3339 time; the value is null if wall_us is 0.

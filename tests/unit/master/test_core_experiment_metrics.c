@@ -60,9 +60,9 @@ static void test_many_wait_for_their_turn(void **state)
     char last[32];
     (void)state;
     run_two();
-    int64_t until = clock_mono_us() + SECOND; // the core's clock runs: a slow machine sees fewer
+    int64_t until = clock_mono_us() + SECOND; // the core's clock goes on: a slow machine sees less
     post("1.1.1", "1", 1, EXPERIMENT_METRICS_BURST + EXPERIMENT_METRICS_RATE,
-         0); // more than a second may write
+         0); // more than a second's worth
     settle();
     assert_stored(LISTED("count(*)"), decimal(EXPERIMENT_METRICS_BURST + EXPERIMENT_METRICS_RATE));
     post("1.1.1", "1", 2, 1, 7);

@@ -81,7 +81,7 @@ static void add_trials(struct event_ring *r, int count)
         add(r, EVENT_TRIAL, 1, 1, "{}");
 }
 
-// The numbers from *place on, and what event_ring_read() said.
+// Writes the numbers of the events after *place; returns the result of event_ring_read().
 static int numbers(struct event_ring *r, uint64_t *place, const struct event_filter *f,
                    uint64_t *out, int most)
 {
