@@ -137,14 +137,14 @@ int wire_parse(enum wire_names table, const char *name, const char **word, struc
     if (name && !near)
         near = nearest_word(name, t->words);
     if (near)
-        return error_set(e, ERR_INVALID, "\"%.64s\" is no %s; did you mean \"%s\"?", name, t->what,
-                         near);
+        return error_set(e, ERR_INVALID, "\"%.64s\" is not a valid %s; did you mean \"%s\"?", name,
+                         t->what, near);
     struct buf all;
     buf_init(&all, ERROR_TEXT_MAX);
     for (int i = 0; t->names[i]; i++)
         buf_printf(&all, "%s%s", i ? ", " : "", t->names[i]);
-    error_set(e, ERR_INVALID, "\"%.64s\" is no %s; it is one of %s", name ? name : "", t->what,
-              buf_str(&all));
+    error_set(e, ERR_INVALID, "\"%.64s\" is not a valid %s; valid are %s", name ? name : "",
+              t->what, buf_str(&all));
     buf_free(&all);
     return ERR_INVALID;
 }

@@ -66,7 +66,7 @@ static la_ssize_t write_to_sink(struct archive *a, void *ctx, const void *data, 
     const struct sink *sink = ctx;
     if (!sink->take(sink->ctx, data, len))
         return (la_ssize_t)len;
-    archive_set_error(a, ECANCELED, "nobody wants the rest");
+    archive_set_error(a, ECANCELED, "the reader stopped");
     return -1;
 }
 
@@ -145,8 +145,8 @@ static int check_item(const json_t *entry, size_t i, struct item *item, struct e
     size_t len = strlen(path);
     if (type != ARCHIVE_TYPE_FILE && type != ARCHIVE_TYPE_FOLDER)
         return error_set(e, ERR_INVALID,
-                         "modelDefinition.%zu: \"%.200s\" is neither a file (48) nor a folder (53) "
-                         "but %lld; links and devices are not taken",
+                         "modelDefinition.%zu: \"%.200s\" has type %lld; only files (48) and "
+                         "folders (53) are accepted, not links or devices",
                          i, path, type);
     item->is_folder = type == ARCHIVE_TYPE_FOLDER;
     if (item->is_folder && len > 1 && path[len - 1] == '/')
@@ -155,7 +155,8 @@ static int check_item(const json_t *entry, size_t i, struct item *item, struct e
     item->entry = entry;
     if (!path_is_inside(item->path))
         return error_set(e, ERR_INVALID,
-                         "modelDefinition.%zu: \"%.200s\" is no path inside a folder", i, path);
+                         "modelDefinition.%zu: \"%.200s\" is not a path inside the folder", i,
+                         path);
     return 0;
 }
 
@@ -180,7 +181,7 @@ static int check_items(const json_t *files, struct item *items, struct error *e)
         qsort(items, count, sizeof(*items), by_path);
     for (i = 1; i < count; i++)
         if (!by_path(&items[i - 1], &items[i]))
-            return error_set(e, ERR_INVALID, "modelDefinition: \"%.200s\" stands there twice",
+            return error_set(e, ERR_INVALID, "modelDefinition: \"%.200s\" occurs twice",
                              items[i].path);
     return 0;
 }
@@ -220,14 +221,14 @@ static int write_content(struct archive *a, const char *text, size_t len, struct
     return rc;
 }
 
-static int find_content(const struct item *item, const char *texts, const char **text, size_t *len,
-                        struct error *e)
+static int content_of(const struct item *item, const char *texts, const char **text, size_t *len,
+                      struct error *e)
 {
     const json_t *content = jget(item->entry, "content");
     bool is_offset = texts && json_is_integer(content);
     *text = is_offset ? texts + json_integer_value(content) : json_string_value(content);
     if (content && !*text)
-        return error_set(e, ERR_INVALID, "modelDefinition: \"%.200s\": content is no string",
+        return error_set(e, ERR_INVALID, "modelDefinition: \"%.200s\": content is not a string",
                          item->path);
     *len = item->is_folder || !*text ? 0 : is_offset ? strlen(*text) : json_string_length(content);
     return 0;
@@ -240,22 +241,22 @@ static int pack_item(struct archive *a, const struct item *item, const char *tex
     int64_t mtime = jget_int(item->entry, "mtime", 0);
     const char *text = NULL;
     size_t len = 0;
-    int rc = find_content(item, texts, &text, &len, e);
+    int rc = content_of(item, texts, &text, &len, e);
     if (rc)
         return rc;
     size_t size = len ? decoded_size(text, len) : 0;
     *total += size;
     if (*total > LIMIT_MODEL_DEFINITION)
         return error_set(e, ERR_TOO_LARGE,
-                         "modelDefinition: the files have more than %d bytes; put data where all "
-                         "machines reach it",
+                         "modelDefinition: the files have more than %d bytes; put data into a "
+                         "folder that all machines can reach",
                          LIMIT_MODEL_DEFINITION);
     rc = write_header(a, item->path, item->is_folder, mode, mtime, (int64_t)size, e);
     if (!rc)
         rc = write_content(a, text, len, e);
     if (rc != ERR_INVALID)
         return rc;
-    return error_set(e, rc, "modelDefinition: \"%.200s\": content is no base64", item->path);
+    return error_set(e, rc, "modelDefinition: \"%.200s\": content is not base64", item->path);
 }
 
 static int pack_items(const json_t *files, const char *texts, struct sink *sink, struct error *e)
@@ -299,15 +300,16 @@ int archive_pack_list_to(const json_t *files, const char *texts, archive_sink *t
     struct sink sink = {take, ctx};
     size_t count = json_array_size(files);
     if (files && !json_is_null(files) && !json_is_array(files))
-        return error_set(e, ERR_INVALID, "modelDefinition: is no list of files");
+        return error_set(e, ERR_INVALID, "modelDefinition is not a list of files");
     if (count > ARCHIVE_FILES_MAX)
         return error_set(e, ERR_TOO_LARGE, "modelDefinition: %zu files; at most %d", count,
                          ARCHIVE_FILES_MAX);
     pthread_once(&once, pack_nothing);
     if (count)
         return pack_items(files, texts, &sink, e);
-    return take(ctx, nothing.data, nothing.len) ? error_set(e, ERR_IO, "nobody wants the archive")
-                                                : 0;
+    return take(ctx, nothing.data, nothing.len)
+               ? error_set(e, ERR_IO, "the reader stopped before the archive was complete")
+               : 0;
 }
 
 int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error *e)
@@ -338,7 +340,7 @@ static int copy_file(struct archive *a, int fd, const struct walk_entry *entry, 
         if (n < 0)
             rc = error_set_errno(e, ERR_IO, errno, "cannot read %s", entry->path);
         else if (n == 0)
-            rc = error_set(e, ERR_IO, "%s became shorter while it was read", entry->path);
+            rc = error_set(e, ERR_IO, "%s became shorter while it was being read", entry->path);
         else
             rc = write_data(a, block, (size_t)n, e);
         size -= n;

@@ -24,7 +24,7 @@ struct archive *archive_reader(void)
 
 int archive_failed(struct archive *a, struct error *e)
 {
-    return error_set(e, ERR_CORRUPT, "the archive is damaged or no tar.gz: %s",
+    return error_set(e, ERR_CORRUPT, "the archive is damaged or not a tar.gz: %s",
                      archive_error_string(a) ? archive_error_string(a) : "unknown reason");
 }
 
@@ -61,12 +61,13 @@ int archive_entry_check(struct archive_entry *entry, size_t *entries, char **nam
         return error_set(e, ERR_TOO_LARGE, "the archive has more than %d entries",
                          ARCHIVE_FILES_MAX);
     if (!*name || !path_is_inside(*name))
-        return error_set(e, ERR_INVALID, "the archive holds \"%.200s\", which leaves its folder",
+        return error_set(e, ERR_INVALID,
+                         "the archive contains \"%.200s\", which is outside its folder",
                          *name ? *name : "?");
     if (archive_entry_hardlink(entry) || (type != AE_IFREG && type != AE_IFDIR))
         return error_set(e, ERR_INVALID,
-                         "the archive holds \"%.200s\", a link or special file; only files and "
-                         "folders are taken",
+                         "the archive contains \"%.200s\", a link or special file; only files and "
+                         "folders are accepted",
                          *name);
     return 0;
 }
@@ -90,8 +91,9 @@ static int read_data(struct archive *a, struct buf *data, const char *path, stru
         if (n < 0)
             rc = archive_failed(a, e);
         else if (buf_append(data, block, (size_t)n))
-            rc = error_set(e, ERR_TOO_LARGE, "%.200s has more than %zu bytes; download the whole",
-                           path, data->limit);
+            rc = error_set(e, ERR_TOO_LARGE,
+                           "%.200s has more than %zu bytes; download all files instead", path,
+                           data->limit);
     }
     free(block);
     return rc;

@@ -170,7 +170,7 @@ static int add_walked(void *ctx, const struct walk_entry *entry, struct error *e
 int archive_list_add(json_t *files, const char *path, const void *data, size_t len, struct error *e)
 {
     if (!path_is_inside(path))
-        return error_set(e, ERR_INVALID, "\"%.200s\" is no path inside a folder", path);
+        return error_set(e, ERR_INVALID, "\"%.200s\" is not a path inside the folder", path);
     return add_entry(files, path, false, 0644, 0, data, len, e);
 }
 

@@ -79,7 +79,7 @@ static int copy_data(struct unpack *u, int fd, const char *name, struct error *e
         if (n < 0)
             rc = archive_failed(u->from, e);
         else if ((uint64_t)n > u->room)
-            rc = error_set(e, ERR_TOO_LARGE, "the archive holds more bytes than the limit (at %s)",
+            rc = error_set(e, ERR_TOO_LARGE, "the archive has more bytes than the limit (at %s)",
                            name);
         else if (file_write_all(fd, block, (size_t)n))
             rc = error_set_errno(e, ERR_IO, errno, "cannot write %s", name);
@@ -104,7 +104,7 @@ static int unpack_file(struct unpack *u, struct archive_entry *entry, const char
     int saved = errno;
     close(parent);
     if (fd < 0 && saved == EEXIST)
-        return error_set(e, ERR_INVALID, "the archive holds \"%.200s\" twice", name);
+        return error_set(e, ERR_INVALID, "the archive contains \"%.200s\" twice", name);
     if (fd < 0)
         return error_set_errno(e, ERR_IO, saved, "cannot create %s in %s", name, u->folder);
     rc = copy_data(u, fd, name, e);
@@ -188,8 +188,8 @@ static int move_into_place(struct place *p, struct error *e)
     if (!renameat(p->dir, p->aside, p->dir, p->name))
         return 0;
     if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR)
-        return error_set(e, ERR_CONFLICT, "%s is there already and not empty; choose another place",
-                         p->path);
+        return error_set(e, ERR_CONFLICT,
+                         "%s exists already and is not empty; choose another folder", p->path);
     return error_set_errno(e, ERR_IO, errno, "cannot rename %s to %s", p->aside, p->path);
 }
 

@@ -52,7 +52,7 @@ static int check_manifest(const char *path, const json_t *manifest, struct error
     const char *format = json_string_value(json_object_get(manifest, "format"));
     json_int_t version = json_integer_value(json_object_get(manifest, "version"));
     if (!format || strcmp(format, CHECKPOINT_FORMAT))
-        return corrupt_manifest(path, "this is no manifest of a checkpoint", e);
+        return corrupt_manifest(path, "it is not the manifest of a checkpoint", e);
     if (version > CHECKPOINT_VERSION)
         return error_set(e, ERR_VERSION,
                          "%s: written in version %lld of the format, and this program reads up to "
@@ -60,7 +60,7 @@ static int check_manifest(const char *path, const json_t *manifest, struct error
                          path, (long long)version, CHECKPOINT_VERSION);
     checkpoint_manifest_crc(manifest, crc);
     if (strcmp(jget_string(manifest, "crc32c", ""), crc))
-        return corrupt_manifest(path, "the checksum does not fit the contents", e);
+        return corrupt_manifest(path, "the checksum does not match the contents", e);
     if (!json_is_integer(json_object_get(manifest, "step")) ||
         !json_is_integer(json_object_get(manifest, "data_cursor")) ||
         !json_is_array(json_object_get(manifest, "files")))
@@ -79,11 +79,11 @@ static int read_manifest(int dir, const char *folder, json_t **out, struct error
     if (!rc)
         rc = file_read_fd(fd, path, CHECKPOINT_MANIFEST_MAX, &text, &len, e);
     if (rc == ERR_NOT_FOUND)
-        error_set(e, rc, "%s: no checkpoint is here (manifest.json is missing)", folder);
+        error_set(e, rc, "%s: not a checkpoint (manifest.json is missing)", folder);
     else if (rc == ERR_TOO_LARGE)
-        rc = corrupt_manifest(path, "it is larger than any manifest", e);
+        rc = corrupt_manifest(path, "it is larger than a manifest can be", e);
     else if (rc == ERR_INVALID)
-        rc = corrupt_manifest(path, "it is no regular file", e);
+        rc = corrupt_manifest(path, "it is not a regular file", e);
     if (rc)
         goto out;
     if (json_parse(text, len, path, out, &why))
@@ -115,7 +115,7 @@ static int map_file(int dir, struct mapped_file *f, int64_t bytes, struct error 
     if (rc == ERR_NOT_FOUND)
         return error_set(e, ERR_CORRUPT, "%s: a file of the checkpoint is missing", f->path);
     if (rc == ERR_INVALID)
-        return error_set(e, ERR_CORRUPT, "%s: is no regular file; the checkpoint is damaged",
+        return error_set(e, ERR_CORRUPT, "%s: it is not a regular file; the checkpoint is damaged",
                          f->path);
     if (rc)
         return rc;
@@ -124,7 +124,7 @@ static int map_file(int dir, struct mapped_file *f, int64_t bytes, struct error 
         goto out;
     }
     if (st.st_size != bytes || bytes < CHECKPOINT_LENGTH_BYTES) {
-        rc = error_set(e, ERR_CORRUPT, "%s: has %lld bytes where the manifest says %lld", f->path,
+        rc = error_set(e, ERR_CORRUPT, "%s: it has %lld bytes, but the manifest says %lld", f->path,
                        (long long)st.st_size, (long long)bytes);
         goto out;
     }
@@ -153,7 +153,7 @@ static int read_header(const struct mapped_file *f, const json_t *entry, size_t 
     const char *text = (const char *)f->data + CHECKPOINT_LENGTH_BYTES;
     checkpoint_crc_text(crc32c(0, text, length), crc);
     if (strcmp(jget_string(entry, "header_crc32c", ""), crc))
-        return fault(f, CHECKPOINT_LENGTH_BYTES, NULL, "the header does not fit its checksum", e);
+        return fault(f, CHECKPOINT_LENGTH_BYTES, NULL, "the header does not match its checksum", e);
     if (json_parse(text, length, f->path, header, &why))
         return error_set(e, ERR_CORRUPT, "%s; the header is damaged", why.text);
     *data_start = CHECKPOINT_LENGTH_BYTES + length;
@@ -217,7 +217,7 @@ static int read_tensor(const struct mapped_file *f, const json_t *header, size_t
     t->data = f->data + at;
     checkpoint_crc_text(crc32c(0, t->data, bytes), crc);
     if (strcmp(jget_string(entry, "crc32c", ""), crc))
-        return fault(f, at, t->name, "the data does not fit its checksum", e);
+        return fault(f, at, t->name, "the data does not match its checksum", e);
     *offset += bytes;
     return 0;
 }
@@ -280,7 +280,7 @@ static int sort_tensors(struct checkpoint *ck, const char *folder, struct error 
         qsort(ck->tensors, ck->tensor_count, sizeof(*ck->tensors), by_name);
     for (size_t i = 1; i < ck->tensor_count; i++)
         if (!by_name(&ck->tensors[i - 1], &ck->tensors[i]))
-            return error_set(e, ERR_CORRUPT, "%s: tensor \"%.80s\" stands in two files", folder,
+            return error_set(e, ERR_CORRUPT, "%s: tensor \"%.80s\" is in two files", folder,
                              ck->tensors[i].tensor.name);
     return 0;
 }
@@ -294,7 +294,7 @@ int checkpoint_open(const char *folder, struct checkpoint **out, struct error *e
     int dir = -1, rc = dir_open(folder, &dir, e);
     *out = NULL;
     if (rc == ERR_NOT_FOUND)
-        error_set(e, rc, "%s: no checkpoint is here (there is no such folder)", folder);
+        error_set(e, rc, "%s: not a checkpoint (there is no such folder)", folder);
     if (!rc)
         rc = read_manifest(dir, folder, &ck->manifest, e);
     if (rc)

@@ -61,7 +61,7 @@ int checkpoint_uuid(const char *text, char out[UUID_TEXT], struct error *e)
     out[i] = '\0';
     if (!form[i] && !text[i])
         return 0;
-    return error_set(e, ERR_INVALID, "\"%.64s\" is no id of a checkpoint (a UUID)", text);
+    return error_set(e, ERR_INVALID, "\"%.64s\" is not the id of a checkpoint (a UUID)", text);
 }
 
 static int absolute_folder(const json_t *storage, const char *key, const char **out,
@@ -89,8 +89,7 @@ static int shared_folder(const json_t *storage, char **out, struct error *e)
     if (*below == '/' && !strncmp(below, host, prefix) && (below[prefix] == '/' || !below[prefix]))
         below += prefix + strspn(below + prefix, "/");
     if (*below && !path_is_inside(below))
-        return error_set(e, ERR_INVALID, "storage_path \"%.200s\" does not stay below host_path",
-                         below);
+        return error_set(e, ERR_INVALID, "storage_path \"%.200s\" is not below host_path", below);
     *out = *below ? path_join(host, below) : xstrdup(host);
     return 0;
 }
@@ -103,7 +102,7 @@ int checkpoint_root(const json_t *storage, char **out, struct error *e)
         return shared_folder(storage, out, e);
     if (strcmp(type, "directory"))
         return error_set(e, ERR_INVALID,
-                         "checkpoint storage of type \"%.64s\" is no folder; use directory or "
+                         "checkpoint storage of type \"%.64s\" is not a folder; use directory or "
                          "shared_fs",
                          type);
     int rc = absolute_folder(storage, "container_path", &container, e);

@@ -70,14 +70,14 @@ static int check_tensors(const struct checkpoint_file *file, struct error *e)
     json_t *seen = json_object();
     int rc = 0;
     if (!checkpoint_file_name_ok(file->name))
-        rc = error_set(e, ERR_INVALID, "\"%.64s\" is no name of a safetensors file", file->name);
+        rc = error_set(e, ERR_INVALID, "\"%.64s\" is not a name of a safetensors file", file->name);
     else if (file->count > CHECKPOINT_TENSORS_MAX)
         rc = error_set(e, ERR_TOO_LARGE, "%s: %zu tensors; at most %d", file->name, file->count,
                        CHECKPOINT_TENSORS_MAX);
     for (size_t i = 0; !rc && i < file->count; i++) {
         const struct checkpoint_tensor *t = &file->tensors[i];
         if (!*t->name || strlen(t->name) > LIMIT_NAME || !strcmp(t->name, CHECKPOINT_METADATA))
-            rc = error_set(e, ERR_INVALID, "%s: \"%.64s\" is no name of a tensor", file->name,
+            rc = error_set(e, ERR_INVALID, "%s: \"%.64s\" is not a name of a tensor", file->name,
                            t->name);
         else if (checkpoint_shape_bytes(t->rank, t->shape) < 0)
             rc = error_set(e, ERR_INVALID, "%s: tensor \"%s\": shape out of range", file->name,
@@ -227,11 +227,12 @@ static int check_extra(const json_t *extra, struct error *e)
     for (size_t i = 0; i < 2; i++) {
         const json_t *value = json_object_get(extra, counts[i]);
         if (!json_is_integer(value) || json_integer_value(value) < 0)
-            return error_set(e, ERR_INVALID, "a checkpoint needs the count \"%s\"", counts[i]);
+            return error_set(e, ERR_INVALID, "the integer field \"%s\" is missing", counts[i]);
     }
     for (size_t i = 0; i < sizeof(reserved) / sizeof(*reserved); i++)
         if (json_object_get(extra, reserved[i]))
-            return error_set(e, ERR_INVALID, "\"%s\" is the manifest's own field", reserved[i]);
+            return error_set(e, ERR_INVALID, "the field \"%s\" is reserved for the manifest",
+                             reserved[i]);
     return 0;
 }
 

@@ -47,7 +47,7 @@ static int check_texts(const struct yaml_doc *doc, struct error *e)
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
         size_t length = json_string_length(jget_path(doc->root, texts[i].path));
         if (length > texts[i].limit)
-            return expconf_fault(doc, texts[i].path, e, "%zu bytes are too long; at most %zu",
+            return expconf_fault(doc, texts[i].path, e, "has %zu bytes; at most %zu are allowed",
                                  length, texts[i].limit);
     }
     const char *metric = text_at(doc->root, "searcher.metric");
@@ -80,8 +80,8 @@ static int check_program(const struct yaml_doc *doc, bool detached, struct error
 
     if (entrypoint && trainer)
         return expconf_fault(doc, "entrypoint", e,
-                             "stands beside trainer; an experiment runs either a program of its "
-                             "own (entrypoint) or the native trainer");
+                             "cannot be combined with trainer; an experiment runs either its own "
+                             "program (entrypoint) or the native trainer");
     if (!entrypoint && !trainer && detached)
         return 0;
     if (!entrypoint && !trainer)
@@ -95,7 +95,7 @@ static int check_program(const struct yaml_doc *doc, bool detached, struct error
         return 0;
     if (launch && !strcmp(launch, "per_machine"))
         return expconf_fault(doc, "launch", e,
-                             "the native trainer is one process per slot; leave launch out");
+                             "the native trainer runs one process per slot; leave launch out");
     if (jget_int(jget(doc->root, "resources"), "slots_per_trial", 1) < 1)
         return expconf_fault(doc, "resources.slots_per_trial", e,
                              "the native trainer needs at least one slot");
@@ -106,13 +106,14 @@ static int check_program(const struct yaml_doc *doc, bool detached, struct error
     const char *near = nearest_word(metric, metrics);
     if (near)
         return expconf_fault(doc, "searcher.metric", e,
-                             "the native trainer reports no \"%.64s\"; did you mean \"%s\"?",
+                             "the native trainer does not report \"%.64s\"; did you mean \"%s\"?",
                              metric, near);
-    return expconf_fault(doc, "searcher.metric", e,
-                         "the native trainer reports no \"%.64s\"; it reports validation_loss, "
-                         "validation_accuracy (classes, texts), validation_perplexity (texts), "
-                         "validation_bits_per_byte (bytes), validation_rmse (values)",
-                         metric);
+    return expconf_fault(
+        doc, "searcher.metric", e,
+        "the native trainer does not report \"%.64s\"; it reports validation_loss, "
+        "validation_accuracy (classes, texts), validation_perplexity (texts), "
+        "validation_bits_per_byte (bytes), validation_rmse (values)",
+        metric);
 }
 
 static int check_resources(const struct yaml_doc *doc, struct error *e)
@@ -122,8 +123,7 @@ static int check_resources(const struct yaml_doc *doc, struct error *e)
     long long least = jget_int(resources, "min_slots", slots);
     if (least > slots)
         return expconf_fault(doc, "resources.min_slots", e,
-                             "%lld is more than slots_per_trial (%lld), the most that a trial "
-                             "gets",
+                             "%lld is more than slots_per_trial (%lld), the maximum of a trial",
                              least, slots);
     return 0;
 }
@@ -165,13 +165,13 @@ static int check_native_rungs(const struct yaml_doc *doc, const json_t *searcher
         time = json_integer_value(batches ? batches : length);
     if (strcmp(metric, "batches") != 0)
         return expconf_fault(doc, "searcher.time_metric", e,
-                             "the native trainer reports no \"%.64s\"; leave time_metric out, and "
-                             "give max_time in steps",
+                             "the native trainer does not report \"%.64s\"; leave time_metric out "
+                             "and give max_time in steps",
                              metric);
     if (json_is_integer(steps) && time > most)
         return expconf_fault(doc, timed ? "searcher.max_time" : "searcher.max_length", e,
-                             "%lld is more than trainer.steps (%lld), so no trial would come to "
-                             "the top rung; make them equal",
+                             "%lld is more than trainer.steps (%lld), so no trial would reach the "
+                             "top rung; make them equal",
                              time, most);
     return 0;
 }
@@ -199,7 +199,7 @@ static int check_searcher(const struct yaml_doc *doc, struct error *e)
     if (!jget(searcher, "max_time") && !jget(searcher, "max_length"))
         return expconf_fault(doc, "searcher", e,
                              "%s needs max_time, the length of a whole training in units of "
-                             "time_metric (steps where there is none)",
+                             "time_metric (default: steps)",
                              name);
     int rc = check_bracket_rungs(doc, searcher, e);
     if (!rc && jget(doc->root, "trainer"))
@@ -245,8 +245,8 @@ static int check_shape(const struct yaml_doc *doc, struct error *e)
     {
         if (json_is_deeper_than(value, LIMIT_JSON_DEPTH - 1))
             return expconf_fault(doc, key, e,
-                                 "more than %d levels deep; a hyperparameter's value is one more "
-                                 "than is written",
+                                 "more than %d levels deep; the value of a hyperparameter counts "
+                                 "one level more than written",
                                  LIMIT_JSON_DEPTH - 1);
         if (has_long_key(value))
             return expconf_fault(doc, key, e, "a key of more than %d characters", LIMIT_NAME);
@@ -305,9 +305,9 @@ static int finish(struct yaml_doc *doc, bool detached, struct error *e)
 {
     bool searched = false;
     if (!json_is_object(doc->root))
-        return expconf_fault(doc, "", e,
-                             "an experiment is a list of keys and values (name:, searcher:, "
-                             "trainer: ..), and this is none");
+        return expconf_fault(
+            doc, "", e,
+            "an experiment file must be a list of keys and values (name:, searcher:, trainer: ..)");
     int rc = expconf_type_hparams(doc, e);
     if (!rc)
         rc = apply_fields(doc, &searched, e);
@@ -333,10 +333,10 @@ int expconf_parse(const char *text, size_t len, const char *file, struct yaml_do
 {
     *out = (struct yaml_doc){0};
     if (len > LIMIT_CONFIG)
-        return error_set(e, ERR_TOO_LARGE,
-                         "%s: the configuration has %zu bytes; at most %d are taken. Data belongs "
-                         "into files beside it",
-                         file, len, LIMIT_CONFIG);
+        return error_set(
+            e, ERR_TOO_LARGE,
+            "%s: the configuration has %zu bytes; at most %d are allowed. Put data into files",
+            file, len, LIMIT_CONFIG);
     int rc = yaml_parse(text, len, file, out, e);
     if (rc)
         return rc;
@@ -350,7 +350,7 @@ int expconf_parse(const char *text, size_t len, const char *file, struct yaml_do
 
 static int no_key(const char *assignment, struct error *e)
 {
-    return error_set(e, ERR_INVALID, "%.200s: the path is no UTF-8 text", assignment);
+    return error_set(e, ERR_INVALID, "%.200s: the path is not UTF-8 text", assignment);
 }
 
 // The value of `part` in a container: a key of an object, or an index of a list (one past its end
@@ -377,8 +377,8 @@ static json_t *step_into(json_t *at, const char *part, const char *assignment, s
                   assignment, part, json_array_size(at));
         return NULL;
     }
-    error_set(e, ERR_INVALID, "%.200s: nothing can be set below a single value (at \"%.64s\")",
-              assignment, part);
+    error_set(e, ERR_INVALID, "%.200s: a single value has no members (at \"%.64s\")", assignment,
+              part);
     return NULL;
 }
 
@@ -397,11 +397,10 @@ static int put(json_t *at, const char *part, json_t *value, const char *assignme
     }
     if (json_is_array(at))
         return error_set(e, ERR_INVALID,
-                         "%.200s: \"%.64s\" is no index of a list with %zu elements", assignment,
-                         part, json_array_size(at));
-    return error_set(e, ERR_INVALID,
-                     "%.200s: nothing can be set below a single value (at \"%.64s\")", assignment,
-                     part);
+                         "%.200s: \"%.64s\" is not an index of a list with %zu elements",
+                         assignment, part, json_array_size(at));
+    return error_set(e, ERR_INVALID, "%.200s: a single value has no members (at \"%.64s\")",
+                     assignment, part);
 }
 
 static int set_path(json_t *root, char *path, json_t *value, const char *assignment,
@@ -431,7 +430,7 @@ int expconf_set(struct yaml_doc *doc, const char *assignment, struct error *e)
     const char *equals = strchr(assignment, '=');
     if (!equals || equals == assignment)
         return error_set(e, ERR_INVALID,
-                         "\"%.200s\" sets nothing; write key.path=value, for example "
+                         "\"%.200s\" has no value; write key.path=value, for example "
                          "resources.slots_per_trial=2",
                          assignment);
     const char *text = equals[1 + strspn(equals + 1, " ")] ? equals + 1 : "null";

@@ -14,11 +14,12 @@
     }
 #define FRACTION(what)                                                                             \
     NUMBER("validation_fraction", 0, 1, "0.1",                                                     \
-           "share at the end of " what " kept for validation, without files of its own; between "  \
+           "share at the end of " what                                                             \
+           " kept for validation if there are no validation files; between "                       \
            "0 and 1")
 #define COUNT                                                                                      \
     INT("validation_count", 0, BIG, "0",                                                           \
-        "last samples kept for validation, without files of its own")
+        "number of last samples kept for validation if there are no validation files")
 #define LIST_OPTIONAL(key, text)                                                                   \
     {                                                                                              \
         .name = key, .type = SCHEMA_LIST, .element = &column_name, .doc = text                     \
@@ -52,16 +53,17 @@ static const struct schema_field deviations[] = {
 static const struct schema_field augment_fields[] = {
     BOOL("flip", "false", "whether every other image, at random, is mirrored left to right"),
     INT("crop", 0, 4096, "0",
-        "pixels of zero padding on each side, out of which an image of the old size is cut"),
-    INT("cutout", 0, 65536, "0", "side in pixels of a square at a random place that is made zero"),
+        "pixels of zero padding on each side, from which an image of the original size is cut"),
+    INT("cutout", 0, 65536, "0",
+        "side in pixels of a square at a random place that is set to zero"),
     END,
 };
 #define AUGMENT                                                                                    \
     OBJECT("augment", augment_fields, NULL,                                                        \
-           "random changes of training images, drawn anew for each sample in each step")
+           "random changes of training images, drawn for each sample in each step")
 
 static const struct schema_field bytes_fields[] = {
-    STRING_REQUIRED("path", "file of bytes to learn from; relative to the working folder"),
+    STRING_REQUIRED("path", "file of bytes to train on, relative to the working folder"),
     FILE_OPTIONAL("validation_path", "file of bytes to validate on"),
     FRACTION("`path`"),
     END,
@@ -102,14 +104,14 @@ static const struct schema_field csv_fields[] = {
     STRING("delimiter", "\",\"", "the character between fields"),
     FILE_OPTIONAL("label", "column of the class, a whole number from 0 on"),
     LIST_OPTIONAL("targets", "columns of values to predict, instead of a label"),
-    LIST_OPTIONAL("features", "columns to learn from; all others by default"),
+    LIST_OPTIONAL("features", "columns of features; all other columns by default"),
     BOOL("standardize", "false",
          "whether each feature is moved to mean 0 and scaled to deviation 1, by the training part"),
     END,
 };
 static const struct schema_field images_fields[] = {
-    STRING_REQUIRED("path", "file that `muster-trainer pack` made of a folder of images"),
-    FILE_OPTIONAL("validation_path", "such a file to validate on, with the same classes"),
+    STRING_REQUIRED("path", "file that `muster-trainer pack` made from a folder of images"),
+    FILE_OPTIONAL("validation_path", "packed file to validate on, with the same classes"),
     COUNT,
     CHOICE("mean", means, false,
            "subtracted from pixels scaled to 0..1: one number, or a list of one for each channel; "
@@ -121,46 +123,45 @@ static const struct schema_field images_fields[] = {
 };
 static const struct schema_field tokens_fields[] = {
     CHOICE("path", path_or_paths, true,
-           "file of tokens, or a list of files; the last part of a path may have * and ?, which "
-           "stands for all such files sorted by name. Headers of llm.c are understood; without "
-           "one a file is all tokens (nanoGPT)"),
+           "file of tokens, or a list of files; the last part of a path may contain * and ?, which "
+           "select files in order of name. Headers of llm.c are recognized; a file without one "
+           "contains only tokens (nanoGPT)"),
     CHOICE("validation_path", path_or_paths, false, "files of tokens to validate on"),
     FRACTION("all tokens"),
     WORD("type", ((const char *const[]){"uint16", "uint32", NULL}), "\"uint16\"",
-         "of the tokens in files without a header"),
+         "type of the tokens in files without a header"),
     END,
 };
 static const struct schema_field side = {
     .name = "side", .type = SCHEMA_INT, .min = 1, .max = LIMIT_WIDTH};
 static const struct schema_field synthetic_fields[] = {
-    INT_REQUIRED("samples", 2, BIG, "samples there are, of both parts"),
+    INT_REQUIRED("samples", 2, BIG, "number of samples for training and validation together"),
     INT("validation_count", 1, BIG, "1", "last samples kept for validation"),
     INT_OPTIONAL("vocabulary", 2, LIMIT_WIDTH,
-                 "for texts: tokens are drawn below it, the first most often (Zipf's law); at most "
-                 "trainer.model.vocabulary"),
+                 "for texts: number of different tokens, the first ones most frequent (Zipf's "
+                 "law); at most trainer.model.vocabulary"),
     {.name = "shape",
      .type = SCHEMA_LIST,
      .element = &side,
-     .doc = "for images [height, width] or [height, width, channels], for features [features]; of "
-            "noise"},
-    INT_OPTIONAL("classes", 2, LIMIT_WIDTH, "of images or features"),
+     .doc = "shape of random samples: images [height, width] or [height, width, channels], "
+            "features [features]"},
+    INT_OPTIONAL("classes", 2, LIMIT_WIDTH, "number of classes of images or features"),
     END,
 };
 const struct schema_variant expconf_data_formats[] = {
-    {"bytes", bytes_fields, "one file of bytes, each a token"},
+    {"bytes", bytes_fields, "one file of bytes; each byte is a token"},
     {"csv", csv_fields, "rows of numbers in a CSV file"},
     {"idx", idx_fields, "images and labels in IDX files (as MNIST)"},
     {"images", images_fields, "a folder of images, packed"},
     {"npy", npy_fields, "NumPy arrays in .npy files"},
     {"synthetic", synthetic_fields,
-     "texts, images or features out of nothing, the same each time: to see how fast a model "
-     "trains"},
+     "generated texts, images or features, the same each time; for measuring the speed of a model"},
     {"tokens", tokens_fields, "files of tokens (as nanoGPT and llm.c write them)"},
     {NULL, NULL, NULL},
 };
 
 // The kinds of samples of a format, and the keys that belong together.
-static const struct rules {
+static const struct data_rules {
     const char *format;
     unsigned samples;          // bits of enum expconf_samples
     const char *either[2];     // exactly one of the two is required
@@ -182,9 +183,9 @@ static const struct rules {
     {NULL, 0, {NULL}, {NULL}},
 };
 
-static const struct rules *rules_of(const char *format)
+static const struct data_rules *rules_of(const char *format)
 {
-    const struct rules *r = rules;
+    const struct data_rules *r = rules;
     while (r->format && strcmp(r->format, format) != 0)
         r++;
     return r;
@@ -201,7 +202,7 @@ unsigned expconf_data_samples(const json_t *data)
 }
 
 __attribute__((format(printf, 4, 5))) static int
-fault_at(const struct yaml_doc *doc, const char *key, struct error *e, const char *fmt, ...)
+data_fault(const struct yaml_doc *doc, const char *key, struct error *e, const char *fmt, ...)
 {
     char path[64], text[256];
     va_list args;
@@ -212,23 +213,24 @@ fault_at(const struct yaml_doc *doc, const char *key, struct error *e, const cha
     return expconf_fault(doc, path, e, "%s", text);
 }
 
-static int check_pairs(const struct yaml_doc *doc, const struct rules *r, const json_t *data,
+static int check_pairs(const struct yaml_doc *doc, const struct data_rules *r, const json_t *data,
                        struct error *e)
 {
     const char *const *either = r->either, *one = r->validation[0], *other = r->validation[1];
     if (either[0] && !jget(data, either[0]) == !jget(data, either[1]))
-        return fault_at(doc, either[0], e, "give one of %s and %s, not both", either[0], either[1]);
+        return data_fault(doc, either[0], e, "give one of %s and %s, not both", either[0],
+                          either[1]);
     if (!other)
         return 0;
     bool values = either[1] && jget(data, either[1]);
     if (values && jget(data, other))
-        return fault_at(doc, other, e, "does not go with %s", either[1]);
+        return data_fault(doc, other, e, "cannot be combined with %s", either[1]);
     if (!values && either[0] && jget(data, "validation_values"))
-        return fault_at(doc, "validation_values", e, "does not go with %s", either[0]);
+        return data_fault(doc, "validation_values", e, "cannot be combined with %s", either[0]);
     other = values ? "validation_values" : other;
     if (!jget(data, one) != !jget(data, other))
-        return fault_at(doc, jget(data, one) ? one : other, e, "stands alone; %s is needed too",
-                        jget(data, one) ? other : one);
+        return data_fault(doc, jget(data, one) ? one : other, e, "is incomplete; %s is needed too",
+                          jget(data, one) ? other : one);
     return 0;
 }
 
@@ -236,34 +238,34 @@ static int check_shape(const struct yaml_doc *doc, const json_t *data, struct er
 {
     const json_t *shape = jget(data, "shape");
     if (shape && (json_array_size(shape) < 1 || json_array_size(shape) > 3))
-        return fault_at(doc, "shape", e,
-                        "has %zu numbers; [features], [height, width] or [height, width, channels] "
-                        "are wanted",
-                        json_array_size(shape));
+        return data_fault(
+            doc, "shape", e,
+            "has %zu numbers; expected [features], [height, width] or [height, width, channels]",
+            json_array_size(shape));
     if (shape && !jget(data, "classes"))
-        return fault_at(doc, "classes", e, "missing key (how many there are)");
+        return data_fault(doc, "classes", e, "missing key (number of classes)");
     if (jget(data, "vocabulary") && jget(data, "classes"))
-        return fault_at(doc, "classes", e, "does not go with vocabulary");
+        return data_fault(doc, "classes", e, "cannot be combined with vocabulary");
     return 0;
 }
 
 int expconf_check_data(const struct yaml_doc *doc, const json_t *trainer, struct error *e)
 {
     const json_t *data = jget(trainer, "data");
-    const struct rules *r = rules_of(jget_string(data, "format", ""));
+    const struct data_rules *r = rules_of(jget_string(data, "format", ""));
     bool own = r->validation[0] && jget(data, r->validation[0]);
     double fraction = jget_double(data, "validation_fraction", 0);
     if (r->samples == EXPCONF_TOKENS && !own && !(fraction > 0 && fraction < 1))
-        return fault_at(doc, "validation_fraction", e,
-                        "must lie between 0 and 1, both excluded, unless there is a %s",
-                        r->validation[0]);
+        return data_fault(doc, "validation_fraction", e,
+                          "must be greater than 0 and less than 1 unless %s is given",
+                          r->validation[0]);
     int rc = check_pairs(doc, r, data, e);
     if (!rc)
         rc = check_shape(doc, data, e);
     if (!rc && own && jget_int(data, "validation_count", 0))
-        rc = fault_at(doc, "validation_count", e,
-                      "is for data without validation files; leave it out");
+        rc = data_fault(doc, "validation_count", e,
+                        "applies to data without validation files only; leave it out");
     if (!rc && jget(data, "delimiter") && strlen(jget_string(data, "delimiter", "")) != 1)
-        rc = fault_at(doc, "delimiter", e, "must be one character");
+        rc = data_fault(doc, "delimiter", e, "must be one character");
     return rc;
 }

@@ -40,35 +40,36 @@ static const struct schema_field int_or_map[] = {
 
 #define SEARCHER_COMMON                                                                            \
     STRING_REQUIRED("metric", "validation metric that ranks trials and checkpoints"),              \
-        BOOL("smaller_is_better", "true", "whether less of the metric is better"),                 \
+        BOOL("smaller_is_better", "true", "whether a smaller metric is better"),                   \
         INT_OR_NULL("source_trial_id", 1, BIG, "trial whose latest checkpoint to start from"),     \
         STRING_OR_NULL("source_checkpoint_uuid", "checkpoint to start from"),                      \
         ONE_OF("max_length", int_or_map, "null",                                                   \
-               "length of training; older programs read it (the native trainer has `steps`)")
+               "length of training, for older programs (the native trainer uses `steps`)")
 
-#define MAX_TRIALS INT_REQUIRED("max_trials", 1, 1e6, "trials to run in all")
+#define MAX_TRIALS INT_REQUIRED("max_trials", 1, 1e6, "number of trials")
 #define CONCURRENT INT("max_concurrent_trials", 0, 1e6, "16", "trials running at a time; 0: all")
 #define CONCURRENT_RUNGS                                                                           \
     INT("max_concurrent_trials", 0, 1e6, "16",                                                     \
-        "trials running at a time; 0: as many as the top rung needs below it, divisor to the "     \
-        "power of the rungs less one")
+        "trials running at a time; 0: divisor to the power of (rungs - 1), the number that one "   \
+        "trial in the top rung needs")
 #define RUNG_UNITS                                                                                 \
     STRING_OR_NULL(                                                                                \
         "time_metric",                                                                             \
         "metric that counts training time, reported with each validation; null: steps completed"), \
         INT_OR_NULL(                                                                               \
             "max_time", 1, BIG,                                                                    \
-            "training time of the top rung, in units of time_metric; the rung below needs "        \
-            "one in `divisor` of it. null: max_length"),                                           \
-        BOOL("stop_once", "false", "accepted for older files; stopping is the only way")
-#define DIVISOR NUMBER("divisor", 1.000001, 1e6, "4", "a rung keeps one in this many of its trials")
+            "training time of the top rung, in units of time_metric; the next lower rung needs "   \
+            "1/divisor of it. null: max_length"),                                                  \
+        BOOL("stop_once", "false",                                                                 \
+             "accepted for older files; trials are always stopped, never promoted")
+#define DIVISOR NUMBER("divisor", 1.000001, 1e6, "4", "a rung keeps 1/divisor of its trials")
 
 static const struct schema_field single_fields[] = {SEARCHER_COMMON, END};
 static const struct schema_field random_fields[] = {SEARCHER_COMMON, MAX_TRIALS, CONCURRENT, END};
 static const struct schema_field grid_fields[] = {SEARCHER_COMMON, CONCURRENT, END};
 static const struct schema_field async_halving_fields[] = {
     SEARCHER_COMMON,
-    INT_REQUIRED("num_rungs", 1, 100, "rungs of the ladder"),
+    INT_REQUIRED("num_rungs", 1, 100, "number of rungs"),
     MAX_TRIALS,
     DIVISOR,
     CONCURRENT_RUNGS,
@@ -81,7 +82,7 @@ static const struct schema_field adaptive_asha_fields[] = {
     MAX_TRIALS,
     WORD("mode", asha_modes, "\"standard\"", "how early weak trials are stopped"),
     DIVISOR,
-    INT("max_rungs", 1, 100, "5", "most rungs of a bracket"),
+    INT("max_rungs", 1, 100, "5", "largest number of rungs of a bracket"),
     CONCURRENT_RUNGS,
     LIST("bracket_rungs", &an_integer, "[]", "rungs of each bracket; empty: chosen by mode"),
     RUNG_UNITS,
@@ -91,9 +92,9 @@ static const struct schema_variant searchers[] = {
     {"single", single_fields, "one trial with constant hyperparameters"},
     {"random", random_fields, "trials with hyperparameters drawn at random"},
     {"grid", grid_fields, "every combination of the hyperparameters' values"},
-    {"async_halving", async_halving_fields, "random trials, the weak stopped at rungs (ASHA)"},
+    {"async_halving", async_halving_fields, "random trials; weak ones are stopped at rungs (ASHA)"},
     {"adaptive_asha", adaptive_asha_fields, "several brackets of ASHA"},
-    {"custom", single_fields, "trials that come from elsewhere; for unmanaged experiments"},
+    {"custom", single_fields, "trials created by other programs; for unmanaged experiments"},
     {NULL, NULL, NULL},
 };
 
@@ -102,20 +103,21 @@ static const struct schema_variant searchers[] = {
 static const struct schema_field resources[] = {
     INT("slots_per_trial", 0, LIMIT_SLOTS_PER_TRIAL, "1", "slots that train one trial together"),
     INT_OR_NULL("min_slots", 1, LIMIT_SLOTS_PER_TRIAL,
-                "elastic: a trial also runs with as few slots as this, and gets up to "
-                "slots_per_trial when they are free; null: slots_per_trial or nothing"),
-    INT_OR_NULL(
-        "priority", 1, 99,
-        "place in the queue, the smaller the sooner; null: the pool's. Users may give the pool's "
-        "max_user_priority (42 unless the master is told otherwise) or a larger number"),
+                "elastic: a trial can run on this number of slots and gets up to slots_per_trial "
+                "when they are free; null: exactly slots_per_trial"),
+    INT_OR_NULL("priority", 1, 99,
+                "priority in the queue, a smaller number goes first; null: the pool's default. "
+                "Users may set the pool's max_user_priority (42 unless the master is configured "
+                "otherwise) or a larger number"),
     NUMBER("weight", 0, 1e6, "1", "share of the cluster under fair share"),
     STRING("resource_pool", "\"\"", "pool to run in; empty: the default pool"),
-    INT_OR_NULL("max_slots", 0, BIG, "most slots the whole experiment holds at a time"),
+    INT_OR_NULL("max_slots", 0, BIG, "largest number of slots of the whole experiment at a time"),
     {.name = "is_single_node",
      .type = SCHEMA_BOOL,
      .nullable = true,
      .fallback = "null",
-     .doc = "whether all slots of a trial must be on one machine; else they are where it fits"},
+     .doc =
+         "whether all slots of a trial must be on one machine; otherwise they may be on several"},
     ONE_OF("shm_size", int_or_string, "null", "accepted for older files; processes share /dev/shm"),
     LIST("devices", &anything, "[]", "accepted for older files; programs see the host's devices"),
     BOOL("native_parallel", "false", "accepted for older files"),
@@ -130,7 +132,7 @@ static const struct schema_field storage[] = {
     {.name = "type",
      .type = SCHEMA_ENUM,
      .words = storage_types,
-     .doc = "where checkpoints go; absent: the master's default"},
+     .doc = "kind of storage for checkpoints; absent: the master's default"},
     STRING("container_path", NULL, "absolute folder that the administrator allows (directory)"),
     STRING("host_path", NULL,
            "absolute folder that every machine has and the administrator allows (shared_fs)"),
@@ -151,18 +153,20 @@ static const struct schema_field storage[] = {
     STRING("checkpoint_path", NULL, "accepted for older files"),
     STRING("tensorboard_path", NULL, "accepted for older files"),
     INT("save_experiment_best", 0, 1e6, NULL,
-        "checkpoints kept by the metric, of the experiment; the master's default, else 0"),
+        "number of best checkpoints of the experiment that are kept; default: the master's, else "
+        "0"),
     INT("save_trial_best", 0, 1e6, NULL,
-        "checkpoints kept by the metric, of each trial; the master's default, else 1"),
+        "number of best checkpoints of each trial that are kept; default: the master's, else 1"),
     INT("save_trial_latest", 0, 1e6, NULL,
-        "latest checkpoints kept of each trial; the master's default, else 1"),
+        "number of latest checkpoints of each trial that are kept; default: the master's, else 1"),
     END,
 };
 
 static const struct schema_field environment[] = {
     ONE_OF("environment_variables", list_or_map, "[]",
            "list of NAME=VALUE, or a list for each of cpu, cuda, rocm"),
-    ONE_OF("image", string_or_map, "null", "accepted for older files; processes, not containers"),
+    ONE_OF("image", string_or_map, "null",
+           "accepted for older files; programs run as processes, not in containers"),
     LIST("proxy_ports", &anything, "[]", "accepted for older files"),
     MAP("ports", &an_integer, "{}", "accepted for older files"),
     ANYTHING("registry_auth", "null", "accepted for older files"),
@@ -174,13 +178,13 @@ static const struct schema_field environment[] = {
 };
 
 static const struct schema_field log_policy[] = {
-    STRING_OR_NULL("name", "name shown when it matches"),
+    STRING_OR_NULL("name", "name shown when the pattern matches"),
     STRING_OR_NULL("pattern",
                    "regular expression over the lines of the log: RE2, the syntax of Go's regexp "
                    "(no look-around, no back-references, counts to 1000)"),
     ONE_OF("action", string_or_map, "null",
-           "cancel_retries: after an error its program is not started again; exclude_node: it is "
-           "not placed on that machine again"),
+           "cancel_retries: after an error the program is not restarted; exclude_node: the trial "
+           "is not placed on that machine again"),
     STRING_OR_NULL("signal", "accepted for older files"),
     END,
 };
@@ -188,18 +192,18 @@ static const struct schema_field log_policy_element = {
     .name = "policy", .type = SCHEMA_OBJECT, .fields = log_policy};
 
 static const struct schema_field profiling[] = {
-    BOOL("enabled", "false", "whether to record the use of the machine"),
+    BOOL("enabled", "false", "whether to record the load of the machine"),
     INT("begin_on_batch", 0, BIG, "0", "first batch recorded"),
     INT_OR_NULL("end_after_batch", 0, BIG, "last batch recorded"),
     BOOL("sync_timings", "true", "whether to wait for the device at each timing"),
     END,
 };
 static const struct schema_field reproducibility[] = {
-    INT("experiment_seed", 0, BIG, NULL, "seed of all that is drawn; random where absent"),
+    INT("experiment_seed", 0, BIG, NULL, "seed of all random numbers; random if absent"),
     END,
 };
 static const struct schema_field retention[] = {
-    INT_OR_NULL("log_retention_days", -1, 32767, "days logs are kept; -1: for ever"),
+    INT_OR_NULL("log_retention_days", -1, 32767, "days that logs are kept; -1: forever"),
     END,
 };
 
@@ -211,34 +215,34 @@ static const char *const checkpoint_policies[] = {"best", "all", "none", NULL};
 const struct schema_field expconf_fields[] = {
     STRING("name", "\"unnamed experiment\"", "name shown in lists"),
     STRING_OR_NULL("description", "free text"),
-    LIST("labels", &a_string, "[]", "words to find it by"),
-    STRING("workspace", "\"\"", "workspace it is filed in"),
-    STRING("project", "\"\"", "project it is filed in"),
+    LIST("labels", &a_string, "[]", "labels for finding the experiment"),
+    STRING("workspace", "\"\"", "workspace of the experiment"),
+    STRING("project", "\"\"", "project of the experiment"),
     ONE_OF("entrypoint", string_or_list, "null", "program to run: a shell line or a list of words"),
-    OBJECT("trainer", expconf_trainer_keys, NULL,
-           "the native trainer; stands in the place of entrypoint"),
+    OBJECT("trainer", expconf_trainer_keys, NULL, "the native trainer, used instead of entrypoint"),
     WORD(
         "launch", launches, NULL,
         "processes of the entrypoint: per_machine (default) or per_slot; of the trainer: per_slot"),
     MAP("hyperparameters", NULL, "{}",
-        "values, or ranges to search: {type: double or int, minval, maxval}, {type: log, minval, "
-        "maxval} (exponents of base 10), {type: categorical, vals: [..]}; with count in a "
-        "grid. \"${NAME}\" in the trainer section stands for the one called NAME"),
-    UNION("searcher", "name", searchers, "which trials to run"),
-    OBJECT("resources", resources, "{}", "what a trial needs"),
-    INT("max_restarts", 0, 1e6, "5", "times a trial is restarted after errors of its program"),
+        "constant values, or ranges to search: {type: double or int, minval, maxval}, {type: log, "
+        "minval, "
+        "maxval} (exponents of base 10), {type: categorical, vals: [..]}; with count for a grid. "
+        "\"${NAME}\" in the trainer section is replaced by the hyperparameter NAME"),
+    UNION("searcher", "name", searchers, "the search: which trials to run"),
+    OBJECT("resources", resources, "{}", "slots and other resources of a trial"),
+    INT("max_restarts", 0, 1e6, "5", "number of restarts of a trial after errors of its program"),
     WORD("checkpoint_policy", checkpoint_policies, "\"best\"", "when a program writes checkpoints"),
-    OBJECT("checkpoint_storage", storage, "{}", "where checkpoints go and which are kept"),
+    OBJECT("checkpoint_storage", storage, "{}", "storage of checkpoints, and which ones are kept"),
     OBJECT("reproducibility", reproducibility, "{}", "seeds"),
-    OBJECT("environment", environment, "{}", "what programs find around them"),
-    LIST("log_policies", &log_policy_element, "[]", "what to do when a line of the log matches"),
-    OBJECT("profiling", profiling, "{}", "records of the machine's use"),
-    INT_OR_NULL(
-        "preemption_timeout", 1, 1e9,
-        "seconds to save its work and leave after it is asked to; then SIGTERM ends it, and "
-        "SIGKILL 10 s later. null: 3600"),
-    OBJECT("retention_policy", retention, "{}", "how long logs are kept"),
-    MAP("data", NULL, "{}", "free values for the program"),
+    OBJECT("environment", environment, "{}", "environment of programs"),
+    LIST("log_policies", &log_policy_element, "[]",
+         "actions when a line of the log matches a pattern"),
+    OBJECT("profiling", profiling, "{}", "records of the machine's load"),
+    INT_OR_NULL("preemption_timeout", 1, 1e9,
+                "seconds that a drained trial has to save its work; then it gets SIGTERM, and "
+                "SIGKILL 10 s later. null: 3600"),
+    OBJECT("retention_policy", retention, "{}", "retention of logs"),
+    MAP("data", NULL, "{}", "any values for the program"),
     BOOL("debug", "false", "whether programs log more"),
     BOOL("perform_initial_validation", "false", "whether programs validate before training"),
     ANYTHING("min_validation_period", "{\"batches\":0}", "accepted for older files"),
@@ -265,7 +269,7 @@ static const struct schema_field const_fields[] = {
     {.name = "val", .type = SCHEMA_ANY, .nullable = true, .doc = "the value"},
     END,
 };
-#define COUNT INT_OR_NULL("count", 1, 1e6, "values of a grid")
+#define COUNT INT_OR_NULL("count", 1, 1e6, "number of values in a grid")
 static const struct schema_field int_fields[] = {
     STRING_REQUIRED("type", "int"),
     INT_REQUIRED("minval", -BIG, BIG, "smallest value"),
@@ -300,9 +304,9 @@ static const struct schema_field categorical_fields[] = {
 
 const struct schema_variant expconf_hyperparameter_types[] = {
     {"const", const_fields, "one value"},
-    {"int", int_fields, "an integer between two"},
-    {"double", double_fields, "a number between two"},
-    {"log", log_fields, "a power of base, the exponent between two"},
-    {"categorical", categorical_fields, "one of a list"},
+    {"int", int_fields, "an integer between minval and maxval"},
+    {"double", double_fields, "a number between minval and maxval"},
+    {"log", log_fields, "a power of base with an exponent between minval and maxval"},
+    {"categorical", categorical_fields, "one value of a list"},
     {NULL, NULL, NULL},
 };

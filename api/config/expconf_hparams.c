@@ -47,7 +47,9 @@ static int check_range(const struct yaml_doc *doc, const char *path, const json_
     const char *type = jget_string(hp, "type", "");
     const char *searcher = json_string_value(jget_path(doc->root, "searcher.name"));
     if (!strcmp(type, "const"))
-        return json_object_get(hp, "val") ? 0 : expconf_fault(doc, path, e, "needs val, its value");
+        return json_object_get(hp, "val")
+                   ? 0
+                   : expconf_fault(doc, path, e, "val (its value) is missing");
     if (!strcmp(type, "categorical") && !json_array_size(jget(hp, "vals")))
         return expconf_fault(doc, path, e, "vals is empty; there is nothing to choose from");
     if (searcher && !strcmp(searcher, "single"))
@@ -150,9 +152,10 @@ static int const_group(const char *path, const json_t *group, json_t **out, stru
         if (!is_typed(hp))
             rc = const_group(below, hp, &value, e);
         else if (strcmp(jget_string(hp, "type", ""), "const"))
-            rc = expconf_fault(NULL, below, e,
-                               "is a range, and one value is needed here, as of --set %s=VALUE",
-                               below);
+            rc = expconf_fault(
+                NULL, below, e,
+                "is a range, but a single value is needed here, for example by --set %s=VALUE",
+                below);
         else
             value = first_value(hp);
         free(below);
@@ -247,7 +250,7 @@ static int replace_text(struct replacement *r, const char *path, json_t *value, 
     }
     if (mark != text || strchr(text, '}') != text + strlen(text) - 1)
         return expconf_fault(r->doc, path, e,
-                             "a hyperparameter stands for a whole value, as \"${name}\"; "
+                             "a hyperparameter replaces a whole value, as in \"${name}\"; "
                              "\"%.200s\" holds more than that",
                              text);
     return replace_name(r, path, text, out, e);

@@ -29,32 +29,36 @@ static const struct schema_field layer_element; // a layer, which may contain la
         .doc = text                                                                                \
     }
 #define NAME                                                                                       \
-    STRING_OPTIONAL("name", "of the layer and its parameters; its place in the list by default")
+    STRING_OPTIONAL("name", "name of the layer and its parameters; default: its index in the "     \
+                            "list")
 #define INITIAL(fan_in)                                                                            \
     NUMBER_OPTIONAL("gain", 0, 1e6,                                                                \
                     "initial weights are normal with deviation gain / sqrt(" fan_in                \
                     "); the root of 2 by default"),                                                \
-        NUMBER_OPTIONAL("deviation", 0, 1e6, "the deviation itself, in the place of gain")
-#define VECTORS       NUMBER("deviation", 0, 1e6, "0.02", "of the initial values, which are normal")
+        NUMBER_OPTIONAL("deviation", 0, 1e6, "the deviation itself, instead of gain")
+#define VECTORS                                                                                    \
+    NUMBER("deviation", 0, 1e6, "0.02",                                                            \
+           "standard deviation of the initial values, which are normal")
 #define DROPOUT(what) NUMBER("dropout", 0, 0.999, "0", "share of " what " dropped in training")
 #define BIAS(text)    BOOL("bias", "true", text)
 
 static const struct schema_field linear_fields[] = {
     NAME,
-    INT_REQUIRED("out", 1, LIMIT_WIDTH, "features it makes, of each position of a sequence"),
+    INT_REQUIRED("out", 1, LIMIT_WIDTH,
+                 "number of output features (of each position, for sequences)"),
     BIAS("whether a bias is added"),
-    INITIAL("features that go in"),
-    STRING_OPTIONAL("tied", "name of the embedding or linear layer before it whose weights it "
-                            "uses, transposed"),
+    INITIAL("input features"),
+    STRING_OPTIONAL(
+        "tied", "name of an earlier embedding or linear layer whose weights it uses, transposed"),
     END,
 };
 static const struct schema_field conv2d_fields[] = {
     NAME,
-    INT_REQUIRED("out", 1, LIMIT_WIDTH, "channels it makes"),
+    INT_REQUIRED("out", 1, LIMIT_WIDTH, "number of output channels"),
     INT_REQUIRED("kernel", 1, LIMIT_KERNEL, "height and width of the filters"),
-    INT("stride", 1, LIMIT_KERNEL, "1", "pixels from one place of the filters to the next"),
+    INT("stride", 1, LIMIT_KERNEL, "1", "pixels between two positions of the filters"),
     INT("padding", 0, LIMIT_KERNEL - 1, "0", "zeros on each side; less than kernel"),
-    INT("groups", 1, LIMIT_WIDTH, "1", "groups of channels that do not see each other"),
+    INT("groups", 1, LIMIT_WIDTH, "1", "groups of channels that are convolved separately"),
     BIAS("whether a bias is added"),
     INITIAL("kernel^2 x channels of a group"),
     END,
@@ -62,10 +66,9 @@ static const struct schema_field conv2d_fields[] = {
 static const struct schema_field pool_fields[] = {
     NAME,
     INT_REQUIRED("kernel", 1, LIMIT_KERNEL, "height and width of the window"),
-    INT_OPTIONAL("stride", 1, LIMIT_KERNEL,
-                 "pixels from one window to the next; kernel by default"),
+    INT_OPTIONAL("stride", 1, LIMIT_KERNEL, "pixels between two windows; default: kernel"),
     INT("padding", 0, LIMIT_KERNEL / 2, "0",
-        "border on each side, which does not count; at most half of kernel"),
+        "border on each side, which is ignored; at most half of kernel"),
     END,
 };
 static const struct schema_field batch_norm_fields[] = {
@@ -73,9 +76,9 @@ static const struct schema_field batch_norm_fields[] = {
     NUMBER("momentum", 1e-6, 1, "0.1",
            "share of the step's statistics in the running ones, which evaluation uses"),
     BOOL("sync", "false",
-         "whether statistics are of the global batch, at the price of memory for all of a slot's "
-         "micro-batches at once; else of each micro-batch"),
-    NUMBER("gain", 0, 1e6, "1", "what the weights begin as"),
+         "whether statistics are those of the global batch, which needs memory for all "
+         "micro-batches of a slot at once; otherwise of each micro-batch"),
+    NUMBER("gain", 0, 1e6, "1", "initial value of the weights"),
     END,
 };
 static const struct schema_field layer_norm_fields[] = {NAME, BIAS("whether a bias is added"), END};
@@ -93,22 +96,22 @@ static const struct schema_field rotary_choices[] = {
 };
 static const struct schema_field attention_fields[] = {
     NAME,
-    INT_REQUIRED("heads", 1, LIMIT_HEADS, "heads; 3 x heads divides the width that goes in"),
+    INT_REQUIRED("heads", 1, LIMIT_HEADS, "number of heads; 3 x heads must divide the input width"),
     DROPOUT("attention"),
     {.name = "rotary",
      .type = SCHEMA_ONE_OF,
      .fields = rotary_choices,
      .fallback = "false",
-     .doc = "whether queries and keys are turned by their positions (Su et al. 2021); a number is "
-            "the base, which is 10000 else"},
+     .doc = "whether to use rotary positions (Su et al. 2021); a number is their base (default "
+            "10000)"},
     END,
 };
 static const struct schema_field dropout_fields[] = {
     NAME, NUMBER_REQUIRED("rate", 0, 0.999, "share of values dropped in training"), END};
 static const struct schema_field residual_fields[] = {
     NAME,
-    LAYERS("layers", true, "layers whose result is added to what came in"),
-    LAYERS("shortcut", false, "layers that what came in goes through before it is added"),
+    LAYERS("layers", true, "layers whose output is added to the input"),
+    LAYERS("shortcut", false, "layers that the input passes before the addition"),
     END,
 };
 static const struct schema_field plain_fields[] = {NAME, END};
@@ -120,18 +123,18 @@ static const struct schema_variant layer_kinds[] = {
     {"layer_norm", layer_norm_fields, "features to mean 0 and deviation 1"},
     {"rms_norm", plain_fields, "features to a mean square of 1"},
     {"relu", plain_fields, "max(0, x)"},
-    {"gelu", plain_fields, "x times the normal distribution's share below it"},
+    {"gelu", plain_fields, "x times the normal distribution function of x"},
     {"silu", plain_fields, "x / (1 + e^-x)"},
     {"tanh", plain_fields, "hyperbolic tangent"},
     {"max_pool", pool_fields, "the largest of each window"},
     {"avg_pool", pool_fields, "the mean of each window"},
-    {"global_pool", plain_fields, "the mean of each channel; makes features of an image"},
+    {"global_pool", plain_fields, "the mean of each channel; turns an image into features"},
     {"embedding", embedding_fields, "a vector for each token; the first layer of a text model"},
-    {"position", position_fields, "a learnt vector for each position is added"},
+    {"position", position_fields, "adds a learned vector for each position"},
     {"attention", attention_fields, "causal attention over queries, keys and values side by side"},
-    {"dropout", dropout_fields, "random values become 0 in training"},
-    {"flatten", plain_fields, "makes features of an image or a sequence"},
-    {"residual", residual_fields, "what came in plus what layers make of it"},
+    {"dropout", dropout_fields, "sets random values to 0 in training"},
+    {"flatten", plain_fields, "turns an image or a sequence into features"},
+    {"residual", residual_fields, "the input plus the output of its layers"},
     {NULL, NULL, NULL},
 };
 static const struct schema_field layer_element = {
@@ -144,14 +147,15 @@ static const struct schema_field hidden_width = {
 static const char *const activations[] = {"relu", "gelu", "silu", "tanh", NULL};
 
 #define CLASSES                                                                                    \
-    INT_OPTIONAL("classes", 2, LIMIT_WIDTH,                                                        \
-                 "classes of the labels; as many as there are in the data by default")
-#define VOCABULARY INT("vocabulary", 2, LIMIT_WIDTH, "256", "tokens there are; 256 for bytes")
+    INT_OPTIONAL("classes", 2, LIMIT_WIDTH, "number of classes; default: that of the data")
+#define VOCABULARY                                                                                 \
+    INT("vocabulary", 2, LIMIT_WIDTH, "256", "number of different tokens; 256 for bytes")
 
 static const struct schema_field list_fields[] = {
-    LAYERS("layers", true, "from the samples to the predictions"),
+    LAYERS("layers", true, "the layers, from the samples to the predictions"),
     CLASSES,
-    INT_OPTIONAL("context", 1, LIMIT_WIDTH, "tokens the model sees; needed for texts"),
+    INT_OPTIONAL("context", 1, LIMIT_WIDTH,
+                 "number of tokens that the model sees; required for texts"),
     VOCABULARY,
     END,
 };
@@ -172,7 +176,8 @@ static const struct schema_field resnet_fields[] = {
         "depth", 18, 56,
         "20, 32 or 56: the form for images of 32x32; 18, 34 or 50: the form for large ones"),
     CLASSES,
-    BOOL("sync", "false", "whether batch_norm takes statistics of the global batch; see there"),
+    BOOL("sync", "false",
+         "whether batch_norm uses statistics of the global batch (see batch_norm)"),
     BOOL("zero_init", "false",
          "whether the last batch_norm of each block begins at 0 (Goyal et al. 2017)"),
     END,
@@ -181,14 +186,14 @@ static const struct schema_field gpt_fields[] = {
     INT_REQUIRED("layers", 1, LIMIT_BLOCKS, "transformer blocks"),
     INT_REQUIRED("heads", 1, LIMIT_HEADS, "attention heads; divides width"),
     INT_REQUIRED("width", 1, LIMIT_WIDTH / 4, "width of the residual stream"),
-    INT_REQUIRED("context", 1, LIMIT_WIDTH, "tokens the model sees"),
+    INT_REQUIRED("context", 1, LIMIT_WIDTH, "number of tokens that the model sees"),
     VOCABULARY,
     DROPOUT("activations"),
     BOOL("bias", "false", "whether linear layers and norms have biases"),
     END,
 };
 const struct schema_variant expconf_models[] = {
-    {"layers", list_fields, "a list of layers of one's own"},
+    {"layers", list_fields, "your own list of layers"},
     {"mlp", mlp_fields,
      "fully connected layers over features or flattened images, for classes or values"},
     {"lenet", lenet_fields, "two convolutions and three linear layers (LeNet-5)"},
@@ -207,8 +212,8 @@ static const struct schema_field cross_entropy_fields[] = {
 };
 static const struct schema_field mse_fields[] = {END};
 const struct schema_variant expconf_losses[] = {
-    {"cross_entropy", cross_entropy_fields, "nats of the right class or token"},
-    {"mse", mse_fields, "squared difference from the values to predict, mean over the outputs"},
+    {"cross_entropy", cross_entropy_fields, "cross-entropy of the right class or token, in nats"},
+    {"mse", mse_fields, "squared difference from the target values, mean over the outputs"},
     {NULL, NULL, NULL},
 };
 
@@ -245,7 +250,7 @@ static int check_name(const struct walk *w, const json_t *list, size_t at, const
                              "\"shortcut\"");
     if (prefix + strlen(name) > LIMIT_LAYER_NAME)
         return expconf_fault(w->doc, where, w->e,
-                             "with the names of the blocks around it this is longer than %d bytes",
+                             "with the names of the enclosing blocks it is longer than %d bytes",
                              LIMIT_LAYER_NAME);
     for (size_t i = 0; i < at; i++)
         if (!strcmp(jget_string(json_array_get(list, i), "name", ""), name))
@@ -287,7 +292,7 @@ static int check_layer(struct walk *w, const json_t *layer, const char *path, si
         return expconf_fault(w->doc, path, w->e, "the model has more than %d layers", LIMIT_LAYERS);
     long long groups = jget_int(layer, "groups", 1), out = jget_int(layer, "out", 0);
     if (out % groups)
-        return expconf_fault(w->doc, path, w->e, "groups %lld does not divide out %lld", groups,
+        return expconf_fault(w->doc, path, w->e, "groups (%lld) does not divide out (%lld)", groups,
                              out);
     int rc = check_window(w, layer, word, path);
     if (!rc)
@@ -352,11 +357,11 @@ static int check_samples(const struct yaml_doc *doc, const json_t *trainer, stru
                                      : "");
     if (wanted == EXPCONF_TOKENS && !strcmp(jget_string(jget(trainer, "loss"), "name", ""), "mse"))
         return expconf_fault(doc, "trainer.loss.name", e,
-                             "mse is for data with values to predict; tokens want cross_entropy");
+                             "mse needs data with values to predict; use cross_entropy for tokens");
     if (wanted == EXPCONF_TOKENS && !jget(model, "context"))
         return expconf_fault(doc, "trainer.model.context", e,
-                             "missing key (tokens the model sees); a list of layers that begins "
-                             "with an embedding needs it");
+                             "missing key (number of tokens that the model sees); a list of layers "
+                             "that begins with an embedding needs it");
     return 0;
 }
 

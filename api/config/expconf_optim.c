@@ -7,12 +7,13 @@
 #define LEARNING_RATE                                                                              \
     NUMBER_REQUIRED("learning_rate", 0, 1e6, "learning rate after warm-up"),                       \
         INT("base_batch_size", 0, BIG, "0",                                                        \
-            "global batch size that learning_rate is meant for: it is multiplied by "              \
+            "global batch size for which learning_rate is chosen: learning_rate is multiplied by " \
             "global_batch_size / base_batch_size, and warm-up starts from it (Goyal et al. "       \
             "2017); 0: not scaled")
 #define WEIGHT_DECAY(def)                                                                          \
     NUMBER("weight_decay", 0, 1e6, def, "weight decay of matrices and filters")
-#define MOMENTUM NUMBER("momentum", 0, 0.999999, "0.9", "share of the last update that goes on")
+#define MOMENTUM                                                                                   \
+    NUMBER("momentum", 0, 0.999999, "0.9", "share of the previous update that is added")
 #define MOMENTS                                                                                    \
     NUMBER("beta1", 0, 0.999999, "0.9", "decay of the first moment"),                              \
         NUMBER("beta2", 0, 0.999999, "0.999", "decay of the second moment")
@@ -23,7 +24,7 @@ static const struct schema_field sgd_fields[] = {LEARNING_RATE, WEIGHT_DECAY("0"
 static const struct schema_field momentum_fields[] = {
     LEARNING_RATE,
     MOMENTUM,
-    BOOL("nesterov", "false", "whether to look ahead; the same as the optimizer nesterov"),
+    BOOL("nesterov", "false", "whether to use Nesterov's momentum, like the optimizer nesterov"),
     WEIGHT_DECAY("0"),
     END,
 };
@@ -33,8 +34,7 @@ static const struct schema_field lars_fields[] = {
     LEARNING_RATE,
     MOMENTUM,
     NUMBER("trust_coefficient", 1e-9, 1e6, "0.001",
-           "times |weights| / (|gradient| + weight_decay |weights|) it scales the learning rate "
-           "of each matrix or filter"),
+           "factor of the learning rate of each matrix or filter, together with |weights| / (|gradient| + weight_decay |weights|)"),
     WEIGHT_DECAY("0.0005"),
     END,
 };
@@ -60,8 +60,7 @@ const struct schema_variant expconf_optimizers[] = {
 
 #define WARMUP INT("warmup_steps", 0, BIG, "0", "steps of linear warm-up")
 #define MIN_LEARNING_RATE                                                                          \
-    NUMBER("min_learning_rate", 0, 1e6, "0",                                                       \
-           "learning rate it comes down to, where a step after the last would be")
+    NUMBER("min_learning_rate", 0, 1e6, "0", "learning rate at the end of training")
 static const struct schema_field milestone = {
     .name = "step", .type = SCHEMA_INT, .min = 1, .max = BIG};
 static const struct schema_field constant_fields[] = {WARMUP, END};
@@ -71,23 +70,24 @@ static const struct schema_field step_fields[] = {
      .type = SCHEMA_LIST,
      .element = &milestone,
      .required = true,
-     .doc = "steps, rising, from each of which on the learning rate is multiplied by factor"},
-    NUMBER("factor", 0, 1e6, "0.1", "what it is multiplied by"),
+     .doc = "increasing steps; at each the learning rate is multiplied by factor"},
+    NUMBER("factor", 0, 1e6, "0.1", "factor of the learning rate at each milestone"),
     END,
 };
 static const struct schema_field cosine_fields[] = {WARMUP, MIN_LEARNING_RATE, END};
 static const struct schema_field polynomial_fields[] = {
     WARMUP,
-    NUMBER("power", 1e-3, 1e3, "1", "power of the share of training that is left; 1: linear"),
+    NUMBER("power", 1e-3, 1e3, "1", "exponent of the remaining share of training; 1: linear"),
     MIN_LEARNING_RATE,
     END,
 };
 const struct schema_variant expconf_schedules[] = {
-    {"constant", constant_fields, "the learning rate as it is"},
-    {"step", step_fields, "falls at milestones"},
-    {"cosine", cosine_fields, "half a cosine down to min_learning_rate"},
+    {"constant", constant_fields, "a constant learning rate"},
+    {"step", step_fields, "a learning rate that falls at milestones"},
+    {"cosine", cosine_fields, "half a cosine, down to min_learning_rate"},
     {"warmup_cosine", cosine_fields, "another name of cosine"},
-    {"polynomial", polynomial_fields, "falls to min_learning_rate by a power"},
+    {"polynomial", polynomial_fields,
+     "a power of the remaining share of training, down to min_learning_rate"},
     {NULL, NULL, NULL},
 };
 
@@ -102,7 +102,8 @@ static int check_milestones(const struct yaml_doc *doc, const json_t *schedule, 
     json_array_foreach(list, i, one)
     {
         if (json_integer_value(one) <= before)
-            return expconf_fault(doc, path, e, "%lld does not come after %lld; let them rise",
+            return expconf_fault(doc, path, e,
+                                 "%lld does not come after %lld; the steps must increase",
                                  (long long)json_integer_value(one), (long long)before);
         before = json_integer_value(one);
     }

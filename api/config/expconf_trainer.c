@@ -17,56 +17,56 @@ const struct schema_field expconf_trainer_keys[] = {
      .tag_fallback = "layers",
      .variants = expconf_models,
      .required = true,
-     .doc = "what is trained"},
-    UNION("data", "format", expconf_data_formats, "what it is trained on"),
+     .doc = "the model to train"},
+    UNION("data", "format", expconf_data_formats, "the data to train on"),
     {.name = "loss",
      .type = SCHEMA_UNION,
      .tag = "name",
      .variants = expconf_losses,
-     .doc = "what training makes small; unset: cross_entropy, or mse where the data has values"},
+     .doc = "the function that training minimizes; unset: cross_entropy, or mse if the data has "
+            "values"},
     INT_REQUIRED("global_batch_size", 1, BIG, "samples of one optimizer step, on all slots"),
-    BOOL(
-        "scale_with_slots", "false",
-        "whether global_batch_size is that of one slot instead: it is multiplied by the slots that "
-        "training begins with, and learning_rate with it unless base_batch_size says otherwise "
-        "(Goyal et al. 2017). Both stay so on whatever slots it goes on from a checkpoint"),
+    BOOL("scale_with_slots", "false",
+         "whether global_batch_size is the batch of one slot: it is multiplied by the number of "
+         "slots at the start of the training, and so is learning_rate unless base_batch_size is "
+         "set (Goyal et al. 2017). Both stay the same when the training continues on other slots"),
     INT_REQUIRED("micro_batch_size", 1, 1e6, "samples that go through the network together"),
     INT_REQUIRED("steps", 1, BIG, "optimizer steps"),
-    UNION("optimizer", "name", expconf_optimizers, "how gradients become updates"),
+    UNION("optimizer", "name", expconf_optimizers, "the optimizer"),
     {.name = "schedule",
      .type = SCHEMA_UNION,
      .tag = "name",
      .variants = expconf_schedules,
      .fallback = "{\"name\":\"constant\"}",
      .doc = "learning rate over the steps"},
-    NUMBER("clip_norm", 0, 1e9, "0", "most length of the whole gradient; 0: not clipped"),
+    NUMBER("clip_norm", 0, 1e9, "0", "largest norm of the whole gradient; 0: no clipping"),
     WORD("reduction", reductions, "\"exact\"",
          "exact: the same bits on any number of slots; float: ordinary sums"),
-    WORD(
-        "precision", precisions, "\"auto\"",
-        "what GPU slots multiply in (sums and weights are float32 in any case); auto: bf16, and on "
-        "CPU slots float32, which is all they have"),
+    WORD("precision", precisions, "\"auto\"",
+         "precision of multiplications on GPU slots (sums and weights are always float32); auto: "
+         "bf16. CPU slots always use float32"),
     INT("fusion_bytes", 0, 1 << 30, "0",
-        "bytes of gradients that go round together; 0: chosen by measurement at the start"),
+        "size in bytes of a bucket, whose gradients are reduced in one operation; 0: measured at "
+        "the start"),
     INT("verify", 0, BIG, "0",
-        "steps between comparisons of the weights of all slots, bit by bit; 0: never"),
+        "steps between exact comparisons of the weights of all slots; 0: never"),
     INT("validate_every", 0, BIG, "0",
         "steps between validations; 0: only before the first and after the last"),
     INT("checkpoint_every", 0, BIG, "0", "steps between checkpoints; 0: only at the end"),
     BOOL("checkpoint_best", "true",
-         "whether a validation that is the best so far (by searcher.metric) is followed by a "
-         "checkpoint"),
+         "whether to write a checkpoint after each validation that is the best so far (by "
+         "searcher.metric)"),
     INT("patience", 0, BIG, "0",
-        "ends training after this many validations without an improvement of searcher.metric; 0: "
-        "never"),
-    NUMBER("min_delta", 0, 1e300, "0", "least change of searcher.metric that is an improvement"),
+        "number of validations without an improvement of searcher.metric after which training "
+        "ends; 0: never"),
+    NUMBER("min_delta", 0, 1e300, "0",
+           "smallest change of searcher.metric that counts as an improvement"),
     INT("report_every", 1, BIG, "10", "steps between training reports"),
     END,
 };
 
 const struct schema_field expconf_trainer_fields[] = {
-    OBJECT("trainer", expconf_trainer_keys, NULL,
-           "the native trainer; stands in the place of entrypoint"),
+    OBJECT("trainer", expconf_trainer_keys, NULL, "the native trainer, used instead of entrypoint"),
     END,
 };
 
@@ -88,9 +88,9 @@ static int check_batches(const struct yaml_doc *doc, const json_t *trainer, stru
 static int check_patience(const struct yaml_doc *doc, const json_t *trainer, struct error *e)
 {
     if (jget_int(trainer, "patience", 0) && !jget_int(trainer, "validate_every", 0))
-        return expconf_fault(doc, "trainer.patience", e,
-                             "counts validations, and there are none before the last step; set "
-                             "validate_every");
+        return expconf_fault(
+            doc, "trainer.patience", e,
+            "counts validations, but there are none before the last step; set validate_every");
     return 0;
 }
 

@@ -19,19 +19,21 @@ static const struct schema_field line_or_words[] = {
 };
 
 static const struct schema_field resources[] = {
-    INT("slots", 0, LIMIT_SLOTS_PER_TRIAL, "1", "slots it needs; 0: none, it starts at once"),
+    INT("slots", 0, LIMIT_SLOTS_PER_TRIAL, "1",
+        "number of slots; 0: it needs none and starts at once"),
     STRING("resource_pool", "\"\"", "pool to run in; empty: the default pool"),
-    INT_OR_NULL(
-        "priority", 1, 99,
-        "place in the queue, the smaller the sooner; null: the pool's. Users may give the pool's "
-        "max_user_priority (42 unless the master is told otherwise) or a larger number"),
+    INT_OR_NULL("priority", 1, 99,
+                "priority in the queue, a smaller number goes first; null: the pool's default. "
+                "Users may set the pool's max_user_priority (42 unless the master is configured "
+                "otherwise) or a larger number"),
     NUMBER("weight", 0, 1e6, "1", "share of the cluster under fair share"),
-    INT_OR_NULL("max_slots", 0, BIG, "accepted for older files; it holds its slots, no more"),
+    INT_OR_NULL("max_slots", 0, BIG,
+                "accepted for older files; a task always holds the same slots"),
     {.name = "is_single_node",
      .type = SCHEMA_BOOL,
      .nullable = true,
      .fallback = "null",
-     .doc = "whether all its slots must be on one machine; else they are where it fits"},
+     .doc = "whether all its slots must be on one machine; otherwise they may be on several"},
     ANYTHING("shm_size", "null", "accepted for older files; processes share /dev/shm"),
     LIST("devices", &anything, "[]", "accepted for older files; programs see the host's devices"),
     STRING_OR_NULL("agent_label", "accepted for older files"),
@@ -40,17 +42,17 @@ static const struct schema_field resources[] = {
 };
 
 const struct schema_field taskconf_fields[] = {
-    STRING("description", "\"\"", "name shown in lists; empty: its command line"),
+    STRING("description", "\"\"", "name shown in lists; empty: the command line"),
     {.name = "entrypoint",
      .type = SCHEMA_ONE_OF,
      .fields = line_or_words,
      .required = true,
      .doc = "program to run: a shell line or a list of words"},
-    OBJECT("resources", resources, "{}", "what it needs"),
-    ANYTHING("environment", "{}", "what it finds around it, as in an experiment file"),
-    STRING_OR_NULL("work_dir", "folder it runs in; null: that of its files"),
+    OBJECT("resources", resources, "{}", "slots and other resources"),
+    ANYTHING("environment", "{}", "environment of the program, as in an experiment file"),
+    STRING_OR_NULL("work_dir", "folder in which the program runs; null: the folder of its files"),
     INT_OR_NULL("preemption_timeout", 1, 1e9,
-                "seconds from being asked to leave to being ended; null: it is ended at once"),
+                "seconds between the order to leave and SIGTERM; null: it is ended at once"),
     LIST("bind_mounts", &anything, "[]", "accepted; programs see the machine's own folders"),
     BOOL("debug", "false", "accepted for older files"),
     ANYTHING("notebook_idle_type", NULL, "accepted for older files"),
@@ -71,7 +73,7 @@ static void add_word(struct buf *out, const char *word)
 }
 
 // The command line as one line, cut between characters.
-static json_t *name_of(const json_t *config)
+static json_t *task_name(const json_t *config)
 {
     const char *given = jget_string(config, "description", "");
     const json_t *entrypoint = jget(config, "entrypoint");
@@ -97,7 +99,7 @@ static json_t *name_of(const json_t *config)
     return text;
 }
 
-static void take(json_t *to, const char *key, const json_t *from, const char *name)
+static void copy_key(json_t *to, const char *key, const json_t *from, const char *name)
 {
     json_t *value = jget(from, name);
     if (value)
@@ -109,17 +111,17 @@ static json_t *experiment_of(const json_t *config)
     const json_t *given = jget(config, "resources");
     json_t *needs = json_object();
     json_t *experiment =
-        json_pack("{s:o, s:O, s:o, s:{s:s, s:s}, s:i}", "name", name_of(config), "entrypoint",
+        json_pack("{s:o, s:O, s:o, s:{s:s, s:s}, s:i}", "name", task_name(config), "entrypoint",
                   jget(config, "entrypoint"), "resources", needs, "searcher", "name", "single",
                   "metric", "none", "max_restarts", 0);
     must(experiment);
-    take(needs, "slots_per_trial", given, "slots");
-    take(needs, "resource_pool", given, "resource_pool");
-    take(needs, "priority", given, "priority");
-    take(needs, "weight", given, "weight");
-    take(needs, "is_single_node", given, "is_single_node");
-    take(experiment, "environment", config, "environment");
-    take(experiment, "preemption_timeout", config, "preemption_timeout");
+    copy_key(needs, "slots_per_trial", given, "slots");
+    copy_key(needs, "resource_pool", given, "resource_pool");
+    copy_key(needs, "priority", given, "priority");
+    copy_key(needs, "weight", given, "weight");
+    copy_key(needs, "is_single_node", given, "is_single_node");
+    copy_key(experiment, "environment", config, "environment");
+    copy_key(experiment, "preemption_timeout", config, "preemption_timeout");
     return experiment;
 }
 
@@ -127,16 +129,16 @@ int taskconf_finish(struct yaml_doc *doc, json_t **experiment, struct error *e)
 {
     *experiment = NULL;
     if (!json_is_object(doc->root))
-        return error_set(e, ERR_INVALID,
-                         "config: a task is a list of keys and values (entrypoint:, resources: "
-                         "..), and this is none");
+        return error_set(
+            e, ERR_INVALID,
+            "config: a task file must be a list of keys and values (entrypoint:, resources: ..)");
     int err = schema_apply(taskconf_fields, doc, e);
     if (err)
         return err;
     struct yaml_doc whole = {.root = experiment_of(doc->root), .file = doc->file};
     err = expconf_finish(&whole, e);
     if (!err) {
-        take(whole.root, "work_dir", doc->root, "work_dir");
+        copy_key(whole.root, "work_dir", doc->root, "work_dir");
         *experiment = json_incref(whole.root);
     }
     json_decref(whole.root);
@@ -146,7 +148,7 @@ int taskconf_finish(struct yaml_doc *doc, json_t **experiment, struct error *e)
 const char *taskconf_warning(const json_t *config)
 {
     return json_array_size(jget(config, "bind_mounts"))
-               ? "bind_mounts do nothing here: a program runs on the machine itself and sees its "
+               ? "bind_mounts have no effect: programs run directly on the machine and see its "
                  "folders under their own names"
                : NULL;
 }

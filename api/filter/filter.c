@@ -104,7 +104,7 @@ static const char *take_quoted(struct parser *p)
         *to++ = *p->at++;
     }
     if (!*p->at) {
-        fail(p, ERR_INVALID, start, "the quote that opens here is not closed");
+        fail(p, ERR_INVALID, start, "this quote is not closed");
         return NULL;
     }
     p->at++;
@@ -125,12 +125,13 @@ static int unknown_field(const struct parser *p, const char *where, const char *
             names[count++] = f->name;
         }
     const char *near = nearest_word(word, names);
-    int err =
-        near ? fail(p, ERR_INVALID, where, "there is no \"%.64s\" here; is it \"%s\"?", word, near)
-             : fail(p, ERR_INVALID, where,
-                    "there is no \"%.64s\" here; as a metric it is validation.%.64s or "
-                    "training.%.64s, as a hyperparameter hparams.%.64s; beside those there is: %s",
-                    word, word, word, word, buf_str(&list));
+    int err = near
+                  ? fail(p, ERR_INVALID, where, "there is no field \"%.64s\"; did you mean \"%s\"?",
+                         word, near)
+                  : fail(p, ERR_INVALID, where,
+                         "there is no field \"%.64s\"; a metric is written validation.%.64s or "
+                         "training.%.64s, a hyperparameter hparams.%.64s; the other fields are: %s",
+                         word, word, word, word, buf_str(&list));
     buf_free(&list);
     return err;
 }
@@ -159,7 +160,8 @@ static int take_part(struct parser *p, struct filter_name *n, bool *quoted)
     if (!part)
         return ERR_INVALID;
     if (!*part || strchr(part, '"'))
-        return fail(p, ERR_INVALID, start, "expected a part of a name, without quotes in it");
+        return fail(p, ERR_INVALID, start,
+                    "expected a part of a name, which cannot contain quotes");
     if (n->part_count == FILTER_PARTS_MAX)
         return fail(p, ERR_TOO_LARGE, start, "a name of more than %d parts", FILTER_PARTS_MAX);
     n->parts[n->part_count++] = part;
@@ -212,7 +214,7 @@ static int take_name(struct parser *p, struct filter_name *n)
         is_pick(n->parts[n->part_count - 1], &n->pick))
         n->part_count--;
     if (keyed && !n->part_count)
-        return fail(p, ERR_INVALID, p->at, "expected \".\" and a name behind \"%s\"", word);
+        return fail(p, ERR_INVALID, p->at, "expected \".\" and a name after \"%s\"", word);
     if (n->field->type == FILTER_METRIC && n->part_count > 1) { // a metric has a single name
         join_parts(p, n);
         n->parts[0] = n->key;
@@ -454,7 +456,7 @@ static int take_test(struct parser *p, struct filter_node **out)
     const char *start = p->at;
     n->op = take_operator(p);
     if (!allowed(n->name.field, n->op))
-        return fail(p, ERR_INVALID, start, "expected one of  %s  behind %s",
+        return fail(p, ERR_INVALID, start, "expected one of  %s  after %s",
                     operators_of(p, n->name.field), n->name.field->name);
     *out = n;
     return n->op == FILTER_IS ? 0 : take_values(p, n);
@@ -467,7 +469,7 @@ static int take_any(struct parser *p, struct filter_node **out);
 static int deeper(struct parser *p)
 {
     if (++p->depth > FILTER_DEPTH_MAX)
-        return fail(p, ERR_TOO_LARGE, p->at, "more than %d parentheses and nots in each other",
+        return fail(p, ERR_TOO_LARGE, p->at, "more than %d nested parentheses and nots",
                     FILTER_DEPTH_MAX);
     return 0;
 }
@@ -575,7 +577,8 @@ int filter_parse_sort(struct arena *arena, enum filter_list list, const char *te
         const char *start = p.at;
         err = take_name(&p, &key->name);
         if (!err && !key->name.field->sortable)
-            err = fail(&p, ERR_INVALID, start, "nothing is sorted by %s", key->name.field->name);
+            err =
+                fail(&p, ERR_INVALID, start, "lists cannot be sorted by %s", key->name.field->name);
         if (err)
             return err;
     } while (take(&p, ","));

@@ -15,34 +15,34 @@ const struct filter_field filter_fields[] = {
     {"id", FILTER_NUMBER, BOTH, false, true, "its number"},
     {"name", FILTER_TEXT, EXP, false, true, "its name"},
     {"description", FILTER_TEXT, EXP, false, true, "its description"},
-    {"notes", FILTER_TEXT, EXP, false, false, "what people wrote about it"},
+    {"notes", FILTER_TEXT, EXP, false, false, "the notes of users"},
     {"text", FILTER_WORDS, EXP, false, false, "words of name, description, labels and notes"},
     {"label", FILTER_TEXT, EXP, true, false, "one of its labels"},
     {"state", FILTER_STATE, BOTH, false, true, "ACTIVE (any of QUEUED PULLING STARTING RUNNING), PAUSED, COMPLETED, CANCELED, ERROR, .."},
-    {"archived", FILTER_FLAG, EXP, true, false, "whether it is hidden from lists"},
+    {"archived", FILTER_FLAG, EXP, true, false, "whether it is archived (hidden from lists)"},
     {"unmanaged", FILTER_FLAG, EXP, true, false, "whether its programs run elsewhere"},
     {"owner", FILTER_TEXT, EXP, false, true, "the user who submitted it"},
-    {"user_id", FILTER_NUMBER, EXP, false, true, "the number of that user"},
+    {"user_id", FILTER_NUMBER, EXP, false, true, "the id of that user"},
     {"workspace", FILTER_TEXT, EXP, false, true, "the name of its workspace"},
     {"project", FILTER_TEXT, EXP, false, true, "the name of its project"},
-    {"project_id", FILTER_NUMBER, EXP, false, true, "the number of its project"},
+    {"project_id", FILTER_NUMBER, EXP, false, true, "the id of its project"},
     {"forked_from", FILTER_NUMBER, EXP, true, true, "the experiment it was forked from"},
-    {"searcher", FILTER_TEXT, EXP, false, true, "the kind of its search: single, random, .."},
+    {"searcher", FILTER_TEXT, EXP, false, true, "the searcher: single, random, .."},
     {"resource_pool", FILTER_TEXT, EXP, false, true, "the pool it runs in"},
     {"slots", FILTER_NUMBER, EXP, false, true, "slots of a trial"},
-    {"trials", FILTER_NUMBER, EXP, false, true, "how many trials it has"},
+    {"trials", FILTER_NUMBER, EXP, false, true, "the number of its trials"},
     {"steps", FILTER_NUMBER, FILTER_TRIALS, false, true, "steps completed"},
     {"restarts", FILTER_NUMBER, FILTER_TRIALS, false, true, "failures of its program so far, the last one included"},
-    {"reason", FILTER_TEXT, FILTER_TRIALS, false, true, "why it ended or started again last"},
+    {"reason", FILTER_TEXT, FILTER_TRIALS, false, true, "the reason why it last ended or restarted"},
     {"progress", FILTER_NUMBER, BOTH, false, true, "from 0 to 1"},
     {"metric", FILTER_NUMBER, BOTH, true, true, "the best value of the searcher's metric"},
-    {"started", FILTER_TIME, BOTH, false, true, "when it was submitted; a trial: when it was made"},
+    {"started", FILTER_TIME, BOTH, false, true, "time of the submission; of a trial: of its creation"},
     {"ended", FILTER_TIME, BOTH, true, true, "when it ended"},
-    {"duration", FILTER_DURATION, BOTH, false, true, "from started to ended, or to now"},
-    {"ran", FILTER_DURATION, FILTER_TRIALS, false, true, "how long it ran, without what it waited"},
+    {"duration", FILTER_DURATION, BOTH, false, true, "time from started to ended, or until now"},
+    {"ran", FILTER_DURATION, FILTER_TRIALS, false, true, "time that it ran, without waiting"},
     {"hparams", FILTER_HPARAM, BOTH, true, true, "hparams.PATH: a hyperparameter, as in hparams.optimizer.momentum"},
     {"training", FILTER_METRIC, BOTH, true, true, "training.NAME: a metric, its last value; also .min and .max"},
-    {"validation", FILTER_METRIC, BOTH, true, true, "validation.NAME: the same of validations"},
+    {"validation", FILTER_METRIC, BOTH, true, true, "validation.NAME: the same for validation metrics"},
     {0},
 };
 // clang-format on
@@ -149,24 +149,24 @@ void filter_print(const struct filter_node *n, struct buf *out)
 // --- help ----------------------------------------------------------------------------------------
 
 static const char intro[] =
-    "Filters and orders of lists (muster experiment list --filter .. --sort ..):\n\n"
+    "Filters and sort orders of lists (muster experiment list --filter .. --sort ..):\n\n"
     "  state = RUNNING and (validation.loss < 0.3 or hparams.optimizer = adam)\n"
     "  label in (vision, nlp) and name ~ resnet and not archived\n"
     "  text : \"image net\" and started > -7d and duration > 1h30m\n\n"
-    "Tests are joined by and, or, not and ( ). Operators: = != < <= > >=, in (a, b), not in (a, "
+    "Combine tests by and, or, not and ( ). Operators: = != < <= > >=, in (a, b), not in (a, "
     "b),\n"
-    "~ (contains, in any case), : (has all these words; net* is any that begins so). A bare name "
-    "asks\n"
-    "whether there is such a value: ended, label, validation.loss, not archived.\n\n"
-    "Values: numbers; texts, in quotes when they hold blanks, commas or parentheses; times as\n"
-    "2026-11-21, 2026-11-21T10:00:00Z or back from now, -7d; durations as 90, 30s, 5m, 1h30m, 2d.\n"
-    "Parts of a name that hold other than letters, digits, _ - and / stand in quotes:\n"
-    "validation.\"top 5\".max. Without a value a test is false; != is the same as not =.\n"
-    "An experiment passes a test of hparams or label when one of its trials or labels does; its\n"
-    "metrics are over all its trials: the last reported, .min the least, .max the greatest.\n\n"
-    "An order is a list of names, - before a name for the greatest first: --sort "
+    "~ (contains, in any case), : (contains all these words; net* matches words that begin with "
+    "net). A bare name tests\n"
+    "whether there is a value: ended, label, validation.loss, not archived.\n\n"
+    "Values: numbers; texts, in quotes if they contain blanks, commas or parentheses; times as\n"
+    "2026-11-21, 2026-11-21T10:00:00Z or an age such as -7d; durations as 90, 30s, 5m, 1h30m, 2d.\n"
+    "Quote parts of a name that contain characters other than letters, digits, _ - and /:\n"
+    "validation.\"top 5\".max. A test is false if there is no value; != is the same as not =.\n"
+    "An experiment passes a test of hparams or label if one of its trials or labels does; its\n"
+    "metrics are over all its trials: the last value, .min the smallest, .max the largest.\n\n"
+    "A sort order is a list of names, - before a name for the largest first: --sort "
     "-validation.loss,id\n"
-    "What has no such value comes last.\n";
+    "Rows without a value come last.\n";
 
 static const char *type_word(enum filter_type type)
 {

@@ -55,7 +55,7 @@ static int put_metric(struct buf *out, const char *group, const char *name, stru
     }
     if (len > 5 && !strcmp(name + len - 5, ".mean"))
         return error_set(e, ERR_INVALID,
-                         "column %s.%.64s: means are not kept; ask for last, min or max", group,
+                         "column %s.%.64s: means are not stored; use last, min or max", group,
                          name);
     buf_puts(out, group);
     buf_puts(out, ".");
@@ -106,7 +106,7 @@ static int put_value(struct buf *out, const json_t *value, struct error *e)
     else if (json_is_string(value))
         put_quoted(out, json_string_value(value), json_string_length(value));
     else
-        return error_set(e, ERR_INVALID, "filter: a value is no text, number or flag");
+        return error_set(e, ERR_INVALID, "filter: a value must be a text, a number, true or false");
     return 0;
 }
 
@@ -126,7 +126,7 @@ static int put_test(struct buf *out, const json_t *field, struct error *e)
     while (i < count && strcmp(operators[i].sent, sent))
         i++;
     if (i == count)
-        return error_set(e, ERR_INVALID, "filter: \"%.32s\" is no operator", sent);
+        return error_set(e, ERR_INVALID, "filter: \"%.32s\" is not an operator", sent);
     if (!operators[i].unary && !value) { // a test that the user has not completed yet
         buf_puts(out, "id > 0");
         return 0;

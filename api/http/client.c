@@ -27,7 +27,7 @@ struct transfer {
 
 // --- opening -------------------------------------------------------------------------------------
 
-static void init_curl(void)
+static void curl_init_once(void)
 {
     must(!curl_global_init(CURL_GLOBAL_DEFAULT));
 }
@@ -61,7 +61,7 @@ static int read_url(struct client *c, const char *text, bool *loopback, struct e
     curl_url_cleanup(url);
     if (!good)
         return error_set(e, ERR_INVALID,
-                         "\"%.200s\" is no address of a master; write it as http://host:8080",
+                         "\"%.200s\" is not the address of a master; write it as http://host:8080",
                          text);
     return 0;
 }
@@ -89,7 +89,7 @@ int client_open(const struct client_options *options, struct client **out, struc
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     bool loopback;
-    pthread_once(&once, init_curl);
+    pthread_once(&once, curl_init_once);
     *out = NULL;
     struct client *c = xcalloc(1, sizeof(*c));
     c->easy = curl_easy_init();
@@ -223,8 +223,8 @@ static void set_method(struct client *c, const char *method, const char *body)
 }
 
 // Runs one request; the caller has set t->data, t->body and their state.
-static int exchange(struct client *c, const char *method, const char *path, const char *body,
-                    long timeout_s, struct transfer *t, struct error *e)
+static int run_request(struct client *c, const char *method, const char *path, const char *body,
+                       long timeout_s, struct transfer *t, struct error *e)
 {
     struct error own;
     long status = 0;
@@ -261,8 +261,8 @@ static int read_answer(struct client *c, const char *method, const char *path,
         parsed = json_object();
     else if (json_parse(body->data, body->len, "answer", &parsed, &why))
         return error_set(e, ERR_PEER,
-                         "%s %s: %s answered something that is no JSON (%.200s). Is this the "
-                         "address of a master?",
+                         "%s %s: %s sent an answer that is not JSON (%.200s). Check that this is "
+                         "the address of a master",
                          method, path, c->url, why.text);
     if (answer)
         *answer = parsed;
@@ -276,7 +276,7 @@ static int call_text(struct client *c, const char *method, const char *path, con
 {
     struct transfer t = {.data = keep_body};
     buf_init(&t.body, LIMIT_BODY);
-    int rc = exchange(c, method, path, body, c->timeout_s, &t, e);
+    int rc = run_request(c, method, path, body, c->timeout_s, &t, e);
     if (!rc)
         rc = read_answer(c, method, path, &t.body, answer, e);
     buf_free(&t.body);
@@ -295,7 +295,7 @@ int client_call(struct client *c, const char *method, const char *path, const js
 }
 
 // Sleeps until `until` in short steps, to notice a cancel. False: cancelled.
-static bool sleep_until(const struct client *c, int64_t until)
+static bool client_sleep_until(const struct client *c, int64_t until)
 {
     for (;;) {
         int64_t left = until - clock_mono_us();
@@ -320,7 +320,7 @@ int client_call_retry(struct client *c, const char *method, const char *path, co
         rc = call_text(c, method, path, text, answer, e);
         int64_t asked = rc && c->may_retry ? client_retry_after(c) * 1000000 : 0;
         int64_t next = clock_mono_us() + (pause > asked ? pause : asked);
-        if (!rc || !c->may_retry || next > deadline || !sleep_until(c, next))
+        if (!rc || !c->may_retry || next > deadline || !client_sleep_until(c, next))
             break;
         pause = pause * 2 < PAUSE_MAX_US ? pause * 2 : PAUSE_MAX_US;
     }
@@ -355,7 +355,7 @@ static int take_line(struct transfer *t, struct error *e)
     buf_reset(&t->body);
     const json_t *failure = jget(line, "error");
     if (rc)
-        rc = error_set(e, ERR_PEER, "%s: a line of the stream is no JSON (%.200s)", t->client->url,
+        rc = error_set(e, ERR_PEER, "%s: a line of the stream is not JSON (%.200s)", t->client->url,
                        why.text);
     else if (failure)
         rc = error_set(e, err_from_http((int)jget_int(failure, "httpCode", 500)), "%s",
@@ -393,7 +393,7 @@ int client_stream(struct client *c, const char *path, client_on_line *on_line, v
 {
     struct transfer t = {.data = cut_lines, .on_line = on_line, .ctx = ctx};
     buf_init(&t.body, LIMIT_BODY_SMALL);
-    int rc = exchange(c, "GET", path, NULL, 0, &t, e);
+    int rc = run_request(c, "GET", path, NULL, 0, &t, e);
     if (!rc && !t.result)
         rc = take_line(&t, e); // the last line may lack its newline
     buf_free(&t.body);
@@ -404,7 +404,7 @@ static int write_fd(struct transfer *t, const char *bytes, size_t len, struct er
 {
     if (!file_write_all(t->fd, bytes, len))
         return 0;
-    return error_set_errno(e, ERR_IO, errno, "cannot write what %s sends", t->client->url);
+    return error_set_errno(e, ERR_IO, errno, "cannot write the data from %s", t->client->url);
 }
 
 int client_download(struct client *c, const char *path, const char *accept, int fd, struct error *e)
@@ -418,7 +418,7 @@ int client_download(struct client *c, const char *path, const char *accept, int 
         must(c->headers);
         c->headers->next = plain;
     }
-    int rc = exchange(c, "GET", path, NULL, 0, &t, e);
+    int rc = run_request(c, "GET", path, NULL, 0, &t, e);
     if (line) {
         c->headers->next = NULL;
         curl_slist_free_all(c->headers);

@@ -94,7 +94,7 @@ static size_t on_data(char *bytes, size_t size, size_t count, void *ctx)
     int rc = status >= 300 ? buf_append(&s->refusal, bytes, size * count)
                            : sse_feed(&s->parser, bytes, size * count, on_event, s, &s->broken);
     if (s->count - s->first > QUEUE_MAX)
-        rc = error_set(&s->broken, ERR_TOO_LARGE, "the master sends faster than this is read");
+        rc = error_set(&s->broken, ERR_TOO_LARGE, "events arrive faster than they are read");
     return rc ? 0 : size * count;
 }
 

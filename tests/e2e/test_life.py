@@ -201,7 +201,7 @@ class Life(unittest.TestCase):
             return pathlib.Path(name).resolve()
 
         manifest = ("manifest.json", b'{"format":"muster-experiment","version":1}', tarfile.REGTYPE)
-        self.refused(2, "leaves its folder", "experiment", "import",
+        self.refused(2, "is outside its folder", "experiment", "import",
                      archive("up.tar", ("../evil", b"x", tarfile.REGTYPE)))
         self.refused(2, "a link or special file", "experiment", "import",
                      archive("link.tar", ("trials.jsonl", b"", tarfile.SYMTYPE)))

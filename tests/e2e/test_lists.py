@@ -92,7 +92,7 @@ class Lists(unittest.TestCase):
 
     def test_mistakes_are_told_with_their_place(self):
         for filter_, words in {"validation.loss < low": "filter, column 19: validation takes a number",
-                               "stat = RUNNING": "filter, column 1: there is no \"stat\" here; is it \"state\"?"}.items():
+                               "stat = RUNNING": "filter, column 1: there is no field \"stat\"; did you mean \"state\"?"}.items():
             done = self.cluster.run("experiment", "list", "--filter", filter_)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(words, done.stderr)
@@ -131,7 +131,7 @@ class Lists(unittest.TestCase):
         self.assertEqual(page["values"], [[0.5, 1.5, 0.5]])
         with self.assertRaises(urllib.error.HTTPError) as refused:
             self.get("/api/v1/experiments", token, show=["id", "notes"])
-        self.assertIn("show: nothing is sorted by notes", json.load(refused.exception)["message"])
+        self.assertIn("show: lists cannot be sorted by notes", json.load(refused.exception)["message"])
 
     def test_fields(self):
         token = self.login("determined")

@@ -1,9 +1,9 @@
-// Archives, lists of files, and paths. The first letter says which:
+// Archives, lists of files, and paths. The first letter selects the kind of input:
 //
-//   a a tar, packed here    z a tar.gz as it is    f a list of files as JSON
-//   i a tar that is imported as an experiment      g a pattern, "\n", a path    p a path
+//   a a tar, packed here           z a tar.gz                 f a list of files as JSON
+//   i a tar, imported as an experiment      g a pattern, "\n", a path    p a path
 //
-// Whatever comes, nothing is made outside the folder, and all ways to look at an archive agree.
+// Nothing may be created outside the folder, and all ways to read an archive must agree.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static void *gzip(struct piece p, size_t *len)
 struct looked {
     const void *tgz;
     size_t len;
-    struct buf files; // their paths, each with a 0 behind it
+    struct buf files; // their paths, each ended by a NUL
     int64_t bytes;
 };
 
@@ -64,7 +64,7 @@ static int count_file(void *ctx, const struct walk_entry *entry, struct error *e
     return 0;
 }
 
-// Every file that was seen is there, can be read by itself, and is the same.
+// Every file that was seen exists, can be read by itself, and has the same contents.
 static void compare(const struct looked *l, const char *folder)
 {
     struct error e = {0};
@@ -117,7 +117,7 @@ static void take_tar(struct piece p)
 
 // --- an import -----------------------------------------------------------------------------------
 
-// The master of it: takes everything, and keeps checkpoints in the folder "store".
+// The simulated master accepts everything and keeps checkpoints in the folder "store".
 int client_call(struct client *c, const char *method, const char *path, const json_t *body,
                 json_t **answer, struct error *e)
 {
@@ -149,7 +149,7 @@ static void take_import(struct piece p)
     struct cli c = {.args = args, .arg_count = 1, .options.quiet = true};
     static bool silent;
     if (!silent)
-        silent = freopen("/dev/null", "w", stdout) != NULL; // it says what it has made
+        silent = freopen("/dev/null", "w", stdout) != NULL; // the command prints its result
     setenv("TMPDIR", scratch_folder(), 1);
     must(!dir_make(store, 0700, &e));
     scratch_write("import.tar", p.text, p.len);
@@ -183,7 +183,7 @@ static void take_path(struct piece p)
     char *path = piece_copy(p);
     int depth = 0, part = 0;
     bool inside = path_is_inside(path);
-    for (const char *at = path; inside; at += part + 1) { // as the system reads it
+    for (const char *at = path; inside; at += part + 1) { // as the system reads the path
         part = (int)strcspn(at, "/");
         if (part == 2 && !memcmp(at, "..", 2))
             depth--;

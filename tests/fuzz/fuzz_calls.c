@@ -1,6 +1,6 @@
-// Calls one after the other at a whole master (master.h). A line "+60" lets 60 seconds pass, "!"
-// starts the master anew. At the end it is started anew in any case: whatever it has taken, it must
-// be able to go on from.
+// Sends a sequence of calls to a whole master (master.h). A line "+60" lets 60 seconds pass, "!"
+// restarts the master. At the end it is restarted in any case: the master must be able to continue
+// from everything that it accepted.
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +12,12 @@ enum { LINES_MAX = 24 };
 
 // --- SQLite's memory -----------------------------------------------------------------------------
 
-// SQLite is not what is looked at, and asks for memory more often than all the rest: it gets that
-// of the C library, which AddressSanitizer does not watch. (It does in fuzz_query.)
+// SQLite is not the target and allocates more often than everything else, so it uses the C
+// library's allocator, which AddressSanitizer does not watch. (It does in fuzz_query.)
 void *__libc_realloc(void *p, size_t size);
 void __libc_free(void *p);
 
-enum { SIZE_BYTES = 16 }; // before each piece: its size
+enum { SIZE_BYTES = 16 }; // size before each piece
 
 static int plain_size(void *p)
 {

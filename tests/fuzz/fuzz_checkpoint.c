@@ -1,10 +1,10 @@
-// A checkpoint's folder: manifest and one file of tensors, changed by somebody who knows how the
-// checksums are made.
+// The folder of a checkpoint: a manifest and one file of tensors, whose checksums an attacker can
+// correct.
 //
-//   a byte: what is put right (1 checksums, 2 sizes)
+//   a byte: bits of what is corrected (1 checksums, 2 sizes)
 //   manifest  %%  header of weights.safetensors  %%  its data
 //
-// What can be opened can be digested, and written again with the same digests.
+// An opened checkpoint must have digests, and must be writable again with the same digests.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
-// The experiment file: YAML, values of the command line set in it, a template beneath it, checks,
-// defaults, and the trainer section of a trial.
+// The experiment file: YAML, values of the command line, a template, checks, defaults, and the
+// trainer section of a trial.
 //
-//   the file  %%  a value a line, "resources.slots_per_trial=3"  %%  the template
+//   the file  %%  one value on each line, "resources.slots_per_trial=3"  %%  the template
 //
-// A complete configuration must be taken again, and be complete: continuing and forking rest on it.
+// A complete configuration must be accepted again and be complete: continue and fork rely on it.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

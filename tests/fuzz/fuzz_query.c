@@ -1,10 +1,11 @@
-// What is asked for in an address, and the filter language of lists, at a master that has something
-// to tell and is never changed. The first letter says which:
+// Queries in addresses, and the filter language of lists, at a master with a history that is never
+// changed. The first letter selects the kind of input:
 //
-//   g paths with their queries, a line each    e, t a filter of experiments, of trials; "\n", a
-//   sort    j the same of experiments as Determined's web client has them
+//   g paths with their queries, one on each line
+//   e, t a filter of experiments or of trials, "\n", a sort
+//   j a filter and a sort of experiments in the form of Determined's web client
 //
-// A filter and its opposite share all rows between them; a list in pages is the list.
+// A filter and its opposite must split all rows; the pages of a list must make up the list.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,7 +170,7 @@ static void walk(const struct list *list, const char *filter, const char *sort)
     buf_free(&paged);
 }
 
-// A tree prints as a text that means the same.
+// A tree prints as a text with the same meaning.
 static bool prints_equal(enum filter_list kind, const char *text)
 {
     struct arena arena = {0};

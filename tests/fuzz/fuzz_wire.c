@@ -1,4 +1,4 @@
-// What is read from bytes alone. The first letter says by what:
+// Parsers of bytes. The first letter selects the parser:
 //
 //   j JSON            t the types of a call's body (a byte: which call)
 //   l, m log lines    s server-sent events (a byte: where they are cut)    h headers
@@ -25,7 +25,7 @@
 
 // --- JSON ----------------------------------------------------------------------------------------
 
-// What was read is written, and read again, as the same.
+// A parsed value is written and parsed again with the same result.
 static void read_json(struct piece p)
 {
     json_t *value = NULL, *again = NULL;
@@ -55,7 +55,7 @@ static void check_types(struct piece p)
 
 // --- log lines -----------------------------------------------------------------------------------
 
-// Every line that was packed is in the chunk.
+// Every packed line is in the chunk.
 static size_t read_packed(const struct log_packed *c)
 {
     struct log_chunk chunk = {0};
@@ -117,7 +117,7 @@ static void read_chunk(struct piece p)
 
 // --- metrics -------------------------------------------------------------------------------------
 
-// The blob with its checksum, of just that size.
+// The blob with its checksum, in a buffer of exactly that size.
 static void *with_sum(struct piece p, size_t *len)
 {
     uint32_t crc = crc32c(0, p.text, p.len);
@@ -142,7 +142,7 @@ static void use_block(struct arena *a, const struct series_block *b)
         series_value(b, i, b->columns[i % b->column_count].name, &value);
 }
 
-// What was read is written, and read again, as the same.
+// A parsed value is written and parsed again with the same result.
 static void read_block(struct piece p)
 {
     struct arena a = {0};
@@ -232,7 +232,7 @@ static void read_events(struct piece p, size_t at_once, struct buf *out)
     sse_free(&s);
 }
 
-// Where the network cuts them changes nothing.
+// Cutting the stream anywhere gives the same events.
 static void read_stream(struct piece p)
 {
     struct buf whole, cut;
@@ -252,7 +252,7 @@ static void read_stream(struct piece p)
 
 // --- headers -------------------------------------------------------------------------------------
 
-// A session is one of the cookies; a word that a list names stands in it.
+// A session is one of the cookies; a word named by a list is in the list.
 static void read_headers(struct piece p)
 {
     char token[TOKEN_TEXT], *text = piece_copy(p);

@@ -27,7 +27,7 @@ enum {
     ANSWER_MAX = 64 << 20
 };
 
-struct call { // of the core, until it is completed
+struct call { // a call to the core, until it is completed
     struct request rq;
     struct query query;
     const struct route *route;
@@ -47,7 +47,7 @@ struct master {
 
 // --- the world outside, as far as it has to be the same at every run -----------------------------
 
-static int64_t now; // of the one master
+static int64_t now; // clock of the only master
 
 static int64_t mono(void)
 {
@@ -69,7 +69,7 @@ ssize_t getrandom(void *out, size_t len, unsigned flags)
     return (ssize_t)len;
 }
 
-// A password's hash takes long on purpose.
+// Hashing a password is slow on purpose.
 struct crypt_data;
 char *crypt_r(const char *phrase, const char *setting, struct crypt_data *data);
 char *crypt_r(const char *phrase, const char *setting, struct crypt_data *data)
@@ -80,7 +80,8 @@ char *crypt_r(const char *phrase, const char *setting, struct crypt_data *data)
     return out;
 }
 
-// The core ends so when its store refuses a row: what it has taken must always be stored.
+// The core ends like this when its store refuses a row: the store must accept everything that the
+// core accepted.
 _Noreturn void _exit(int status);
 _Noreturn void _exit(int status)
 {
@@ -146,7 +147,7 @@ static void start(struct master *m)
                                   .openapi = "{}"};
 }
 
-// A store with users, a workspace and a project: a template of all others, and never written again.
+// A store with users, a workspace and a project: the template of all others, never written again.
 static struct db *first_store(void)
 {
     static struct db *db;
@@ -207,7 +208,7 @@ static void stop(struct master *m)
     core_stop(m->core);
     core_free(m->core);
     free_done(m);
-    must(!m->waiting_count); // each got an answer
+    must(!m->waiting_count); // every call got an answer
 }
 
 void master_end(struct master *m)
@@ -222,7 +223,7 @@ void master_end(struct master *m)
     db_reader_close(m->reader);
     db_close(m->db);
     free(m);
-    be_quiet(); // a call can change it
+    be_quiet(); // a call can change the log level
 }
 
 void master_again(struct master *m)
@@ -231,7 +232,7 @@ void master_again(struct master *m)
     start(m);
 }
 
-// Until there is nothing more to do at this moment.
+// Runs turns until there is nothing left to do at this time.
 static void turn(struct master *m)
 {
     for (int i = 0; i < TURNS_MAX; i++) {
@@ -371,7 +372,7 @@ static void check_lines(const struct call *c)
     }
 }
 
-// Each filling goes into an empty buffer, as the http layer has it.
+// Each filling goes into an empty buffer, as in the http layer.
 static enum stream_turn fill(struct master *m, struct call *c, struct stream *s)
 {
     struct buf part;
@@ -383,7 +384,7 @@ static enum stream_turn fill(struct master *m, struct call *c, struct stream *s)
     return next;
 }
 
-// As much of it as there is now.
+// Reads as much of the answer as exists now.
 static int run_stream(struct master *m, struct call *c, bool *is_json, struct error *e)
 {
     struct view v = view_of(m, c);
@@ -406,7 +407,7 @@ static int run_stream(struct master *m, struct call *c, bool *is_json, struct er
     return 0;
 }
 
-// What has threads or files of its own.
+// Calls that need threads or files of their own.
 static bool is_left_out(const struct route *route)
 {
     return route->stream == stream_events || route->stream == stream_backup ||
@@ -432,7 +433,7 @@ static int run(struct master *m, struct call *c, struct piece body, bool *is_jso
         return run_stream(m, c, is_json, e);
     default:
         rc = run_view(m, c, is_json, e);
-        turn(m); // what it has committed
+        turn(m); // the committed turn
         return rc;
     }
 }
@@ -464,7 +465,7 @@ static void dispatch(struct master *m, struct call *c, struct piece body, struct
         request_fail(&c->rq, &e);
         is_json = true;
     } else if (c->route->kind == ROUTE_CORE && !c->done) {
-        if (m->waiting_count == WAITING_MAX) { // its peer goes away
+        if (m->waiting_count == WAITING_MAX) { // its peer disconnects
             atomic_store(&m->waiting[0]->rq.client_gone, true);
             core_client_gone(m->core, &m->waiting[0]->rq);
             turn(m);
@@ -478,7 +479,7 @@ static void dispatch(struct master *m, struct call *c, struct piece body, struct
     call_free(c);
 }
 
-// Cuts "who METHOD address body"; false: it is none.
+// Splits "who METHOD address body"; false: not a call.
 static bool cut_line(struct arena *arena, struct piece line, char *words[3], struct piece *body)
 {
     for (int i = 0; i < 3; i++) {

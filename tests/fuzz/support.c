@@ -10,7 +10,7 @@
 #include "base/os/file.h"
 #include "base/text/json.h"
 
-// Stores allocate much: short stacks and a short memory of what was freed make them twice as fast.
+// Stores allocate often: short stacks and a small quarantine make AddressSanitizer twice as fast.
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -19,7 +19,7 @@ const char *__asan_default_options(void)
 
 static char folder[64];
 
-static bool replays; // one input, which somebody looks at
+static bool replays; // replaying one input for a reader
 
 void be_quiet(void)
 {

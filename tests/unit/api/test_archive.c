@@ -1,4 +1,5 @@
-// Archives: nothing leaves its folder, nothing half done stays, and equal files give equal bytes.
+// Archives: files stay inside the folder, nothing is left incomplete, and equal files give equal
+// bytes.
 #include <archive.h>
 #include <archive_entry.h>
 #include <fcntl.h>
@@ -113,7 +114,7 @@ static void names_that_leave_the_folder(void **state)
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         const struct member m[] = {{"good", "x", AE_IFREG, NULL, NULL},
                                    {names[i], "x", AE_IFREG, NULL, NULL}};
-        unpack_refused(m, 2, ERR_INVALID, "which leaves its folder");
+        unpack_refused(m, 2, ERR_INVALID, "which is outside its folder");
     }
     assert_false(path_exists("/tmp/muster-evil"));
 }
@@ -142,7 +143,7 @@ static void names_that_collide(void **state)
     struct error e;
     size_t len;
     (void)state;
-    unpack_refused(twice, 2, ERR_INVALID, "holds \"a\" twice");
+    unpack_refused(twice, 2, ERR_INVALID, "contains \"a\" twice");
     void *tgz = tar_of(below, 2, &len);
     assert_int_not_equal(archive_unpack(tgz, len, "target", 100, &e), 0);
     assert_false(path_exists("target"));
@@ -178,15 +179,16 @@ static void bytes_that_are_no_archive(void **state)
     (void)state;
     assert_int_equal(archive_unpack("", 0, "target", 100, &e), ERR_CORRUPT);
     assert_int_equal(archive_unpack("hello world", 11, "target", 100, &e), ERR_CORRUPT);
-    assert_contains(e.text, "the archive is damaged or no tar.gz");
+    assert_contains(e.text, "the archive is damaged or not a tar.gz");
     char *tgz = tar_of(m, 3, &len);
-    for (size_t cut = 0; cut + 8 < len; cut++) { // the last 8 bytes are gzip's own sums
+    for (size_t cut = 0; cut + 8 < len; cut++) { // the last 8 bytes are gzip's own checksums
         assert_int_not_equal(archive_unpack(tgz, cut, "target", 100, &e), 0);
         assert_false(path_exists("target"));
     }
     struct rng r;
     rng_seed(&r, 3, 1);
-    for (int round = 0; round < 2000; round++) { // refused or unpacked; inside in any case
+    for (int round = 0; round < 2000;
+         round++) { // refused or unpacked, but always inside the folder
         size_t at = rng_below(&r, (uint32_t)len);
         char before = tgz[at];
         tgz[at] = (char)rng_below(&r, 256);
@@ -207,7 +209,7 @@ static void a_place_that_is_taken(void **state)
     void *tgz = tar_of(m, 1, &len);
     put("taken/a", "old");
     assert_int_equal(archive_unpack(tgz, len, "taken", 100, &e), ERR_CONFLICT);
-    assert_contains(e.text, "taken is there already and not empty");
+    assert_contains(e.text, "taken exists already and is not empty");
     assert_file("taken/a", "old");
     put("plain", "file");
     assert_int_equal(archive_unpack(tgz, len, "plain", 100, &e), ERR_CONFLICT);
@@ -239,21 +241,20 @@ static void pack_refused(const char *list, int code, const char *part)
 static void bad_lists(void **state)
 {
     (void)state;
-    pack_refused("{}", ERR_INVALID, "modelDefinition: is no list of files");
-    pack_refused("[5]", ERR_INVALID, "modelDefinition.0: \"\" is no path");
-    pack_refused("[{}]", ERR_INVALID, "modelDefinition.0: \"\" is no path");
+    pack_refused("{}", ERR_INVALID, "modelDefinition is not a list of files");
+    pack_refused("[5]", ERR_INVALID, "modelDefinition.0: \"\" is not a path");
+    pack_refused("[{}]", ERR_INVALID, "modelDefinition.0: \"\" is not a path");
     pack_refused("[{\"path\":\"a\"},{\"path\":\"../b\"}]", ERR_INVALID,
-                 "modelDefinition.1: \"../b\" is no path inside a folder");
-    pack_refused("[{\"path\":\"/etc/passwd\"}]", ERR_INVALID, "is no path inside a folder");
-    pack_refused("[{\"path\":\"a\",\"type\":50}]", ERR_INVALID,
-                 "\"a\" is neither a file (48) nor a folder (53) but 50");
+                 "modelDefinition.1: \"../b\" is not a path inside the folder");
+    pack_refused("[{\"path\":\"/etc/passwd\"}]", ERR_INVALID, "is not a path inside the folder");
+    pack_refused("[{\"path\":\"a\",\"type\":50}]", ERR_INVALID, "\"a\" has type 50");
     pack_refused("[{\"path\":\"a\",\"content\":\"***\"}]", ERR_INVALID,
-                 "\"a\": content is no base64");
-    pack_refused("[{\"path\":\"a\",\"content\":5}]", ERR_INVALID, "\"a\": content is no string");
+                 "\"a\": content is not base64");
+    pack_refused("[{\"path\":\"a\",\"content\":5}]", ERR_INVALID, "\"a\": content is not a string");
     pack_refused("[{\"path\":\"a\"},{\"path\":\"b\"},{\"path\":\"a\"}]", ERR_INVALID,
-                 "\"a\" stands there twice");
+                 "\"a\" occurs twice");
     pack_refused("[{\"path\":\"a\"},{\"path\":\"a/\",\"type\":53}]", ERR_INVALID,
-                 "\"a\" stands there twice");
+                 "\"a\" occurs twice");
 }
 
 static void lists_at_their_limits(void **state)
@@ -340,7 +341,7 @@ static void the_order_of_a_list_does_not_matter(void **state)
     json_t *one = json_loads("[{\"path\":\"a\",\"content\":\"eA==\"},{\"path\":\"b\"}]", 0, NULL);
     json_t *two = json_loads("[{\"path\":\"b\"},{\"path\":\"a\",\"content\":\"eA==\"}]", 0, NULL);
     assert_int_equal(archive_pack_list(one, &first, &first_len, &e), 0);
-    usleep(1100000); // a time stamp of gzip counts seconds
+    usleep(1100000); // gzip's time stamp counts seconds
     assert_int_equal(archive_pack_list(two, &second, &second_len, &e), 0);
     assert_int_equal(first_len, second_len);
     assert_memory_equal(first, second, first_len);
@@ -361,7 +362,7 @@ static int refuse(void *ctx, const void *data, size_t len)
     return -1;
 }
 
-// Contents that stay in the text of the upload are packed as those in the tree.
+// Contents that stay in the text of the upload are packed like those in the tree.
 static void contents_may_lie_in_the_text(void **state)
 {
     enum { LEN = 1000000 };
@@ -386,16 +387,16 @@ static void contents_may_lie_in_the_text(void **state)
     assert_int_equal(out.len, len);
     assert_memory_equal(out.data, tgz, len);
     assert_int_equal(archive_pack_list_to(files, text, refuse, NULL, &e), ERR_IO);
-    // Without the text an integer is no content.
+    // Without the text an integer cannot replace contents.
     assert_int_equal(archive_pack_list_to(files, NULL, append, &out, &e), ERR_INVALID);
     free(tgz);
     json_decref(tree);
     json_decref(upload);
-    // Padding stands at the end alone, however long the content is.
+    // Padding is allowed at the end only, for contents of any length.
     content[262143] = '=';
     tree = json_pack("[{s:s, s:s}]", "path", "a", "content", content);
     assert_int_equal(archive_pack_list(tree, &tgz, &len, &e), ERR_INVALID);
-    assert_contains(e.text, "content is no base64");
+    assert_contains(e.text, "content is not base64");
     json_decref(tree);
     buf_free(&out);
     free(text);
@@ -435,7 +436,7 @@ static void a_folder_is_packed_and_unpacked(void **state)
     close(fd);
 }
 
-// The paths of a folder's list, joined by blanks.
+// Returns the paths of a folder's list, joined by blanks.
 static char *listed(const char *folder)
 {
     struct error e;
@@ -516,7 +517,8 @@ static void folders_that_cannot_be_sent(void **state)
     assert_int_equal(truncate("huge/a.bin", 20 * 1000 * 1000), 0);
     assert_int_equal(truncate("huge/b.bin", 50 * 1000 * 1000), 0);
     assert_int_equal(truncate("huge/c.bin", ARCHIVE_UPLOAD_MAX - 70 * 1000 * 1000), 0);
-    assert_int_equal(archive_list_folder("huge", &files, &e), ERR_TOO_LARGE); // one byte over
+    assert_int_equal(archive_list_folder("huge", &files, &e),
+                     ERR_TOO_LARGE); // one byte over the limit
     assert_null(files);
     assert_contains(e.text, "The largest: b.bin (50.0 MB), c.bin (25.0 MB), a.bin (20.0 MB)");
     assert_int_equal(archive_list_folder("huge", &files, NULL), ERR_TOO_LARGE);
@@ -581,7 +583,7 @@ static void what_is_not_unpacked_is_not_looked_at(void **state)
     void *tgz = tar_of(members, 2, &len);
     buf_init(&seen, 1024);
     assert_int_equal(archive_look(tgz, len, note, &seen, &e), ERR_INVALID);
-    assert_contains(e.text, "leaves its folder");
+    assert_contains(e.text, "is outside its folder");
     buf_free(&seen);
     free(tgz);
 }

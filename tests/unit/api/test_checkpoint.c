@@ -1,4 +1,4 @@
-// Checkpoints: what was written reads back, and whatever was changed since is refused by name.
+// Checkpoints: written data reads back, and every later change is detected and named.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -92,7 +92,7 @@ static void crc_text(const void *data, size_t len, char out[9])
     snprintf(out, 9, "%08x", crc32c(0, data, len));
 }
 
-// Writes the manifest again with a checksum that fits, as somebody would who changes it on purpose.
+// Rewrites the manifest with a matching checksum, as an attacker would.
 static void forge_manifest(const char *path, json_t *manifest)
 {
     char crc[9];
@@ -132,13 +132,13 @@ static void bad_names_and_shapes_are_not_written(void **state)
     (void)state;
     write_refused(&f, "two tensors are named \"layer.weight\"");
     t[1].name = "__metadata__";
-    write_refused(&f, "\"__metadata__\" is no name of a tensor");
+    write_refused(&f, "\"__metadata__\" is not a name of a tensor");
     t[1].name = "";
-    write_refused(&f, "is no name of a tensor");
+    write_refused(&f, "is not a name of a tensor");
     memset(long_name, 'n', sizeof(long_name) - 1);
     long_name[sizeof(long_name) - 1] = '\0';
     t[1].name = long_name;
-    write_refused(&f, "is no name of a tensor");
+    write_refused(&f, "is not a name of a tensor");
     t[1].name = "\xff\xfe";
     write_refused(&f, "not UTF-8");
     t[1].name = "b";
@@ -154,7 +154,7 @@ static void bad_names_and_shapes_are_not_written(void **state)
                                         ".safetensors", "/w.safetensors"};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         f.name = names[i];
-        write_refused(&f, "is no name of a safetensors file");
+        write_refused(&f, "is not a name of a safetensors file");
     }
     assert_false(path_exists("w/weights.safetensors"));
 }
@@ -166,17 +166,17 @@ static void bad_fields_of_the_manifest_are_not_written(void **state)
     (void)state;
     json_object_set_new(fields, "step", json_real(1.5));
     assert_int_equal(checkpoint_write("f", files, 2, fields, &e), ERR_INVALID);
-    assert_contains(e.text, "needs the count \"step\"");
+    assert_contains(e.text, "the integer field \"step\"");
     json_object_set_new(fields, "step", json_integer(-1));
     assert_int_equal(checkpoint_write("f", files, 2, fields, &e), ERR_INVALID);
     json_object_set_new(fields, "step", json_integer(1));
     json_object_del(fields, "data_cursor");
     assert_int_equal(checkpoint_write("f", files, 2, fields, &e), ERR_INVALID);
-    assert_contains(e.text, "needs the count \"data_cursor\"");
+    assert_contains(e.text, "the integer field \"data_cursor\"");
     json_object_set_new(fields, "data_cursor", json_integer(0));
     json_object_set_new(fields, "files", json_array());
     assert_int_equal(checkpoint_write("f", files, 2, fields, &e), ERR_INVALID);
-    assert_contains(e.text, "\"files\" is the manifest's own field");
+    assert_contains(e.text, "\"files\" is reserved for the manifest");
     json_decref(fields);
     assert_false(path_exists("f/manifest.json"));
 
@@ -207,9 +207,9 @@ static void folders_that_cannot_be_written(void **state)
 static void folders_without_a_checkpoint(void **state)
 {
     (void)state;
-    open_refused("absent", ERR_NOT_FOUND, "absent: no checkpoint is here");
+    open_refused("absent", ERR_NOT_FOUND, "absent: not a checkpoint");
     assert_int_equal(dir_make("empty", 0755, NULL), 0);
-    open_refused("empty", ERR_NOT_FOUND, "empty: no checkpoint is here (manifest.json is missing)");
+    open_refused("empty", ERR_NOT_FOUND, "empty: not a checkpoint (manifest.json is missing)");
     write_good("lost");
     assert_int_equal(unlink("lost/optimizer.safetensors"), 0);
     open_refused("lost", ERR_CORRUPT, "lost/optimizer.safetensors: a file of the checkpoint is");
@@ -223,10 +223,10 @@ static void manifests_that_make_no_sense(void **state)
     } bad[] = {
         {"", "manifest.json", ERR_CORRUPT},
         {"{", "manifest.json", ERR_CORRUPT},
-        {"[]", "this is no manifest of a checkpoint", ERR_CORRUPT},
-        {"null", "this is no manifest of a checkpoint", ERR_CORRUPT},
-        {"{\"format\":\"other\"}", "this is no manifest of a checkpoint", ERR_CORRUPT},
-        {"{\"format\":\"muster-checkpoint\",\"version\":1}", "the checksum does not fit",
+        {"[]", "it is not the manifest of a checkpoint", ERR_CORRUPT},
+        {"null", "it is not the manifest of a checkpoint", ERR_CORRUPT},
+        {"{\"format\":\"other\"}", "it is not the manifest of a checkpoint", ERR_CORRUPT},
+        {"{\"format\":\"muster-checkpoint\",\"version\":1}", "the checksum does not match",
          ERR_CORRUPT},
         {"{\"format\":\"muster-checkpoint\",\"version\":2}", "use the newer program", ERR_VERSION},
     };
@@ -238,7 +238,7 @@ static void manifests_that_make_no_sense(void **state)
     }
 }
 
-// One change to a manifest whose checksum is made to fit again.
+// Makes one change to a manifest and corrects its checksum.
 static void forged(const char *path, json_t *value, const char *expected)
 {
     write_good("g");
@@ -270,12 +270,12 @@ static void manifests_that_contradict_their_files(void **state)
     forged("step", NULL, "step, data_cursor or files is missing");
     forged("files", json_integer(3), "step, data_cursor or files is missing");
     forged("files.0.name", json_string("../weights.safetensors"), "the manifest names a file");
-    forged("files.0.name", json_string("optimizer.safetensors"), "optimizer.safetensors: has");
-    forged("files.0.bytes", json_integer(7), "where the manifest says 7");
-    forged("files.0.bytes", json_integer(-1), "where the manifest says -1");
+    forged("files.0.name", json_string("optimizer.safetensors"), "optimizer.safetensors: it has");
+    forged("files.0.bytes", json_integer(7), "but the manifest says 7");
+    forged("files.0.bytes", json_integer(-1), "but the manifest says -1");
     forged("files.0.header_bytes", json_integer(8), "offset 0: the length of the header is wrong");
     forged("files.0.header_crc32c", json_string("00000000"),
-           "offset 8: the header does not fit its checksum");
+           "offset 8: the header does not match its checksum");
     forged("files.0.tensors", NULL, "header and manifest disagree");
     forged("files.0.tensors", json_array(), "header and manifest disagree");
     forged("files.0.tensors.0", json_integer(1), "name, dtype or shape");
@@ -292,11 +292,11 @@ static void manifests_that_contradict_their_files(void **state)
     forged("files.0.tensors.1.offset", json_integer(23), "does not start where the tensor before");
     forged("files.0.tensors.1.offset", json_integer(-8), "does not start where the tensor before");
     forged("files.0.tensors.0.crc32c", json_string("12345678"),
-           "tensor \"layer.weight\": the data does not fit its checksum");
+           "tensor \"layer.weight\": the data does not match its checksum");
     forged("files.1.tensors.0.crc32c", NULL, "tensor \"moment1/layer.weight\"");
 }
 
-// Headers that are wrong although every checksum fits: only the comparison can find them.
+// Headers that are wrong although every checksum matches: only the comparison finds them.
 static void forged_header(const char *from, const char *to, const char *expected)
 {
     size_t len;
@@ -330,7 +330,7 @@ static void headers_that_contradict_the_manifest(void **state)
     forged_header("\"data_offsets\":[24,32]", "\"data_offsets\":[ 24  ]", "header and manifest");
     forged_header("\"shape\":[2,3]", "\"shape\":[3,2]", "tensor \"layer.weight\": header and");
     forged_header("\"dtype\":\"F32\"", "\"dtype\":\"I32\"", "header and manifest disagree");
-    forged_header("\"layer.bias\"", "\"nothing\"   ", "the header is damaged"); // a key twice
+    forged_header("\"layer.bias\"", "\"nothing\"   ", "the header is damaged"); // a repeated key
 }
 
 static void files_that_are_cut_or_longer(void **state)
@@ -341,7 +341,7 @@ static void files_that_are_cut_or_longer(void **state)
     char *data = slurp("c/weights.safetensors", &len);
     for (size_t cut = 0; cut < len; cut++) {
         spill("c/weights.safetensors", data, cut);
-        open_refused("c", ERR_CORRUPT, "c/weights.safetensors: has");
+        open_refused("c", ERR_CORRUPT, "c/weights.safetensors: it has");
         json_t *manifest = load_manifest("c/manifest.json");
         json_object_set_new(json_array_get(jget(manifest, "files"), 0), "bytes",
                             json_integer((json_int_t)cut));
@@ -383,8 +383,8 @@ static void every_flipped_byte_of_a_file_is_found(void **state)
     free(data);
 }
 
-// A changed byte of the manifest is found, or was only white space or an escape that means the
-// same.
+// A changed byte of the manifest is detected, unless it was white space or an escape with the same
+// meaning.
 static void flipped_bytes_of_the_manifest(void **state)
 {
     char weights_before[SHA256_HEX], state_before[SHA256_HEX], w[SHA256_HEX], s[SHA256_HEX];
@@ -453,7 +453,7 @@ static void a_tensor_in_two_files_is_refused(void **state)
                                  "version", 1, "files", entries, "step", 1, "data_cursor", 1);
     json_array_append_new(entries, entry);
     forge_manifest("d/manifest.json", manifest);
-    open_refused("d", ERR_CORRUPT, "tensor \"layer.weight\" stands in two files");
+    open_refused("d", ERR_CORRUPT, "tensor \"layer.weight\" is in two files");
     json_decref(manifest);
     json_decref(entries);
     json_decref(fields);
@@ -523,7 +523,7 @@ static void writing_again_replaces(void **state)
     json_decref(fields);
 }
 
-// The layout that other readers of safetensors rely on.
+// The layout on which other readers of safetensors rely.
 static void the_file_is_plain_safetensors(void **state)
 {
     size_t len;
@@ -570,7 +570,7 @@ static void digests_depend_on_state_alone(void **state)
     assert_int_equal(strlen(w0), 64);
     assert_string_not_equal(w0, s0);
 
-    json_t *fields = extra(100); // facts of this run
+    json_t *fields = extra(100); // fields of this run
     json_object_set_new(fields, "world_size", json_integer(7));
     json_object_set_new(fields, "uuid", json_string("x"));
     json_object_set_new(fields, "fingerprint", json_string("other"));
@@ -586,7 +586,7 @@ static void digests_depend_on_state_alone(void **state)
     assert_string_equal(w, w0);
     assert_string_equal(s, s0);
 
-    digests_of(files, 2, extra(101), w, s); // one step on
+    digests_of(files, 2, extra(101), w, s); // one step later
     assert_string_equal(w, w0);
     assert_string_not_equal(s, s0);
     fields = extra(100);
@@ -664,17 +664,17 @@ static void folders_of_checkpoints(void **state)
 #define SHARED "{\"type\":\"shared_fs\",\"host_path\":\"/h\""
     (void)state;
     check_folder("{\"type\":\"directory\",\"container_path\":\"/c\"}", "../../etc",
-                 "\"../../etc\" is no id of a checkpoint");
-    check_folder("{\"type\":\"directory\",\"container_path\":\"/c\"}", "", "is no id");
+                 "\"../../etc\" is not the id of a checkpoint");
+    check_folder("{\"type\":\"directory\",\"container_path\":\"/c\"}", "", "is not the id");
     check_folder("{\"type\":\"directory\",\"container_path\":\"/c\"}",
-                 "0a1b2c3d-0000-4000-8000-00000000000/", "is no id");
-    check_folder("{}", id, "\"\" is no folder");
-    check_folder("{\"type\":\"s3\"}", id, "\"s3\" is no folder; use directory or shared_fs");
+                 "0a1b2c3d-0000-4000-8000-00000000000/", "is not the id");
+    check_folder("{}", id, "\"\" is not a folder");
+    check_folder("{\"type\":\"s3\"}", id, "\"s3\" is not a folder; use directory or shared_fs");
     check_folder("{\"type\":\"directory\"}", id, "needs container_path");
     check_folder("{\"type\":\"directory\",\"container_path\":\"c\"}", id, "not an absolute path");
-    check_folder(SHARED ",\"storage_path\":\"../x\"}", id, "does not stay below host_path");
-    check_folder(SHARED ",\"storage_path\":\"/other\"}", id, "does not stay below host_path");
-    check_folder(SHARED ",\"storage_path\":\"/hx\"}", id, "does not stay below host_path");
+    check_folder(SHARED ",\"storage_path\":\"../x\"}", id, "is not below host_path");
+    check_folder(SHARED ",\"storage_path\":\"/other\"}", id, "is not below host_path");
+    check_folder(SHARED ",\"storage_path\":\"/hx\"}", id, "is not below host_path");
     check_folder("{\"type\":\"directory\",\"container_path\":\"/c/\"}", id,
                  "/c/0a1b2c3d-0000-4000-8000-00000000000F");
     check_folder(SHARED "}", id, "/h/0a1b2c3d-0000-4000-8000-00000000000F");

@@ -1,5 +1,5 @@
-// The HTTP client against a server of the test's own: one thread that answers each request with the
-// next line of a script.
+// The HTTP client against a server in the test: one thread that answers each request with the next
+// line of a script.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -28,8 +28,8 @@
 // --- the server ----------------------------------------------------------------------------------
 
 struct answer {
-    const char *raw; // the bytes sent; NULL: the connection is closed without a word
-    int64_t wait_us; // before it is sent
+    const char *raw; // bytes to send; NULL: closes the connection without an answer
+    int64_t wait_us; // pause before sending
     size_t filler;   // bytes of 'x' after raw
 };
 
@@ -38,7 +38,7 @@ struct server {
     const struct answer *script;
     size_t count;
     pthread_t thread;
-    struct buf requests; // all that came, one after the other
+    struct buf requests; // all received requests
     atomic_int served;
 };
 
@@ -48,7 +48,7 @@ struct server {
 // Reads one request: its head, and as many bytes as its Content-Length says.
 static void read_request(int fd, struct buf *all)
 {
-    enum { TLS_HELLO = 0x16 }; // no request will come
+    enum { TLS_HELLO = 0x16 }; // no request follows
     char bytes[4096];
     size_t start = all->len, want = SIZE_MAX;
     while (all->len - start < want) {
@@ -148,7 +148,7 @@ static void assert_contains(const char *text, const char *part)
         fail_msg("\"%s\" does not hold \"%s\"", text, part);
 }
 
-// One call to a server with one answer.
+// Makes one call to a server with one answer.
 static int call_once(const char *raw, size_t filler, json_t **answer, struct error *e)
 {
     const struct answer script[] = {{raw, 0, filler}};
@@ -174,7 +174,7 @@ static void addresses_that_are_none(void **state)
         struct client_options o = {.url = bad[i]};
         assert_int_equal(client_open(&o, &c, &e), ERR_INVALID);
         assert_null(c);
-        assert_contains(e.text, "is no address of a master; write it as http://host:8080");
+        assert_contains(e.text, "is not the address of a master; write it as http://host:8080");
     }
     struct client_options o = {.url = NULL};
     assert_int_equal(client_open(&o, &c, NULL), ERR_INVALID);
@@ -188,7 +188,7 @@ static void nobody_answers(void **state)
     json_t *answer;
     (void)state;
     int fd = listen_somewhere(&port);
-    close(fd); // the port is free again, and nobody listens
+    close(fd); // the port is free again, and no one listens
     struct client *c = client_of(port, NULL);
     assert_int_equal(client_call(c, "GET", "/info", NULL, &answer, &e), ERR_UNAVAILABLE);
     assert_null(answer);
@@ -229,7 +229,7 @@ static void answers_that_are_no_json(void **state)
     (void)state;
     assert_int_equal(call_once(OK("<html>"), 0, &answer, &e), ERR_PEER);
     assert_null(answer);
-    assert_contains(e.text, "answered something that is no JSON");
+    assert_contains(e.text, "sent an answer that is not JSON");
     assert_int_equal(call_once(OK("{\"a\":1}{}"), 0, &answer, &e), ERR_PEER);
     assert_int_equal(call_once("SSH-2.0-OpenSSH\r\n", 0, &answer, &e), ERR_UNAVAILABLE);
     assert_int_equal(call_once(NULL, 0, &answer, &e), ERR_UNAVAILABLE);
@@ -275,7 +275,7 @@ static void answers_larger_than_the_limit(void **state)
     assert_int_equal(call_once(OK(""), LIMIT_BODY + 1, NULL, &e), ERR_TOO_LARGE);
     assert_contains(e.text, "the answer is larger than");
     assert_int_equal(call_once(OK(""), LIMIT_BODY, NULL, &e),
-                     ERR_PEER); // at the limit it is read, and is no JSON
+                     ERR_PEER); // at the limit it is read, but it is not JSON
 }
 
 static void a_call_ends_in_time(void **state)
@@ -318,7 +318,7 @@ static void requests_carry_method_path_body_and_token(void **state)
     buf_reset(&s.requests);
     client_set_token(c, CLIENT_TASK, "t");
     assert_int_equal(client_call(c, "POST", "/empty", NULL, &answer, &e), 0);
-    assert_int_equal(json_object_size(answer), 0); // no body is an empty object
+    assert_int_equal(json_object_size(answer), 0); // an empty body gives an empty object
     json_decref(answer);
     assert_contains(buf_str(&s.requests), "\r\nGrpc-Metadata-x-allocation-token: Bearer t\r\n");
     assert_contains(buf_str(&s.requests), "\r\nContent-Length: 0\r\n");
@@ -450,7 +450,7 @@ static void another_thread_ends_a_call(void **state)
     client_close(c);
     stop(&s);
 
-    close(listen_somewhere(&port)); // and between two tries
+    close(listen_somewhere(&port)); // nothing listens between two tries
     atomic_store(&cancel, false);
     c = client_of(port, &o);
     assert_int_equal(pthread_create(&thread, NULL, cancel_soon, &cancel), 0);
@@ -512,8 +512,8 @@ static void streams_that_end_badly(void **state)
                         "{\"result\":2}\n",
                  0, 0, ERR_NOT_FOUND, "1;", "gone");
     check_stream(STREAM "{\"error\":{}}\n", 0, 0, ERR_INTERNAL, "", "ended with an error");
-    check_stream(STREAM "{\"result\":1}\n{\"res", 0, 0, ERR_PEER, "1;", "is no JSON");
-    check_stream(STREAM "oops\n", 0, 0, ERR_PEER, "", "is no JSON");
+    check_stream(STREAM "{\"result\":1}\n{\"res", 0, 0, ERR_PEER, "1;", "is not JSON");
+    check_stream(STREAM "oops\n", 0, 0, ERR_PEER, "", "is not JSON");
     check_stream(STREAM "{\"other\":1}\n", 0, 0, ERR_PEER, "", "neither");
     check_stream(ANSWER("404", "{\"message\":\"no one\"}"), 0, 0, ERR_NOT_FOUND, "", "no one");
     check_stream(
@@ -553,7 +553,7 @@ static int download_once(const char *raw, size_t filler, int fd, char **request,
     *request = xstrdup(buf_str(&s.requests));
     buf_reset(&s.requests);
     assert_int_equal(client_call(c, "GET", "/next", NULL, NULL, NULL), 0);
-    assert_null(strstr(buf_str(&s.requests), "application/gzip")); // for that one call alone
+    assert_null(strstr(buf_str(&s.requests), "application/gzip")); // only for that one call
     client_close(c);
     stop(&s);
     return rc;
@@ -580,12 +580,12 @@ static void bodies_are_written_to_a_descriptor(void **state)
                      ERR_NOT_FOUND);
     free(request);
     assert_string_equal(e.text, "no one");
-    assert_int_equal(lseek(fd, 0, SEEK_END), 0); // the error went into the text alone
+    assert_int_equal(lseek(fd, 0, SEEK_END), 0); // the error only goes into the text
     close(fd);
 
     fd = open("body", O_RDONLY | O_CLOEXEC);
     assert_int_equal(download_once(STREAM "data", 0, fd, &request, &e), ERR_IO);
-    assert_contains(e.text, "cannot write what http://127.0.0.1");
+    assert_contains(e.text, "cannot write the data from http://127.0.0.1");
     free(request);
     close(fd);
 }

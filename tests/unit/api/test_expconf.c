@@ -1,4 +1,4 @@
-// The experiment configuration: every fault is told with its place, every default is filled in.
+// The experiment configuration: every fault is reported with its position, every default is set.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,8 +61,8 @@ static void texts_that_are_no_configuration(void **state)
     (void)state;
     refused("", "e.yaml");
     refused("name: [1\n", "e.yaml:2");
-    refused("- a\n- b\n", "e.yaml:1:1: an experiment is a list of keys and values");
-    refused("12", "an experiment is a list of keys and values");
+    refused("- a\n- b\n", "e.yaml:1:1: an experiment file must be a list of keys and values");
+    refused("12", "an experiment file must be a list of keys and values");
     refused("name: a\nname: b\n", "e.yaml:2:1");
     refused("{}", "searcher: missing");
 }
@@ -104,7 +104,7 @@ static void slips_in_keys_are_told_with_what_is_near(void **state)
             "searcher.max_length: 3000 is more than trainer.steps (2000)");
     refused("searcher: {name: async_halving, metric: validation_loss, num_rungs: 2, max_trials: 4, "
             "max_time: 9, time_metric: epochs}\n" GPT,
-            "searcher.time_metric: the native trainer reports no \"epochs\"");
+            "searcher.time_metric: the native trainer does not report \"epochs\"");
     refused("entrypoint: x\nsearcher: {name: adaptive_simple, metric: loss}\n",
             "searcher.name: expected ");
 }
@@ -144,7 +144,7 @@ static void texts_that_are_too_long(void **state)
     free(yaml);
     name[LIMIT_NAME] = 'n';
     yaml = xasprintf("%sname: %s\n", program, name);
-    refused(yaml, "e.yaml:3:7: name: 256 bytes are too long; at most 255");
+    refused(yaml, "e.yaml:3:7: name: has 256 bytes; at most 255");
     free(yaml);
     yaml = xasprintf("%slabels: [a, %s]\n", program, name);
     refused(yaml, "labels.1: the label is too long");
@@ -167,15 +167,17 @@ static void program_and_trainer_exclude_each_other(void **state)
 {
     (void)state;
     refused(SINGLE, "e.yaml:1:1: there is nothing to run: add `entrypoint`");
-    refused(SINGLE GPT "entrypoint: x\n", "e.yaml:9:13: entrypoint: stands beside trainer");
+    refused(SINGLE GPT "entrypoint: x\n",
+            "e.yaml:9:13: entrypoint: cannot be combined with trainer");
     refused(SINGLE "entrypoint: ''\n", "entrypoint: is empty");
     refused(SINGLE "entrypoint: []\n", "entrypoint: is empty");
-    refused(SINGLE GPT "launch: per_machine\n", "e.yaml:9:9: launch: the native trainer is one");
+    refused(SINGLE GPT "launch: per_machine\n", "e.yaml:9:9: launch: the native trainer runs one");
     refused(SINGLE GPT "resources: {slots_per_trial: 0}\n",
             "resources.slots_per_trial: the native trainer needs at least one slot");
-    refused("searcher: {name: single, metric: validation_los}\n" GPT,
-            "e.yaml:1:34: searcher.metric: the native trainer reports no \"validation_los\"; did "
-            "you mean \"validation_loss\"?");
+    refused(
+        "searcher: {name: single, metric: validation_los}\n" GPT,
+        "e.yaml:1:34: searcher.metric: the native trainer does not report \"validation_los\"; did "
+        "you mean \"validation_loss\"?");
     refused("searcher: {name: single, metric: perplexity}\n" GPT,
             "it reports validation_loss, validation_accuracy");
     refused("searcher: {name: single, metric: ''}\nentrypoint: x\n", "searcher.metric: is empty");
@@ -190,7 +192,7 @@ static void checkpoint_storage_must_be_reachable(void **state)
             "container_path \"a/b\" is not an absolute path");
     refused(SINGLE GPT "checkpoint_storage: {type: shared_fs}\n", "type shared_fs needs host_path");
     refused(SINGLE GPT "checkpoint_storage: {type: shared_fs, host_path: /a, storage_path: ../b}\n",
-            "does not stay below host_path");
+            "is not below host_path");
     refused(SINGLE GPT "checkpoint_storage: {type: s3, bucket: b}\n",
             "checkpoint_storage.type: the native trainer writes to folders");
     refused(SINGLE GPT "checkpoint_storage: {type: hdfs}\n", "expected ");
@@ -233,7 +235,8 @@ static void bad_hyperparameters(void **state)
             "hyperparameters.n: vals is empty");
     refused(RANDOM "hyperparameters: {n: {type: categorical}}\n",
             "hyperparameters.n: vals: missing");
-    refused(RANDOM "hyperparameters: {n: {type: const}}\n", "hyperparameters.n: needs val");
+    refused(RANDOM "hyperparameters: {n: {type: const}}\n",
+            "hyperparameters.n: val (its value) is missing");
     refused(GRID "hyperparameters: {n: {type: double, minval: 0, maxval: 1}}\n",
             "hyperparameters.n: searcher grid needs count");
     refused(SINGLE "entrypoint: x\nhyperparameters:\n  n: {type: int, minval: 0, maxval: 1}\n",
@@ -280,8 +283,9 @@ static void constants_are_given_as_plain_values(void **state)
     config = accepted(RANDOM "hyperparameters: {a: {b: {type: int, minval: 1, maxval: 2}}}\n");
     assert_int_equal(expconf_const_hparams(config, &hparams, &e), ERR_INVALID);
     assert_null(hparams);
-    assert_string_equal(e.text, "hyperparameters.a.b: is a range, and one value is needed here, as "
-                                "of --set hyperparameters.a.b=VALUE");
+    assert_string_equal(e.text,
+                        "hyperparameters.a.b: is a range, but a single value is needed here, "
+                        "for example by --set hyperparameters.a.b=VALUE");
     json_decref(config);
 }
 
@@ -423,9 +427,9 @@ static void checks_between_fields_of_a_gpt(void **state)
         {"trainer.model.family=mlp", "trainer.model.layers: unknown key"},
         {"trainer.model.dropout=1", "trainer.model.dropout: expected "},
         {"trainer.data.validation_fraction=0",
-         "trainer.data.validation_fraction: must lie between"},
+         "trainer.data.validation_fraction: must be greater than 0 and less than 1"},
         {"trainer.data.validation_fraction=1",
-         "trainer.data.validation_fraction: must lie between"},
+         "trainer.data.validation_fraction: must be greater than 0 and less than 1"},
         {"trainer.data.validation_fraction=0.5", NULL},
         {"trainer.data={format: bytes, path: a, validation_path: b, validation_fraction: 0}", NULL},
         {"trainer.data={format: idx, images: a, labels: b}",
@@ -434,7 +438,7 @@ static void checks_between_fields_of_a_gpt(void **state)
         {"trainer.data={format: synthetic, samples: 100, vocabulary: 65537}",
          "trainer.data.vocabulary: expected "},
         {"trainer.data={format: synthetic, samples: 100, vocabulary: 256, classes: 2}",
-         "trainer.data.classes: does not go with vocabulary"},
+         "trainer.data.classes: cannot be combined with vocabulary"},
         {"trainer.data={format: synthetic, samples: 100, shape: [8], classes: 2}",
          "trainer.data.format: model gpt learns from tokens, not from synthetic of this shape"},
         {"trainer.data={format: synthetic, vocabulary: 256}", "trainer.data.samples: missing"},
@@ -449,7 +453,7 @@ static void checks_between_fields_of_a_gpt(void **state)
         {"trainer.schedule={name: step}", "trainer.schedule.milestones: missing"},
         {"trainer.schedule={name: step, milestones: [10, 20]}", NULL},
         {"trainer.schedule={name: step, milestones: [20, 20]}",
-         "trainer.schedule.milestones: 20 does not come after 20; let them rise"},
+         "trainer.schedule.milestones: 20 does not come after 20; the steps must increase"},
         {"trainer.schedule={name: polynomial, power: 0}", "trainer.schedule.power: expected "},
         {"trainer.schedule={name: polynomial, min_learning_rate: 0.01}",
          "trainer.schedule.min_learning_rate: is greater than learning_rate 0.001"},
@@ -501,7 +505,7 @@ static void checks_of_a_list_of_layers(void **state)
          "trainer.model.layers.0.padding: conv2d takes at most 2 with a kernel of 3"},
         {"trainer.model.layers.0.groups=4", NULL},
         {"trainer.model.layers.0.groups=3",
-         "trainer.model.layers.0: groups 3 does not divide out 8"},
+         "trainer.model.layers.0: groups (3) does not divide out (8)"},
         {"trainer.model.layers.2={layer: max_pool, kernel: 3, padding: 1}", NULL},
         {"trainer.model.layers.2={layer: avg_pool, kernel: 3, padding: 2}",
          "trainer.model.layers.2.padding: avg_pool takes at most 1 with a kernel of 3"},
@@ -517,7 +521,7 @@ static void checks_of_a_list_of_layers(void **state)
         {"trainer.model.layers.1.name=a.b", "trainer.model.layers.1.name: a layer's name is a"},
         {"trainer.model.layers.1.name='7'", "trainer.model.layers.1.name: a layer's name is a"},
         {"trainer.model.layers.1.name=shortcut", "trainer.model.layers.1.name: a layer's name is"},
-        // The longest name below it is NAME.shortcut.0, of 79 bytes.
+        // The longest name in this block is NAME.shortcut.0, with 79 bytes.
         {"trainer.model.layers.1.layers.0.name="
          "a23456789012345678901234567890123456789012345678901234"
          "5678901234567890123",
@@ -525,7 +529,7 @@ static void checks_of_a_list_of_layers(void **state)
         {"trainer.model.layers.1.layers.0.name="
          "a23456789012345678901234567890123456789012345678901234"
          "56789012345678901234",
-         "trainer.model.layers.1.layers.0.name: with the names of the blocks around it this is "
+         "trainer.model.layers.1.layers.0.name: with the names of the enclosing blocks it is "
          "longer than 79 bytes"},
         {"trainer.model.layers.0={layer: embedding, width: 8}",
          "trainer.data.format: model layers learns from tokens, not from idx"},
@@ -548,8 +552,9 @@ static void checks_of_a_list_of_layers_of_tokens(void **state)
                "  steps: 10\n"
                "  optimizer: {name: momentum, learning_rate: 0.1}\n";
     static const struct change changes[] = {
-        {"trainer.model.context=", "trainer.model.context: missing key (tokens the model sees)"},
-        {"trainer.loss.name=mse", "trainer.loss.name: mse is for data with values to predict"},
+        {"trainer.model.context=",
+         "trainer.model.context: missing key (number of tokens that the model sees)"},
+        {"trainer.loss.name=mse", "trainer.loss.name: mse needs data with values to predict"},
         {"trainer.model.layers.2.rotary=500", NULL},
         {"trainer.model.layers.2.rotary=false", NULL},
         {"trainer.model.layers.2.rotary=0", "trainer.model.layers.2.rotary: expected "},
@@ -578,7 +583,7 @@ static void checks_between_fields_of_an_mlp(void **state)
         {"trainer.model.activation=silu", NULL},
         {"trainer.model.family=", "trainer.model.hidden: unknown key with family: layers"},
         {"trainer.loss={name: cross_entropy, label_smoothing: 0.1}", NULL},
-        {"trainer.loss={name: mse}", NULL}, // what the data holds is seen by the trainer
+        {"trainer.loss={name: mse}", NULL}, // the trainer checks the data itself
         {"trainer.loss={name: cross_entropy, label_smoothing: 1}",
          "trainer.loss.label_smoothing: expected "},
         {"trainer.loss={name: mse, label_smoothing: 0.1}",
@@ -595,11 +600,11 @@ static void checks_between_fields_of_an_mlp(void **state)
         {"trainer.data={format: bytes, path: x}",
          "trainer.data.format: model mlp learns from images and features, not from bytes"},
         {"trainer.data.validation_images=c",
-         "trainer.data.validation_images: stands alone; validation_labels is needed too"},
-        {"trainer.data.validation_labels=c", "trainer.data.validation_labels: stands alone"},
+         "trainer.data.validation_images: is incomplete; validation_labels is needed too"},
+        {"trainer.data.validation_labels=c", "trainer.data.validation_labels: is incomplete"},
         {"trainer.data={format: idx, images: a, labels: b, validation_images: c, "
          "validation_labels: d, validation_count: 5}",
-         "trainer.data.validation_count: is for data without validation files"},
+         "trainer.data.validation_count: applies to data without validation files only"},
         {"trainer.data={format: idx, images: a, labels: b, validation_images: c, "
          "validation_labels: d}",
          NULL},
@@ -647,7 +652,7 @@ static void checks_between_keys_of_data(void **state)
         {"trainer.data={format: csv, path: a, label: b, delimiter: ab}",
          "trainer.data.delimiter: must be one character"},
         {"trainer.data={format: csv, path: a, label: b, validation_path: c, validation_count: 1}",
-         "trainer.data.validation_count: is for data without validation files"},
+         "trainer.data.validation_count: applies to data without validation files only"},
         {"trainer.data={format: csv, path: a, label: b, augment: {flip: true}}",
          "trainer.data.augment: unknown key"},
         {"trainer.data={format: npy, inputs: a, labels: b, mean: 0.5, deviation: [1, 2, 3]}", NULL},
@@ -658,11 +663,11 @@ static void checks_between_keys_of_data(void **state)
          NULL},
         {"trainer.data={format: npy, inputs: a, values: b, validation_inputs: c, "
          "validation_labels: d}",
-         "trainer.data.validation_labels: does not go with values"},
+         "trainer.data.validation_labels: cannot be combined with values"},
         {"trainer.data={format: npy, inputs: a, labels: b, validation_values: d}",
-         "trainer.data.validation_values: does not go with labels"},
+         "trainer.data.validation_values: cannot be combined with labels"},
         {"trainer.data={format: npy, inputs: a, labels: b, validation_labels: d}",
-         "trainer.data.validation_labels: stands alone; validation_inputs is needed too"},
+         "trainer.data.validation_labels: is incomplete; validation_inputs is needed too"},
         {"trainer.data={format: images, path: a, augment: {flip: true, crop: 4, cutout: 8}}", NULL},
         {"trainer.data={format: images, path: a, augment: {crop: -1}}",
          "trainer.data.augment.crop: expected "},
@@ -677,7 +682,7 @@ static void checks_between_keys_of_data(void **state)
         {"trainer.data={format: tokens, path: [a, 5]}", "trainer.data.path.1: expected text"},
         {"trainer.data={format: tokens, path: a, type: uint8}", "trainer.data.type: "},
         {"trainer.data={format: tokens, path: a, validation_fraction: 1}",
-         "trainer.data.validation_fraction: must lie between 0 and 1"},
+         "trainer.data.validation_fraction: must be greater than 0 and less than 1"},
         {"trainer.data={format: tokens}", "trainer.data.path: missing"},
     };
     check_changes(SINGLE GPT, of_tokens, sizeof(of_tokens) / sizeof(*of_tokens));
@@ -695,8 +700,8 @@ static void names_of_hyperparameters_in_the_trainer(void **state)
         {"trainer.steps=${steps}", NULL},
         {"trainer.steps=${word}", "trainer.steps: expected "},
         {"trainer.steps=${none}", "trainer.steps: missing"},
-        {"trainer.steps=1${steps}", "a hyperparameter stands for a whole value"},
-        {"trainer.steps=${steps}0", "a hyperparameter stands for a whole value"},
+        {"trainer.steps=1${steps}", "a hyperparameter replaces a whole value"},
+        {"trainer.steps=${steps}0", "a hyperparameter replaces a whole value"},
         {"trainer.steps=${net}", "\"${net}\" is a group of hyperparameters"},
         {"trainer.model.width=${net.width}", NULL},
         {"trainer.model.width=${net.height}", "there is no hyperparameter \"net.height\""},
@@ -737,7 +742,8 @@ static void ranges_are_checked_by_their_first_value(void **state)
         "  share: {type: double, minval: 0.1, maxval: 0.5}\n" GPT;
     static const struct change changes[] = {
         {"trainer.optimizer.learning_rate=${lr}", NULL},
-        {"trainer.model.heads=${heads}", NULL}, // 3 does not fit, but a trial may draw 4
+        {"trainer.model.heads=${heads}",
+         NULL}, // 3 does not divide the width, but a trial may draw 4
         {"trainer.model.heads=${share}", "trainer.model.heads: expected "},
         {"trainer.model.dropout=${heads}", "trainer.model.dropout: expected "},
     };
@@ -864,7 +870,7 @@ static void the_reference_names_every_section(void **state)
     buf_free(&out);
 }
 
-// Whatever a file holds, it is accepted or refused with a text; nothing else happens.
+// Any file is either accepted or refused with a text.
 static void changed_bytes_never_crash(void **state)
 {
     static const char yaml[] =

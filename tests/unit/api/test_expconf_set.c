@@ -1,4 +1,4 @@
-// The experiment configuration: values set from outside, and how deep and long it may become.
+// The experiment configuration: values set from outside, and limits of depth and length.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,18 +28,18 @@ static void set_refused(const char *assignment, const char *expected)
 static void bad_overrides(void **state)
 {
     (void)state;
-    set_refused("name", "\"name\" sets nothing; write key.path=value");
-    set_refused("=3", "sets nothing");
-    set_refused("", "sets nothing");
-    set_refused("name.first=3", "name.first=3: nothing can be set below a single value");
-    set_refused("name.first.second=3", "nothing can be set below a single value");
-    set_refused("labels.x=3", "\"x\" is no index of a list with 2 elements");
-    set_refused("labels.3=c", "\"3\" is no index of a list with 2 elements");
-    set_refused("labels.-1=c", "\"-1\" is no index");
+    set_refused("name", "\"name\" has no value; write key.path=value");
+    set_refused("=3", "has no value");
+    set_refused("", "has no value");
+    set_refused("name.first=3", "name.first=3: a single value has no members");
+    set_refused("name.first.second=3", "a single value has no members");
+    set_refused("labels.x=3", "\"x\" is not an index of a list with 2 elements");
+    set_refused("labels.3=c", "\"3\" is not an index of a list with 2 elements");
+    set_refused("labels.-1=c", "\"-1\" is not an index");
     set_refused("labels.2.a=c", "there is no element \"2\"; the list has 2");
     set_refused("a..b=1", "not a path");
-    set_refused("a.\xff.b=1", "the path is no UTF-8 text");
-    set_refused("a.\xff=1", "the path is no UTF-8 text");
+    set_refused("a.\xff.b=1", "the path is not UTF-8 text");
+    set_refused("a.\xff=1", "the path is not UTF-8 text");
     set_refused(".a=1", "not a path");
     set_refused("a.=1", "not a path");
     set_refused("name=[1", "name=[1");
@@ -59,7 +59,7 @@ static void overrides_set_values_of_any_type(void **state)
     struct yaml_doc doc = {0};
     struct error e;
     (void)state;
-    for (int round = 0; round < 2; round++) { // setting twice changes nothing
+    for (int round = 0; round < 2; round++) { // setting twice has the effect of setting once
         assert_int_equal(expconf_set(&doc, "labels=[a, b, z]", &e), 0);
         for (size_t i = 0; i < sizeof(sets) / sizeof(*sets); i++)
             if (expconf_set(&doc, sets[i], &e))
@@ -75,7 +75,8 @@ static void overrides_set_values_of_any_type(void **state)
 
 // --- shape ---------------------------------------------------------------------------------------
 
-// 0, or what expconf_parse() says: of what is taken, the complete configuration is taken again.
+// Returns 0 or the error of expconf_parse(); an accepted complete configuration must be accepted
+// again.
 static int parse_twice(const char *yaml, struct error *e)
 {
     struct yaml_doc doc, again;
@@ -112,7 +113,7 @@ static int parse_maps(int maps, struct error *e)
     return err;
 }
 
-// A hyperparameter's value is one level deeper than it was written.
+// The value of a hyperparameter counts one level more than written.
 static void depth_at_the_limit_and_past_it(void **state)
 {
     (void)state;

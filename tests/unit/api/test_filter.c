@@ -1,5 +1,5 @@
-// The filter language: what is read, what is refused and where, and that a tree survives being
-// printed and read again.
+// The filter language: accepted and refused texts with positions, and that a printed tree parses to
+// the same tree.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,9 +74,9 @@ static void test_names(void **state)
     (void)state;
     expect_name("validation.loss < 1", "loss", FILTER_LAST, 1);
     expect_name("validation.loss.min<1", "loss", FILTER_MIN, 1);
-    expect_name("validation.loss.\"min\"", "loss.min", FILTER_LAST, 1); // quoted: of the name
+    expect_name("validation.loss.\"min\"", "loss.min", FILTER_LAST, 1); // quoted: part of the name
     expect_name("validation.eval/top-5.acc.max > -1e-3", "eval/top-5.acc", FILTER_MAX, 1);
-    expect_name("validation.max", "max", FILTER_LAST, 1); // there must be a name
+    expect_name("validation.max", "max", FILTER_LAST, 1); // a name is required
     expect_name("hparams.optimizer.name = adam", "optimizer.name", FILTER_LAST, 2);
     expect_name("hparams.\"a b\".c", "a b.c", FILTER_LAST, 2);
 }
@@ -108,10 +108,10 @@ static void expect_error(const char *text, int column, const char *words)
 static void test_errors(void **state)
 {
     (void)state;
-    expect_error("stat = RUNNING", 1, "is it \"state\"");
-    expect_error("zebra = 1", 1, "there is: id, name");
+    expect_error("stat = RUNNING", 1, "did you mean \"state\"");
+    expect_error("zebra = 1", 1, "the other fields are: id, name");
     expect_error("zebra = 1", 1, "hparams.zebra");
-    expect_error("steps > 1", 1, "there is no \"steps\" here"); // of trials alone
+    expect_error("steps > 1", 1, "there is no field \"steps\""); // a field of trials only
     expect_error("id = 1 and", 11, "expected the name of a field, not the end");
     expect_error("id = 1 id = 2", 8, "expected and, or, or the end, not \"id\"");
     expect_error("(id = 1", 8, "the \")\" of the \"(\" in column 1");
@@ -122,9 +122,9 @@ static void test_errors(void **state)
     expect_error("id < nan", 6, "id takes a number");
     expect_error("id < 1e999", 6, "id takes a number");
     expect_error("id ~ 5", 4, "expected one of  =  !=");
-    expect_error("id", 3, "behind id");
-    expect_error("name < b", 6, "behind name");
-    expect_error("text = a", 6, "expected one of  :  behind text");
+    expect_error("id", 3, "after id");
+    expect_error("name < b", 6, "after name");
+    expect_error("text = a", 6, "expected one of  :  after text");
     expect_error("state = RUNING", 9, "did you mean");
     expect_error("started > soon", 11, "started takes a time");
     expect_error("started > 2026-13-01", 11, "started takes a time");
@@ -137,8 +137,8 @@ static void test_errors(void **state)
     expect_error("validation. < 1", 12, "expected a part of a name");
     expect_error("name.first = a", 1, "has no parts");
     expect_error("hparams.x < adam", 13, "a number with this sign");
-    expect_error("name = \"abc", 8, "the quote that opens here is not closed");
-    expect_error("hparams.'a\"b' = 1", 9, "without quotes in it");
+    expect_error("name = \"abc", 8, "this quote is not closed");
+    expect_error("hparams.'a\"b' = 1", 9, "which cannot contain quotes");
     expect_error("label in a", 10, "expected \"(\"");
     expect_error("label in (a", 12, "expected \",\" or \")\"");
     expect_error("label in ()", 11, "expected a text");
@@ -223,7 +223,7 @@ static double random_number(struct rng *r)
     return rng_below(r, 2) ? number : number / 7e-5;
 }
 
-// A test as text, in one of the ways to write it.
+// Writes a test in one of the possible ways.
 static void write_test(struct rng *r, struct buf *out)
 {
     static const char *const numbers[] = {
@@ -310,7 +310,7 @@ static void test_printed_and_read_again(void **state)
                  !same(tree, again)))
                 fail_msg("%s\nwas printed as\n%s\n%s", buf_str(&text), buf_str(&printed), e.text);
         } else {
-            assert_true(text.err || text.len > 1000); // too many tests, nothing else
+            assert_true(text.err || text.len > 1000); // the only allowed error is too many tests
         }
         buf_free(&text);
         buf_free(&printed);
@@ -318,7 +318,7 @@ static void test_printed_and_read_again(void **state)
     }
 }
 
-// Whatever stands there: an answer, and never more than a text holds.
+// Any text gives an answer, and never more than the limits allow.
 static void test_noise(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Filters and sorts of Determined's web client in our language: what becomes what, that the parser
-// takes it, and what is refused.
+// Converts filters and sorts of Determined's web client: the result, that our parser accepts it,
+// and refused input.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,7 +73,7 @@ static void test_refused(void **state)
     refused(ALL("{\"kind\":\"group\",\"conjunction\":\"xor\",\"children\":[]}"), "neither");
     refused(ALL("{\"kind\":\"group\",\"children\":{}}"), "neither");
     refused(ALL(TEST("no \\\" or 1", "=", "1")), "lists have none of this name");
-    refused(ALL(TEST("name", "~", "1")), "no operator");
+    refused(ALL(TEST("name", "~", "1")), "not an operator");
     refused(ALL(TEST("name", "=", "{}")), "a value");
     refused(ALL(TEST("validation.loss.mean", "<", "1")), "means");
 }

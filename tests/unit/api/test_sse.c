@@ -1,4 +1,4 @@
-// The format of server-sent events: what is cut anywhere comes out the same.
+// The format of server-sent events: a stream gives the same events wherever it is cut.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "api/http/sse.h"
 
 struct seen {
-    struct buf text; // "name|data|id;" of each
+    struct buf text; // "name|data|id;" of each event
     int stop_after;  // 0: never
 };
 
@@ -24,7 +24,7 @@ static int note(void *ctx, const struct sse_event *event, struct error *e)
     return s->stop_after && !--s->stop_after ? 1 : 0;
 }
 
-// In pieces of `step` bytes.
+// Feeds pieces of `step` bytes.
 static void feed(struct sse *s, const char *text, size_t len, size_t step, struct seen *out)
 {
     for (size_t at = 0; at < len; at += step) {
@@ -53,10 +53,11 @@ static void events_come_out_whole(void **state)
     (void)state;
     expect("id: 7\nevent: trial\ndata: {\"id\":1}\n\n", "trial|{\"id\":1}|7;");
     expect("data: a\n\ndata: b\n\n", "message|a|;message|b|;");
-    expect("id: 3\ndata: a\n\nevent: x\ndata: b\n\n", "message|a|3;x|b|3;"); // an id stays
+    expect("id: 3\ndata: a\n\nevent: x\ndata: b\n\n", "message|a|3;x|b|3;"); // an id stays valid
     expect("data: one\ndata: two\n\n", "message|one\ntwo|;");
     expect("data\n\ndata:\ndata:\n\n", "message||;message|\n|;");
-    expect("data:  two blanks\n\n", "message| two blanks|;"); // one of them is the format's
+    expect("data:  two blanks\n\n",
+           "message| two blanks|;"); // the first blank belongs to the format
     expect("data: left open\n", "");
     expect("", "");
 }
@@ -77,7 +78,7 @@ static void what_is_no_event_is_passed_over(void **state)
 {
     (void)state;
     expect(":\n\n: a beat\n\n", "");
-    expect("event: lost\n\ndata: a\n\n", "message|a|;"); // without data there is none
+    expect("event: lost\n\ndata: a\n\n", "message|a|;"); // an event without data is dropped
     expect("id: 9\n\ndata: a\n\n", "message|a|9;");      // but its id counts
     expect("unknown: x\nDATA: x\n data: x\ndata: a\n\n", "message|a|;");
     expect("event: a name that is far longer than any name of an event that we would ever send\n"
@@ -110,7 +111,7 @@ static void a_new_connection_keeps_the_id(void **state)
     sse_init(&s, 256);
     buf_init(&seen.text, 4096);
     feed(&s, first, strlen(first), 100, &seen);
-    assert_string_equal(s.id, "5"); // the half event has not come
+    assert_string_equal(s.id, "5"); // the second event is incomplete
     sse_begin(&s);
     feed(&s, second, strlen(second), 100, &seen);
     assert_string_equal(buf_str(&seen.text), "message|a|5;message|b|5;");
@@ -130,7 +131,7 @@ static void limits_and_ends(void **state)
     assert_int_equal(sse_feed(&s, "data: a\n\ndata: b\n\ndata: c\n\n", 27, note, &seen, &e), 1);
     assert_string_equal(buf_str(&seen.text), "message|a|;message|b|;");
 
-    snprintf(line, sizeof line, "data: %26s\n\n", "x"); // 32 bytes: they fit
+    snprintf(line, sizeof line, "data: %26s\n\n", "x"); // 32 bytes fit
     assert_int_equal(sse_feed(&s, line, strlen(line), note, &seen, &e), 0);
     sse_begin(&s);
     snprintf(line, sizeof line, "data: %27s\n\n", "x");

@@ -1,5 +1,5 @@
-// The configuration of commands and tasks: what it becomes as that of an experiment, and faults
-// with their place.
+// The configuration of commands and tasks: the resulting experiment configuration, and faults with
+// their position.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,7 +77,7 @@ static void test_defaults(void **state)
     json_decref(config);
 }
 
-// A name is one line of at most 80 bytes that ends where a letter does.
+// A name is one line of at most 80 bytes, cut between characters.
 static void test_long_names(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// Templates: what of an experiment's configuration wins, and what of both is taken.
+// Templates: which values of an experiment win, and which lists are joined.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static void expect(const char *config, const char *template, const char *merged)
         free(text);
         fail_msg("%s by %s is not %s", config, template, merged);
     }
-    assert_true(json_equal(t, before)); // the template is nobody's but its own
+    assert_true(json_equal(t, before)); // the template is unchanged
     json_decref(c);
     json_decref(t);
     json_decref(m);
@@ -71,11 +71,11 @@ static void test_lists(void **state)
            "{\"log_policies\":[{\"name\":\"n\",\"pattern\":\"b\"},{\"pattern\":\"c\"}]}",
            "{\"log_policies\":[{\"name\":\"n\",\"pattern\":\"a\"},{\"pattern\":\"c\"}]}");
     expect("{\"labels\":\"no list\"}", "{\"labels\":[\"b\"]}", "{\"labels\":\"no list\"}");
-    // Twice in the template itself: that is its own matter.
+    // Duplicates within the template itself are kept.
     expect("{\"labels\":[]}", "{\"labels\":[\"b\",\"b\"]}", "{\"labels\":[\"b\",\"b\"]}");
 }
 
-// Those of the experiment come last, so that they win.
+// The experiment's variables come last, so that they win.
 static void test_variables(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// A walk over a folder that somebody else changes meanwhile: it never leads out of the folder.
+// A walk over a folder that another process changes meanwhile never leads out of the folder.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,7 +84,8 @@ static int open_it(void *ctx, const struct walk_entry *entry, struct error *e)
     int fd = -1, rc;
     if (entry->is_folder)
         return 0;
-    ((void (*)(const char *))ctx)(entry->path); // what somebody does between the look and the open
+    ((void (*)(const char *))ctx)(
+        entry->path); // an attacker acts between the check and the opening
     rc = walk_open(entry, &fd, e);
     if (fd >= 0)
         close(fd);
@@ -127,7 +128,7 @@ static void a_file_that_is_replaced_is_not_opened(void **state)
     close(fd);
 }
 
-// Where links to files of others can be made, they are as good as symbolic ones.
+// Where links to files of others are allowed, hard links are as dangerous as symbolic ones.
 static void a_second_name_of_a_foreign_file_is_left_out(void **state)
 {
     (void)state;
@@ -193,13 +194,13 @@ static void a_folder_that_is_replaced_is_not_entered(void **state)
 
 // --- an attacker who swaps names as fast as possible ---------------------------------------------
 
-// The vault holds what nobody may see or lose. No name that is swapped is one in there: the
-// attacker has no rights to it. Many names are swapped in turn, so that many windows are open at
-// once.
+// The vault holds files that the walk must neither show nor remove. The attacker swaps many names
+// in turn, to hit many windows; the swapped names never are in the vault, to which the attacker has
+// no rights.
 enum { NAMES = 24 };
 
 struct attack {
-    const char *folder; // in which its names are swapped
+    const char *folder; // folder whose names are swapped
     atomic_bool over;
     atomic_long swaps;
     pthread_t thread;
@@ -283,9 +284,9 @@ static void a_thousand_downloads_under_attack(void **state)
         assert_int_equal(ftruncate(out, 0), 0);
         assert_int_equal(lseek(out, 0, SEEK_SET), 0);
         archive_pack_foreign(dir, "read", ARCHIVE_TAR, write_to, &out,
-                             &e); // fails where it met a swap
+                             &e); // fails where it meets a swap
         if (holds_secret(out))
-            fail_msg("round %d: the archive holds what a link led to", i);
+            fail_msg("round %d: the archive contains what a link led to", i);
     }
     attack_end(&a);
     close(dir);
@@ -299,7 +300,7 @@ static void a_thousand_deletions_under_attack(void **state)
     attack_begin(&a, "removed");
     for (int i = 0; i < ROUNDS; i++) {
         struct error e;
-        dir_remove_tree_at(AT_FDCWD, "removed", &e); // fails where it met a swap
+        dir_remove_tree_at(AT_FDCWD, "removed", &e); // fails where it meets a swap
         if (!path_exists("vault/inner/key") || !path_exists("vault/key"))
             fail_msg("round %d: what a link led to was removed", i);
     }
@@ -316,8 +317,8 @@ static void a_checkpoint_of_links_is_not_read(void **state)
     assert_int_equal(symlink("/etc/passwd", "linked/manifest.json"), 0);
     assert_int_equal(mkfifo("piped/manifest.json", 0644), 0);
     assert_int_equal(checkpoint_open("linked", &ck, &e), ERR_CORRUPT);
-    assert_int_equal(checkpoint_open("piped", &ck, &e), ERR_CORRUPT); // and does not wait
-    assert_non_null(strstr(e.text, "piped/manifest.json: it is no regular file"));
+    assert_int_equal(checkpoint_open("piped", &ck, &e), ERR_CORRUPT); // it must not wait
+    assert_non_null(strstr(e.text, "piped/manifest.json: it is not a regular file"));
 }
 
 int main(void)

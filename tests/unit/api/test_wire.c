@@ -1,4 +1,4 @@
-// Names, error bodies, paging and the password hash of the wire.
+// Names, error bodies, paging and the password hash of the API (docs/wire.md).
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,12 +17,12 @@ static void bad_names_are_refused_with_what_is_near(void **state)
     (void)state;
     assert_int_equal(wire_parse(WIRE_TRIAL_STATE, "STATE_COMPLETD", &word, &e), ERR_INVALID);
     assert_null(word);
-    assert_string_equal(e.text, "\"STATE_COMPLETD\" is no trial state; did you mean "
+    assert_string_equal(e.text, "\"STATE_COMPLETD\" is not a valid trial state; did you mean "
                                 "\"STATE_COMPLETED\"?");
     assert_int_equal(wire_parse(WIRE_LOG_LEVEL, "INFI", &word, &e), ERR_INVALID);
     assert_non_null(strstr(e.text, "did you mean \"INFO\""));
     assert_int_equal(wire_parse(WIRE_DEVICE_TYPE, "typewriter", &word, &e), ERR_INVALID);
-    assert_non_null(strstr(e.text, "it is one of TYPE_CPU, TYPE_CUDA, TYPE_ROCM"));
+    assert_non_null(strstr(e.text, "valid are TYPE_CPU, TYPE_CUDA, TYPE_ROCM"));
     assert_int_equal(wire_parse(WIRE_DEVICE_TYPE, NULL, &word, &e), ERR_INVALID);
     assert_int_equal(wire_parse(WIRE_TRIAL_STATE, "STATE_DELETING", &word, &e), ERR_INVALID);
     assert_null(wire_word(WIRE_TRIAL_STATE, "completed"));

@@ -1,4 +1,4 @@
-// The bar for what takes long, and the tables of an export.
+// The progress bar of long operations, and the tables of an export.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,7 +65,7 @@ static void a_table_for_each_group(void **state)
                                                 "1,t,1,0.5,,\n"
                                                 "2,t,2,,1,\"x \"\"y\"\"\"\n");
     expect_file("bundle/trials/7/group-1.csv", "steps,time,run,\"a,b\"\n-1,,1,NaN\n");
-    assert_int_equal(bundle_tables("bundle", 8, &e), 0); // a trial without any
+    assert_int_equal(bundle_tables("bundle", 8, &e), 0); // a trial without metrics
 }
 
 static int count_line(void *ctx, const json_t *value, struct error *e)

@@ -1,4 +1,4 @@
-// Changed values stand where the old ones stood; what cannot be changed so is refused.
+// Changed values replace the old ones in place; other changes are refused.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

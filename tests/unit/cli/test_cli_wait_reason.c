@@ -12,7 +12,7 @@
 #include "cli/output/rows.h"
 #include "cli/output/wait_reason.h"
 
-// Answers of a master, as master/calls/queue.c writes them.
+// Answers of a master, as master/calls writes them.
 static const char experiment[] =
     "{'id':7,'name':'poems','state':'STATE_QUEUED','workspaceId':2,'workspaceName':'research',"
     "'userId':4,'username':'ada','resourcePool':'gpu'}";
@@ -63,7 +63,7 @@ static void end(struct fixture *f)
     arena_free(&f->arena);
 }
 
-// The facts about the first group of those that wait, or about one that does not.
+// The facts about the first group of waiting trials, or about an experiment that does not wait.
 static json_t *facts_of(struct fixture *f)
 {
     json_t *groups = f->held[f->count++] = waiting_groups(f->w.why);
@@ -164,7 +164,8 @@ static void a_job_that_does_not_wait_says_so(void **state)
     }
 }
 
-// A remedy with this command, whose effect begins with these words; `command` NULL: there is none.
+// Expects a remedy with this command whose effect begins with these words; `command` NULL: no
+// remedy.
 static void expect_effect(const char *entry, const char *agents, const char *command,
                           const char *effect)
 {
@@ -189,7 +190,7 @@ static void expect_remedy(const char *entry, const char *agents, const char *com
     expect_effect(entry, agents, command, "");
 }
 
-// Its user is told so before the command refuses.
+// The user learns from the effect that only administrators may do this.
 static void remedies_name_administrators(void **state)
 {
     (void)state;
