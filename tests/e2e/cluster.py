@@ -1,7 +1,8 @@
-"""A small real cluster for end-to-end tests: master and agents on this machine, the muster command.
+"""A small real cluster for end-to-end tests: a master, agents on this machine, and the muster
+command.
 
-Everything lies in the current folder (each test program runs in one of its own). Ports are chosen by
-the kernel. Use as a context manager; leaving it ends every process it started.
+All its files are in the current folder (each test program runs in its own folder). The kernel
+chooses the ports. Use it as a context manager; on exit it ends every process that it started.
 """
 
 import json
@@ -17,14 +18,15 @@ PASSWORD = "correct horse battery staple"
 
 
 def wait_for(what, condition, seconds=120.0, every=0.05):
-    """Polls condition() until it is true and returns its value; fails naming `what`."""
+    """Polls condition() until it is true and returns its value. On a timeout the failure names
+    `what`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         value = condition()
         if value:
             return value
         time.sleep(every)
-    raise AssertionError(f"waited {seconds:.0f} s in vain for: {what}")
+    raise AssertionError(f"timed out after {seconds:.0f} s waiting for {what}")
 
 
 class Daemon:
@@ -57,7 +59,8 @@ class Daemon:
 
 class Cluster:
     def __init__(self, folder=".", slots=(4,), master_flags=(), bind="127.0.0.1", prefixes=()):
-        """`prefixes`: for each agent, the words of a command that runs it somewhere else."""
+        """`prefixes` holds one command prefix for each agent, for example to start it in another
+        namespace."""
         self.folder = pathlib.Path(folder).resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "password").write_text(PASSWORD + "\n")
@@ -94,14 +97,14 @@ class Cluster:
                 pass
 
     def start_master(self):
-        """Starts the master, or starts it again on the port it had."""
+        """Starts the master, or restarts it on its previous port."""
         data = self.folder / "master"
         url_file = data / "master.url"
         url_file.unlink(missing_ok=True)
         self.master = Daemon("muster-master", ["--data-dir", data, "--bind", self.bind,
                                                "--port", self.port,
                                                "--initial-password-file", self.folder / "password",
-                                               "--restart-backoff", 0,  # test_failures waits
+                                               "--restart-backoff", 0,  # test_failures waits for this time
                                                *self.master_flags], self.folder / "master.log")
         self.master.start()
         wait_for("the master's address", lambda: url_file.exists() or self.master.process.poll() is not None)
@@ -112,7 +115,7 @@ class Cluster:
         self.env["MUSTER_MASTER"] = self.url
 
     def add_agent(self, name, slots, prefix=(), flags=()):
-        """`slots` 0: what the agent finds on its machine."""
+        """With `slots` 0 the agent detects the slots of its machine."""
         agent = Daemon("muster-agent", ["--master", self.url,
                                         "--token-file", self.folder / "master" / "agent.token",
                                         "--work-dir", self.folder / name, "--id", name,
@@ -124,12 +127,12 @@ class Cluster:
     # the muster command
 
     def run(self, *arguments, timeout=300):
-        """The finished process, whatever its exit code."""
+        """Returns the finished process, whatever its exit code is."""
         return subprocess.run([str(BIN / "muster"), *map(str, arguments)], env=self.env, text=True,
                               capture_output=True, timeout=timeout, stdin=subprocess.DEVNULL)
 
     def muster(self, *arguments, timeout=300):
-        """Standard output of a command that must succeed."""
+        """Returns the standard output of a command that must succeed."""
         done = self.run(*arguments, timeout=timeout)
         if done.returncode != 0:
             raise AssertionError(f"muster {' '.join(map(str, arguments))}: exit {done.returncode}\n"
@@ -140,7 +143,7 @@ class Cluster:
         return json.loads(self.muster(*arguments, "-o", "json"))
 
     def create(self, config, folder, *arguments):
-        """Submits and returns the experiment's id."""
+        """Submits an experiment and returns its id."""
         id_file = self.folder / "experiment.id"
         id_file.unlink(missing_ok=True)
         self.muster("experiment", "create", config, folder, "--id-file", id_file, *arguments)
@@ -157,7 +160,7 @@ class Cluster:
         return self.rows("trial", "list", experiment)[0]
 
     def digest(self, experiment):
-        """(weights, state) digests of the newest checkpoint."""
+        """Returns the digests (weights, state) of the newest checkpoint."""
         newest = self.rows("checkpoint", "list", "--experiment", experiment, "--latest")[0]
         digest = self.rows("checkpoint", "digest", newest["uuid"])
         return digest["weights"], digest["state"]
@@ -168,7 +171,8 @@ class Cluster:
     # processes
 
     def processes_below(self, program=None):
-        """Processes whose working folder lies in this cluster's folder, optionally of one program."""
+        """Returns the processes whose working folder is below this cluster's folder; `program`
+        selects one program."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -187,7 +191,7 @@ class Cluster:
 
 
 def write_corpus(path, size=60000):
-    """Deterministic text with structure a small model can learn."""
+    """Writes deterministic text with a structure that a small model can learn."""
     words = ["muster", "rank", "slot", "agent", "gang", "trial", "step", "loss", "bits", "same"]
     state, text = 12345, []
     length = 0

@@ -1,8 +1,9 @@
-"""One caller of the master in the manner of Determined's client, and an agent that runs nothing.
+"""A caller that sends requests as Determined's client does, and an agent that only simulates its
+tasks.
 
-The client sends JSON without a Content-Type, an empty object as no body at all, and unset fields as
-null; it follows streams line by line. Every good answer is held to the OpenAPI document, and to what
-the client reads out of it (wire_keys.py).
+The client sends JSON without a Content-Type, an empty object as no body at all, and unset fields
+as null; it reads streams line by line. Every successful answer is checked against the OpenAPI
+document and against the keys that the client reads from it (wire_keys.py).
 """
 
 import http.client
@@ -14,19 +15,19 @@ import urllib.parse
 import uuid
 
 import wire_keys
-from openapi import Document, Wrong
+from openapi import Document, SchemaError
 
 TASK_HEADER = "Grpc-Metadata-x-allocation-token"
-# What people name themselves: the keys below these stay as they are.
+# Below these keys, users choose the names, so the names keep their case.
 FREE = {"metadata", "hparams", "avgMetrics", "batchMetrics", "resources", "config", "checkpointStorage", "data"}
 
 
 class NotServed(Exception):
-    """The document has no such call."""
+    """The OpenAPI document does not contain this call."""
 
 
 def snake_case(value):
-    """The same body with its keys in snake_case."""
+    """Returns the same body with its keys in snake_case."""
     if isinstance(value, list):
         return [snake_case(item) for item in value]
     if not isinstance(value, dict):
@@ -43,7 +44,7 @@ class Det:
     def caller(self, token=None, task=False):
         return Det(self.port, token, task, self.document)
 
-    # what goes over the wire
+    # requests and responses
 
     def headers(self):
         if not self.token:
@@ -51,7 +52,8 @@ class Det:
         return {TASK_HEADER if self.task else "Authorization": f"Bearer {self.token}"}
 
     def open(self, method, path, body=None, timeout=30):
-        """(connection, response). `body`: bytes, text, or a value; {} and None are no body."""
+        """Returns (connection, response). `body` is bytes, text or a value; {} and None send no
+        body."""
         if body is not None and not isinstance(body, (str, bytes)):
             body = json.dumps(body) if body else None
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
@@ -59,7 +61,7 @@ class Det:
         return connection, connection.getresponse()
 
     def request(self, method, path, body=None, timeout=30):
-        """(status, JSON or bytes)"""
+        """Returns (status, JSON or bytes)."""
         connection, response = self.open(method, path, body, timeout)
         data = response.read()
         connection.close()
@@ -79,7 +81,8 @@ class Det:
         return path + ("?" + urllib.parse.urlencode(words) if words else "")
 
     def call(self, method, path, body=None, answer=None, expect=200, **query):
-        """The answer of a call below /api/v1 (or of "//path"). `answer`: what the client reads of it."""
+        """Returns the answer of a call below /api/v1 (or of "//path"). `answer` names the fields
+        that the client reads from it."""
         url = self.url(path, query)
         found = self.document.find(method, url)
         if not found:
@@ -87,7 +90,7 @@ class Det:
         status, value = self.request(method, url, body)
         where = f"{method} {url}"
         if status != expect:
-            raise AssertionError(f"{where}: {status}, not {expect}: {str(value)[:500]}")
+            raise AssertionError(f"{where}: status is {status}, not {expect}: {str(value)[:500]}")
         if status == 200:
             self.document.check_answer(found[1], value, where)
         else:
@@ -103,14 +106,14 @@ class Det:
         return self.call("POST", path, body, answer, **query)
 
     def report(self, path, body, answer=None):
-        """A post whose answer was lost, and that came again, once with the other case of its keys."""
+        """Repeats a POST as after a lost answer; one of the two has the keys in the other case."""
         value = self.post(path, body, answer)
         self.post(path, body, answer)
         self.post(path, snake_case(body), answer)
         return value
 
     def lines(self, path, answer, **query):
-        """The results of a stream, each read as the client reads it."""
+        """Returns the results of a stream, each checked as the client reads it."""
         url = self.url(path, query)
         found = self.document.find("GET", url)
         if not found:
@@ -129,8 +132,9 @@ class Det:
         return results
 
 
-class LiveAgent(threading.Thread):
-    """An agent that says of every task what a program that runs until it is told to end would make of it."""
+class SimulatedAgent(threading.Thread):
+    """An agent that reports each task as if it ran a program that works until it is told to stop.
+    """
 
     def __init__(self, port, token, name="live", slots=4):
         super().__init__(daemon=True)
@@ -147,7 +151,7 @@ class LiveAgent(threading.Thread):
                     "address": "127.0.0.1", "slots": slots, "seen": self.seen, "tasks": list(self.tasks.values())}
         status, answer = self.caller.request("POST", f"/api/v1/agents/{self.name}/sync", body)
         if status != 200:
-            raise Wrong(f"sync: {status} {answer}")
+            raise SchemaError(f"sync: {status} {answer}")
         with self.changed:
             self.seen = answer["version"]
             for task in answer["tasks"]:
@@ -179,7 +183,7 @@ class LiveAgent(threading.Thread):
             self.say(task, "EXITED", exit_code)
 
     def task_of(self, experiment, seconds=30):
-        """The running task of an experiment, as the master gave it out."""
+        """Returns the running task of an experiment, as the master sent it to the agent."""
         deadline = time.monotonic() + seconds
         with self.changed:
             while True:

@@ -1,6 +1,7 @@
-"""The master's OpenAPI document, and whether answers are what it says.
+"""Reads the master's OpenAPI document and checks values against its schemas.
 
-Only the part of JSON Schema that the document uses is known here; anything else in it is a fault.
+This module knows only the part of JSON Schema that the document uses; any other keyword in the
+document is an error.
 """
 
 import re
@@ -13,8 +14,8 @@ SCHEMA_KEYS = {"type", "format", "pattern", "contentEncoding", "enum", "items", 
                "additionalProperties", "oneOf", "allOf", "$ref", "x-muster"}
 
 
-class Wrong(AssertionError):
-    """A value is not what its schema says, or the document is not what OpenAPI 3.1 says."""
+class SchemaError(AssertionError):
+    """A value does not match its schema, or the document does not follow OpenAPI 3.1."""
 
 
 class Document:
@@ -29,7 +30,8 @@ class Document:
     # operations
 
     def find(self, method, path):
-        """(path of the document, operation) of a call, or None. Written parts win over {..}."""
+        """Returns (path of the document, operation) of a call, or None. Literal parts win over
+        {..}."""
         parts = [urllib.parse.unquote(part) for part in path.partition("?")[0].strip("/").split("/")]
         best = None
         for found, template, operation in self.routes:
@@ -43,7 +45,7 @@ class Document:
         return best and best[1:]
 
     def content(self, operation):
-        """(media type, its object) of the good answer."""
+        """Returns (media type, its object) of the successful answer."""
         return next(iter(operation["responses"]["200"]["content"].items()))
 
     def check_answer(self, operation, value, where):
@@ -62,16 +64,17 @@ class Document:
         return schema
 
     def check(self, schema, value, where):
-        """Raises Wrong unless the value is what the schema says, with no key that it does not name."""
+        """Raises SchemaError unless the value matches the schema and has no key that the schema does not
+        name."""
         schema = self.resolve(schema)
         for part in schema.get("allOf", []):
             self.check(part, value, where)
         if "oneOf" in schema:
             self.check_one_of(schema["oneOf"], value, where)
         if "enum" in schema and value not in schema["enum"]:
-            raise Wrong(f"{where}: {value!r} is none of {schema['enum']}")
+            raise SchemaError(f"{where}: {value!r} is not one of {schema['enum']}")
         if "type" in schema and not is_type(schema["type"], value):
-            raise Wrong(f"{where}: {str(value)[:80]!r} is not of type {schema['type']}")
+            raise SchemaError(f"{where}: {str(value)[:80]!r} is not of type {schema['type']}")
         if isinstance(value, str):
             check_text(schema, value, where)
         elif isinstance(value, list):
@@ -85,15 +88,15 @@ class Document:
         for schema in schemas:
             try:
                 self.check(schema, value, where)
-            except Wrong as wrong:
+            except SchemaError as wrong:
                 faults.append(str(wrong))
         if len(schemas) - len(faults) != 1:
-            raise Wrong(f"{where}: fits {len(schemas) - len(faults)} of {len(schemas)}: " + "; ".join(faults))
+            raise SchemaError(f"{where}: matches {len(schemas) - len(faults)} of {len(schemas)} alternatives: " + "; ".join(faults))
 
     def check_object(self, schema, value, where):
         for name in schema.get("required", []):
             if name not in value:
-                raise Wrong(f"{where}: has no \"{name}\"")
+                raise SchemaError(f"{where}: has no \"{name}\"")
         properties = schema.get("properties")
         for name, item in value.items():
             if properties and name in properties:
@@ -101,48 +104,49 @@ class Document:
             elif "additionalProperties" in schema:
                 self.check(schema["additionalProperties"], item, f"{where}.{name}")
             elif properties is not None:
-                raise Wrong(f"{where}: \"{name}\" is not in the document")
+                raise SchemaError(f"{where}: \"{name}\" is not in the document")
 
     # the document
 
     def check_structure(self):
-        """Raises Wrong unless the document is an OpenAPI 3.1 document of the kind we write."""
+        """Raises SchemaError unless the document is an OpenAPI 3.1 document that follows our conventions.
+        """
         only(self.text, "document", {"openapi", "info", "paths", "components"})
         if not re.fullmatch(r"3\.1\.\d+", self.text["openapi"]):
-            raise Wrong("openapi: not 3.1")
+            raise SchemaError("openapi: the version is not 3.1")
         only(self.text["info"], "info", {"title", "version"}, {"description"})
         only(self.text["components"], "components", {"securitySchemes", "responses", "schemas"})
         for name, schema in self.schemas.items():
             if not re.fullmatch(r"[A-Za-z0-9._-]+", name):
-                raise Wrong(f"schema {name}: not a name of a component")
+                raise SchemaError(f"schema {name}: not a valid component name")
             self.check_schema(schema, name)
         seen = set()
         for path, item in self.text["paths"].items():
             if not path.startswith("/") or not set(item) <= set(METHODS):
-                raise Wrong(f"{path}: {sorted(item)}")
+                raise SchemaError(f"{path}: {sorted(item)}")
             for method, operation in item.items():
                 self.check_operation(f"{method} {path}", path, operation)
                 seen.add(operation["operationId"])
         if len(seen) != len(self.routes):
-            raise Wrong("an operationId stands twice")
+            raise SchemaError("an operationId is used twice")
 
     def check_operation(self, where, path, operation):
         only(operation, where, {"operationId", "summary", "tags", "parameters", "security", "responses"},
              {"requestBody", "x-muster"})
         names = [(p["in"], p["name"]) for p in operation["parameters"]]
         if len(set(names)) != len(names):
-            raise Wrong(f"{where}: a parameter stands twice")
+            raise SchemaError(f"{where}: a parameter is declared twice")
         in_path = [name for place, name in names if place == "path"]
         if in_path != re.findall(r"\{(\w+)\}", path):
-            raise Wrong(f"{where}: parameters {in_path}")
+            raise SchemaError(f"{where}: parameters {in_path}")
         for parameter in operation["parameters"]:
             only(parameter, where, {"name", "in", "required", "schema"})
             if parameter["required"] != (parameter["in"] == "path"):
-                raise Wrong(f"{where}: {parameter['name']} is required, or not, against the rule")
+                raise SchemaError(f"{where}: {parameter['name']}: \"required\" does not follow the rule")
             self.check_schema(parameter["schema"], f"{where} {parameter['name']}")
         for scheme in operation["security"]:
             if not set(scheme) <= set(self.text["components"]["securitySchemes"]):
-                raise Wrong(f"{where}: {scheme}")
+                raise SchemaError(f"{where}: {scheme}")
         if "requestBody" in operation:
             only(operation["requestBody"], where, {"content", "x-muster-limit"})
             self.check_content(operation["requestBody"]["content"], where)
@@ -151,7 +155,7 @@ class Document:
         only(responses["200"], where, {"description", "content"})
         self.check_content(responses["200"]["content"], where)
         if responses["default"] != {"$ref": "#/components/responses/Error"}:
-            raise Wrong(f"{where}: what an error looks like")
+            raise SchemaError(f"{where}: the schema of an error is wrong")
 
     def check_content(self, content, where):
         for media, item in content.items():
@@ -160,18 +164,18 @@ class Document:
 
     def check_schema(self, schema, where):
         if not isinstance(schema, dict) or not set(schema) <= SCHEMA_KEYS:
-            raise Wrong(f"{where}: {schema}")
+            raise SchemaError(f"{where}: {schema}")
         if "$ref" in schema:
             if set(schema) != {"$ref"} or schema["$ref"].rpartition("/")[2] not in self.schemas:
-                raise Wrong(f"{where}: {schema}")
+                raise SchemaError(f"{where}: {schema}")
             return
         types = schema.get("type", [])
         for name in [types] if isinstance(types, str) else types:
             if name not in TYPES and name not in ("integer", "number"):
-                raise Wrong(f"{where}: type {name}")
+                raise SchemaError(f"{where}: unexpected type {name}")
         missing = set(schema.get("required", [])) - set(schema.get("properties", {}))
         if missing:
-            raise Wrong(f"{where}: required, but no properties: {sorted(missing)}")
+            raise SchemaError(f"{where}: required, but not in properties: {sorted(missing)}")
         for name, part in schema.get("properties", {}).items():
             self.check_schema(part, f"{where}.{name}")
         for key in ("items", "additionalProperties"):
@@ -194,11 +198,11 @@ def is_type(names, value):
 
 def check_text(schema, value, where):
     if schema.get("format") == "date-time" and not TIME.fullmatch(value):
-        raise Wrong(f"{where}: {value!r} is no time of RFC 3339")
+        raise SchemaError(f"{where}: {value!r} is not an RFC 3339 time")
     if "pattern" in schema and not re.search(schema["pattern"], value):
-        raise Wrong(f"{where}: {value!r} does not match {schema['pattern']}")
+        raise SchemaError(f"{where}: {value!r} does not match {schema['pattern']}")
 
 
 def only(item, where, required, optional=()):
     if not required <= set(item) <= required | set(optional):
-        raise Wrong(f"{where}: has {sorted(item)}, not {sorted(required)}")
+        raise SchemaError(f"{where}: has {sorted(item)}, not {sorted(required)}")

@@ -1,4 +1,5 @@
-"""The agent alone, against a master made of a few lines: tasks, logs, and what dies in between."""
+"""The agent alone, with a small fake master: tasks, logs, and the loss of processes and
+connections."""
 
 import base64
 import collections
@@ -20,11 +21,12 @@ import unittest
 from cluster import BIN, Daemon, wait_for
 
 TOKEN = "agent-token-of-the-test"
-SECONDS = 120.0  # the most any wait takes; builds with sanitizers are slow
+SECONDS = 120.0  # longest wait in seconds; builds with sanitizers are slow
 
 
 class FakeMaster:
-    """Speaks the agent's three calls: `desired` should run, `reports` is what the agent said."""
+    """Serves the agent's three calls: `desired` holds the tasks that should run, `reports` the
+    states that the agent reported."""
 
     def __init__(self, port=0):
         self.changed = threading.Condition()
@@ -32,12 +34,12 @@ class FakeMaster:
         self.reports = {}  # allocation -> last reported task
         self.history = collections.defaultdict(list)  # allocation -> states in order
         self.request = None  # the last sync request
-        self.parked = 0  # sync calls that are being held
-        self.dropped = 0  # of those, how many the agent gave up for a new one
+        self.parked = 0  # sync calls that are parked
+        self.dropped = 0  # parked calls that the agent closed to send a new one
         self.logs = collections.defaultdict(dict)  # allocation -> sequence -> line
-        self.repeated = 0  # lines that came more than once
+        self.repeated = 0  # lines that arrived more than once
         self.contexts = {}
-        self.sync_status, self.logs_status = 200, 200  # what to answer instead
+        self.sync_status, self.logs_status = 200, 200  # an answer to send instead of the normal one
         self.closing = False
         self.connections = []
         master = self
@@ -66,7 +68,7 @@ class FakeMaster:
                         self.answer(401, {"error": {"error": "unknown token"}})
                     else:
                         self.answer(*master.call(self.path, body))
-                except OSError:  # the agent dropped the call
+                except OSError:  # the agent closed the connection
                     self.close_connection = True
 
             def do_GET(self):
@@ -80,7 +82,7 @@ class FakeMaster:
             allow_reuse_address = True
 
             def handle_error(self, *_):
-                pass  # connections that end in mid-request
+                pass  # connections that are closed in the middle of a request
 
         self.server = Server(("127.0.0.1", port), Handler)
         self.port = self.server.server_address[1]
@@ -88,14 +90,14 @@ class FakeMaster:
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
     def close(self):
-        """As kill -9 would: open connections break, parked calls are not answered."""
+        """Stops like a master after kill -9: open connections break, parked calls get no answer."""
         self.server.shutdown()
         self.server.server_close()
         for connection in self.connections:
             try:
                 connection.shutdown(socket.SHUT_RDWR)
             except OSError:
-                pass  # it has ended
+                pass  # the task has ended
         with self.changed:
             self.closing = True
             self.changed.notify_all()
@@ -143,7 +145,7 @@ class FakeMaster:
             return 200, {}
 
     def change(self, **wishes):
-        """Sets desired tasks (None: no longer named) and tells the agent."""
+        """Sets desired tasks (None removes the task) and notifies the agent."""
         with self.changed:
             for name, task in wishes.items():
                 if task is None:
@@ -154,13 +156,13 @@ class FakeMaster:
             self.changed.notify_all()
 
     def wait(self, what, condition, seconds=SECONDS):
-        """Waits for condition(), which is asked after everything the agent says."""
+        """Waits for condition(), which is evaluated after every message of the agent."""
         deadline = time.monotonic() + seconds
         with self.changed:
             while not condition():
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise AssertionError(f"waited {seconds:.0f} s in vain for: {what}\n"
+                    raise AssertionError(f"timed out after {seconds:.0f} s waiting for {what}\n"
                                          f"reports: {json.dumps(self.reports)}")
                 self.changed.wait(left)
 
@@ -172,7 +174,7 @@ class FakeMaster:
         return self.reports[name]
 
     def lines(self, name, source="task"):
-        """Lines in order of their sequence numbers, which must have no gap."""
+        """Returns the lines in the order of their sequence numbers, which must have no gap."""
         numbers = sorted(self.logs[name])
         assert numbers == list(range(1, len(numbers) + 1)), numbers
         return [self.logs[name][n] for n in numbers if self.logs[name][n]["source"] == source]
@@ -182,7 +184,7 @@ class FakeMaster:
 
 
 def task(name, script, ranks=1, action="RUN", grace=10, **more):
-    """A desired task that runs a shell script in each rank."""
+    """Returns a desired task that runs a shell script in each rank."""
     return {"allocationId": name, "taskId": f"task-{name}", "trialId": 1, "experimentId": 1,
             "epoch": 1, "action": action, "graceSeconds": grace, "contextUrl": None,
             "argv": ["sh", "-c", script], "native": False,
@@ -250,7 +252,7 @@ class AgentTest(unittest.TestCase):
         return Daemon("muster-agent", arguments, self.folder / "agent.log")
 
     def run_agent(self, **flags):
-        """An agent that ends by itself: (exit code, what it said)."""
+        """Runs an agent that exits by itself; returns (exit code, output)."""
         agent = self.make_agent(**flags)
         done = subprocess.run(agent.arguments, capture_output=True, text=True, timeout=SECONDS)
         return done.returncode, done.stderr
@@ -266,16 +268,16 @@ class AgentTest(unittest.TestCase):
 
     def wait_seen(self):
         version = self.master.version
-        self.master.wait("the agent to have seen the last change",
+        self.master.wait("the agent to process the last change",
                          lambda: self.master.request["seen"] == version)
 
     def supervisor(self, name):
-        """Process id of the task's supervisor: the parent of its ranks."""
+        """Returns the process id of the task's supervisor: the parent of its ranks."""
         pid = self.master.reports[name]["ranks"][0]["pid"]
         return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
     def inside(self, task, path):
-        """A path in the working folder of a task."""
+        """Returns a path in the working folder of a task."""
         return self.work / "tasks" / task / "work" / path
 
     def forget(self, name):
@@ -283,12 +285,12 @@ class AgentTest(unittest.TestCase):
             self.master.forget.add(name)
         self.master.change(**{name: None})
         self.master.wait(f"{name} to be forgotten", lambda: name not in self.master.reports)
-        wait_for("its folder to go, after the last line",
+        wait_for("its folder to be removed, after the last line",
                  lambda: not (self.work / "tasks" / name).exists(), SECONDS)
 
 
-class Running(AgentTest):
-    def test_two_ranks_and_their_lines(self):
+class RunningTasks(AgentTest):
+    def test_two_ranks_and_their_log_lines(self):
         script = ('echo "INFO: hello from $RANK"; echo "[rank=7] WARNING: odd"; echo plain; '
                   'echo "ERROR: bad" >&2; printf "bar 1\\rbar 2\\r\\nno end"')
         self.start(a=task("a", script, ranks=2))
@@ -300,7 +302,7 @@ class Running(AgentTest):
         seen = self.master.history["a"]
         self.assertEqual(seen, [state for state in order if state in seen])
         self.forget("a")
-        wait_for("the rest to go", lambda: not list((self.work / "trash").iterdir()), SECONDS)
+        wait_for("the rest of the files to be removed", lambda: not list((self.work / "trash").iterdir()), SECONDS)
         lines = self.master.lines("a")
         self.assertEqual(len(lines), 14)
         for rank in (0, 1):
@@ -317,7 +319,7 @@ class Running(AgentTest):
                             l["allocationId"] == "a" and l["timestamp"] for l in lines))
         self.assertEqual(self.master.repeated, 0)
 
-    def test_what_the_master_is_told_about_the_machine(self):
+    def test_machine_properties_reported_to_the_master(self):
         self.agent = self.make_agent(rack="r7")
         self.start()
         self.master.wait("a request", lambda: self.master.request)
@@ -380,7 +382,7 @@ class Running(AgentTest):
             self.assertEqual([text for text in said if text][1:], ["logs", "model", "done"])
         self.assertFalse(pathlib.Path("/run/determined/info").exists())
 
-    def test_a_task_sees_no_other_task(self):
+    def test_task_cannot_see_other_tasks(self):
         self.start(a=task("a", "touch ready; echo secret; sleep 1000"))
         self.wait_line("a", "secret")
         script = ('ls ../..; cat ../../a/task.json; ls ../../../trash; cat "$TOKEN_FILE"; ls ../../../tasks; '
@@ -407,7 +409,7 @@ class Running(AgentTest):
         return subprocess.run([BIN / "muster-agent", "--version"], capture_output=True, text=True,
                               check=True).stdout.strip()
 
-    def test_a_long_line_is_cut_and_much_output_arrives_once(self):
+    def test_long_line_is_cut_and_large_output_arrives_once(self):
         script = "head -c 200000 /dev/zero | tr '\\0' x; echo; seq 1 20000"
         self.start(a=task("a", script))
         self.master.wait_state("a", "EXITED")
@@ -418,7 +420,7 @@ class Running(AgentTest):
         self.assertLessEqual(len(first), 65536)
         self.assertEqual(rest, [str(n) for n in range(1, 20001)])
 
-    def test_logs_wait_while_the_master_takes_none(self):
+    def test_logs_wait_while_the_master_does_not_accept_them(self):
         self.master.logs_status = 503
         self.start(a=task("a", "seq 1 3000"))
         self.master.wait_state("a", "EXITED")
@@ -432,8 +434,8 @@ class Running(AgentTest):
         self.assertEqual(self.master.texts("a"), [str(n) for n in range(1, 3001)])
 
 
-class Ending(AgentTest):
-    def test_a_failing_rank_ends_the_other(self):
+class EndingTasks(AgentTest):
+    def test_failing_rank_ends_the_other_rank(self):
         self.start(a=task("a", 'echo up; if [ $RANK = 1 ]; then exit 3; fi; sleep 1000', ranks=2))
         report = self.master.wait_state("a", "EXITED")
         self.assertEqual([(r["exitCode"], r["signal"]) for r in report["ranks"]],
@@ -441,7 +443,7 @@ class Ending(AgentTest):
         self.assertIn("rank 1: exit 3", report["reason"])
         self.wait_line("a", "rank 1: exit 3; ending the other ranks")
 
-    def test_a_rank_that_will_not_go_is_killed(self):
+    def test_rank_that_ignores_sigterm_is_killed(self):
         script = ('if [ $RANK = 1 ]; then while [ ! -e ready ]; do sleep 0.05; done; '
                   'kill -SEGV $$; fi; trap "" TERM; touch ready; while :; do sleep 0.05; done')
         self.start(a=task("a", script, ranks=2))
@@ -462,14 +464,14 @@ class Ending(AgentTest):
         report = self.master.wait_state("b", "EXITED")
         self.assertEqual(report["ranks"][0]["signal"], signal.SIGKILL)
 
-    def test_what_the_master_does_not_name_is_ended(self):
+    def test_tasks_not_named_by_the_master_are_ended(self):
         self.start(a=task("a", "echo up; sleep 1000", grace=20))
         self.wait_line("a", "up")
         self.master.change(a=None)
         report = self.master.wait_state("a", "EXITED")
         self.assertEqual(report["ranks"][0]["signal"], signal.SIGTERM)
 
-    def test_an_end_is_told_without_waiting_for_the_parked_call(self):
+    def test_end_is_reported_without_waiting_for_the_parked_call(self):
         self.start(a=task("a", "echo up; while [ ! -e stop ]; do sleep 0.01; done"))
         self.master.wait_state("a", "RUNNING")
         self.wait_line("a", "up")
@@ -479,7 +481,7 @@ class Ending(AgentTest):
         self.master.wait_state("a", "EXITED")
         self.assertGreater(self.master.dropped, dropped)
 
-    def test_killed_while_its_files_are_awaited(self):
+    def test_task_killed_while_waiting_for_its_files(self):
         context = "/api/v1/tasks/task-a/context_directory"
         self.start(a=task("a", "echo", contextUrl=context))
         self.master.wait_state("a", "STARTING")
@@ -488,7 +490,7 @@ class Ending(AgentTest):
         self.assertIn("before it was started", self.master.wait_state("a", "EXITED")["reason"])
         self.forget("a")
 
-    def test_files_that_come_late(self):
+    def test_files_that_arrive_late(self):
         self.start(a=task("a", "cat file", contextUrl="/api/v1/tasks/task-a/context_directory"))
         wait_for("the message", lambda: "waits for its files" in self.agent.tail(), SECONDS)
         self.master.contexts["task-a"] = tgz({"file": "late"})
@@ -496,7 +498,7 @@ class Ending(AgentTest):
         self.forget("a")
         self.assertEqual(self.master.texts("a"), ["late"])
 
-    def test_processes_left_behind_are_ended(self):
+    def test_orphaned_processes_are_ended(self):
         script = ('setsid sh -c "echo \\$\\$ >left; trap \\"\\" TERM; '
                   'while :; do sleep 0.05; done" & while [ ! -s left ]; do sleep 0.05; done')
         self.start(a=task("a", script))
@@ -505,7 +507,7 @@ class Ending(AgentTest):
         left = int(self.inside("a", "left").read_text())
         self.assertFalse(alive(left))
 
-    def test_programs_and_files_that_are_not_there(self):
+    def test_missing_programs_and_files(self):
         self.master.contexts.update({"task-b": base64.b64encode(b"no archive").decode(),
                                      "task-c": "?"})
         context = "/api/v1/tasks/task-{}/context_directory"
@@ -523,7 +525,7 @@ class Ending(AgentTest):
         self.assertIn("no-such-program", " ".join(self.master.texts("a", "agent")))
         self.assertIn("cannot fetch the files", " ".join(self.master.texts("b", "agent")))
 
-    def test_a_supervisor_that_cannot_work_says_why(self):
+    def test_supervisor_that_cannot_start_reports_the_reason(self):
         self.start()
         self.master.wait("a request", lambda: self.master.request)
         (self.work / "tasks/a/log.spool").mkdir(parents=True)
@@ -538,7 +540,8 @@ class Ending(AgentTest):
         script = f"echo started >>{count}; exit 0"
         self.start(a=task("a", script))
         self.master.wait_state("a", "EXITED")
-        # once more, then as a kill order and as a run order that were late, and by another agent
+        # The end is delivered again: once more, as a late kill order and a late run order, and to
+        # another agent.
         for again in (task("a", script), task("a", script, action="KILL"), task("a", script)):
             self.master.change(a=again)
             self.wait_seen()
@@ -546,7 +549,7 @@ class Ending(AgentTest):
         self.master.change()
         self.agent.start()
         self.wait_seen()
-        # a task that comes first as a kill order is not started by the run order that is late
+        # A task that is first named in a kill order is not started by a late run order.
         self.master.change(b=task("b", script, action="KILL"))
         self.assertIn("never started", self.master.wait_state("b", "EXITED")["reason"])
         self.master.change(b=task("b", script))
@@ -556,7 +559,7 @@ class Ending(AgentTest):
         self.assertEqual(count.read_text(), "started\n")
 
 
-class Surviving(AgentTest):
+class Restarts(AgentTest):
     COUNT = ('i=0; while [ ! -e stop ]; do i=$((i+1)); echo "line $i"; sleep 0.01; done; '
              'echo "end $i"')
     COUNT_7 = COUNT + "; exit 7"
@@ -590,13 +593,13 @@ class Surviving(AgentTest):
         self.forget("a")
         self.check_all_lines("a", 2)
 
-    def test_the_task_ends_while_there_is_no_agent(self):
+    def test_task_ends_while_the_agent_is_down(self):
         self.start(a=task("a", self.COUNT_7))
         self.wait_line("a", "line 5")
         self.master.wait_state("a", "RUNNING")
         self.agent.kill9()
         self.inside("a", "stop").touch()
-        wait_for("the supervisor to go", lambda: not processes_below(self.work), SECONDS)
+        wait_for("the supervisor to exit", lambda: not processes_below(self.work), SECONDS)
         self.agent.start()
         report = self.master.wait_state("a", "EXITED")
         self.assertEqual(report["ranks"][0]["exitCode"], 7)
@@ -622,7 +625,7 @@ class Surviving(AgentTest):
         old.close()
         time.sleep(1)
         self.master = FakeMaster(old.port)
-        self.master.logs, self.master.version = old.logs, 1  # it kept its store
+        self.master.logs, self.master.version = old.logs, 1  # the restarted master kept its store
         self.master.change(a=old.desired["a"])
         self.master.wait_state("a", "RUNNING")
         self.stop_counting("a")
@@ -681,7 +684,7 @@ class Surviving(AgentTest):
         shutil.rmtree(self.work)
         self.gone(pids)
 
-    def test_what_nobody_watches_over_is_ended_at_the_start(self):
+    def test_unsupervised_processes_are_ended_at_start(self):
         def stranger(folder):
             process = subprocess.Popen(["sleep", "1000"], cwd=self.folder,
                                        env={"MUSTER_RUN_DIR": str(folder), "PATH": os.environ["PATH"]})
@@ -698,7 +701,7 @@ class Surviving(AgentTest):
         self.assertEqual([process.poll() for process in others], [None] * 3)
         self.assertIn("folders were deleted", self.agent.tail(100))
 
-    def test_an_agent_is_the_same_one_as_long_as_it_has_its_folder(self):
+    def test_agent_keeps_its_identity_with_its_folder(self):
         def instance():
             with self.master.changed:
                 self.master.request = None
@@ -713,7 +716,7 @@ class Surviving(AgentTest):
         shutil.rmtree(self.work)
         self.assertNotEqual(instance(), first)
 
-    def test_kill_the_process_that_starts_supervisors(self):
+    def test_kill_the_supervisor_launcher(self):
         self.start(a=task("a", self.COUNT))
         self.wait_line("a", "line 5")
         parent = int(pathlib.Path(f"/proc/{self.supervisor('a')}/stat").read_text().rsplit(")", 1)[1].split()[1])
@@ -741,7 +744,7 @@ class Surviving(AgentTest):
         self.forget("a")
         self.assertEqual(self.master.texts("a"), ["up"])
 
-    def test_kill_the_agent_before_the_files_came(self):
+    def test_kill_the_agent_before_the_files_arrive(self):
         fetching = threading.Event()
         go_on = threading.Event()
         archive = tgz({"file": "x"})
@@ -760,7 +763,7 @@ class Surviving(AgentTest):
         self.assertTrue(self.work.joinpath("tasks/a/task.json").exists())
         with self.master.changed:
             self.master.reports = {}
-            del self.master.desired["a"]["env"]  # as for a task that is known to be there
+            del self.master.desired["a"]["env"]  # as for a task that the agent already knows
         self.agent.start()
         self.master.wait_state("a", "STARTING")
         go_on.set()
@@ -769,7 +772,7 @@ class Surviving(AgentTest):
         self.assertEqual(self.master.texts("a"), ["up", "x"])
 
 
-class Refusing(AgentTest):
+class Refusals(AgentTest):
     def test_wrong_token(self):
         (self.folder / "wrong").write_text("wrong\n")
         code, said = self.run_agent(**{"token-file": self.folder / "wrong"})
@@ -788,7 +791,7 @@ class Refusing(AgentTest):
         self.assertEqual(code, 5)
         self.assertIn("another agent works in", said)
 
-    def test_work_folder_that_cannot_be(self):
+    def test_unusable_work_folder(self):
         (self.folder / "file").write_text("")
         code, said = self.run_agent(**{"work-dir": self.folder / "file" / "work"})
         self.assertNotEqual(code, 0)
@@ -807,15 +810,15 @@ class Refusing(AgentTest):
         for word in ("--master", "--token-file", "--work-dir", "--id", "--slots", "--gpus", "--rack"):
             self.assertIn(word, help_text)
 
-    def test_another_agent_of_the_same_id(self):
+    def test_another_agent_with_the_same_id(self):
         self.master.sync_status = 409
         self.agent.start()
         wait_for("the message", lambda: "give each agent its own --id" in self.agent.tail(), SECONDS)
         with self.master.changed:
             self.master.sync_status = 200
-        self.master.wait("the agent, when the other has gone", lambda: self.master.request)
+        self.master.wait("the agent, after the other agent stopped", lambda: self.master.request)
 
-    def test_the_master_comes_later(self):
+    def test_master_starts_after_the_agent(self):
         port = self.master.port
         self.master.close()
         self.agent.start()
@@ -825,7 +828,7 @@ class Refusing(AgentTest):
         self.master = FakeMaster(port)
         self.master.wait("the agent", lambda: self.master.request)
 
-    def test_an_answer_with_a_fault_changes_nothing(self):
+    def test_malformed_answer_changes_nothing(self):
         self.start(a=task("a", "echo up; sleep 1000"))
         self.wait_line("a", "up")
         pid = self.master.wait_state("a", "RUNNING")["ranks"][0]["pid"]

@@ -1,6 +1,6 @@
-"""The REST API of a real muster-master, over plain HTTP: what det and scripts send, and what they need.
+"""The REST API of a real muster-master over plain HTTP, as det and scripts use it.
 
-No agent runs here; where one is needed, the test speaks for it.
+No agent runs here; where a test needs one, it sends the agent's messages itself.
 """
 
 import base64
@@ -30,14 +30,14 @@ max_restarts: 0
 hyperparameters: {width: 64}
 """
 
-# What the generated Python client indexes without asking.
+# Keys that the generated Python client reads without checking whether they exist.
 EXPERIMENT_KEYS = """archived config id jobId name numTrials originalConfig projectId projectOwnerId
                      searcherType startTime state username""".split()
 TRIAL_KEYS = "experimentId hparams id restarts startTime state totalBatchesProcessed taskIds".split()
 
 
 class Api:
-    """One caller: a token and the header it goes in. Every call has a connection of its own."""
+    """A caller with a token and the header that carries it. Every call uses its own connection."""
 
     def __init__(self, port, token=None, task=False):
         self.port, self.token, self.task = port, token, task
@@ -56,7 +56,7 @@ class Api:
         return connection, connection.getresponse()
 
     def call(self, method, path, body=None, timeout=30):
-        """(status, JSON or text)"""
+        """Returns (status, JSON or text)."""
         connection, response = self.open(method, path, body, timeout)
         text = response.read()
         connection.close()
@@ -86,7 +86,8 @@ class Api:
 
 
 class FakeAgent:
-    """An agent with two slots that runs nothing, and says what the test wants it to have run."""
+    """A fake agent with two slots that runs nothing and reports the task states that the test sets.
+    """
 
     def __init__(self, api, name="fake"):
         self.api, self.name, self.seen, self.session = api, name, 0, "11111111-2222-3333-4444-555555555555"
@@ -105,7 +106,7 @@ class FakeAgent:
     def wait_for(self, action):
         def look():
             return [task for task in self.sync()["tasks"] if task["action"] == action]
-        return wait_for(f"the master to say {action}", look, 30)[0]
+        return wait_for(f"the master to send {action}", look, 30)[0]
 
     def say(self, task, state, **ranks):
         self.tasks[task["allocationId"]] = {
@@ -152,11 +153,11 @@ class ApiTest(unittest.TestCase):
         wait_for(f"{state}", lambda: self.state_of(experiment) == f"STATE_{state}", 30)
 
     def end(self, experiment):
-        """Ends it and waits, so that the next test finds the slots free."""
+        """Ends the task and waits, so that the next test finds the slots free."""
         self.user.post(f"/experiments/{experiment}/kill")
         wait_for("the end", lambda: self.state_of(experiment) in ("STATE_CANCELED", "STATE_COMPLETED", "STATE_ERROR"), 30)
 
-    # who calls
+    # callers
 
     def test_info_and_login(self):
         status, info = Api(self.port).call("GET", "/info")
@@ -188,7 +189,7 @@ class ApiTest(unittest.TestCase):
     # experiments
 
     def test_submission(self):
-        config = CONFIG.replace("slots_per_trial: 2", "slots_per_trial: 64")  # more than there are
+        config = CONFIG.replace("slots_per_trial: 2", "slots_per_trial: 64")  # an offset beyond the end
         answer = self.create(config)
         experiment = answer["experiment"]
         for key in EXPERIMENT_KEYS:
@@ -235,7 +236,7 @@ class ApiTest(unittest.TestCase):
         self.create(validateOnly=True)
         self.assertEqual(self.user.get("/experiments")["pagination"]["total"], before)
 
-    # a trial from beginning to end, by an agent and a task that the test speaks for
+    # a complete trial, with messages of an agent and a task that the test sends itself
 
     def test_a_trial(self):
         agent = self.agent
@@ -290,7 +291,7 @@ class ApiTest(unittest.TestCase):
         series = self.user.get(f"/trials/{trial}/series?metric=loss")
         self.assertEqual([(s["steps"], s["values"]) for s in series["series"]], [([10, 20], [0.5, 0.25])])
         self.assertEqual(self.user.get(f"/trials/{trial}/workloads")["pagination"]["total"], 5)
-        for _ in range(2):  # a report that is made again changes nothing
+        for _ in range(2):  # a repeated report changes nothing
             caller.post(f"/trials/{trial}/metrics/columns", {
                 "group": "curve", "steps": [1, 2, 3], "metrics": {"a": [1, None, "NaN"], "b": [0.5, 0.25, 0.125]}})
         curve = self.user.get(f"/trials/{trial}/series?group=curve&metric=a&metric=b&from=2")["series"]
@@ -313,7 +314,7 @@ class ApiTest(unittest.TestCase):
         self.assertEqual(status, 403)
         self.assertIn("allocation has ended", answer["error"]["error"])
 
-    def test_a_poll_whose_client_leaves(self):
+    def test_poll_whose_client_disconnects(self):
         agent = self.agent
         experiment = self.create()["experiment"]["id"]
         task = agent.wait_for("RUN")
@@ -338,7 +339,7 @@ class ApiTest(unittest.TestCase):
 
 
 class ManyAtOnce(unittest.TestCase):
-    """However many connections become ready in the same moment, each is answered at once."""
+    """All connections that become ready at the same moment are answered at once."""
 
     CONNECTIONS = 400
     REQUEST = b"GET /api/v1/master HTTP/1.1\r\nHost: muster\r\n\r\n"
@@ -354,15 +355,16 @@ class ManyAtOnce(unittest.TestCase):
             while len(body) < length:
                 body += connection.recv(65536)
 
-    def test_every_number(self):
+    def test_any_number_of_ready_connections(self):
         with Cluster("many", slots=()) as cluster:
             connections = [socket.create_connection(("127.0.0.1", cluster.port), 5)
                            for _ in range(self.CONNECTIONS)]
             for connection in connections:
                 connection.sendall(self.REQUEST)
             self.answers(connections)
-            # A master that stands still finds all of these ready when it goes on: one more each time,
-            # so that each of its threads has met every number up to its share.
+            # A stopped master finds all of these connections ready when it continues. The number
+            # grows by one each time, so that each thread of the master meets every number up to
+            # its share.
             for number in range(100, self.CONNECTIONS + 1):
                 os.kill(cluster.master.process.pid, signal.SIGSTOP)
                 for connection in connections[:number]:
@@ -375,7 +377,7 @@ class ManyAtOnce(unittest.TestCase):
 
 
 class Lifecycle(unittest.TestCase):
-    """Starting and stopping: each test has a data folder of its own."""
+    """Starting and stopping the master: each test has its own data folder."""
 
     def setUp(self):
         self.folder = pathlib.Path(self.id()).resolve()
@@ -444,7 +446,7 @@ class Lifecycle(unittest.TestCase):
         status, _ = Api(port).call("POST", "/api/v1/auth/login", {"username": "admin", "password": PASSWORD})
         self.assertEqual(status, 200)
 
-    def test_a_random_first_password(self):
+    def test_random_initial_password(self):
         process = self.start("--port", 0, password=None)
         port = self.port(process)
         process.terminate()
@@ -462,7 +464,7 @@ class Lifecycle(unittest.TestCase):
         _, text = again.communicate(timeout=20)
         self.assertNotIn(password, text)
 
-    def test_what_keeps_it_from_starting(self):
+    def test_conditions_that_prevent_a_start(self):
         process = self.start("--port", 0)
         port = self.port(process)
         self.fails("--port", 0, code=5, words=["in use by another master", str(process.pid)])

@@ -1,7 +1,8 @@
-"""Attacks on a cluster, each as its attacker would make it: attacks/attack_*.py, one file per attack.
+"""Attacks on a cluster, carried out as an attacker would: attacks/attack_*.py, one file per attack.
 
-Every attack is bounded in time and in requests, and talks to the loopback interface alone. One attack:
-test_attacks.py attack_storage
+Every attack is limited in time and in requests, and uses only the loopback interface. To run one
+attack:
+    test_attacks.py attack_storage
 """
 
 import pathlib

@@ -1,9 +1,11 @@
-"""Everything is killed or stopped at random while experiments train; they end as if nothing had been.
+"""Kills and stops random processes while experiments train; the experiments must end as in an
+undisturbed run.
 
-MUSTER_CHAOS_SEED draws the cluster, the experiments and the faults of a round; a seed gives the same
-faults at the same times again, what they hit depends on the machine. For a long search:
+MUSTER_CHAOS_SEED determines the cluster, the experiments and the faults of a round. The same
+seed gives the same faults at the same times; the state that they hit depends on the machine. For
+a long search:
 
-  MUSTER_CHAOS_ROUNDS=50 MUSTER_CHAOS_SECONDS=30 tests/run release -R chaos -V
+    MUSTER_CHAOS_ROUNDS=50 MUSTER_CHAOS_SECONDS=30 tests/run release -R chaos -V
 """
 
 import collections
@@ -27,8 +29,8 @@ from cluster import BIN, Cluster, wait_for, write_corpus
 
 SEED = int(os.environ.get("MUSTER_CHAOS_SEED", "1"))
 ROUNDS = int(os.environ.get("MUSTER_CHAOS_ROUNDS", "1"))
-SECONDS = float(os.environ.get("MUSTER_CHAOS_SECONDS", "12"))  # of faults in a round
-STEPS = int(SECONDS) * 200  # so that most faults find something that trains
+SECONDS = float(os.environ.get("MUSTER_CHAOS_SECONDS", "12"))  # length of the fault period of a round
+STEPS = int(SECONDS) * 200  # so that most faults hit a running training
 REPORT_EVERY, VALIDATE_EVERY, LINES = 10, 200, 30
 
 NATIVE = f"""\
@@ -71,7 +73,8 @@ Process = collections.namedtuple("Process", "pid parent start program agent allo
 
 
 def read_process(pid, folder):
-    """What /proc knows of a rank or supervisor whose agent works below `folder`; None: it is neither."""
+    """Returns the facts of /proc about a rank or supervisor whose agent works below `folder`, or
+    None if the process is neither."""
     entry = pathlib.Path("/proc") / str(pid)
     try:
         cwd = os.readlink(entry / "cwd")
@@ -96,16 +99,16 @@ def processes(folder):
     return sorted(process for process in found if process)
 
 
-class Watch(threading.Thread):
-    """Looks again and again that no slot is used by two, and no rank is there twice.
+class ProcessWatcher(threading.Thread):
+    """Checks repeatedly that no slot is used by two processes and no rank runs twice.
 
-    A trial may have two starts at once only where an agent was given up (`apart`).
+    A trial may have two starts at once only where the master gave up an agent (`apart`).
     """
 
     def __init__(self, folder, apart):
         super().__init__(daemon=True)
         self.folder, self.apart, self.ended, self.faults = folder, apart, threading.Event(), []
-        self.most = 0  # slots in use at once
+        self.most = 0  # largest number of slots in use at once
 
     def run(self):
         while not self.ended.wait(0.05):
@@ -114,7 +117,7 @@ class Watch(threading.Thread):
     def look(self):
         used = {}
         ranks = [process for process in processes(self.folder) if process.rank is not None]
-        pids = [process.pid for process in ranks]  # their children, as sanitizers fork, are none
+        pids = [process.pid for process in ranks]  # excludes child processes, which sanitizers fork
         for process in ranks:
             trial = process.allocation.rpartition(".")[0]
             if not self.apart:
@@ -126,7 +129,8 @@ class Watch(threading.Thread):
         self.most = max(self.most, sum(what[0] == "slot" for what in used))
 
     def claim(self, used, what, process, owner):
-        """One owner at a time. The first was seen before the second: if it is there still, both are."""
+        """A slot has one owner at a time. The first owner was seen before the second: if the first
+        still exists, both use the slot."""
         first, first_owner = used.setdefault(what, (process, owner))
         if owner != first_owner:
             still = read_process(first.pid, self.folder)
@@ -139,12 +143,12 @@ class Watch(threading.Thread):
 
 
 class Chaos:
-    """A cluster, its experiments, and what is done to them."""
+    """A cluster, its experiments, and the faults that are applied to it."""
 
     def __init__(self, seed, folder):
         self.random = random.Random(seed)
         slots = self.random.choice([(2, 2), (3, 2), (2, 3, 2)])
-        self.impatient = self.random.random() < 0.5  # agents are given up while their tasks go on
+        self.impatient = self.random.random() < 0.5  # the master gives up agents while their tasks still run
         flags = ("--agent-silence", 3, "--agent-reconnect", 2) if self.impatient else ()
         self.cluster = Cluster(folder, slots=slots, master_flags=flags)
         self.folder = self.cluster.folder
@@ -157,25 +161,26 @@ class Chaos:
         self.story.append(f"{time.monotonic() - self.began:7.2f} {text}")
 
     def submit(self, files):
-        """More than there are slots for; the program needs two machines."""
+        """Submits more experiments than there are slots; the program needs two machines."""
         biggest = max(self.cluster.slots)
         for slots in [biggest, *self.random.choices(range(1, biggest + 1), k=2)]:
             self.natives.append(self.create(files, "native.yaml", slots))
         self.programs.append(self.create(files, "lines.yaml", biggest + 1))
-        self.tell(f"agents of {self.cluster.slots} slots, experiments {self.natives} {self.programs}"
+        self.tell(f"agents with {self.cluster.slots} slots, experiments {self.natives} {self.programs}"
                   f"{', agents are given up soon' if self.impatient else ''}")
 
     def create(self, files, config, slots):
         return self.cluster.create(files / config, files, "--config",
                                    f"resources.slots_per_trial={slots}")
 
-    # what is to be done later
+    # scheduled actions
 
     def at(self, seconds, what, *arguments):
         heapq.heappush(self.due, (time.monotonic() + seconds, next(self.order), what, arguments))
 
     def play(self, seconds):
-        """Does what is due until the time is over, and the rest of it at once then."""
+        """Runs the actions that are due until the time is over, then all remaining actions at once.
+        """
         end = time.monotonic() + seconds
         while self.due:
             when, _, what, arguments = heapq.heappop(self.due)
@@ -187,7 +192,7 @@ class Chaos:
             self.check_daemons()
 
     def plan(self, seconds):
-        """Draws everything beforehand, so that a seed means the same however fast the machine is."""
+        """Draws all faults beforehand, so that a seed means the same on fast and slow machines."""
         now = 0.0
         while now < seconds:
             fault = self.random.choices(list(self.faults()), list(self.faults().values()))[0]
@@ -195,11 +200,11 @@ class Chaos:
             now += self.random.choice([0.05, 0.3, 0.7, 1.5])
 
     def faults(self):
-        """With how often each comes."""
+        """Returns the kinds of faults with their weights."""
         return {self.kill_rank: 5, self.kill_supervisor: 3, self.kill_agent: 3, self.kill_master: 3,
                 self.kill_machine: 1, self.stop_agent: 2, self.stop_master: 1, self.pause: 3}
 
-    # faults: `which` chooses the target, `much` (0 to 1) how long it lasts
+    # faults: `which` chooses the target, `much` (0 to 1) scales the duration
 
     def ranks(self):
         return [p for p in processes(self.folder) if p.rank is not None and p.program != "sleep"]
@@ -232,7 +237,7 @@ class Chaos:
             self.at(3 * much * (which % 3 > 0), self.restart_agent, agent)
 
     def kill_machine(self, which, much):
-        """All of it at once; ranks go with their supervisors."""
+        """Kills the agent and all its processes at once; ranks die with their supervisors."""
         self.kill_agent(which, much)
         for process in self.supervisors():
             if process.agent == self.cluster.agents[which % len(self.cluster.agents)].log_path.stem:
@@ -266,7 +271,7 @@ class Chaos:
 
     def go_on(self, name, process):
         self.tell(f"continue {name}")
-        process.send_signal(signal.SIGCONT)  # does nothing when it was killed meanwhile
+        process.send_signal(signal.SIGCONT)  # no effect if the daemon was killed meanwhile
 
     def pause(self, which, much):
         experiment = (self.natives + self.programs)[which % (len(self.natives) + 1)]
@@ -274,14 +279,15 @@ class Chaos:
         self.at(2 * much, self.command, "activate", experiment)
 
     def command(self, verb, experiment):
-        """Not waited for: the master may be away. It may fail: the experiment may have ended."""
+        """Runs the command without waiting: the master may be down. It may fail: the experiment may
+        have ended."""
         self.tell(f"{verb} experiment {experiment}")
         self.commands.append(subprocess.Popen(
             [BIN / "muster", "experiment", verb, str(experiment)], env=self.cluster.env,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
 
     def check_daemons(self):
-        """Whoever is not there was killed by us and waits to be started again."""
+        """Checks that each missing daemon was killed by this test and waits for its restart."""
         waiting = [arguments for _, _, what, arguments in self.due if what == self.restart_agent]
         for agent in self.cluster.agents:
             if agent.process.poll() is not None and (agent,) not in waiting:
@@ -290,10 +296,10 @@ class Chaos:
         if self.cluster.master.process.poll() is not None and not waits:
             raise AssertionError(f"the master ended by itself:\n{self.cluster.master.tail()}")
 
-    # afterwards
+    # checks after the faults
 
     def settle(self):
-        """No faults any more: all are active, and end."""
+        """Waits without faults until all experiments are active and end."""
         for command in self.commands:
             command.wait(120)
         self.tell("no more faults")
@@ -302,19 +308,19 @@ class Chaos:
                 self.cluster.muster("experiment", "activate", experiment)
         for experiment in self.natives + self.programs:
             self.cluster.wait(experiment)
-        self.tell("all have ended")
+        self.tell("all experiments ended")
 
     def state(self, experiment):
         return self.cluster.rows("experiment", "describe", experiment)["state"]
 
     def left_behind(self):
-        """Tasks and their folders: nothing, soon after the end."""
+        """Checks that no tasks and no task folders are left soon after the end."""
         return [str(path) for agent in self.cluster.agents for place in ("tasks", "trash")
                 for path in (self.folder / agent.log_path.stem / place).iterdir()]
 
 
 class Blob:
-    """Numbers and bytes of a chunk of a log, as db/logs/loglines.h writes them."""
+    """Numbers and bytes of a log chunk, in the format of db/logs/loglines.h."""
 
     def __init__(self, data):
         self.data, self.at = data, 0
@@ -357,7 +363,7 @@ def chunk_lines(origins, data):
 
 
 class Store:
-    """The master's database, read as a file."""
+    """The master's database, opened as a file."""
 
     def __init__(self, folder):
         self.sql = sqlite3.connect(f"file:{folder}/master/muster.db?mode=ro", uri=True)
@@ -366,13 +372,13 @@ class Store:
         return self.sql.execute(query, values).fetchall()
 
     def log_lines(self):
-        """Allocation, agent, rank and text of every line, in the order of each task."""
+        """Returns allocation, agent, rank and text of every line, in the order of each task."""
         for origins, data in self.rows("SELECT origins, data FROM log_chunks ORDER BY task_id, last_id"):
             yield from chunk_lines(origins, data)
 
 
 def metrics(cluster, experiment, group):
-    """[(steps, {name: value})] in the order of steps, without what time and memory it took."""
+    """Returns [(steps, {name: value})] ordered by steps, without the metrics of time and memory."""
     measured = ("_ms", "_per_second", "_share", "_mb", "mfu")
     return [(row["steps"], {name: value for name, value in row["metrics"].items()
                             if not name.endswith(measured)})
@@ -406,7 +412,7 @@ class ChaosTest(unittest.TestCase):
             with self.subTest(MUSTER_CHAOS_SEED=seed):
                 self.round(seed)
 
-    def test_an_agent_that_died_is_shown(self):
+    def test_dead_agent_is_shown(self):
         with Cluster("shown", slots=(1,)) as cluster:
             def connected():
                 return [agent["connected"] for agent in cluster.rows("agent", "list")]
@@ -416,17 +422,17 @@ class ChaosTest(unittest.TestCase):
             cluster.agents[0].start()
             wait_for("the agent to be shown as connected", lambda: connected() == [True], 30)
 
-    def test_an_idle_agent_is_not_silent(self):
+    def test_idle_agent_is_not_reported_as_silent(self):
         with Cluster("impatient", slots=(1,), master_flags=("--agent-silence", 2)) as cluster:
             time.sleep(7)
             silences = cluster.master.tail().count("agent not connected")
-            self.assertLess(silences, 2, "one may be a busy machine's")
+            self.assertLess(silences, 2, "a busy machine can cause one of these messages")
 
     def round(self, seed):
         print(f"MUSTER_CHAOS_SEED={seed}", flush=True)
         chaos = Chaos(seed, f"seed-{seed}")
         with chaos.cluster:
-            watch = Watch(chaos.folder, chaos.impatient)
+            watch = ProcessWatcher(chaos.folder, chaos.impatient)
             watch.start()
             try:
                 chaos.submit(self.files)
@@ -435,7 +441,7 @@ class ChaosTest(unittest.TestCase):
                 chaos.settle()
                 self.check_end(chaos)
                 self.assertEqual(watch.faults, [])
-                self.assertGreaterEqual(watch.most, max(chaos.cluster.slots), "the watch saw nothing")
+                self.assertGreaterEqual(watch.most, max(chaos.cluster.slots), "the watcher recorded nothing")
                 self.check_store(chaos, Store(chaos.folder))
             except BaseException:
                 print("\n".join(chaos.story), flush=True)
@@ -446,7 +452,7 @@ class ChaosTest(unittest.TestCase):
         shutil.rmtree(chaos.folder)
 
     def check_end(self, chaos):
-        """What a person sees, and that nothing is left: the last logs, folders, processes."""
+        """Checks the visible results, and that no logs, folders and processes are left over."""
         for experiment in chaos.natives:
             self.assertEqual(chaos.cluster.digest(experiment), self.digest)
             self.assertEqual(metrics(chaos.cluster, experiment, "training"), self.training)
@@ -463,12 +469,12 @@ class ChaosTest(unittest.TestCase):
         self.assertEqual(store.rows("SELECT id, state FROM trials WHERE state <> 'COMPLETED'"), [])
         self.assertEqual(store.rows("SELECT * FROM tokens WHERE kind = 'allocation'"), [])
         self.assertLessEqual(store.rows("SELECT sum(restarts) FROM trials")[0][0], chaos.rank_kills,
-                             "only what dies by itself uses up restarts")
+                             "only failures of the program itself count as restarts")
         self.check_allocations(store)
         self.check_logs(chaos, store)
 
     def check_allocations(self, store):
-        """The starts of a trial, one after the other."""
+        """Checks that the starts of a trial follow one another."""
         for (trial,) in store.rows("SELECT id FROM trials"):
             starts = store.rows("SELECT epoch, queued_at, ended_at FROM allocations WHERE trial_id = ?"
                                 " ORDER BY rowid", trial)
@@ -477,7 +483,8 @@ class ChaosTest(unittest.TestCase):
                 self.assertLessEqual(ended, queued)
 
     def check_logs(self, chaos, store):
-        """Every line that was written down is there, once; of a program that was killed, its first."""
+        """Checks that every written line is stored exactly once; for a killed program, that its
+        first lines are stored."""
         counts = collections.Counter()
         lines = collections.defaultdict(list)
         for allocation, agent, rank, text in store.log_lines():

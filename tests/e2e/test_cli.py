@@ -1,4 +1,4 @@
-"""The muster command by itself: help, suggestions, formats, exit codes."""
+"""The muster command without a cluster: help, suggestions, formats and exit codes."""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ def muster(*arguments, **options):
                           timeout=60, stdin=subprocess.DEVNULL, **options)
 
 
-class Alone(unittest.TestCase):
+class WithoutMaster(unittest.TestCase):
     def test_help_of_every_command(self):
         overview = muster("--help")
         self.assertEqual(overview.returncode, 0)
@@ -22,7 +22,7 @@ class Alone(unittest.TestCase):
         offered = [line.split("\t")[0] for line in muster("complete-words", "fish", "--", "").stdout.splitlines()]
         self.assertGreater(len(offered), 25)
         for noun in offered:
-            if noun != "job":  # another name of the queue
+            if noun != "job":  # an alias of queue
                 self.assertRegex(overview.stdout, rf"(?m)^  .*\b{noun}\b")
             shown = muster(noun, "--help")
             self.assertEqual((shown.returncode, shown.stdout), (0, muster("help", noun).stdout), noun)
@@ -49,15 +49,16 @@ class Alone(unittest.TestCase):
             shown = subprocess.run([str(BIN / program), "--version"], capture_output=True, text=True, timeout=60)
             self.assertRegex(shown.stdout, rf"^{program} \d+\.\d+\.\d+(\+[0-9a-f]{{7,}}(-dirty)?)?\n$")
 
-    def test_no_large_library_before_its_use(self):
-        """What brings dozens of others is loaded by the calls that need it, not by every start."""
+    def test_large_libraries_are_loaded_on_demand(self):
+        """Libraries with dozens of dependencies are loaded by the calls that need them, not at
+        every start."""
         for program in ("muster", "muster-agent", "muster-supervisor"):
             loaded = subprocess.run([str(BIN / program)], env={"LD_TRACE_LOADED_OBJECTS": "1"}, capture_output=True,
                                     text=True, timeout=60).stdout
             self.assertIn("libc.so", loaded, program)
             self.assertNotRegex(loaded, "libcurl|libarchive|libgnutls|libicu|libxml", program)
 
-    def test_slips_of_the_finger(self):
+    def test_typos_get_suggestions(self):
         for words, near in ((["experimnet", "list"], "experiment"), (["experiment", "lits"], "list"),
                             (["experiment", "list", "--stat", "x"], "--state")):
             done = muster(*words)
@@ -68,7 +69,7 @@ class Alone(unittest.TestCase):
         self.assertIn("usage: muster experiment pause ID", muster("experiment", "pause").stderr)
         self.assertEqual(muster("experiment", "list", "-o", "xml").returncode, 2)
 
-    def test_nobody_there(self):
+    def test_unreachable_master(self):
         done = muster("whoami", "--master", "http://127.0.0.1:1", "--token", "t")
         self.assertEqual(done.returncode, 6)
         self.assertIn("127.0.0.1:1", done.stderr)
@@ -84,9 +85,9 @@ class Alone(unittest.TestCase):
     def test_examples_are_valid(self):
         for example in sorted(SOURCE.glob("examples/**/*.yaml")):
             done = muster("experiment", "create", example, "--master", "http://127.0.0.1:1")
-            self.assertEqual(done.returncode, 6, f"{example}: {done.stderr}")  # valid, but there is no master
+            self.assertEqual(done.returncode, 6, f"{example}: {done.stderr}")  # valid, but there is no master to submit it to
 
-    def test_a_master_that_does_not_answer_is_no_matter_of_signing_in(self):
+    def test_unreachable_master_is_not_reported_as_not_signed_in(self):
         done = muster("experiment", "list", "--master", "http://127.0.0.1:1")
         self.assertEqual(done.returncode, 6)
         self.assertIn("cannot reach http://127.0.0.1:1", done.stderr)
@@ -94,7 +95,7 @@ class Alone(unittest.TestCase):
         self.assertNotIn("sign", done.stderr)
 
     def test_examples_for_gpus_train_without_data(self):
-        """As their heads say, but for a size that suits a CPU."""
+        """As the comments at their heads say, but with sizes that suit a CPU."""
         small = ["trainer.global_batch_size=4", "trainer.micro_batch_size=2"]
         cases = {
             "gpt2-124m": ["trainer.data={format: synthetic, samples: 1000000, vocabulary: 50257}",
@@ -138,7 +139,7 @@ class WithMaster(unittest.TestCase):
         table = self.cluster.muster("experiment", "list")
         self.assertIn("hello", table)
 
-    def test_a_changed_configuration_keeps_its_comments(self):
+    def test_changed_configuration_keeps_its_comments(self):
         text = (self.cluster.folder / "comments.yaml")
         text.write_text("# why it is so\nname: noted # a name\nentrypoint: 'true'\nmax_restarts: 3  # many\n"
                         "searcher: {name: single, metric: loss}\n")
@@ -156,13 +157,13 @@ class WithMaster(unittest.TestCase):
         path = pathlib.Path(self.cluster.folder) / "config" / "muster" / "credentials.json"
         self.assertEqual(path.stat().st_mode & 0o777, 0o600)
 
-    def test_what_is_not_there(self):
+    def test_missing_objects(self):
         self.assertEqual(self.cluster.run("experiment", "describe", 999).returncode, 3)
         self.assertEqual(self.cluster.run("trial", "describe", 999).returncode, 3)
         self.assertEqual(self.cluster.run("checkpoint", "describe", "no-such").returncode, 3)
         self.assertEqual(self.cluster.run("experiment", "describe", "seven").returncode, 2)
 
-    def test_words_that_cannot_be(self):
+    def test_invalid_words(self):
         for words, said in (
                 (["experiment", "list", "--state", "foo"], "--state takes one of active, queued,"),
                 (["trial", "logs", 1, "--level", "loud"], "--level takes one of trace, debug,"),
@@ -175,7 +176,7 @@ class WithMaster(unittest.TestCase):
             self.assertNotIn("STATE_", done.stderr)
             self.assertNotIn("/api/", done.stderr)
 
-    def test_waiting_and_steering_twice(self):
+    def test_waiting_and_repeated_state_changes(self):
         hello = SOURCE / "examples" / "hello"
         experiment = self.cluster.create(hello / "experiment.yaml", hello, "--paused")
         done = self.cluster.run("experiment", "wait", experiment, "--timeout", 1)
@@ -199,8 +200,9 @@ class WithMaster(unittest.TestCase):
         done = self.cluster.run("user", "create", "ada", "--password-file", self.cluster.folder / "ada")
         self.assertEqual(done.returncode, 4, "only an administrator creates users")
 
-    def test_zz_followers_come_back(self):
-        """The master is killed and started again: what is followed goes on, no line twice, none left out."""
+    def test_zz_followers_reconnect(self):
+        """The master is killed and restarted: followers continue without repeating or losing a
+        line."""
         path = pathlib.Path("count.yaml")
         path.write_text("entrypoint: [sh, -c, 'for i in $(seq 80); do echo line $i; sleep 0.1; done']\n"
                         "resources: {slots_per_trial: 1}\nsearcher: {name: single, metric: loss}\n")

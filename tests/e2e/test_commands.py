@@ -1,5 +1,5 @@
-"""Commands and generic tasks over a real master and agent, by the command line and over the API: they run once,
-their exit code comes back, and nothing takes them for experiments.
+"""Commands and generic tasks with a real master and agent, by the command line and over the API:
+they run once, their exit code comes back, and no list of experiments shows them.
 """
 
 import base64
@@ -46,7 +46,7 @@ class CommandsTest(unittest.TestCase):
         return self.user.ok("GET", f"/{kind}s/{task}")[kind]
 
     def wait_for_end(self, task):
-        return wait_for(f"the end of {task}",
+        return wait_for(f"{task} to end",
                         lambda: (c := self.command(task))["state"] == ENDED and c, 60)
 
     def wait_for_state(self, task, state):
@@ -78,7 +78,7 @@ class CommandsTest(unittest.TestCase):
                          "carried\n")
         self.assertEqual(self.cluster.run("command", "run", "--work-dir", "/", "pwd", timeout=60).stdout, "/\n")
 
-    def test_what_cannot_start_says_so(self):
+    def test_programs_that_cannot_start_give_the_reason(self):
         done = self.cluster.run("command", "run", "--slots", "0", "no-such-program", timeout=60)
         self.assertEqual(done.returncode, 8)
         self.assertIn("no-such-program", done.stderr)
@@ -94,7 +94,7 @@ class CommandsTest(unittest.TestCase):
         self.assertIn("Started command", run.stderr.readline())
         task = self.cluster.rows("command", "list")[0]["id"]
         wait_for("its start", lambda: self.command(task)["state"] == "STATE_RUNNING", 60)
-        time.sleep(0.3)  # until the signal is caught
+        time.sleep(0.3)  # until the program catches the signal
         run.send_signal(signal.SIGINT)
         _, said = run.communicate(timeout=30)
         self.assertEqual(run.returncode, 130)
@@ -150,7 +150,7 @@ class CommandsTest(unittest.TestCase):
         self.assertEqual(self.wait_for_end(holder)["exitCode"], 143)
         self.assertEqual(self.wait_for_end(waiting)["exitCode"], 0)
 
-    def test_nothing_takes_it_for_an_experiment(self):
+    def test_commands_are_not_listed_as_experiments(self):
         before = self.user.ok("GET", "/experiments")["pagination"]["total"]
         task = self.launch("true")
         self.wait_for_end(task)
@@ -184,7 +184,7 @@ class CommandsTest(unittest.TestCase):
         counts = self.user.ok("GET", "/tasks/count")
         self.assertEqual((counts["shells"], counts["notebooks"]), (0, 0))
 
-    def test_mistakes_are_told(self):
+    def test_mistakes_are_reported(self):
         for config, part in (({}, "entrypoint"), ({"entrypoint": ["x"], "resources": {"slot": 1}}, "slots"),
                              ({"entrypoint": ["x"], "resources": {"slots": -1}}, "resources.slots"),
                              ({"entrypoint": ["x"], "resources": {"resource_pool": "nowhere"}}, "nowhere"),
@@ -234,7 +234,7 @@ class CommandsTest(unittest.TestCase):
     def test_pause_and_go_on(self):
         task = self.generic("echo a start; sleep 60")
         wait_for("its first line", lambda: "a start" in self.log_of_task(task), 60)
-        for _ in range(2):  # the answer of the first was lost
+        for _ in range(2):  # the first answer was lost
             self.user.ok("POST", f"/tasks/{task}/pause")
         self.wait_for_state(task, "PAUSED")
         wait_for("its end", lambda: all(a["state"] == ENDED for a in self.task(task)["allocations"]), 30)
@@ -279,7 +279,7 @@ class CommandsTest(unittest.TestCase):
 
 
 class LostAgent(unittest.TestCase):
-    def test_a_lost_machine_ends_a_command(self):
+    def test_lost_machine_ends_a_command(self):
         with Cluster("lost", slots=(1,), master_flags=("--agent-silence", "2", "--agent-reconnect", "2")) as cluster:
             task = cluster.muster("command", "run", "--detach", "-q", "sleep", "60").strip()
             wait_for("its start", lambda: cluster.rows("command", "describe", task)["state"] == "RUNNING", 60)

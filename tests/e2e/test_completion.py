@@ -1,4 +1,4 @@
-"""Completion as a person has it: a shell on a terminal, the words so far, and the Tab key."""
+"""Completion as a user sees it: a shell on a terminal, a partial command line, and the Tab key."""
 
 import os
 import pathlib
@@ -25,7 +25,7 @@ SETUP = {
 
 
 class Terminal:
-    """An interactive shell; everything it shows is in `seen`."""
+    """An interactive shell; all its output is in `seen`."""
 
     def __init__(self, shell, env):
         self.seen = ""
@@ -46,12 +46,12 @@ class Terminal:
             if select.select([self.file], [], [], 0.2)[0]:
                 self.seen += os.read(self.file, 65536).decode(errors="replace").replace("\r", "").replace("\a", "")
         if text not in self.seen:
-            raise AssertionError(f"waited in vain for {text!r}; there was {self.seen!r}")
+            raise AssertionError(f"timed out waiting for {text!r}; the output is {self.seen!r}")
 
     def completes(self, start, whole):
         self.type(start + "\t")
         self.wait(whole)
-        self.type("\x15\n")  # the line is given up
+        self.type("\x15\n")  # discards the line
         self.wait(PROMPT)
 
     def end(self):
@@ -60,7 +60,7 @@ class Terminal:
         os.close(self.file)
 
 
-class Shells(unittest.TestCase):
+class Completion(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.cluster = Cluster("cluster", slots=(1,)).__enter__()
@@ -77,7 +77,7 @@ class Shells(unittest.TestCase):
 
     def on_a_terminal(self, shell):
         if not shutil.which(shell):
-            self.skipTest(f"there is no {shell}")
+            self.skipTest(f"{shell} is not installed")
         terminal = Terminal(shell, self.env)
         try:
             terminal.completes("muster exper", "muster experiment ")
@@ -103,7 +103,7 @@ class Shells(unittest.TestCase):
 
     def test_fish(self):
         if not shutil.which("fish"):
-            self.skipTest("there is no fish")
+            self.skipTest("fish is not installed")
 
         def offered(line):
             done = subprocess.run(["fish", "--no-config", "-c", 'muster completion fish | source; complete -C "$argv"',

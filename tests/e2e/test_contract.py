@@ -1,6 +1,8 @@
-"""The wire contract: the calls of every det command and of a trial of the Core API, as their client makes them.
+"""The wire contract: the calls of every det command and of a trial of the Core API, as their client
+makes them.
 
-No det is needed: what it sends is written down here, what it reads out of answers in wire_keys.py.
+The test does not need det: its requests are written down here, and the keys that it reads from
+answers in wire_keys.py.
 """
 
 import base64
@@ -16,9 +18,10 @@ import threading
 import unittest
 
 from cluster import PASSWORD, Cluster, wait_for
-from det import Det, LiveAgent, NotServed
+from det import Det, SimulatedAgent, NotServed
 
-# Calls that are yet to come: method and path as the client makes it, with * for a name or number.
+# Calls that the master does not serve yet: method and path as the client makes it, with * for a
+# name or number.
 NOT_YET_SERVED = """
 """
 
@@ -49,7 +52,7 @@ def hashed(password):
 
 
 def not_yet(call):
-    """Whether a call that is not served stands in the table."""
+    """Returns whether a call that is not served is in the table."""
     method, path = call.split()
     path = path.removeprefix("/api/v1") if path.startswith("/api/v1") else "/" + path
     for row in NOT_YET_SERVED.split("\n"):
@@ -61,7 +64,7 @@ def not_yet(call):
 
 
 def replay(test):
-    """A replay ends, as a skipped test, at a call that is yet to come."""
+    """A replay ends as a skipped test at a call that is not served yet."""
     @functools.wraps(test)
     def run(self):
         try:
@@ -74,7 +77,7 @@ def replay(test):
 
 
 class Receiver(http.server.BaseHTTPRequestHandler):
-    """Where webhooks go."""
+    """The receiver of webhooks."""
 
     def do_POST(self):
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -95,7 +98,7 @@ class Contract(unittest.TestCase):
         cls.nobody = Det(cls.cluster.port)
         cls.user, cls.admin = cls.login("determined"), cls.login("admin")
         token = (cls.cluster.folder / "master" / "agent.token").read_text().strip()
-        cls.agent = LiveAgent(cls.cluster.port, token)
+        cls.agent = SimulatedAgent(cls.cluster.port, token)
         cls.agent.start()
         cls.addClassCleanup(cls.agent.stop)
         wait_for("the agent", lambda: cls.user.get("/agents")["agents"], 30)
@@ -126,7 +129,8 @@ class Contract(unittest.TestCase):
         self.wait_for_state(experiment, *TERMINAL)
 
     def running(self, **more):
-        """(experiment, its task, a caller with the task's token); ended after the test."""
+        """Returns (experiment, its task, a caller with the task's token); the task ends after the
+        test."""
         experiment = self.create(**more)
         task = self.agent.task_of(experiment)
         self.wait_for_state(experiment, "STATE_RUNNING")
@@ -172,7 +176,7 @@ class Contract(unittest.TestCase):
 
     @replay
     def test_password_of_a_user(self):
-        """The body is the password alone, or its hash."""
+        """The body is only the password, or its hash."""
         path = f"/users/{self.admin.post('/users', {'user': {'username': 'pat'}, 'password': PASSWORD})['user']['id']}/password"
         pat = self.login("pat")
         pat.post(path, json.dumps("a new \u00e9 password"))
@@ -180,7 +184,7 @@ class Contract(unittest.TestCase):
         self.login("pat", "a new \u00e9 password")
         self.admin.post(path, json.dumps(hashed("another")))
         self.login("pat", "another")
-        pat.call("GET", "/me", expect=401)  # whoever knew the old one is out
+        pat.call("GET", "/me", expect=401)  # sessions with the old password have ended
         self.user.call("POST", path, json.dumps("mine now"), expect=403)
         for wrong in (None, "{}", "7", "[]", '"unfinished', '{"password": "x"}'):
             self.admin.call("POST", path, wrong, expect=400)
@@ -196,8 +200,8 @@ class Contract(unittest.TestCase):
         self.login("pat", "another")
 
     @replay
-    def test_what_has_no_meaning_here(self):
-        """Each is refused with what to do instead, to whoever has a token."""
+    def test_calls_that_do_not_apply(self):
+        """Each call is refused with the alternative, for every caller with a token."""
         refused = [(method, path) for method, path, operation in self.nobody.document.routes
                    if operation["summary"].startswith("Refused; instead: ")]
         self.assertGreater(len(refused), 40)
@@ -300,7 +304,7 @@ class Contract(unittest.TestCase):
         self.kill(experiment)
 
     @replay
-    def test_experiment_life(self):
+    def test_experiment_lifecycle(self):
         experiment, task, caller = self.running()
         self.user.post(f"/experiments/{experiment}/pause")
         self.assertEqual(caller.get(f"/allocations/{task['allocationId']}/signals/preemption", "preempt",
@@ -313,12 +317,12 @@ class Contract(unittest.TestCase):
         self.agent.task_of(experiment)
         self.user.post(f"/experiments/{experiment}/cancel")
         self.kill(experiment)
-        self.user.post(f"/experiments/{experiment}/kill")  # is done already
+        self.user.post(f"/experiments/{experiment}/kill")  # it is active already
         self.user.post(f"/experiments/{experiment}/archive")
         self.user.post(f"/experiments/{experiment}/unarchive")
         self.user.call("DELETE", f"/experiments/{experiment}")
         wait_for("the deletion", lambda: self.user.request("GET", f"/api/v1/experiments/{experiment}")[0] == 404, 30)
-        replacement = self.create(activate=False)  # for what ends the test
+        replacement = self.create(activate=False)  # for the cleanup of the test
         self._cleanups[-1] = (self.kill, (replacement,), {})
 
     @replay
@@ -435,7 +439,8 @@ class Contract(unittest.TestCase):
 
     @replay
     def test_searches_and_runs(self):
-        """A search is an experiment, a run its trial; one of several runs can only be killed alone."""
+        """A search is an experiment, and a run is its trial; the only action on a single one of
+        several runs is a kill."""
         results = "results:[ActionResult]"
         experiment = self.create()
         run = self.agent.task_of(experiment)["trialId"]
@@ -472,7 +477,7 @@ class Contract(unittest.TestCase):
 
     @replay
     def test_search_of_experiments(self):
-        """As the web client filters and sorts."""
+        """Uses the filters and orders of the web client."""
         experiment, task, caller = self.running(config=self.config.replace("name: contract", "name: needle"))
         self.metrics(task, caller, "validation", 10, {"validation_loss": 0.25})
 
@@ -581,7 +586,7 @@ class Contract(unittest.TestCase):
             self.user.call("GET", "/trials/time-series", expect=404 if wrong["trialIds"] == [999999] else 400, **wrong)
         for wrong in ({"metricType": "LOSS"}, {"metricIds": ["loss"]}, {"maxDatapoints": -1}, {"maxDatapoints": 10 ** 9}):
             self.user.call("GET", "/trials/time-series", expect=400, trialIds=[trial], metricNames=["loss"], **wrong)
-        self.kill(experiment)  # while it lives, its names come again and again
+        self.kill(experiment)  # while the trial runs, the names are sent repeatedly
         names = self.user.lines("/experiments/metrics-stream/metric-names", "metricNames:[MetricName] searcherMetrics "
                                 "trainingMetrics validationMetrics", ids=[experiment], periodSeconds=1)
         self.assertEqual(len(names), 1)
@@ -622,9 +627,9 @@ class Contract(unittest.TestCase):
         experiment, task, caller = self.running()
         uuid = "00000000-0000-4000-8000-000000000220"
         self.checkpoint(task, caller, uuid, files=(("keep.bin", b"k"), ("drop.txt", b"d")))
-        self.kill(experiment)  # else its trial would start from it again
+        self.kill(experiment)  # otherwise its trial would restart from it
         self.user.post("/checkpoints/rm", {"checkpointGlobs": ["*.txt"], "checkpointUuids": [uuid]})
-        wait_for("the file to go", lambda: not (self.storage / uuid / "drop.txt").exists(), 30)
+        wait_for("the file to be removed", lambda: not (self.storage / uuid / "drop.txt").exists(), 30)
         wait_for("the row", lambda: self.user.get(f"/checkpoints/{uuid}", "checkpoint:Checkpoint")[
             "checkpoint"]["state"] == "STATE_PARTIALLY_DELETED", 30)
 
@@ -636,7 +641,7 @@ class Contract(unittest.TestCase):
             self.checkpoint(task, caller, uuid)
         self.kill(experiment)
         self.user.call("DELETE", "/checkpoints", {"checkpointUuids": uuids[:1]})
-        wait_for("the files to go", lambda: not (self.storage / uuids[0]).exists(), 30)
+        wait_for("the files to be removed", lambda: not (self.storage / uuids[0]).exists(), 30)
         wait_for("the row", lambda: self.user.get(f"/checkpoints/{uuids[0]}", "checkpoint:Checkpoint")[
             "checkpoint"]["state"] == "STATE_DELETED", 30)
 
@@ -832,7 +837,7 @@ class Contract(unittest.TestCase):
         self.assertEqual(caller.get(f"/trials/{trial}", "trial:Trial")["trial"]["latestValidation"]["totalBatches"], 10)
         self.assertEqual(caller.get(
             f"/experiments/{experiment}/searcher/best_searcher_validation_metric")["metric"], 0.25)
-        # what was repeated counts once
+        # repeated reports count once
         workloads = self.user.get(f"/trials/{trial}/workloads", f"workloads:[WorkloadContainer] {PAGE}")
         self.assertEqual(workloads["pagination"]["total"], 3)
         caller.post(f"/trials/{trial}/early_exit", {"reason": "EXITED_REASON_USER_REQUESTED_STOP"})
@@ -905,8 +910,8 @@ class Contract(unittest.TestCase):
         self.user.call("GET", "/models/source%20of%20a%20trial/versions/7/metrics", expect=404)
 
     @replay
-    def test_core_api_of_clusters(self):
-        """What only launchers on other systems call."""
+    def test_core_api_cluster_calls(self):
+        """Calls that only launchers on other systems make."""
         _, task, caller = self.running()
         allocation = task["allocationId"]
         resources = task["ranks"][0]["env"].get("DET_RESOURCES_ID") or task["env"]["DET_RESOURCES_ID"]
@@ -923,8 +928,9 @@ class Contract(unittest.TestCase):
 
     @replay
     def test_core_api_daemons(self):
-        """A machine that only serves is ended with the last that does not, and the trial is complete."""
-        second = LiveAgent(self.cluster.port, self.agent.caller.token, "second")
+        """A machine that only runs daemons is ended with the last machine that does not, and the
+        trial completes."""
+        second = SimulatedAgent(self.cluster.port, self.agent.caller.token, "second")
         second.start()
         self.addCleanup(second.stop)
         wait_for("the second agent", lambda: len(self.user.get("/agents")["agents"]) == 2, 30)

@@ -1,5 +1,6 @@
-"""One digest for every number of ranks: each family of models, normalisation, dropout, augmentation and
-optimizer, trained by `muster-trainer run` on 1 to 12 processes, and killed and restarted on another number."""
+"""The digest does not depend on the number of ranks: every model family, normalisation, dropout,
+augmentation and optimizer is trained by `muster-trainer run` on 1 to 12 processes, killed and
+restarted on another number."""
 
 import json
 import os
@@ -56,7 +57,8 @@ class Digests(unittest.TestCase):
             self.assert_one_digest(name, 12, range(2, 13))
 
     def killed(self, name, ranks, config, steps):
-        """The last checkpoint of a training whose processes were all killed at once; None: it had ended."""
+        """Returns the last checkpoint of a training whose processes were all killed at once, or
+        None if it had ended."""
         folder = pathlib.Path(f"{name}.{steps}.killed")
         running = subprocess.Popen(self.command(config, ranks, folder), start_new_session=True,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -67,11 +69,12 @@ class Digests(unittest.TestCase):
         return last if last.name < f"step-{steps:08d}" else None
 
     def test_killed_and_restarted_on_another_number(self):
-        """Every process killed at once in mid-training; others go on from the last checkpoint."""
+        """All processes are killed at once in the middle of the training; others continue from the
+        last checkpoint."""
         for name, before, after in (("mlp", 3, 5), ("resnet", 2, 4), ("resnet_sync", 4, 1), ("gpt", 5, 2)):
             with self.subTest(model=name, before=before, after=after):
                 steps, last = 20, None
-                while not last:  # one that was over before the signal came is no test: a longer one
+                while not last:  # A training that ended before the signal does not count as a test: repeats with a longer one.
                     steps *= 2
                     config = self.config(name, 8, steps, 4)
                     last = self.killed(name, before, config, steps)

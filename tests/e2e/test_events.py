@@ -1,5 +1,5 @@
-"""What changes is told as it does: the life of a run in events, resumed where a connection broke, and
-only to those who may see it."""
+"""Events of changes: a complete run is reported as it happens, streams resume after a broken
+connection, and only callers who may see an object receive its events."""
 
 import http.client
 import json
@@ -53,7 +53,7 @@ class Follower(threading.Thread):
             while line := self.answer.readline():
                 key, _, value = line.decode().rstrip("\n").partition(": ")
                 if key == "":
-                    if "id" in event:   # the word that ends a stream has none
+                    if "id" in event:  # the event that ends a stream has no id
                         self.events.append((int(event["id"]), event["event"], json.loads(event["data"])))
                     event = {}
                 elif key != ":":
@@ -63,7 +63,7 @@ class Follower(threading.Thread):
         self.ended = time.monotonic()
 
     def cut(self):
-        """Breaks the connection in the middle of whatever it does; the id of the last event."""
+        """Breaks the connection at an arbitrary moment; returns the id of the last event."""
         self.connection.sock.shutdown(2)
         self.close()
         return self.events[-1][0] if self.events else None
@@ -133,12 +133,12 @@ class Events(unittest.TestCase):
         self.end_of(follower, experiment)
         wait_for("the slots to be free", lambda: follower.of("agent") and follower.of("agent")[-1]["slotsUsed"] == 0)
         numbers = [number for number, _, _ in follower.changes()]
-        self.assertEqual(numbers, sorted(set(numbers)), "each has a number of its own, and they grow")
+        self.assertEqual(numbers, sorted(set(numbers)), "every event has its own id, and ids grow")
 
         states = [data["state"] for data in follower.of("experiment", id=experiment)]
         order = ["STATE_ACTIVE", "STATE_QUEUED", "STATE_PULLING", "STATE_STARTING", "STATE_RUNNING",
                  "STATE_STOPPING_COMPLETED", "STATE_COMPLETED"]
-        self.assertEqual(states, sorted(states, key=order.index), "a state never comes back")
+        self.assertEqual(states, sorted(states, key=order.index), "a state never returns to an earlier one")
         self.assertIn("STATE_RUNNING", states)
         self.assertEqual(states[-1], "STATE_COMPLETED")
 
@@ -151,7 +151,7 @@ class Events(unittest.TestCase):
         reports = self.cluster.rows("trial", "metrics", trial, "--group", "training")
         self.assertEqual(training[-1]["steps"], reports[-1]["steps"])
         self.assertEqual(training[-1]["metrics"]["loss"], reports[-1]["metrics"]["loss"])
-        self.assertLessEqual(len(training), len(reports), "what came close together is one event")
+        self.assertLessEqual(len(training), len(reports), "changes close together are merged into one event")
         best = follower.of("experiment", id=experiment)[-1]["bestMetric"]
         self.assertIn(best, [data["metrics"]["validation_loss"]
                              for data in follower.of("metrics", trialId=trial, group="validation")])
@@ -164,7 +164,7 @@ class Events(unittest.TestCase):
         self.assertIn(2, [data["slotsUsed"] for data in follower.of("agent", id="agent-0")])
         self.assertIn(1, [data["scheduled"] for data in follower.of("queue", resourcePool="default")])
 
-    def test_what_a_follower_asks_for(self):
+    def test_event_filters(self):
         everything = self.follow()
         first = self.cluster.create(HELLO / "experiment.yaml", HELLO)
         self.cluster.wait(first)
@@ -202,7 +202,7 @@ class Events(unittest.TestCase):
         until = pieces[-1][0]
         self.assertEqual(pieces, [event for event in whole.changes() if event[0] <= until])
 
-    def test_a_new_master_says_that_events_were_missed(self):
+    def test_new_master_reports_missed_events(self):
         follower = self.follow()
         experiment = self.cluster.create(HELLO / "experiment.yaml", HELLO)
         self.end_of(follower, experiment)
@@ -213,12 +213,12 @@ class Events(unittest.TestCase):
         wait_for("the reset", lambda: again.of("reset"))
         number, name, data = again.events[1]
         self.assertEqual((name, data["sequence"]), ("reset", number))
-        self.assertGreater(number, last, "numbers grow over restarts")
+        self.assertGreater(number, last, "ids grow across restarts")
         experiment = self.cluster.create(HELLO / "experiment.yaml", HELLO)
         self.end_of(again, experiment)
         self.assertGreater(again.events[-1][0], number)
 
-    def test_only_who_may_see_it_hears_of_it(self):
+    def test_events_only_reach_callers_who_may_see_them(self):
         user_env = self.cluster.env
         admin_env = {**user_env, "XDG_CONFIG_HOME": str(self.cluster.folder / "admin")}
         listening = self.follow()
@@ -269,7 +269,7 @@ class Events(unittest.TestCase):
         self.addCleanup(process.kill)
         return process
 
-    def test_the_command_prints_and_watches(self):
+    def test_cli_follows_events(self):
         printing = self.start("events", "--topics", "experiments", "-o", "jsonl")
         lines = []
         threading.Thread(target=lambda: lines.extend(printing.stdout), daemon=True).start()
@@ -279,10 +279,10 @@ class Events(unittest.TestCase):
         threading.Thread(target=lambda: rows.extend(watching.stdout), daemon=True).start()
         time.sleep(0.5)
         experiment = self.train()
-        wait_for("it to be shown", lambda: any(json.loads(row)["id"] == experiment for row in rows))
+        wait_for("the experiment to be shown", lambda: any(json.loads(row)["id"] == experiment for row in rows))
         self.cluster.muster("experiment", "pause", experiment, "--wait")
         self.cluster.muster("experiment", "kill", experiment, "--wait")
-        wait_for("its end on the list", lambda: any(json.loads(row) == {"id": experiment, "state": "CANCELED"}
+        wait_for("its end in the list", lambda: any(json.loads(row) == {"id": experiment, "state": "CANCELED"}
                                                     for row in rows))
         wait_for("its end in the events", lambda: "STATE_CANCELED" in lines[-1])
         for process in (printing, watching):

@@ -1,5 +1,6 @@
-"""Experiments beyond running them once, over a real master and agent: detached runs of the Core API, forks,
-continuations, moves, labels, files, verbs of many; and that a repeated call makes nothing twice.
+"""Calls on experiments beyond a simple run, with a real master and agent: unmanaged runs of the
+Core API, forks, continuations, moves, labels, files, actions on many experiments; a repeated
+call does nothing twice.
 """
 
 import base64
@@ -49,7 +50,7 @@ FILES = [{"path": "code", "type": 53, "content": "", "mode": 493, "mtime": "1700
          {"path": "code/train.py", "type": 48, "content": base64.b64encode(PROGRAM).decode(), "mode": 420,
           "mtime": "1700000000", "uid": 0, "gid": 0}]
 
-# What det's core_v2 sends for a run outside of the cluster.
+# The calls of det's core_v2 for a run outside of the cluster.
 DETACHED = """\
 checkpoint_storage:
   host_path: /tmp/detached
@@ -106,7 +107,7 @@ class ExperimentsTest(unittest.TestCase):
     def status(self, api, method, path, body=None):
         return api.call(method, "/api/v1" + path, body)[0]
 
-    # the calls of core_v2.init() .. close(), in their order and with their bodies
+    # The calls of core_v2.init() to close(), in their order and with their bodies.
 
     def detached_run(self, put):
         user = self.user
@@ -136,15 +137,15 @@ class ExperimentsTest(unittest.TestCase):
             "externalTrialId": name})["trial"]
 
     def save(self, trial, steps):
-        """Reports a checkpoint; its uuid."""
+        """Reports a checkpoint and returns its uuid."""
         uuid = f"{trial['id']:08x}-0000-4000-8000-{steps:012x}"
         self.user.post("/checkpoints", {
             "uuid": uuid, "taskId": trial["taskId"], "allocationId": None, "metadata": {"steps_completed": steps},
             "resources": {"a": "1"}, "state": "STATE_COMPLETED", "reportTime": None, "storageId": None, "training": {}})
         return uuid
 
-    def test_best_is_the_first_that_reached_it(self):
-        """The headline, the list of trials, the checkpoints of both and the command mean the same."""
+    def test_best_is_the_first_that_reached_the_value(self):
+        """The summary, the list of trials, the checkpoints of both and the command agree."""
         for smaller, value, worse in ((True, 5, 6), (False, 5, 4)):
             text = DETACHED.replace("metric: loss", f"metric: loss\n  smaller_is_better: {str(smaller).lower()}")
             experiment = self.user.ok("PUT", f"/experiments/by-external-id/best-{smaller}", {
@@ -166,7 +167,7 @@ class ExperimentsTest(unittest.TestCase):
             self.assertEqual([one["uuid"] for one in listed],
                              [best, saved[late["id"], 20], saved[early["id"], 2], saved[late["id"], 30],
                               saved[early["id"], 1], saved[early["id"], 3]])
-            self.assertNotIn("searcherMetric", listed[-1]["training"])  # it was no number
+            self.assertNotIn("searcherMetric", listed[-1]["training"])  # it was not a number
             for trial, steps in ((early, 2), (late, 10)):
                 kept = self.user.get(f"/trials/{trial['id']}")["trial"]["bestCheckpoint"]
                 self.assertEqual(kept["uuid"], saved[trial["id"], steps])
@@ -177,7 +178,7 @@ class ExperimentsTest(unittest.TestCase):
             table = self.cluster.muster("experiment", "describe", experiment).split("best first")[1]
             self.assertEqual(int(table.splitlines()[2].split()[0]), late["id"])
 
-    def test_detached(self):
+    def test_unmanaged_run(self):
         experiment, trial, start = self.detached_run("detached/1 of mine".replace("/", "%2F").replace(" ", "%20"))
         number, task = trial["id"], trial["taskId"]
         self.assertEqual((start["trialRunId"], start["stepsCompleted"], start.get("latestCheckpoint")), (1, 0, None))
@@ -202,7 +203,7 @@ class ExperimentsTest(unittest.TestCase):
         self.assertEqual([entry["searcherMetric"] for entry in history], [9, 8, 7, 6, 5])
         self.assertEqual(self.user.get("/job-queues-v2?resourcePool=default")["jobs"], [])
 
-        self.cluster.master.kill9()  # nothing of it is lost
+        self.cluster.master.kill9()  # nothing is lost
         self.cluster.start_master()
         self.report(number, 1, 6, 4)
         self.assertEqual(self.beat(number, "STATE_ERROR")["state"], "STATE_ERROR")
@@ -216,7 +217,7 @@ class ExperimentsTest(unittest.TestCase):
         self.report(number, 2, 5, 1)
         self.beat(number, "STATE_COMPLETED")
         self.ended(experiment)
-        status, _ = self.user.call("POST", "/task-logs", lines)  # what is shipped after the end
+        status, _ = self.user.call("POST", "/task-logs", lines)  # reported after the end
         self.assertEqual(status, 200)
         workloads = self.user.get(f"/trials/{number}/workloads?limit=500")["workloads"]
         steps = [w["validation"]["totalBatches"] for w in workloads if "validation" in w]
@@ -251,7 +252,7 @@ class ExperimentsTest(unittest.TestCase):
         self.assertEqual(base64.b64decode(one["file"]), PROGRAM)
         self.assertEqual(self.status(self.user, "POST", f"/experiments/{fork['id']}/file", {"path": "../x"}), 404)
 
-    def test_made_once(self):
+    def test_repeated_submission_creates_one_experiment(self):
         ids = {self.create(activate=False, externalExperimentId="nightly-1") for _ in range(3)}
         self.assertEqual(len(ids), 1)
         self.user.post(f"/experiments/{ids.pop()}/kill")
@@ -289,7 +290,7 @@ class ExperimentsTest(unittest.TestCase):
         self.user.post(f"/projects/{project}/unarchive")
         self.user.post(f"/experiments/{number}/kill")
 
-    def test_many(self):
+    def test_actions_on_many_experiments(self):
         numbers = [self.create(activate=False, config=CONFIG.replace("many ways", "of the herd")) for _ in range(4)]
         pasture = self.user.post("/workspaces", {"name": "pasture"})["workspace"]["id"]
         project = self.user.post(f"/workspaces/{pasture}/projects", {"name": "herd"})["project"]["id"]
@@ -306,11 +307,11 @@ class ExperimentsTest(unittest.TestCase):
                          {number: number == numbers[0] for number in numbers})
         self.user.post("/experiments/kill", {"experiment_ids": [numbers[0]]})
         self.user.ok("DELETE", f"{path}/delete", {"experimentIds": numbers, "projectId": project})
-        wait_for("the herd to be deleted", lambda: all(
+        wait_for("the experiments to be deleted", lambda: all(
             self.status(self.user, "GET", f"/experiments/{number}") == 404 for number in numbers), 30)
         self.user.ok("DELETE", f"/projects/{project}")
 
-    def test_sources(self):
+    def test_sources_of_a_run(self):
         number = self.create()
         self.ended(number)
         trial = self.trial(number)

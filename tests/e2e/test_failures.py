@@ -1,5 +1,5 @@
-"""Programs that fail, programs that do not leave, and agents that were given one name: what people are told of
-them, on real daemons."""
+"""Failing programs, programs that do not exit, and agents with the same name: the messages that
+users get, with real daemons."""
 
 import os
 import pathlib
@@ -18,7 +18,8 @@ resources: {{slots_per_trial: {slots}}}
 max_restarts: {restarts}
 """
 
-# Rank 1 is at fault, but takes its time to end, whatever it is told; rank 0 dies of it sooner.
+# Rank 1 causes the failure but exits late, whatever signal it gets; rank 0 fails earlier as a
+# consequence.
 GANG = """\
 if [ "$RANK" = 1 ]; then
     trap '' TERM
@@ -33,7 +34,7 @@ echo "torch.distributed.DistBackendError: NCCL error: remote process exited" >&2
 exit 1
 """
 
-# Does not listen to its allocation.
+# Ignores the signals of its allocation.
 DEAF = """\
 trap '' TERM
 touch ../started
@@ -76,7 +77,7 @@ class Failures(unittest.TestCase):
         config.write_text(PROGRAM.format(name=name, slots=slots, restarts=restarts) + more)
         return self.cluster.create(config, folder)
 
-    def test_the_reason_is_what_the_failing_rank_wrote_last(self):
+    def test_reason_is_the_last_output_of_the_failing_rank(self):
         experiment = self.submit("gang", GANG, slots=2)
         follow = self.cluster.run("experiment", "follow", experiment)
         self.assertNotEqual(follow.returncode, 0)
@@ -93,10 +94,11 @@ class Failures(unittest.TestCase):
         self.assertEqual(trial["reason"], reason)
         self.assertEqual(trial["last_words"].splitlines()[-1], 'KeyError: "lr"')
 
-    def test_a_trial_whose_checkpoints_have_disappeared_begins_anew(self):
-        """With a single restart allowed: the missing files may not cost one of their own.
+    def test_trial_whose_checkpoints_disappeared_starts_over(self):
+        """Only one restart is allowed, so missing files must not use up a restart.
 
-        The checkpoint of another experiment stays, by which the master sees that the storage is mounted.
+        A checkpoint of another experiment stays; it shows the master that the storage is
+        mounted.
         """
         folder = pathlib.Path("vanishing")
         folder.mkdir()
@@ -109,18 +111,18 @@ class Failures(unittest.TestCase):
         experiment = self.cluster.create("vanishing.yaml", folder)
         self.cluster.wait_for_checkpoint(experiment)
         for pid in self.cluster.ranks():
-            os.kill(pid, signal.SIGSTOP)  # no checkpoint comes after those that vanish
+            os.kill(pid, signal.SIGSTOP)  # no checkpoint is written after those that disappear
         for checkpoint in set(storage.iterdir()) - stay:
             shutil.rmtree(checkpoint)
         for pid in self.cluster.ranks():
             os.kill(pid, signal.SIGKILL)
         text = "disappeared from storage; it starts again from the beginning"
-        wait_for("the log to say so", lambda: text in self.cluster.muster("experiment", "logs", experiment), 60)
+        wait_for("the log to report it", lambda: text in self.cluster.muster("experiment", "logs", experiment), 60)
         self.assertIn(text, self.cluster.trial(experiment)["reason"])
         self.cluster.wait(experiment)
         self.assertEqual(self.cluster.trial(experiment)["restarts"], 1)
 
-    def test_a_failure_of_an_earlier_start_is_no_failure_of_the_trial(self):
+    def test_failure_of_an_earlier_start_does_not_fail_the_trial(self):
         script = "[ -e ../../../../once ] && exit 0\ntouch ../../../../once\necho 'too hot' >&2\nexit 1\n"
         experiment = self.submit("recovers", script, restarts=1)
         self.cluster.wait(experiment)
@@ -129,12 +131,12 @@ class Failures(unittest.TestCase):
         self.assertIn(f"An earlier start of trial {trial} failed (rank 0: exit 1: too hot)", said)
         self.assertNotIn(f"Trial {trial} failed", said)
 
-    def test_a_signal_and_no_words(self):
+    def test_signal_without_output(self):
         experiment = self.submit("signal", "kill -SEGV $$\n")
         self.cluster.wait(experiment, "ERROR")
         self.assertEqual(self.cluster.trial(experiment)["reason"], "rank 0: signal 11 (SIGSEGV)")
 
-    def test_restarts_wait_and_it_is_said_that_they_fail_alike(self):
+    def test_restarts_wait_and_identical_failures_are_reported(self):
         experiment = self.submit("alike", "echo 'no such file: data.txt' >&2; exit 1\n", restarts=2)
         follow = self.cluster.run("experiment", "follow", experiment)
         self.assertIn("starts again in 1.0 s (restart 1 of 2)", follow.stdout)
@@ -145,13 +147,13 @@ class Failures(unittest.TestCase):
         self.assertEqual(len(starts), 3)
         self.assertGreaterEqual(self.cluster.rows("experiment", "describe", experiment)["duration_s"], 3)
 
-    def test_kill_ends_a_wait(self):
+    def test_kill_ends_a_restart_delay(self):
         experiment = self.submit("waits", "exit 1\n", restarts=9)
-        wait_for("a long wait", lambda: self.cluster.trial(experiment)["restarts"] >= 3)
+        wait_for("a long delay", lambda: self.cluster.trial(experiment)["restarts"] >= 3)
         self.cluster.muster("experiment", "kill", experiment, "--wait", timeout=30)
         self.assertEqual(self.cluster.rows("experiment", "describe", experiment)["state"], "CANCELED")
 
-    def test_what_does_not_leave_is_pausing(self):
+    def test_trial_that_does_not_exit_stays_pausing(self):
         experiment = self.submit("deaf", DEAF, more="preemption_timeout: 10\n")
         state = lambda: self.cluster.rows("experiment", "describe", experiment)["state"]
         wait_for("it to run", lambda: state() == "RUNNING")
@@ -165,14 +167,14 @@ class Failures(unittest.TestCase):
         self.assertEqual(self.cluster.rows("agent", "list")[0]["used"], 0)
         self.cluster.muster("experiment", "kill", experiment)
 
-    def test_a_second_agent_of_the_same_name_takes_nothing(self):
+    def test_second_agent_with_the_same_name_gets_nothing(self):
         experiment = self.submit("stays", "while [ ! -e ../../../../go ]; do sleep 0.1; done\n")
         state = lambda: self.cluster.rows("experiment", "describe", experiment)["state"]
         wait_for("it to run", lambda: state() == "RUNNING")
         first = self.cluster.agents[0]
         second = self.cluster.add_agent("agent-0", 2, flags=("--work-dir", self.cluster.folder / "second"))
         wait_for("the refusal", lambda: "another agent with the id agent-0 is connected, from 127.0.0.1" in first.tail(40))
-        for _ in range(2):  # it starts again while the other one waits for its name
+        for _ in range(2):  # it starts again while the other agent waits for its name
             first.kill9()
             first.start()
         wait_for("its tasks to be known", lambda: "task recovered" in first.tail(40))

@@ -1,5 +1,5 @@
-"""GPUs of an agent, by a driver that is the test's own (tests/unit/agent/fake_nvml.c): as slots, as what a task
-sees of them, in use, and with faults.
+"""GPUs of an agent with a fake driver (tests/unit/agent/fake_nvml.c): detection as slots,
+visibility in a task, usage and faults.
 """
 
 import base64
@@ -64,7 +64,7 @@ class GpusTest(unittest.TestCase):
     # helpers
 
     def restart_agent(self):
-        """As after a repair: nothing is wrong any more."""
+        """Clears all faults, as after a repair."""
         agent = self.cluster.agents[0]
         agent.stop()
         self.events.write_text("")
@@ -90,7 +90,7 @@ class GpusTest(unittest.TestCase):
         return "".join(line["message"] for line in self.admin.lines(f"/trials/{trial}/logs"))
 
     def running_on(self, experiment, name="agent-0"):
-        """Numbers of its slots, when it has begun to print."""
+        """Returns the ids of its slots once the task has printed them."""
         held = [int(number) for number, slot in self.slots(name).items()
                 if slot["container"] and slot["container"]["allocationId"].startswith(f"{experiment}.")
                 and slot["container"]["state"] == "STATE_RUNNING"]
@@ -139,7 +139,7 @@ class GpusTest(unittest.TestCase):
         described = self.cluster.rows("trial", "describe", trial)
         self.assertEqual(described["starts"][0]["placed"], f"agent-0 slots {held[0]}-{held[1]} (one NVLink group)")
 
-    def test_a_fault_moves_the_trial_and_takes_the_slot_out(self):
+    def test_fault_moves_the_trial_and_disables_the_slot(self):
         experiment = self.create(1)
         (slot,) = wait_for("its slot", lambda: self.running_on(experiment), 60)
         self.strike(slot, 79)
@@ -155,7 +155,7 @@ class GpusTest(unittest.TestCase):
         self.assertEqual([row["faults"] for row in self.cluster.rows("agent", "list")], [1])
         self.assertIn("Xid 79", self.cluster.muster("slot", "list"))
 
-    def test_a_trial_waits_for_a_slot_with_a_fault(self):
+    def test_trial_waits_for_a_slot_with_a_fault(self):
         self.strike(1, 64)
         self.assertEqual(self.fault(1)["grade"], "drains")
         experiment = self.create(4)
@@ -165,7 +165,7 @@ class GpusTest(unittest.TestCase):
         self.admin.ok("POST", "/agents/agent-0/slots/1/enable", {})
         self.assertEqual(wait_for("its slots", lambda: self.running_on(experiment), 60), [0, 1, 2, 3])
 
-    def test_an_operator_overrules_one_fault(self):
+    def test_operator_clears_one_fault(self):
         self.strike(2, 48)
         self.fault(2)
         self.admin.ok("POST", "/agents/agent-0/slots/2/enable", {})
@@ -179,7 +179,7 @@ class GpusTest(unittest.TestCase):
         self.strike(2, 79)
         wait_for("the next fault", lambda: not self.slots()["2"]["enabled"], 30)
 
-    def test_what_a_program_did_wrong_is_noted_alone(self):
+    def test_program_error_is_only_noted(self):
         experiment = self.create(1)
         (slot,) = wait_for("its slot", lambda: self.running_on(experiment), 60)
         self.strike(slot, 31)
@@ -189,7 +189,7 @@ class GpusTest(unittest.TestCase):
 
     @contextlib.contextmanager
     def machine(self, name, *facts):
-        """An agent more, in a pool of its own name, with other GPUs."""
+        """Starts another agent with other GPUs, in a pool of its own."""
         self.cluster.add_agent(f"agent-{name}", 0, [*self.driver, *facts], ["--pool", name])
         agent = self.cluster.agents.pop()
         try:
@@ -208,7 +208,8 @@ class GpusTest(unittest.TestCase):
             self.assertIn(f"sees {devices[slot]['uuid']} slots [{slot}]", self.log(experiment))
 
     def test_groups_of_a_large_machine_and_their_faults(self):
-        """Eight GPUs in two groups; the last one is cut into instances, and is in no group then."""
+        """Eight GPUs in two groups; the last one is later split into MIG instances and then belongs
+        to no group."""
         events, ran = pathlib.Path("events-large").resolve(), pathlib.Path("ran").resolve()
         events.touch()
         with self.machine("large", "FAKE_GPUS=8", "FAKE_LINKED=4", "FAKE_CUT_GPU=7", "FAKE_INSTANCES=2",

@@ -1,4 +1,5 @@
-"""Lists by the muster command and over HTTP: filters, orders, cursors, light rows, and who sees what."""
+"""Lists by the muster command and over HTTP: filters, orders, cursors, rows without large fields,
+and visibility."""
 
 import json
 import unittest
@@ -20,7 +21,7 @@ searcher: {{name: single, metric: loss}}
 max_restarts: 0
 """
 
-# One report of a validation, as a program that knows nothing of any library sends it.
+# One validation report, as a program without any library sends it.
 REPORT = """\
 import json, os, urllib.request
 trial, hparams = os.environ["DET_TRIAL_ID"], json.loads(os.environ["DET_HPARAMS"])
@@ -90,7 +91,7 @@ class Lists(unittest.TestCase):
                          ["gpt-a", "resnet-a", "resnet-b"])
         self.assertEqual(self.names("--sort", "name", "--limit", 2), ["gpt-a", "resnet-a"])
 
-    def test_mistakes_are_told_with_their_place(self):
+    def test_mistakes_are_reported_with_their_position(self):
         for filter_, words in {"validation.loss < low": "filter, column 19: validation takes a number",
                                "stat = RUNNING": "filter, column 1: there is no field \"stat\"; did you mean \"state\"?"}.items():
             done = self.cluster.run("experiment", "list", "--filter", filter_)
@@ -105,7 +106,7 @@ class Lists(unittest.TestCase):
         self.assertEqual(len(rows), 1)
         self.assertEqual(self.cluster.rows("trial", "list", experiment, "--filter", "steps > 2"), [])
 
-    def test_cursors_and_light_rows(self):
+    def test_cursors_and_omitted_fields(self):
         token = self.login("determined")
         seen, cursor = [], ""
         while cursor is not None:
@@ -163,7 +164,7 @@ class Lists(unittest.TestCase):
         patch(name="gpt-a")
         self.assertEqual(self.names("--filter", "name ~ renam"), [])
 
-    def test_what_may_not_be_seen_is_not_there(self):
+    def test_invisible_objects_are_not_listed(self):
         c = self.cluster
         admin = {**c.env, "XDG_CONFIG_HOME": str(c.folder / "admin")}
         user, c.env = c.env, admin

@@ -1,4 +1,5 @@
-"""The web page as a browser gets it: its files and headers, the session in a cookie, and who may use it."""
+"""The web page as a browser gets it: its files and headers, the session cookie, and access control.
+"""
 
 import http.client
 import json
@@ -31,7 +32,8 @@ class Answer:
 
 
 class Browser:
-    """What a browser sends: its cookie everywhere, where a call comes from with what changes something."""
+    """Sends requests as a browser does: always the cookie, and the origin with requests that change
+    something."""
 
     def __init__(self, port):
         self.port, self.host, self.cookie = port, f"127.0.0.1:{port}", None
@@ -86,7 +88,8 @@ class Page(unittest.TestCase):
         self.assertNotIn("unsafe", policy)
 
     def test_index(self):
-        """It is the same for every view of the page; what asks for no page gets the answer of the API."""
+        """The index is the same for every view of the page; a request that does not accept HTML
+        gets the API's answer."""
         index = self.browser.get("/")
         self.assert_page(index)
         for path in ("/experiments/1", "/experiments?filter=state%20=%20active&sort=-id", "/det/experiments/1/overview",
@@ -116,7 +119,7 @@ class Page(unittest.TestCase):
 
     @unittest.skipUnless(BUILT_IN, "this master is built without its page")
     def test_built_in(self):
-        """Scripts and styles stay in the browser for a year, the index is asked for again."""
+        """Browsers keep scripts and styles for a year and ask for the index again each time."""
         index = self.browser.get("/")
         self.assertEqual(index.headers["Content-Encoding"], "gzip")
         self.assertEqual(index.headers["Cache-Control"], "no-cache")
@@ -146,7 +149,7 @@ class Page(unittest.TestCase):
             self.assertIn(part, page)
 
     def test_folder(self):
-        """--webui-dir: what lies in the folder, as it is now, and nothing else."""
+        """--webui-dir serves the current files of the folder, and nothing else."""
         folder = pathlib.Path("page").resolve()
         (folder / "assets" / "below").mkdir(parents=True)
         (folder / "index.html").write_text("<p>one")
@@ -176,7 +179,7 @@ class Page(unittest.TestCase):
             (folder / "index.html").unlink()
             self.assertIn("index.html", browser.get("/").json["message"])
 
-    def test_folder_that_is_none(self):
+    def test_missing_folder(self):
         with self.assertRaisesRegex(AssertionError, "--webui-dir: there is no folder /nothing/here"):
             Cluster("none", slots=(), master_flags=("--webui-dir", "/nothing/here")).start_master()
 
@@ -191,7 +194,7 @@ class Page(unittest.TestCase):
         self.assertEqual(set(attributes), {"Path=/", f"Max-Age={30 * 86400}", "HttpOnly", "SameSite=Strict"})
         self.assertEqual(self.browser.get("/api/v1/me").json["user"]["username"], "determined")
         self.assertEqual(self.browser.ask("POST", "/api/v1/users/setting", {"settings": []}).status, 200)
-        self.assertEqual(self.browser.get("/api/v1/master/config").status, 403)  # for administrators
+        self.assertEqual(self.browser.get("/api/v1/master/config").status, 403)  # administrators only
 
     def test_wrong_password(self):
         answer = self.browser.ask("POST", LOGIN, {"username": "determined", "password": "no", "isHashed": False})
@@ -199,7 +202,8 @@ class Page(unittest.TestCase):
         self.assertNotIn("Set-Cookie", answer.headers)
 
     def test_origin(self):
-        """What changes something comes from a page of this master, or by a token."""
+        """A request that changes something must come from a page of this master or carry a token.
+        """
         self.browser.sign_in()
         host, path = self.browser.host, "/api/v1/users/setting"
 
@@ -207,7 +211,7 @@ class Page(unittest.TestCase):
             return self.browser.ask("POST", path, {"settings": []}, **headers).status
 
         self.assertEqual(change(), 200)
-        self.assertEqual(change(Origin=f"https://{host}"), 200)  # a proxy speaks https for the master
+        self.assertEqual(change(Origin=f"https://{host}"), 200)  # a proxy terminates https for the master
         self.assertEqual(change(Origin=None, Sec_Fetch_Site="same-origin"), 200)
         for origin in ("http://evil.example", "null", "", f"http://{host}.evil.example", f"http://{host}1",
                        f"http://evil.example@{host}", f"{host}", f"http://{host}/", "http://127.0.0.1", f"ftp://{host}"):
@@ -218,13 +222,13 @@ class Page(unittest.TestCase):
             answer = self.browser.ask(method, "/api/v1/experiments/1" + ("/pause" if method == "POST" else ""), {},
                                       Origin="http://evil.example")
             self.assertEqual(answer.status, 403, method)
-        # a stranger cannot sign somebody in as himself either
+        # Another site cannot sign a user in to the other site's account either.
         for headers in ({"Origin": "http://evil.example"}, {"Origin": None}):
             answer = self.browser.ask("POST", LOGIN, {"username": "determined", "password": PASSWORD}, **headers)
             self.assertEqual((answer.status, answer.headers["Set-Cookie"]), (403, None))
 
-    def test_no_other_site_reads(self):
-        """No answer may be read, framed or kept by anybody else, and browsers are told so."""
+    def test_other_sites_cannot_read(self):
+        """The headers forbid other sites to read, frame or cache any answer."""
         self.browser.sign_in()
         for path in ("/api/v1/me", "/api/v1/nothing", "/info", "/",
                      "/resources/allocation/raw?timestampAfter=2026-01-01T00:00:00Z&timestampBefore=2026-01-02T00:00:00Z"):
@@ -236,12 +240,14 @@ class Page(unittest.TestCase):
         self.assertEqual([name for name in asked.headers if name.lower().startswith("access-control")], [])
 
     def test_behind_https(self):
-        """A cookie that was given over https goes over nothing else, whoever speaks it for the master."""
+        """A cookie that was set over https is only sent over https, whichever proxy stands before
+        the master."""
         self.browser.origin = f"https://{self.browser.host}"
         self.assertTrue(self.browser.sign_in().headers["Set-Cookie"].endswith("; Secure"))
 
-    def test_two_readers(self):
-        """What a proxy could take for two requests where the master sees one, or the other way round, is refused."""
+    def test_request_smuggling(self):
+        """A message that a proxy could take for two requests and the master for one, or the other
+        way round, is refused."""
         host = f"Host: {self.browser.host}\r\n"
         hidden = f"GET /info HTTP/1.1\r\n{host}\r\n"
 
@@ -254,10 +260,10 @@ class Page(unittest.TestCase):
                     while part := wire.recv(65536):
                         got += part
                 except ConnectionResetError:
-                    pass  # it was closed with our bytes unread
+                    pass  # the connection was closed with our bytes unread
                 return got
 
-        self.assertEqual(ask("Content-Length: 2\r\n", "{}" + hidden).count(b"HTTP/1.1 "), 2)  # two, clearly
+        self.assertEqual(ask("Content-Length: 2\r\n", "{}" + hidden).count(b"HTTP/1.1 "), 2)  # two unambiguous requests
         self.assertEqual(ask("Transfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n" + hidden).count(b"HTTP/1.1 "), 2)
         for head in ("Content-Length: 2\r\nContent-Length: 2\r\n", f"Content-Length: 2\r\nContent-Length: {2 + len(hidden)}\r\n",
                      "Content-Length: 2, 2\r\n", "Content-Length: +2\r\n", "Content-Length : 2\r\n", "Content-Length:\r\n 2\r\n",
@@ -272,7 +278,7 @@ class Page(unittest.TestCase):
             self.assertTrue(got.startswith(b"HTTP/1.1 400 ") or not got, head)
 
     def test_token_wins(self):
-        """A cookie counts only where there is no other word on who calls."""
+        """A cookie counts only if the request names its caller in no other way."""
         self.browser.sign_in("admin")
         token = Browser(self.cluster.port).ask("POST", "/api/v1/auth/login", {"username": "determined", "password": PASSWORD})
         self.assertNotIn("Set-Cookie", token.headers)
@@ -295,7 +301,7 @@ class Page(unittest.TestCase):
                                ("muster_session=", 401), (f"muster_session={'0' * 64}", 401), (";;;=;", 401),
                                (f"muster_session={agent}", 403)):
             self.assertEqual(self.browser.get("/api/v1/me", Cookie=cookie).status, status, cookie)
-        # what is for agents and tasks alone is not for pages
+        # Pages cannot use the calls of agents and tasks.
         self.assertEqual(self.browser.ask("POST", "/api/v1/agents/x/sync", {}).status, 401)
 
     def test_logout(self):
@@ -307,7 +313,8 @@ class Page(unittest.TestCase):
         self.assertEqual(self.browser.get("/api/v1/me").status, 401)
 
     def test_sessions_end(self):
-        """With the password they were opened with, and with their user, whom they do not come back with."""
+        """Sessions end when their password changes or their user is deactivated; reactivation does
+        not restore them."""
         admin, other = Browser(self.cluster.port), Browser(self.cluster.port)
         admin.sign_in("admin")
         admin.ask("POST", "/api/v1/users", {"user": {"username": "leaver", "active": True}, "password": PASSWORD})
@@ -315,7 +322,7 @@ class Page(unittest.TestCase):
         def signed_in():
             return [browser.get("/api/v1/me").status for browser in (self.browser, other)]
 
-        self.browser.cookie = "muster_session=" + "a" * 64  # somebody else's choice
+        self.browser.cookie = "muster_session=" + "a" * 64  # another user's password
         path = f"/api/v1/users/{self.browser.sign_in('leaver').json['user']['id']}"
         self.assertNotEqual(self.browser.cookie, "muster_session=" + "a" * 64)
         other.sign_in("leaver")
@@ -333,7 +340,7 @@ class Page(unittest.TestCase):
         self.assertEqual(other.sign_in("leaver").status, 200)
 
     def test_events(self):
-        """An EventSource sends the cookie and nothing else; it ends with the session."""
+        """An EventSource sends only the cookie; the stream ends with the session."""
         self.browser.sign_in()
         connection = self.browser.connect()
         connection.request("GET", "/api/v1/events", headers={"Accept": "text/event-stream", "Cookie": self.browser.cookie})

@@ -1,4 +1,4 @@
-"""packaging/quickstart as a new user runs it, in a folder of its own and on a free port."""
+"""packaging/quickstart as a new user runs it, in its own folder and on a free port."""
 
 import json
 import os
@@ -43,7 +43,8 @@ resources: {slots_per_trial: 1}
 searcher: {name: single, metric: loss}
 entrypoint: "trap '' TERM; while :; do sleep 0.1; done"
 """
-# Like the real one it refuses a cache that was made elsewhere; it builds nothing, as all is there.
+# A fake CMake: like the real one it refuses a cache that was made in another folder; it builds
+# nothing, since all programs exist.
 CMAKE = """\
 #!/bin/sh
 echo "$*" >>"$CMAKE_CALLS"
@@ -77,7 +78,8 @@ class QuickStart(unittest.TestCase):
 
 
 class Clone(unittest.TestCase):
-    """A clone that is built already: what of it stops, starts, and goes on elsewhere."""
+    """A clone that is built already: which of its processes stop, start, and continue in another
+    place."""
 
     def setUp(self):
         folder = pathlib.Path(self.id()).resolve()
@@ -146,12 +148,12 @@ class Clone(unittest.TestCase):
     def port(self):
         return int((self.clone / ".quickstart/master/master.url").read_text().strip().rsplit(":", 1)[1])
 
-    def test_stop_pauses_and_start_goes_on_where_it_is_now(self):
+    def test_stop_pauses_and_start_resumes_at_the_new_place(self):
         ports = free_port(), free_port()
         self.works("start", "--port", ports[0])
         self.assertEqual(self.port(), ports[0])
         self.submit("runs")
-        wait_for("it to train", lambda: self.states() == {"runs": "RUNNING"} and self.steps() > 0)
+        wait_for("the experiment to train", lambda: self.states() == {"runs": "RUNNING"} and self.steps() > 0)
         self.submit("waits")
         self.submit("rests", "--paused")
         code, text = self.quickstart("start", "--port", ports[1])
@@ -168,7 +170,7 @@ class Clone(unittest.TestCase):
                       "-DMUSTER_WARNINGS_ARE_ERRORS:BOOL=ON --fresh\n", self.calls.read_text())
         (self.clone / "build/CMakeCache.txt").write_text(f"CMAKE_HOME_DIRECTORY:INTERNAL={self.clone}\n")
         self.assertEqual(self.port(), ports[1])
-        wait_for("it to train on", lambda: self.states()["runs"] == "RUNNING")
+        wait_for("the experiment to continue", lambda: self.states()["runs"] == "RUNNING")
         self.assertEqual(self.states(), {"runs": "RUNNING", "waits": "QUEUED", "rests": "PAUSED"})
         trial = json.loads(self.muster("trial", "list", "1", "-o", "json"))[0]
         self.assertEqual((trial["state"], trial["restarts"]), ("RUNNING", 0))
@@ -176,15 +178,15 @@ class Clone(unittest.TestCase):
         self.assertIn("killed a task", self.works("stop", "--kill"))
         wait_for("its processes to be gone", lambda: not self.processes(), 30)
         self.works("start")
-        self.assertEqual(self.port(), ports[1])  # kept
+        self.assertEqual(self.port(), ports[1])  # the data is kept
         states = self.states()
         self.assertEqual((states["waits"], states["rests"]), ("QUEUED", "PAUSED"))
 
-    def test_stop_names_who_does_not_leave(self):
+    def test_stop_names_experiments_that_do_not_exit(self):
         self.works("start", "--port", "0")
         (self.clone / "deaf.yaml").write_text(DEAF)
         self.muster("experiment", "create", self.clone / "deaf.yaml")
-        wait_for("it to run", lambda: self.states() == {"deaf": "RUNNING"})
+        wait_for("the experiment to run", lambda: self.states() == {"deaf": "RUNNING"})
         before = time.monotonic()
         code, text = self.quickstart("stop", patience=3)
         self.assertNotEqual(code, 0)
@@ -192,12 +194,12 @@ class Clone(unittest.TestCase):
         self.assertIn("waiting at most 3 s for experiments that leave their slots: 1\n", text)
         self.assertIn("these experiments have not left their slots: 1;", text)
         self.assertIn("muster experiment kill 1 ends", text)
-        wait_for("it to go on", lambda: self.states() != {"deaf": "PAUSED"})
+        wait_for("the experiment to continue", lambda: self.states() != {"deaf": "PAUSED"})
 
-    def test_what_cannot_be_paused_is_not_killed_unasked(self):
+    def test_experiments_that_cannot_be_paused_are_not_killed_without_consent(self):
         self.works("start", "--port", "0")
         self.muster("command", "run", "--detach", "sleep", "600")
-        wait_for("it to run", lambda: json.loads(self.muster("command", "list", "-o", "json"))[0]["state"] == "RUNNING")
+        wait_for("the experiment to run", lambda: json.loads(self.muster("command", "list", "-o", "json"))[0]["state"] == "RUNNING")
         code, text = self.quickstart("stop")
         self.assertNotEqual(code, 0)
         self.assertIn("cannot be paused", text)

@@ -1,5 +1,5 @@
-"""Sharing the slots on real daemons: who goes first, who leaves for whom, who shrinks, and what people are
-told meanwhile. Whoever leaves goes on later and ends with the weights of an undisturbed run."""
+"""Sharing of slots with real daemons: order, preemption, elastic trials and the messages to users.
+A preempted trial continues later and ends with the weights of an undisturbed run."""
 
 import itertools
 import json
@@ -13,9 +13,10 @@ from cluster import Cluster, wait_for, write_corpus
 
 # Builds with sanitizers are slow and need fewer steps.
 STEPS = int(os.environ.get("MUSTER_TRAINING_STEPS", "1500"))
-SLOTS = 4  # two agents of two
+SLOTS = 4  # two agents with two slots each
 
-# A victim that its owner lets wait: what is submitted without a priority goes before it.
+# A victim with a low priority of its own: an experiment submitted without a priority goes before
+# it.
 TRAINING = f"""\
 name: victim
 resources: {{slots_per_trial: {SLOTS}, priority: 60}}
@@ -34,7 +35,7 @@ trainer:
   report_every: 5
 """
 
-# Holds its slots until the file it is told to wait for is there.
+# Holds its slots until its gate file exists.
 PROGRAM = """\
 name: holder
 entrypoint: sh hold.sh
@@ -44,7 +45,7 @@ preemption_timeout: 1
 """
 
 
-class Sharing(unittest.TestCase):
+class SlotSharing(unittest.TestCase):
     gates = itertools.count()
 
     @classmethod
@@ -75,7 +76,7 @@ class Sharing(unittest.TestCase):
                 self.as_admin("agent", "enable", agent["id"])
         wait_for("all slots to be free", lambda: not self.held_slots())
 
-    # what is submitted
+    # submissions
 
     @staticmethod
     def overrides(words):
@@ -86,7 +87,7 @@ class Sharing(unittest.TestCase):
         return cls.cluster.create(cls.training, cls.folder, *cls.overrides(overrides), *flags)
 
     def hold(self, slots, *overrides, flags=()):
-        """An experiment that holds `slots` until its gate is opened; (id, gate)."""
+        """Submits an experiment that holds `slots` until its gate is opened; returns (id, gate)."""
         gate = pathlib.Path(f"gate-{next(self.gates)}").resolve()
         folder = pathlib.Path(f"{gate.name}.files")
         folder.mkdir()
@@ -97,7 +98,7 @@ class Sharing(unittest.TestCase):
     def in_mid_training(self, experiment):
         wait_for("training reports", lambda: self.trained(experiment) > STEPS // 10)
 
-    # what is seen
+    # observations
 
     @classmethod
     def as_admin(cls, *arguments):
@@ -130,7 +131,7 @@ class Sharing(unittest.TestCase):
         return self.cluster.rows("trial", "describe", trial)["starts"]
 
     def why(self, experiment):
-        """What the first trial that waits waits for; {} when none does."""
+        """Returns the wait reason of the first waiting trial, or {} if none waits."""
         waiting = self.cluster.rows("queue", "why", experiment)["waiting"]
         return waiting[0] if waiting else {}
 
@@ -157,7 +158,7 @@ class Sharing(unittest.TestCase):
 
     # priority
 
-    def test_a_higher_priority_preempts(self):
+    def test_higher_priority_preempts(self):
         victim = self.train()
         self.in_mid_training(victim)
         urgent, gate = self.hold(SLOTS)
@@ -177,7 +178,7 @@ class Sharing(unittest.TestCase):
         self.assertIn("priority", starts[0]["reason"])
         self.explained(victim, "has ended as COMPLETED")
 
-    def test_the_master_dies_while_slots_are_handed_over(self):
+    def test_master_is_killed_while_slots_are_handed_over(self):
         victim = self.train()
         self.in_mid_training(victim)
         urgent, gate = self.hold(SLOTS)
@@ -189,7 +190,7 @@ class Sharing(unittest.TestCase):
         self.cluster.wait(urgent)
         self.assert_undisturbed(victim)
 
-    def test_who_is_slow_to_leave_is_waited_for(self):
+    def test_scheduler_waits_for_slow_preempted_trials(self):
         victim, _ = self.hold(SLOTS, "resources.priority=60", "preemption_timeout=3")
         self.wait_for_slots(victim, SLOTS)
         urgent, _ = self.hold(SLOTS)
@@ -203,7 +204,7 @@ class Sharing(unittest.TestCase):
 
     # elastic
 
-    def test_an_elastic_trial_shrinks_and_grows(self):
+    def test_elastic_trial_shrinks_and_grows(self):
         elastic = self.train("resources.min_slots=1")
         self.in_mid_training(elastic)
         self.assertEqual(self.held(elastic), SLOTS)
@@ -218,7 +219,7 @@ class Sharing(unittest.TestCase):
 
     # queue moves
 
-    def test_moving_ahead(self):
+    def test_move_ahead(self):
         first, gate = self.hold(SLOTS)
         self.wait_for_slots(first, SLOTS)
         waiting = [self.hold(SLOTS)[0] for _ in range(3)]
@@ -234,7 +235,7 @@ class Sharing(unittest.TestCase):
         self.assertEqual(refused.returncode, 3, refused.stderr)
         self.assertIn("--ahead-of", refused.stderr)
 
-    def test_moves_that_make_no_sense(self):
+    def test_invalid_moves(self):
         first, _ = self.hold(2)
         second, _ = self.hold(2)
         for code, words in ((2, ["--max-slots", 1]), (2, ["--weight", -1]), (2, ["--ahead-of", first]),
@@ -248,7 +249,7 @@ class Sharing(unittest.TestCase):
 
     # agents
 
-    def test_an_agent_out_of_service(self):
+    def test_disabled_agent(self):
         wide, gate = self.hold(2, "resources.is_single_node=true")
         self.wait_for_slots(wide, 2)
         for agent in ("agent-0", "agent-1"):
@@ -256,13 +257,13 @@ class Sharing(unittest.TestCase):
         waits, _ = self.hold(1)
         self.wait_for_code(waits, "NO_AGENTS")
         self.explained(waits, "muster agent enable agent-")
-        self.assertEqual(self.held(wide), 2, "what runs there goes on")
+        self.assertEqual(self.held(wide), 2, "running tasks continue")
         gate.touch()
         self.cluster.wait(wide)
         self.as_admin("agent", "enable", "agent-1")
         self.wait_for_slots(waits, 1)
 
-    def test_an_agent_is_taken_away_from_what_runs_there(self):
+    def test_disabled_agent_is_drained(self):
         experiment = self.train("resources.slots_per_trial=2", "resources.is_single_node=true")
         self.in_mid_training(experiment)
         before = self.starts(experiment)[0]["agents"]
@@ -272,9 +273,9 @@ class Sharing(unittest.TestCase):
         self.assertEqual(len(after), 2, after)
         self.assertNotEqual(after[1]["agents"], before)
 
-    # what cannot be
+    # requests that cannot be met
 
-    def test_the_impossible_is_said_at_once(self):
+    def test_impossible_requests_are_refused_at_once(self):
         large, _ = self.hold(SLOTS + 1)
         self.wait_for_code(large, "OVER_POOL")
         self.explained(large, f"asks for {SLOTS + 1} slots", f"at most {SLOTS}")
@@ -282,7 +283,7 @@ class Sharing(unittest.TestCase):
         self.wait_for_code(tall, "OVER_AGENT")
         self.explained(tall, "on one machine")
         small, _ = self.hold(SLOTS)
-        self.wait_for_slots(small, SLOTS)  # they are in nobody's way
+        self.wait_for_slots(small, SLOTS)  # they block nobody
         for wrong in ("resources.priority=200", "resources.resource_pool=nowhere",
                       "resources.min_slots=2", "resources.max_slots=-1"):
             done = self.cluster.run("experiment", "create", self.program, *self.overrides([wrong]))
@@ -292,7 +293,7 @@ class Sharing(unittest.TestCase):
     # teams
 
     def admin_call(self, path, body):
-        """What an administrator's POST answers."""
+        """Returns the answer to an administrator's POST."""
         saved = json.loads((self.admin_home / "muster" / "credentials.json").read_text())
         request = urllib.request.Request(
             f"{self.cluster.url}/api/v1/{path}", json.dumps(body).encode(), method="POST",
@@ -301,17 +302,17 @@ class Sharing(unittest.TestCase):
             return json.load(answer)
 
     def team(self, name, weight):
-        """A new workspace of this weight; (its id, its project's)."""
+        """Creates a workspace of this weight; returns (its id, its project's id)."""
         self.as_admin("team", "create", name, "--weight", weight)
         workspace = next(row["id"] for row in self.cluster.rows("team", "list") if row["name"] == name)
         project = self.admin_call(f"workspaces/{workspace}/projects", {"name": name})["project"]["id"]
         return workspace, project
 
     def shares(self):
-        """Line of each workspace by name."""
+        """Returns the line of each workspace by name."""
         return {row["workspace"]: row for row in self.cluster.rows("team", "shares") if not row["user"]}
 
-    def test_an_elastic_trial_shrinks_for_another_team(self):
+    def test_elastic_trial_shrinks_for_another_team(self):
         _, small = self.team("elastic", 1)
         _, large = self.team("rigid", 1)
         elastic = self.train("resources.min_slots=1", flags=("--project-id", small))
@@ -323,7 +324,7 @@ class Sharing(unittest.TestCase):
         self.assert_undisturbed(elastic)
         self.assertEqual([start["slots"] for start in self.starts(elastic)], [SLOTS, 2, SLOTS])
 
-    def test_whoever_is_below_its_share_preempts(self):
+    def test_team_below_its_share_preempts(self):
         _, small = self.team("small", 1)
         _, large = self.team("large", 3)
         held = [self.hold(1, flags=("--project-id", small))[0] for _ in range(SLOTS)]

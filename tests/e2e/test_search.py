@@ -1,5 +1,6 @@
-"""Searches of many trials over a real master and agent: how many run, at a time and in all; who is stopped, and how
-it ends; what refuses, fails, is killed, paused, canceled; and that the master's end in the middle changes nothing.
+"""Searches with many trials and a real master and agent: concurrent and total numbers of trials,
+early stopping, refused points, failures, kills, pauses, cancels, and a restart of the master in
+the middle.
 """
 
 import base64
@@ -13,7 +14,8 @@ import unittest
 from cluster import BIN, PASSWORD, SOURCE, Cluster, wait_for
 from test_api import Api
 
-# Trains for `steps` of a twentieth of a second, and is the worse the larger x. Writes down what happens to it.
+# Trains for `steps` of a twentieth of a second; the result is worse for larger x. Records its
+# events.
 PROGRAM = b"""\
 import json, os, pathlib, sys, time, urllib.request, uuid
 
@@ -92,7 +94,7 @@ ADAPTIVE = "name: adaptive_asha, max_time: 16, max_trials: {}, max_concurrent_tr
 
 
 def most_at_a_time(journal):
-    """How many ran at once at most."""
+    """Returns the largest number of trials that ran at once."""
     changes = sorted((line["at"], 1 if line["what"] == "begins" else -1) for line in journal)
     running = most = 0
     for _, change in changes:
@@ -124,7 +126,8 @@ class SearchTest(unittest.TestCase):
         return self.user.get(f"/experiments/{number}/trials?limit=500")["trials"]
 
     def ended(self, number, state="STATE_COMPLETED", seconds=120):
-        """The experiment and its trials once it has ended; nothing of it runs then."""
+        """Returns the experiment and its trials once it has ended; then nothing of it runs any
+        more."""
         def look():
             seen = self.experiment(number)
             return seen if seen["state"] in ENDED else None
@@ -141,7 +144,7 @@ class SearchTest(unittest.TestCase):
     def journal(self):
         lines = [json.loads(line) for line in self.journal_path.read_text().splitlines()]
         starts = [(line["trial"], line["run"]) for line in lines if line["what"] == "begins"]
-        self.assertEqual(len(starts), len(set(starts)), "a run began twice")
+        self.assertEqual(len(starts), len(set(starts)), "no run started twice")
         return lines
 
     def count(self, trials, state):
@@ -151,7 +154,7 @@ class SearchTest(unittest.TestCase):
         wait_for(f"{count} trials of {number} to end",
                  lambda: sum(trial["state"] in ENDED for trial in self.trials(number)) >= count, 60)
 
-    # how many
+    # number of trials
 
     def test_random(self):
         seen, trials = self.ended(self.start("name: random, max_trials: 7, max_concurrent_trials: 2"))
@@ -170,7 +173,7 @@ class SearchTest(unittest.TestCase):
         self.assertEqual(most_at_a_time(self.journal()), 2)
 
     def test_grid(self):
-        """Every point once; one that is refused is not tried again."""
+        """Every point is tried once; a refused point is not tried again."""
         _, trials = self.ended(self.start("name: grid, max_concurrent_trials: 3", steps=2,
                                           more="refused: 0.9, y: {type: categorical, vals: [a, b]}"))
         points = [(round(trial["hparams"]["x"], 6), trial["hparams"]["y"]) for trial in trials]
@@ -178,10 +181,10 @@ class SearchTest(unittest.TestCase):
         self.assertEqual(self.count(trials, "STATE_ERROR"), 2)
         self.assertLessEqual(most_at_a_time(self.journal()), 3)
 
-    # who is stopped
+    # early stopping
 
     def rungs_are_kept(self, trials, first, divisor, whole):
-        """Of what was reported at the first rung, not everything went on, and the best did."""
+        """Some trials stopped at the first rung, and the best one continued."""
         steps = {trial["id"]: trial["totalBatchesProcessed"] for trial in trials}
         best = min(trials, key=lambda trial: trial["hparams"]["x"])
         self.assertGreaterEqual(steps[best["id"]], whole, trials)
@@ -196,7 +199,7 @@ class SearchTest(unittest.TestCase):
         self.assertEqual({trial["state"] for trial in trials}, {"STATE_COMPLETED"})
         self.assertEqual(most_at_a_time(self.journal()), 2)
         self.rungs_are_kept(trials, 2, 4, 8)
-        for trial in trials:  # who reached the top was stopped there, long before its program's end
+        for trial in trials:  # trials at the top rung were stopped there, long before the end of their program
             self.assertLess(trial["totalBatchesProcessed"], 30)
 
     def test_time_metric(self):
@@ -206,11 +209,11 @@ class SearchTest(unittest.TestCase):
             self.assertTrue(6 <= trial["totalBatchesProcessed"] < 40, trial)
         _, trials = self.ended(self.start("name: async_halving, num_rungs: 1, max_time: 3, time_metric: hours, "
                                           "max_trials: 1", steps=5))
-        self.assertEqual(trials[0]["totalBatchesProcessed"], 5, "nobody knows its time, so it is not stopped")
+        self.assertEqual(trials[0]["totalBatchesProcessed"], 5, "a trial without a known time is not stopped")
         self.assertEqual(self.cluster.muster("trial", "logs", trials[0]["id"]).count('have no "hours"'), 1)
 
     def test_diverged(self):
-        """What has no number any more is worse than everything."""
+        """A metric that is not a number counts as worse than any number."""
         _, trials = self.ended(self.start(f"{ASHA}, max_trials: 8, max_concurrent_trials: 2", steps=40,
                                           more="diverges: 0.4"))
         for trial in trials:
@@ -218,16 +221,17 @@ class SearchTest(unittest.TestCase):
                 self.assertLess(trial["totalBatchesProcessed"], 8, trial)
         self.assertEqual(len(trials), 8)
 
-    def test_deaf(self):
-        """Who does not leave is ended after preemption_timeout, and has completed all the same."""
+    def test_trial_that_ignores_preemption(self):
+        """A trial that does not exit is killed after preemption_timeout and still counts as
+        completed."""
         _, trials = self.ended(self.start(f"{ASHA}, max_trials: 3, max_concurrent_trials: 3", steps=1000,
                                           more="deaf: true", timeout=1), seconds=60)
         self.assertEqual([trial["state"] for trial in trials], ["STATE_COMPLETED"] * 3)
         self.assertNotIn("leaves", {line["what"] for line in self.journal()})
 
-    # what goes wrong
+    # failures
 
-    def test_refused_points_are_drawn_anew(self):
+    def test_refused_points_are_replaced(self):
         _, trials = self.ended(self.start("name: random, max_trials: 6, max_concurrent_trials: 2",
                                           more="refused: 0.6", restarts=3))
         self.assertEqual(self.count(trials, "STATE_COMPLETED"), 6)
@@ -246,7 +250,7 @@ class SearchTest(unittest.TestCase):
         _, trials = self.ended(self.start("name: random, max_trials: 3", more="fails: -1"), "STATE_ERROR")
         self.assertEqual([trial["state"] for trial in trials], ["STATE_ERROR"] * 3)
 
-    # what people do
+    # user actions
 
     def test_killed_trial(self):
         number = self.start("name: random, max_trials: 3, max_concurrent_trials: 1", steps=20)
@@ -292,9 +296,9 @@ class SearchTest(unittest.TestCase):
         seen, _ = self.ended(number, "STATE_CANCELED", 30)
         self.assertLess(seen["progress"], 1)
 
-    # the master's end
+    # restart of the master
 
-    def test_master_dies(self):
+    def test_master_is_killed(self):
         number = self.start(ADAPTIVE.format(20, 4), steps=40)
         for ended in (2, 6, 11, 15):
             self.some_have_ended(number, ended)
@@ -308,7 +312,7 @@ class SearchTest(unittest.TestCase):
         self.assertEqual({line["trial"] for line in journal}, {trial["id"] for trial in trials})
         self.assertLessEqual(most_at_a_time(journal), 4)
         self.assertEqual({trial["restarts"] for trial in trials}, {0})
-        self.assertEqual(len([line for line in journal if line["what"] == "begins"]), 20, "nothing had to begin again")
+        self.assertEqual(len([line for line in journal if line["what"] == "begins"]), 20, "no trial had to start over")
 
     # the native trainer
 
@@ -330,7 +334,7 @@ class SearchTest(unittest.TestCase):
         self.assertAlmostEqual(seen["bestTrialSearcherMetric"], best)
 
     def test_example(self):
-        """examples/search.yaml as its head says, and what people see of it."""
+        """Runs examples/search.yaml as its comment says, and checks the output that users see."""
         folder = pathlib.Path("spirals")
         folder.mkdir(exist_ok=True)
         with open(folder / "spirals.csv", "w") as out:

@@ -1,4 +1,5 @@
-"""Teams by the muster command: workspaces with their part of the slots, and who may do what in them."""
+"""Teams by the muster command: workspaces with their share of the slots, and the rights of their
+members."""
 
 import unittest
 
@@ -37,7 +38,7 @@ class Teams(unittest.TestCase):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         self.assertIn(words, done.stderr)
 
-    def test_a_team_from_its_making_to_its_end(self):
+    def test_lifecycle_of_a_team(self):
         self.as_admin()
         self.cluster.muster("team", "create", "vision", "--weight", 2, "--max-slots", 2,
                             "--default-role", "none")
@@ -80,10 +81,10 @@ class Teams(unittest.TestCase):
         self.cluster.muster("team", "delete", "vision", "--yes")
         self.refused(3, "there is no team", "team", "members", "vision")
 
-    def test_a_maximum_holds_and_says_so(self):
+    def test_maximum_is_enforced_and_reported(self):
         self.as_admin()
         self.cluster.muster("team", "create", "small", "--max-slots", 2)
-        experiment = self.submit("small", "--paused")  # two slots a trial
+        experiment = self.submit("small", "--paused")  # two slots for each trial
         self.cluster.muster("team", "set", "small", "--max-slots", 1)
         self.refused(2, "may never hold more than 1", "experiment", "create", HELLO / "experiment.yaml",
                      HELLO, "--config", "workspace=small", "--config", "project=default")

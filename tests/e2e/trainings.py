@@ -1,4 +1,5 @@
-"""Small trainings of every family of models, whose digests must not depend on where they run."""
+"""Small trainings of every model family, whose digests must not depend on the machines and ranks.
+"""
 
 import pathlib
 import random
@@ -6,7 +7,8 @@ import struct
 
 CLASSES, SIDE = 10, 16
 
-# The commonest of everything once: (model, data, loop) in the words of the experiment file.
+# A selection in which each common setting occurs once: (model, data, loop) in the words of the
+# experiment file.
 IMAGES = "{format: idx, images: images.idx, labels: labels.idx, validation_count: 40}"
 AUGMENTED = IMAGES.replace("40}", "40, augment: {flip: true, crop: 2, cutout: 4}}")
 TEXT = "{format: bytes, path: text.txt, validation_fraction: 0.02}"
@@ -47,7 +49,7 @@ trainer:
 
 
 def write_images(folder=pathlib.Path("."), count=600):
-    """The noise that images.idx and labels.idx of the files are made of."""
+    """Writes images.idx and labels.idx with random pixels and labels."""
     noise = random.Random(3)
     (folder / "images.idx").write_bytes(
         struct.pack(">IIII", 0x803, count, SIDE, SIDE) + noise.randbytes(count * SIDE * SIDE))
@@ -56,7 +58,8 @@ def write_images(folder=pathlib.Path("."), count=600):
 
 
 def config(name, micro_batches, steps=STEPS, every=STEPS, slots=1):
-    """The experiment file of one of TRAININGS, with steps of so many micro-batches of two samples."""
+    """Returns the experiment file of one of TRAININGS; a step has `micro_batches` micro-batches of
+    two samples."""
     model, data, optimizer = TRAININGS[name]
     return CONFIG.format(name=name, model=model, data=data, optimizer=optimizer, steps=steps, every=every,
                          batch=2 * micro_batches, slots=slots)

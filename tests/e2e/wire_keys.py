@@ -1,10 +1,12 @@
-"""What Determined's generated client reads out of answers: facts about the wire (release 0.38).
+"""The keys that Determined's generated client reads from answers: facts about the wire (release
+0.38).
 
-OBJECTS names for each object the keys that the client takes for granted (a missing one is a KeyError
-there) and, with ?, those it reads when they are there and are not null. A key without a type may hold
-anything; `:Other` is an object or an enumeration of this page, [T] a list, {T} a map. ENUMS are closed
-in the client: any other word is a ValueError. What only the SDK or the commands assert is required
-here too: User.id, the numbers of a page, the experiment of a checkpoint.
+OBJECTS names for each object the keys that the client requires (a missing one raises KeyError in
+the client) and, with ?, the keys that it reads if they are present and not null. A key without a
+type may hold anything; `:Other` is an object or an enumeration of this module, [T] a list, {T} a
+map. ENUMS are closed in the client: any other word raises ValueError. Keys that only the SDK or
+the commands assert are also required here: User.id, the numbers of a page, the experiment of a
+checkpoint.
 """
 
 OBJECTS = """
@@ -109,7 +111,8 @@ WorkspaceState   WORKSPACE_STATE_ DELETING DELETE_FAILED DELETED
 
 
 def rows(text):
-    """{first word: the others}; a line that begins with a blank goes on with the one before."""
+    """Returns {first word: the other words}; a line that begins with a blank continues the previous
+    one."""
     found = {}
     for line in text.strip().splitlines():
         words = line.split()
@@ -124,27 +127,28 @@ enums = {name: {words[0] + word for word in (*words[1:], "UNSPECIFIED")} for nam
 
 
 def read(fields, value, where):
-    """Reads the fields out of an object as the client does; AssertionError: it would fail there."""
-    assert isinstance(value, dict), f"{where}: {str(value)[:200]!r} is no object"
+    """Reads the fields of an object as the client does; raises AssertionError where the client
+    would fail."""
+    assert isinstance(value, dict), f"{where}: {str(value)[:200]!r} is not an object"
     for field in fields:
         key, _, kind = field.partition(":")
         name = key.removesuffix("?")
         if name not in value or value[name] is None:
-            assert key.endswith("?"), f"{where}: the client needs \"{name}\"; there is {sorted(value)}"
+            assert key.endswith("?"), f"{where}: the client needs \"{name}\"; the object has {sorted(value)}"
         elif kind:
             read_kind(kind, value[name], f"{where}.{name}")
 
 
 def read_kind(kind, value, where):
     if kind[0] == "[":
-        assert isinstance(value, list), f"{where} is no list"
+        assert isinstance(value, list), f"{where} is not a list"
         for i, item in enumerate(value):
             read_kind(kind[1:-1], item, f"{where}[{i}]")
     elif kind[0] == "{":
-        assert isinstance(value, dict), f"{where} is no object"
+        assert isinstance(value, dict), f"{where} is not an object"
         for key, item in value.items():
             read_kind(kind[1:-1], item, f"{where}.{key}")
     elif kind in enums:
-        assert value in enums[kind], f"{where}: the client knows no {kind} {value!r}"
+        assert value in enums[kind], f"{where}: the client does not know the {kind} {value!r}"
     else:
         read(objects[kind], value, where)

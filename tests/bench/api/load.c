@@ -1,11 +1,11 @@
-// The load of the API bench: kept connections in one thread, each with one request under way.
-// Prints one line of JSON: how many answers, how fast, how long each took.
+// The load generator of the API benchmark: kept connections in one thread, each with one request at
+// a time. It prints one line of JSON with the number of answers, their rate and their durations.
 //
 //     load PORT TOKEN CONNECTIONS SECONDS EVERY_MS METHOD BODY PATH..
 //
-// BODY is a file, or - for none. EVERY_MS 0: the next request follows the answer; else each
-// connection sends one at that distance, the connections spread over it. A %d in a path is the
-// connection's number; paths are taken in turn.
+// BODY is a file, or - for none. With EVERY_MS 0 the next request follows the answer; otherwise
+// each connection sends a request at that interval, and the connections are spread over it. A %d in
+// a path is the number of the connection; the paths are used in turn.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -25,24 +25,24 @@
 
 enum { ANSWER_MAX = 64 << 20, TOOK_MAX = 1 << 22, EVENTS = 64 };
 
-struct connection {
+struct load_connection {
     int number, fd;
-    int64_t due, sent_at; // due: of the next request; 0: one is under way
+    int64_t due, sent_at; // `due` is the time of the next request; 0 while one is under way
     struct buf request, answer;
 };
 
-struct load {
+struct api_load {
     const char *token, *method, **paths;
     int port, path_count, count;
     int64_t every, until, answers, bad, next_path;
     char *body;
     size_t body_len;
     int poll;
-    struct connection *connections;
+    struct load_connection *connections;
     int32_t *took; // microseconds of each answer
 };
 
-static void dial(struct load *l, struct connection *c)
+static void dial(struct api_load *l, struct load_connection *c)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)l->port)};
     int on = 1;
@@ -57,7 +57,7 @@ static void dial(struct load *l, struct connection *c)
     must(!epoll_ctl(l->poll, EPOLL_CTL_ADD, c->fd, &e));
 }
 
-static void add_path(struct load *l, struct connection *c)
+static void add_path(struct api_load *l, struct load_connection *c)
 {
     const char *path = l->paths[l->next_path++ % l->path_count], *mark = strstr(path, "%d");
     if (mark)
@@ -66,8 +66,9 @@ static void add_path(struct load *l, struct connection *c)
         buf_puts(&c->request, path);
 }
 
-// Requests are small beside the socket's buffer, so they leave in one go but for large bodies.
-static void send_request(struct load *l, struct connection *c, int64_t now)
+// A request is small compared to the socket's buffer, so one write sends it unless its body is
+// large.
+static void send_request(struct api_load *l, struct load_connection *c, int64_t now)
 {
     buf_reset(&c->request);
     buf_reset(&c->answer);
@@ -88,19 +89,19 @@ static void send_request(struct load *l, struct connection *c, int64_t now)
     c->due = 0;
 }
 
-// Bytes of the answer when it is whole, else 0.
+// Returns the length of the answer once it is complete, else 0.
 static size_t whole(const struct buf *answer)
 {
     const char *end = strstr(buf_str(answer), "\r\n\r\n");
     if (!end)
         return 0;
     const char *length = strcasestr(buf_str(answer), "\r\nContent-Length: ");
-    must(length && length < end); // no call of the bench streams
+    must(length && length < end); // no call of the benchmark sends chunked answers
     size_t bytes = (size_t)(end + 4 - buf_str(answer)) + strtoull(length + 18, NULL, 10);
     return answer->len >= bytes ? bytes : 0;
 }
 
-static void answered(struct load *l, struct connection *c, int64_t now)
+static void answered(struct api_load *l, struct load_connection *c, int64_t now)
 {
     bool good = !strncmp(buf_str(&c->answer), "HTTP/1.1 200", 12);
     if (!good && !l->bad)
@@ -112,7 +113,7 @@ static void answered(struct load *l, struct connection *c, int64_t now)
     c->due = l->every ? c->sent_at + l->every : now;
 }
 
-static void receive(struct load *l, struct connection *c)
+static void receive(struct api_load *l, struct load_connection *c)
 {
     char part[64 * 1024];
     ssize_t n = recv(c->fd, part, sizeof part, MSG_DONTWAIT);
@@ -128,12 +129,12 @@ static void receive(struct load *l, struct connection *c)
         answered(l, c, clock_mono_us());
 }
 
-// Sends what is due; how long until the next.
-static int64_t send_due(struct load *l)
+// Sends the requests that are due; returns the time until the next one.
+static int64_t send_due(struct api_load *l)
 {
     int64_t now = clock_mono_us(), wait = 100 * 1000;
     for (int i = 0; i < l->count; i++) {
-        struct connection *c = &l->connections[i];
+        struct load_connection *c = &l->connections[i];
         if (c->due && c->due <= now && now < l->until)
             send_request(l, c, now);
         else if (c->due && c->due - now < wait)
@@ -142,7 +143,7 @@ static int64_t send_due(struct load *l)
     return wait < 0 ? 0 : wait;
 }
 
-static int under_way(const struct load *l)
+static int under_way(const struct api_load *l)
 {
     int n = 0;
     for (int i = 0; i < l->count; i++)
@@ -150,7 +151,7 @@ static int under_way(const struct load *l)
     return n;
 }
 
-static void run(struct load *l)
+static void run(struct api_load *l)
 {
     struct epoll_event events[EVENTS];
     int64_t start = clock_mono_us();
@@ -170,13 +171,13 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double part(const struct load *l, double q)
+static double part(const struct api_load *l, double q)
 {
     int64_t n = l->answers < TOOK_MAX ? l->answers : TOOK_MAX;
     return n ? l->took[(int64_t)((double)(n - 1) * q)] / 1e3 : 0;
 }
 
-static void report(struct load *l, double seconds)
+static void report(struct api_load *l, double seconds)
 {
     struct timespec cpu;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
@@ -194,13 +195,13 @@ int main(int argc, char **argv)
         fputs("usage: load PORT TOKEN CONNECTIONS SECONDS EVERY_MS METHOD BODY PATH..\n", stderr);
         return 2;
     }
-    struct load l = {.port = (int)strtol(argv[1], NULL, 10),
-                     .token = argv[2],
-                     .count = (int)strtol(argv[3], NULL, 10),
-                     .every = strtoll(argv[5], NULL, 10) * 1000,
-                     .method = argv[6],
-                     .paths = (const char **)argv + 8,
-                     .path_count = argc - 8};
+    struct api_load l = {.port = (int)strtol(argv[1], NULL, 10),
+                         .token = argv[2],
+                         .count = (int)strtol(argv[3], NULL, 10),
+                         .every = strtoll(argv[5], NULL, 10) * 1000,
+                         .method = argv[6],
+                         .paths = (const char **)argv + 8,
+                         .path_count = argc - 8};
     struct error e;
     if (strcmp(argv[7], "-") && file_read(argv[7], ANSWER_MAX, &l.body, &l.body_len, &e)) {
         fprintf(stderr, "load: %s\n", e.text);
@@ -210,7 +211,7 @@ int main(int argc, char **argv)
     l.took = xcalloc(TOOK_MAX, sizeof *l.took);
     l.connections = xcalloc((size_t)l.count, sizeof *l.connections);
     for (int i = 0; i < l.count; i++) {
-        struct connection *c = &l.connections[i];
+        struct load_connection *c = &l.connections[i];
         c->number = i;
         buf_init(&c->request, ANSWER_MAX);
         buf_init(&c->answer, ANSWER_MAX);

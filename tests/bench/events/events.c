@@ -1,4 +1,4 @@
-// What it costs the master to tell followers what changes; README.md.
+// The cost of sending events of changes to followers; see README.md.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ enum { EXPERIMENTS = 50, TRIALS = 20, FOLLOWERS_MAX = 60 };
 
 #define I(value) ((int64_t)(value))
 
-struct told { // by the followers' process at its end
+struct follower_result { // written by the followers' process at its end
     long long events, bytes;
 };
 
@@ -44,14 +44,14 @@ static int dial(int port, const char *token)
 static long long count_events(const char *text, ssize_t len)
 {
     long long count = 0;
-    for (ssize_t i = 0; i + 7 <= len; i++) // what two reads share is one in thousands
+    for (ssize_t i = 0; i + 7 <= len; i++) // a match that two reads share is one in thousands
         count += text[i] == '\n' && !memcmp(text + i, "\nevent:", 7);
     return count;
 }
 
-static struct told follow(int count, int port, const char *token)
+static struct follower_result follow(int count, int port, const char *token)
 {
-    struct told told = {0};
+    struct follower_result told = {0};
     struct pollfd polls[FOLLOWERS_MAX];
     static char text[1 << 16];
     for (int i = 0; i < count; i++)
@@ -150,7 +150,7 @@ static struct server *serve(struct db *db, struct hub *hub, struct log_followers
     return server;
 }
 
-// Starts before there are threads; hears of the port when the server is up.
+// Forks before there are threads; gets the port when the server is up.
 static pid_t start_followers(long count, const char *token, int ports, int results)
 {
     pid_t pid = fork();
@@ -158,7 +158,7 @@ static pid_t start_followers(long count, const char *token, int ports, int resul
     if (pid)
         return pid;
     must(read(ports, &port, sizeof port) == sizeof port);
-    struct told told = follow((int)count, port, token);
+    struct follower_result told = follow((int)count, port, token);
     must(write(results, &told, sizeof told) == sizeof told);
     _exit(0);
 }
@@ -178,7 +178,7 @@ int main(int argc, char **argv)
     struct hub *hub;
     struct cluster_identity cluster;
     struct log_followers *logs = log_followers_new();
-    struct told told;
+    struct follower_result told;
     auth_token_make(token, hash);
     must(!pipe(ports) && !pipe(results));
     start_followers(followers, token, ports[0], results[1]);
@@ -189,7 +189,7 @@ int main(int argc, char **argv)
     struct server *server = serve(db, hub, logs);
     int port = (int)strtol(strrchr(server_url(server), ':') + 1, NULL, 10);
     must(write(ports[1], &port, sizeof port) == sizeof port);
-    clock_sleep_us(1000000); // they are there
+    clock_sleep_us(1000000); // the followers are connected
 
     double before = cpu_s();
     run_load(hub, rate, seconds);

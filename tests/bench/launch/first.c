@@ -1,5 +1,6 @@
-// The program whose start is measured: what time it is at its first instruction of main(), as one
-// line of the file it is given. One write in append mode, so lines of many ranks do not mix.
+// The program whose start is measured. It appends the time of the first instruction of main() as
+// one line to the given file. It uses a single write in append mode, so lines of many ranks do not
+// mix.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,10 @@
-"""Somebody without an account keeps connections open, and guesses at passwords.
+"""An attacker without an account keeps connections open and guesses passwords.
 
-The attacker reaches the master's port and has no token. Connections that say nothing, drip a header or a
-body byte by byte, or never read their answers must not keep others out, and the master must close them.
-Wrong passwords must keep out neither other users at the attacker's address nor the same user elsewhere.
-Each attack is a function that takes a cluster, so that tests/bench/attacks can run it, too.
+The attacker reaches the master's port and has no token. Connections that send nothing, send a
+header or a body byte by byte, or never read their answers must not keep others out, and the
+master must close them. Wrong passwords must lock out neither other users at the attacker's
+address nor the same user at another address. Each attack is a function that takes a cluster, so
+that tests/bench/attacks can run it, too.
 """
 
 import json
@@ -16,8 +17,8 @@ import unittest
 from bystander import Bystander, log_in, request
 from cluster import PASSWORD, Cluster
 
-GENEROUS = 15.0      # seconds in which a bystander is answered on a busy machine
-TOO_LONG = 40.0      # by when the master has closed who is too slow
+GENEROUS = 15.0  # seconds within which a bystander is answered on a busy machine
+TOO_LONG = 40.0  # seconds within which the master closes slow connections
 
 HEADERS = b"GET /info HTTP/1.1\r\nHost: attacked\r\n"
 BODY = b"POST /api/v1/auth/login HTTP/1.1\r\nHost: attacked\r\nContent-Length: 4000\r\n\r\n"
@@ -25,7 +26,8 @@ READ = b"GET /api/v1/openapi.json HTTP/1.1\r\nHost: attacked\r\n\r\n"
 
 
 def may_open(wanted):
-    """As many of the connections as the process may have; the limit is raised to what it may be."""
+    """Returns how many of the connections this process may open; raises its limit as far as
+    permitted."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -33,7 +35,7 @@ def may_open(wanted):
 
 
 class Flood:
-    """Connections of an attacker, and which of them the master has closed."""
+    """The connections of an attacker, and which of them the master has closed."""
 
     def __init__(self, cluster, count, first=b"", source="127.0.0.1"):
         self.waiting = selectors.DefaultSelector()
@@ -76,7 +78,7 @@ class Flood:
         one.close()
 
     def look(self, seconds, read=True):
-        """Waits for so long and takes note of who was closed. `read`: takes what has come."""
+        """Waits and records which connections were closed. `read` also reads what has arrived."""
         until = time.monotonic() + seconds
         while True:
             for key, _ in self.waiting.select(max(0, min(0.1, until - time.monotonic()))):
@@ -103,7 +105,7 @@ class Flood:
                 self.closed += 1
 
     def is_over(self, seconds):
-        """Whether the master closes all of them within so many seconds."""
+        """Returns whether the master closes all connections within so many seconds."""
         until = time.monotonic() + seconds
         while self.open and time.monotonic() < until:
             self.look(0.2)
@@ -111,7 +113,7 @@ class Flood:
 
 
 def idle_flood(cluster, seconds=3.0, count=8192):
-    """Connections that say nothing."""
+    """Opens connections that send nothing."""
     with Flood(cluster, count) as flood:
         flood.look(seconds)
 
@@ -133,7 +135,7 @@ def body_drip(cluster, seconds=3.0, count=2000):
 
 
 def slow_readers(cluster, seconds=3.0, count=500):
-    """Answers that nobody reads."""
+    """Requests answers and does not read them."""
     with Flood(cluster, 0) as flood:
         flood.first = READ
         for _ in range(count):
@@ -142,7 +144,7 @@ def slow_readers(cluster, seconds=3.0, count=500):
 
 
 def guess(cluster, user, times, source="127.0.0.1"):
-    """The statuses of so many wrong passwords."""
+    """Signs in with wrong passwords; returns the statuses."""
     return [request(cluster.port, "POST", "/api/v1/auth/login",
                     {"username": user, "password": f"guess {number}", "isHashed": False}, source=source)[0]
             for number in range(times)]
@@ -181,8 +183,9 @@ class Connections(unittest.TestCase):
     def test_answers_that_are_not_read(self):
         self.attack(slow_readers)
 
-    def test_the_slow_are_closed(self):
-        """Few of each, so that there would be room for them: they go because of their time."""
+    def test_slow_connections_are_closed(self):
+        """There are few of each kind, so none is closed for lack of room: they are closed because
+        they are slow."""
         with Flood(self.cluster, 20) as idle, Flood(self.cluster, 20, HEADERS) as headers, \
                 Flood(self.cluster, 20, BODY) as bodies:
             until = time.monotonic() + TOO_LONG
@@ -191,12 +194,13 @@ class Connections(unittest.TestCase):
                 headers.look(0.3)
                 headers.drip(b"X-Drip: 1\r\n")
                 bodies.look(0.3)
-            self.assertFalse(idle.open, "connections that say nothing are kept")
-            self.assertFalse(headers.open, "connections that drip headers are kept")
+            self.assertFalse(idle.open, "connections that send nothing are kept")
+            self.assertFalse(headers.open, "connections that send headers byte by byte are kept")
             self.assertFalse(bodies.open, "connections that send no body are kept")
 
-    def test_who_has_signed_in_stays(self):
-        """A keep-alive connection of a user and one of an agent survive a flood from their address."""
+    def test_authenticated_connections_survive(self):
+        """A keep-alive connection of a user and one of an agent survive a flood from their address.
+        """
         import http.client
         token = log_in(self.cluster.port)
         agent = (self.cluster.folder / "master" / "agent.token").read_text().strip()
@@ -214,20 +218,21 @@ class Connections(unittest.TestCase):
             answer = one.getresponse()
             answer.read()
             self.assertEqual(answer.status, 200)
-            self.assertEqual(one.sock.getsockname(), local, "it was closed, and opened again")
+            self.assertEqual(one.sock.getsockname(), local, "it was closed and opened again")
         for one, _, _ in kept:
             one.close()
 
-    def test_guesses_lock_out_nobody_else(self):
+    def test_guesses_do_not_lock_out_others(self):
         cluster = self.cluster
-        # A neighbour behind the same address guesses at others, far beyond every limit.
+        # A neighbour behind the same address guesses the passwords of others, far beyond every
+        # limit.
         for number in range(9):
             guess(cluster, f"nobody-{number}", 10)
         self.assertEqual(guess(cluster, "admin", 12)[-1], 429)
         self.assertTrue(log_in(cluster.port, "determined"))
-        # An attacker at one place keeps nobody out who sits at another.
+        # An attacker at one address does not lock out a user at another address.
         self.assertTrue(log_in(cluster.port, "admin", source="127.0.0.2"))
-        # Nor do many places together.
+        # Many addresses together do not either.
         for place in range(30):
             guess(cluster, "determined", 4, source=f"127.0.1.{place + 1}")
         self.assertTrue(log_in(cluster.port, "determined", source="127.0.0.3"))

@@ -1,8 +1,9 @@
-"""Somebody who is signed in takes what he may and does not read it, or sends very much at once.
+"""A signed-in user starts downloads without reading them, or sends very large requests at once.
 
-The attacker is an editor. Downloads of checkpoints and followed logs that are never read, and large uploads,
-must neither keep other users' downloads waiting nor other calls. Each attack is a function that takes a
-cluster and what prepare() has made there, so that tests/bench/attacks can run it, too.
+The attacker is an editor. Downloads of checkpoints and followed logs that are never read, and
+large uploads, must not delay other users' downloads or other calls. Each attack is a function
+that takes a cluster and the objects that prepare() has made there, so that tests/bench/attacks
+can run it, too.
 """
 
 import base64
@@ -22,8 +23,8 @@ from attack_connections import GENEROUS, may_open
 from bystander import Bystander, log_in, request
 from cluster import Cluster
 
-USER_DOWNLOADS = 8      # that one user may have under way
-STALLED_S = 20          # after so many seconds one that is not read is cut
+USER_DOWNLOADS = 8  # concurrent downloads that one user may have
+STALLED_S = 20  # seconds after which the master closes a download that is not read
 CHECKPOINT_MB = 24
 LOG_MB = 8
 CONFIG = """\
@@ -41,8 +42,8 @@ def call(cluster, token, method, path, body=None):
     return json.loads(answer) if answer else {}
 
 
-class Prey:
-    """A trial that runs elsewhere, with a log and a checkpoint that compresses badly."""
+class VictimTrial:
+    """An unmanaged trial with a log and a checkpoint that compresses badly."""
 
     def __init__(self, cluster, checkpoint_mb=CHECKPOINT_MB, log_mb=LOG_MB):
         self.token = log_in(cluster.port)
@@ -67,8 +68,8 @@ class Prey:
             "reportTime": "2026-11-21T09:00:02Z", "training": {}})
 
 
-class Silent:
-    """A caller who asks and reads no more than the first line of the answer."""
+class SilentClient:
+    """A caller that sends a request and reads only the first line of the answer."""
 
     def __init__(self, port, path, token, source="127.0.0.1"):
         self.socket = socket.socket()
@@ -91,25 +92,26 @@ def silent(cluster, count, path, token):
     callers = []
     try:
         for _ in range(may_open(count)):
-            callers.append(Silent(cluster.port, path, token))
+            callers.append(SilentClient(cluster.port, path, token))
         yield callers
     finally:
         for one in callers:
             one.close()
 
 
-def silent_downloads(cluster, prey, seconds=3.0, count=12):
-    with silent(cluster, count, f"/checkpoints/{prey.uuid}", prey.token):
+def silent_downloads(cluster, victim, seconds=3.0, count=12):
+    with silent(cluster, count, f"/checkpoints/{victim.uuid}", victim.token):
         time.sleep(seconds)
 
 
-def silent_followers(cluster, prey, seconds=3.0, count=300):
-    with silent(cluster, count, f"/api/v1/trials/{prey.trial}/logs?follow=true", prey.token):
+def silent_followers(cluster, victim, seconds=3.0, count=300):
+    with silent(cluster, count, f"/api/v1/trials/{victim.trial}/logs?follow=true", victim.token):
         time.sleep(seconds)
 
 
-def large_uploads(cluster, prey, count=6, size_mb=95, file_mb=1):
-    """So many submissions at once; their statuses. Most are taken, or refused as too much at once."""
+def large_uploads(cluster, victim, count=6, size_mb=95, file_mb=1):
+    """Sends so many submissions at once and returns their statuses. The master accepts most of them
+    or refuses them as too many at once."""
     content = base64.b64encode(os.urandom(file_mb << 20)).decode()
     files = [{"path": f"part-{n}", "type": 48, "content": content, "mode": 420, "mtime": "1700000000",
               "uid": 0, "gid": 0} for n in range(size_mb // file_mb)]
@@ -118,7 +120,7 @@ def large_uploads(cluster, prey, count=6, size_mb=95, file_mb=1):
 
     def submit():
         try:
-            statuses.append(request(cluster.port, "POST", "/api/v1/experiments", body, prey.token,
+            statuses.append(request(cluster.port, "POST", "/api/v1/experiments", body, victim.token,
                                     timeout=120)[0])
         except (OSError, http.client.HTTPException) as failure:
             statuses.append(type(failure).__name__)
@@ -140,8 +142,8 @@ class Downloads(unittest.TestCase):
         cls.cluster = Cluster("downloads", slots=())
         cls.addClassCleanup(cls.cluster.__exit__)
         cls.cluster.__enter__()
-        cls.prey = Prey(cls.cluster)
-        cls.path = f"/checkpoints/{cls.prey.uuid}"
+        cls.victim = VictimTrial(cls.cluster)
+        cls.path = f"/checkpoints/{cls.victim.uuid}"
         cls.other = log_in(cls.cluster.port, "admin")
 
     def download(self):
@@ -152,22 +154,22 @@ class Downloads(unittest.TestCase):
         return time.monotonic() - begun
 
     def is_refused(self):
-        with silent(self.cluster, 1, self.path, self.prey.token) as callers:
+        with silent(self.cluster, 1, self.path, self.victim.token) as callers:
             return callers[0].status() == 429
 
     def test_downloads_that_are_not_read(self):
         with Bystander(self.cluster) as others, \
-                silent(self.cluster, 12, self.path, self.prey.token) as callers:
+                silent(self.cluster, 12, self.path, self.victim.token) as callers:
             since = time.monotonic()
             statuses = [one.status() for one in callers]
             self.assertEqual(statuses.count(200), USER_DOWNLOADS, statuses)
             self.assertEqual(statuses.count(429), len(callers) - USER_DOWNLOADS, statuses)
-            self.assertLess(self.download(), GENEROUS)      # another user's
+            self.assertLess(self.download(), GENEROUS)  # another user's download
             self.assertLess(time.monotonic() - since, STALLED_S, "this machine is too slow for the test")
             others.assert_served(GENEROUS)
-            # The seats are given back although nobody has left.
+            # The places are released although no client has disconnected.
             while self.is_refused():
-                self.assertLess(time.monotonic() - since, 3 * STALLED_S, "downloads that nobody reads are kept")
+                self.assertLess(time.monotonic() - since, 3 * STALLED_S, "downloads that are never read are kept")
                 time.sleep(0.5)
             self.assertGreater(time.monotonic() - since, STALLED_S - 3)
 
@@ -175,11 +177,11 @@ class Downloads(unittest.TestCase):
         with Bystander(self.cluster) as others:
             others.assert_served(GENEROUS)
             others.forget()
-            silent_followers(self.cluster, self.prey)
+            silent_followers(self.cluster, self.victim)
             others.assert_served(GENEROUS)
-        with silent(self.cluster, 300, f"/api/v1/trials/{self.prey.trial}/logs?follow=true", self.prey.token):
+        with silent(self.cluster, 300, f"/api/v1/trials/{self.victim.trial}/logs?follow=true", self.victim.token):
             begun = time.monotonic()
-            status, data = request(self.cluster.port, "GET", f"/api/v1/trials/{self.prey.trial}/logs",
+            status, data = request(self.cluster.port, "GET", f"/api/v1/trials/{self.victim.trial}/logs",
                                    token=self.other, timeout=60)
             self.assertEqual((status, data.count(b"\n")), (200, 1000 * LOG_MB))
             self.assertLess(time.monotonic() - begun, GENEROUS)
@@ -188,21 +190,21 @@ class Downloads(unittest.TestCase):
         with Bystander(self.cluster) as others:
             others.assert_served(GENEROUS)
             others.forget()
-            statuses = large_uploads(self.cluster, self.prey, size_mb=16)
+            statuses = large_uploads(self.cluster, self.victim, size_mb=16)
             others.assert_served(GENEROUS)
-        # Those that find no room are told to come again, or cut when they go on sending.
+        # Uploads without room are told to retry, or are cut when they continue to send.
         self.assertLessEqual(set(statuses), {200, 429, 503, "BrokenPipeError", "ConnectionResetError"})
         self.assertIn(200, statuses)
 
     def test_memory_of_the_largest_uploads(self):
         text = pathlib.Path(f"/proc/{self.cluster.master.process.pid}/status")
         for count, file_mb in ((6, 96), (1, 1)):
-            statuses = large_uploads(self.cluster, self.prey, count, size_mb=96, file_mb=file_mb)
+            statuses = large_uploads(self.cluster, self.victim, count, size_mb=96, file_mb=file_mb)
             self.assertIn(200, statuses)
             self.assertLess(int(re.search(r"VmHWM:\s+(\d+) kB", text.read_text())[1]) >> 10, 256)
-        newest = call(self.cluster, self.prey.token, "GET", "/api/v1/experiments?sortBy=SORT_BY_ID&orderBy=ORDER_BY_DESC"
+        newest = call(self.cluster, self.victim.token, "GET", "/api/v1/experiments?sortBy=SORT_BY_ID&orderBy=ORDER_BY_DESC"
                       "&limit=1")["experiments"][0]["id"]
-        tree = call(self.cluster, self.prey.token, "GET", f"/api/v1/experiments/{newest}/file_tree")["files"]
+        tree = call(self.cluster, self.victim.token, "GET", f"/api/v1/experiments/{newest}/file_tree")["files"]
         self.assertEqual([one["contentLength"] for one in tree], [1 << 20] * 96)
 
 

@@ -1,8 +1,8 @@
-"""Bodies of very many tiny JSON values, which take a hundred times their length in memory.
+"""Bodies with very many tiny JSON values, which take a hundred times their length in memory.
 
-The attacker has no account, or is an editor, and may open a few connections at once. Such bodies must be
-refused before they become values, the master's memory must stay small, and everybody else must be served.
-An upload that is large because its files are must still work.
+The attacker has no account, or is an editor, and may open a few connections at once. The master
+must refuse such bodies before it parses them into values, its memory must stay small, and all
+others must be served. A large upload of large files must still work.
 """
 
 import base64
@@ -19,8 +19,8 @@ import unittest
 from bystander import Bystander, log_in, request
 from cluster import Cluster, wait_for
 
-DEADLINE = 20.0      # seconds in which bystanders are answered, on a machine that is busy with tests
-MEMORY = 256 << 20   # bytes that the master may use
+DEADLINE = 20.0  # seconds within which bystanders are answered on a machine that is busy with tests
+MEMORY = 256 << 20  # bytes of memory that the master may use
 CONFIG = "name: large\nentrypoint: 'true'\nsearcher: {name: single, metric: loss}\n"
 
 
@@ -44,14 +44,15 @@ class Json(unittest.TestCase):
         self.token = log_in(self.cluster.port)
 
     def send(self, path, body, token=None, method="POST", timeout=60):
-        """The status; None: the connection was cut, since the refusal did not wait for the whole body."""
+        """Returns the status, or None if the connection was cut because the refusal did not wait
+        for the whole body."""
         try:
             return request(self.cluster.port, method, "/api/v1" + path, body, token, timeout)[0]
         except (ConnectionError, http.client.HTTPException):
             return None
 
     def attack(self, calls):
-        """The statuses of calls that are made at once, while others are served."""
+        """Sends calls at once while others are served; returns their statuses."""
         with Bystander(self.cluster) as others, concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
             statuses = list(pool.map(lambda call: self.send(*call), calls))
             others.assert_served(DEADLINE)
@@ -85,13 +86,13 @@ class Json(unittest.TestCase):
         self.assertEqual(set(statuses) - {413, 503, 404}, set(), statuses)
 
     def test_a_configuration(self):
-        """YAML is JSON, too."""
+        """YAML is parsed into JSON values, too."""
         config = "data: [" + "{}," * 340_000 + "{}]\n"
         statuses = self.attack([("/experiments", {"config": config}, self.token)] * 4)
         self.assertEqual(set(statuses), {400})
 
-    def test_large_files_still_come_in(self):
-        """One upload of 45 MB of files; others at once are asked to come again, and do."""
+    def test_large_files_are_still_accepted(self):
+        """Uploads 45 MB of files; concurrent uploads are told to retry, and succeed then."""
         content = base64.b64encode(os.urandom(34 << 20)).decode()
         body = {"config": CONFIG, "activate": False, "modelDefinition": [
             {"path": "data.bin", "type": 48, "content": content, "mode": 420, "mtime": "0", "uid": 0, "gid": 0}]}
@@ -108,4 +109,4 @@ class Json(unittest.TestCase):
             self.assertEqual(list(pool.map(submit, range(3))), [200] * 3)
             others.assert_served(DEADLINE)
         self.assertLess(status_of(self.pid, "VmHWM"), MEMORY)
-        wait_for("memory to go back to the system", lambda: status_of(self.pid, "VmRSS") < 96 << 20, 60)
+        wait_for("memory to return to the system", lambda: status_of(self.pid, "VmRSS") < 96 << 20, 60)

@@ -1,8 +1,8 @@
 """An editor of one team guesses the names that another team uses.
 
-The attacker may submit and make things in workspaces of the attacker's own, and cannot see the other team's.
-Whatever the other team has called something, the attacker's calls must have the answer that they would
-have if that name were nobody's.
+The attacker may submit and create objects in workspaces of the attacker's own, and cannot see
+the other team's. Whatever names the other team uses, the attacker's calls must be answered as if
+nobody used these names.
 """
 
 import json
@@ -39,7 +39,7 @@ class Names(unittest.TestCase):
         return workspace, user.post(f"/workspaces/{workspace}/projects", {"name": "p"})["project"]["id"]
 
     def make(self, by, workspace, project, kind, name):
-        """(status, answer) of the call that makes something of that name."""
+        """Returns (status, answer) of the call that creates an object with that name."""
         submission = {"config": CONFIG, "projectId": project, "activate": False}
         call = {
             "experiment": ("POST", "experiments", {**submission, "externalExperimentId": name}),
@@ -62,10 +62,10 @@ class Names(unittest.TestCase):
              "workspace", "webhook")
 
     def shape(self, answer):
-        """An answer without what is new in each: numbers, times and names."""
+        """Returns an answer without the parts that differ each time: numbers, times and names."""
         return re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+|taken|fresh", "#", json.dumps(answer))
 
-    def test_a_taken_name_is_like_a_free_one(self):
+    def test_taken_name_is_like_a_free_one(self):
         for kind in self.KINDS:
             taken, fresh = f"taken-{kind.replace(' ', '-')}", f"fresh-{kind.replace(' ', '-')}"
             status, answer = self.make(self.victim, self.theirs, self.their_project, kind, taken)
@@ -74,12 +74,12 @@ class Names(unittest.TestCase):
             other = self.make(self.attacker, self.mine, self.my_project, kind, fresh)
             self.assertEqual((guess[0], self.shape(guess[1])), (other[0], self.shape(other[1])), kind)
             self.assertEqual(guess[0], 200, (kind, guess[1]))
-            # What was made is each one's own.
+            # Each caller owns the objects that it created.
             again = self.make(self.victim, self.theirs, self.their_project, kind, taken)
             if "template" not in kind and kind != "workspace":
                 self.assertEqual(again[0], 200, (kind, again[1]))
 
-    def test_renaming_tells_no_more(self):
+    def test_renaming_reveals_no_more(self):
         self.make(self.victim, self.theirs, self.their_project, "model", "target-taken")
         self.make(self.attacker, self.mine, self.my_project, "model", "renamed")
         for path, names in (("models/renamed", ("target-taken",)), (f"workspaces/{self.mine}", ("secret", "mine"))):
@@ -105,8 +105,9 @@ class Names(unittest.TestCase):
                 "config": f"workspace: {name}\nproject: p\n" + CONFIG})
             self.assertEqual(status, 404, answer)
 
-    def test_a_name_cannot_be_taken_over(self):
-        """Whoever sees two of a name is asked which is meant; a template of the submission's workspace comes first."""
+    def test_name_cannot_be_taken_over(self):
+        """A user who sees two objects of a name is asked which one is meant; a template of the
+        submission's workspace comes first."""
         for by, workspace, restarts in ((self.victim, self.theirs, 7), (self.attacker, self.mine, 3)):
             by.request("POST", "/api/v1/templates/shared", {"config": {"max_restarts": restarts}, "workspaceId": workspace})
             by.request("POST", "/api/v1/models", {"name": "shared", "workspaceId": workspace})
@@ -122,8 +123,9 @@ class Names(unittest.TestCase):
         status, answer = self.victim.request("GET", f"/api/v1/templates/shared?workspaceId={self.theirs}")
         self.assertEqual(answer["template"]["config"]["max_restarts"], 7)
 
-    def test_an_answer_is_json(self):
-        """A command that has the external id of an experiment is a command, whose configuration is an object."""
+    def test_answer_has_the_right_shape(self):
+        """A command with the external id of an experiment is returned as a command, whose
+        configuration is an object."""
         for kind in ("experiment", "command", "command"):
             status, answer = self.make(self.attacker, self.mine, self.my_project, kind, "same")
             self.assertEqual(status, 200, answer)

@@ -1,9 +1,9 @@
-"""Regular expressions that cost a backtracking matcher more time than there is.
+"""Regular expressions that take a backtracking matcher practically forever.
 
-The attacker is an editor: searches logs with such patterns, submits experiments whose log policies are
-such patterns and whose programs print long lines, and so does an administrator of a workspace by a
-webhook. Everybody else must be served meanwhile, the experiments can be killed, the master stops at
-once and starts again, and its memory stays small.
+The attacker is an editor who searches logs with such patterns and submits experiments whose log
+policies have such patterns and whose programs print long lines; an administrator of a workspace
+does the same with a webhook. All others must be served meanwhile, the experiments can be killed,
+the master stops quickly and starts again, and its memory stays small.
 """
 
 import json
@@ -21,8 +21,8 @@ import urllib.parse
 from bystander import Bystander, log_in, request
 from cluster import Cluster, wait_for
 
-DEADLINE = 20.0       # seconds in which bystanders are answered, on a machine that is busy with tests
-MEMORY = 256 << 20    # bytes that the master may use
+DEADLINE = 20.0  # seconds within which bystanders are answered on a machine that is busy with tests
+MEMORY = 256 << 20  # bytes of memory that the master may use
 LINE = "a" * 60000
 COSTLY = ["(a+)+b", "(.*)(.*)(.*)(.*)(.*)[^a]c", "(a?){240}b", "(a|b)*a(a|b){120}c", "(x*a*)*(a|aa)*$b"]
 CONFIG = """\
@@ -35,7 +35,7 @@ searcher: {name: single, metric: loss}
 
 
 def high_water(pid):
-    """The most memory that the process has had resident, in bytes."""
+    """Returns the peak resident memory of the process, in bytes."""
     text = pathlib.Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+) kB", text)[1]) << 10
 
@@ -60,7 +60,7 @@ class Patterns(unittest.TestCase):
         return answer
 
     def submit(self, more=""):
-        """(experiment, trial, task) of an experiment that waits for slots."""
+        """Returns (experiment, trial, task) of an experiment that waits for slots."""
         made = self.ok("POST", "/experiments", {"config": CONFIG + more, "activate": True})["experiment"]["id"]
         trial = wait_for("a trial", lambda: self.ok("GET", f"/experiments/{made}/trials")["trials"])[0]
         return made, trial["id"], trial["taskIds"][0]
@@ -88,7 +88,7 @@ class Patterns(unittest.TestCase):
         with Bystander(self.cluster) as others:
             time.sleep(3)
             others.assert_served(DEADLINE)
-            status, found = self.search(trial, "^a+$")  # takes its turn among the costly ones
+            status, found = self.search(trial, "^a+$")  # takes turns with the other expensive searches
             self.assertEqual((status, len(found)), (200, 100))
         others.assert_served(DEADLINE)
         for caller in callers:
@@ -96,14 +96,14 @@ class Patterns(unittest.TestCase):
         self.assertLess(high_water(self.cluster.master.process.pid), MEMORY)
 
     def begin_search(self, trial, pattern):
-        """The connection of a search that nobody reads."""
+        """Returns the connection of a search whose answer is never read."""
         query = urllib.parse.urlencode({"enableRegex": "true", "searchText": pattern})
         caller = socket.create_connection(("127.0.0.1", self.cluster.port))
         caller.sendall(f"GET /api/v1/trials/{trial}/logs?{query} HTTP/1.1\r\nHost: x\r\n"
                        f"Authorization: Bearer {self.token}\r\n\r\n".encode())
         return caller
 
-    def test_a_search_ends_with_its_caller_and_with_the_master(self):
+    def test_search_ends_with_its_caller_and_with_the_master(self):
         _, trial, task = self.submit()
         for post in range(10):
             self.print_lines(task, [LINE] * 20, post * 20)
@@ -138,7 +138,8 @@ class Patterns(unittest.TestCase):
         self.assertLess(high_water(self.cluster.master.process.pid), MEMORY)
 
     def flood(self, task, posts):
-        """Connections of posts of lines that nobody has answered yet; half a second of matching each."""
+        """Opens connections that post lines and have no answer yet; each costs half a second of
+        matching."""
         flood = []
         for post in range(posts):
             body = json.dumps({"taskId": task, "allocationId": task + ".1", "agentId": "agent-0", "logs": [
@@ -151,7 +152,8 @@ class Patterns(unittest.TestCase):
         return flood
 
     def test_a_flood_of_watched_lines(self):
-        """The watched lines of another user take their turn, and abandoned posts cost nothing."""
+        """The watched lines of another user take turns with them, and abandoned posts cost nothing.
+        """
         rules = "".join(f"  - {{name: p{n}, pattern: '{pattern}', action: cancel_retries}}\n"
                         for n, pattern in enumerate(COSTLY * 3))
         _, _, task = self.submit("log_policies:\n" + rules)
@@ -159,7 +161,7 @@ class Patterns(unittest.TestCase):
         _, trial, other = self.submit("log_policies:\n  - {name: p, pattern: 'out of', action: cancel_retries}\n")
         flood = self.flood(task, 80)
         self.print_lines(other, ["out of memory"], agent="agent-1")
-        self.assertLess(len(select.select(flood, [], [], 0)[0]), len(flood) / 2)  # which have been answered
+        self.assertLess(len(select.select(flood, [], [], 0)[0]), len(flood) / 2)  # these have been answered
         self.assertIn('log policy "p" matched', " ".join(self.log_of(trial)))
         for caller in flood:
             caller.close()
@@ -167,7 +169,7 @@ class Patterns(unittest.TestCase):
         self.print_lines(task, ["the next line"], 20 * 80)
         self.assertLess(time.monotonic() - begun, DEADLINE)
 
-    def test_what_a_policy_saw_is_kept_over_a_restart(self):
+    def test_matches_of_a_policy_survive_a_restart(self):
         experiment, trial, task = self.submit("log_policies:\n  - {name: oom, pattern: 'out of mem.*',"
                                               " action: cancel_retries}\n")
         self.print_lines(task, ["fine", "CUDA: out of memory", "out of memory again"])
@@ -179,7 +181,7 @@ class Patterns(unittest.TestCase):
         self.assertEqual([line for line in self.log_of(trial) if "log policy" in line], said)
         self.ok("POST", f"/experiments/{experiment}/kill")
 
-    def test_a_pattern_is_refused_with_its_place(self):
+    def test_invalid_pattern_is_refused_with_its_position(self):
         for pattern, said in ((r"a(?=b)", "column 2 of the pattern, at (?=: look-ahead is not supported"),
                               (r"(a)\1", r"column 4 of the pattern, at \1: back-references are not supported"),
                               ("(a", "column 1 of the pattern: this ( is not closed")):
@@ -199,8 +201,8 @@ class Patterns(unittest.TestCase):
         self.assertEqual(status, 400)
         self.assertIn("triggers.0.condition.regex: column 1", answer["error"]["error"])
 
-    def test_patterns_that_an_earlier_version_took(self):
-        """They do not stop a start; the policy stays and says that it cannot be used."""
+    def test_patterns_that_an_earlier_version_accepted(self):
+        """They do not prevent a start; the policy stays and the log says that it cannot be used."""
         admin = log_in(self.cluster.port, "admin")
         self.ok("POST", "/webhooks", {"name": "old", "url": "http://127.0.0.1:9/", "triggers": [
             {"triggerType": "TRIGGER_TYPE_TASK_LOG", "condition": {"regex": "AAAA"}}]}, token=admin)

@@ -1,8 +1,10 @@
-"""An editor tries to let the editor's own job go before another team's, and to evict what runs there.
+"""An editor tries to put the editor's own job before another team's, and to preempt the running
+one.
 
-The pool decides by priority alone, and users may give some above the default. The other team's trial holds all slots and one more waits; whatever the
-attacker's client sends, both keep their places, and the running trial is never asked to leave. What the attacker
-may do with the attacker's own jobs goes on to work, and an administrator of the cluster may do all of it.
+The pool schedules by priority alone, and users may raise some priorities above the default. The
+other team's trial holds all slots and one more waits; whatever requests the attacker sends, both
+keep their places, and the running trial is never preempted. The attacker can still change the
+attacker's own jobs, and an administrator of the cluster may do everything.
 """
 
 import json
@@ -10,7 +12,7 @@ import time
 import unittest
 
 from cluster import PASSWORD, Cluster, wait_for
-from det import Det, LiveAgent
+from det import Det, SimulatedAgent
 
 CONFIG = "name: n\nentrypoint: x\nresources: {{slots_per_trial: 4, priority: {0}{1}}}\nsearcher: {{name: single, metric: loss}}\n"
 
@@ -31,7 +33,7 @@ class Priorities(unittest.TestCase):
         for user in ("victim", "attacker"):
             cls.admin.post("/users", {"user": {"username": user, "admin": False, "active": True}, "password": PASSWORD})
         cls.victim, cls.attacker = login("victim"), login("attacker")
-        cls.live = LiveAgent(cls.cluster.port, (cls.cluster.folder / "master" / "agent.token").read_text().strip())
+        cls.live = SimulatedAgent(cls.cluster.port, (cls.cluster.folder / "master" / "agent.token").read_text().strip())
         cls.live.start()
         cls.addClassCleanup(cls.live.stop)
         wait_for("the agent", lambda: cls.admin.get("/agents")["agents"], 30)
@@ -60,7 +62,7 @@ class Priorities(unittest.TestCase):
                                           **fields})["experiment"]["id"]
 
     def order(self):
-        """The waiting experiments in the order of decision."""
+        """Returns the waiting experiments in the scheduler's order."""
         return [int(row["entityId"]) for row in self.queue() if row["summary"]["state"] == "STATE_QUEUED"]
 
     def is_before(self, job, other):
@@ -68,14 +70,14 @@ class Priorities(unittest.TestCase):
         return order.index(job) < order.index(other)
 
     def harmless(self, where):
-        time.sleep(0.02)  # a pass of the scheduler follows a change after 5 ms
+        time.sleep(0.02)  # a scheduling pass follows a change after 5 ms
         self.assertEqual(self.order()[0], self.waits, where)
         status, answer = self.live.caller.caller(self.running["env"]["DET_SESSION_TOKEN"], task=True).request(
             "GET", f"/api/v1/allocations/{self.running['allocationId']}/signals/preemption?timeout_seconds=0")
         self.assertEqual((status, answer.get("preempt")), (200, False), where)
 
     def attempts(self):
-        """(method, path, body) of everything that could put the attacker's job ahead."""
+        """Returns (method, path, body) of every call that could put the attacker's job ahead."""
         mine, theirs, job = self.jobs[self.job], (self.jobs[self.waits], self.jobs[self.runs]), self.job
         for priority in (41, 35, 30, 29, 1):
             yield "PATCH", f"experiments/{job}", {"resources": {"priority": priority}}
@@ -86,7 +88,7 @@ class Priorities(unittest.TestCase):
         for anchor in theirs:
             yield "POST", "job-queues", {"updates": [{"jobId": mine, "aheadOf": anchor}]}
             yield "POST", "job-queues", {"updates": [{"jobId": mine, "ahead_of": anchor, "priority": 60}]}
-        yield "POST", "job-queues", {"updates": [{"jobId": mine, "behindOf": theirs[1]}]}  # still before the one that waits
+        yield "POST", "job-queues", {"updates": [{"jobId": mine, "behindOf": theirs[1]}]}  # still before the waiting one
         yield "POST", "job-queues", {"updates": [{"jobId": theirs[0], "behindOf": mine}]}
         yield "POST", "job-queues", {"updates": [{"jobId": theirs[0], "priority": 99}]}
         yield "POST", "job-queues", {"updates": [{"jobId": mine, "priority": 61}, {"jobId": mine, "priority": 41}]}
@@ -115,16 +117,16 @@ class Priorities(unittest.TestCase):
                 self.assertIn(status, (400, 403, 413), f"{where}: {answer}")
             self.harmless(where)
 
-    def test_own_jobs_stay_the_attackers(self):
+    def test_own_jobs_can_be_changed(self):
         self.attacker.call("PATCH", f"/experiments/{self.other}", {"resources": {"priority": 59}})
         wait_for("the other job to go first", lambda: self.is_before(self.other, self.job), 30)
         self.attacker.post("/job-queues", {"updates": [{"jobId": self.jobs[self.job], "aheadOf": self.jobs[self.other]}]})
         wait_for("the job to go first", lambda: self.is_before(self.job, self.other), 30)
         self.harmless("own jobs")
-        self.submit(self.attacker, self.project, 42)  # the default priority is everybody's
+        self.submit(self.attacker, self.project, 42)  # everyone may use the default priority
         self.harmless("the default priority")
 
-    def test_z_an_administrator_may(self):
+    def test_z_administrator_may(self):
         self.admin.post("/job-queues", {"updates": [{"jobId": self.jobs[self.job], "aheadOf": self.jobs[self.waits]}]})
         wait_for("the job to go before all others", lambda: self.order()[0] == self.job, 30)
 

@@ -1,10 +1,10 @@
-"""A task makes the master read and remove files that the task may not touch.
+"""A task makes the master read and remove files that the task may not access.
 
-The attacker is an editor. His task writes to the checkpoint folder as it likes and reports any checkpoint; he
-submits any configuration. With symbolic links instead of checkpoints, of folders in them and of files, swapped
-as fast as possible, with pipes, with ids that are no ids and with storage of his choice he tries to
-download the master's data directory and to have it deleted. Nothing of it may be sent or removed, and
-honest checkpoints go on to be served.
+The attacker is an editor. The attacker's task writes to the checkpoint folder and reports any
+checkpoint; the attacker submits any configuration. With symbolic links in place of checkpoints,
+folders and files, swapped as fast as possible, with pipes, with invalid ids and with other
+storage paths, the attacker tries to download the master's data directory and to have it deleted.
+The master must neither send nor remove any of it, and must still serve valid checkpoints.
 """
 
 import ctypes
@@ -21,9 +21,9 @@ import unittest
 import uuid
 
 from cluster import PASSWORD, Cluster, wait_for
-from det import Det, LiveAgent
+from det import Det, SimulatedAgent
 
-DOWNLOADS, SECONDS = 150, 12  # of the race, whichever comes first
+DOWNLOADS, SECONDS = 150, 12  # limits of the race; the first one reached ends it
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 CONFIG = """\
 name: innocent
@@ -38,7 +38,7 @@ def exchange(libc, one, other):
 
 
 class Swapper(threading.Thread):
-    """Lets names change places with links without a pause."""
+    """Swaps names and links without a pause."""
 
     def __init__(self, *pairs):
         super().__init__(daemon=True)
@@ -71,7 +71,7 @@ class Storage(unittest.TestCase):
         nobody = Det(cls.cluster.port)
         answer = nobody.post("/auth/login", {"username": "determined", "password": PASSWORD, "isHashed": False})
         cls.user = nobody.caller(answer["token"])
-        cls.live = LiveAgent(cls.cluster.port, cls.secret)
+        cls.live = SimulatedAgent(cls.cluster.port, cls.secret)
         cls.live.start()
         cls.addClassCleanup(cls.live.stop)
         wait_for("the agent", lambda: cls.user.get("/agents")["agents"], 30)
@@ -95,7 +95,7 @@ class Storage(unittest.TestCase):
             "reportTime": "2026-11-21T09:00:02Z", "training": {}})[0]
 
     def make(self, task, caller):
-        """A reported checkpoint with a folder and files in it."""
+        """Creates and reports a checkpoint with a folder and files."""
         name = str(uuid.uuid4())
         (self.folder / name / "sub").mkdir(parents=True)
         (self.folder / name / "sub" / "agent.token").write_text("harmless")
@@ -104,11 +104,11 @@ class Storage(unittest.TestCase):
         return name, self.folder / name
 
     def download(self, name):
-        """(status, bytes of the archive, unpacked as far as they came)"""
+        """Returns (status, bytes of the archive, unpacked as far as it arrived)."""
         connection, response = self.user.open("GET", f"/checkpoints/{name}")
         try:
             data = response.read()
-        except Exception as failure:  # cut off, where the master met a swap
+        except Exception as failure:  # cut off where the master noticed a swap
             data = getattr(failure, "partial", b"")
         connection.close()
         plain = data
@@ -179,13 +179,13 @@ class Storage(unittest.TestCase):
             self.user.request("POST", "/api/v1/checkpoints/rm", {
                 "checkpointGlobs": ["sub/*", "**/agent.token"], "checkpointUuids": names[:10]})
             self.user.request("DELETE", "/api/v1/checkpoints", {"checkpointUuids": names[10:]})
-            wait_for("the first to go", lambda: not os.path.lexists(self.folder / names[19]), 15)
+            wait_for("the first checkpoint to be deleted", lambda: not os.path.lexists(self.folder / names[19]), 15)
             self.assertEqual(self.user.request("DELETE", f"/api/v1/experiments/{experiment}")[0], 200)
             time.sleep(1)
         self.assert_whole()
         self.assertTrue(self.folder.is_dir())
 
-    def test_ids_that_are_no_ids(self):
+    def test_invalid_ids(self):
         _, task, caller = self.task()
         for name in ("..", ".", "../master", "", "a/b", str(uuid.uuid4()) + "/..", "\u0000"):
             self.assertIn(self.report(task, caller, name), (400, 404), name)
@@ -194,7 +194,7 @@ class Storage(unittest.TestCase):
             self.assertIn(status, (400, 404), path)
             self.assertNotIn(self.secret, str(data))
 
-    def test_storage_of_ones_choice(self):
+    def test_storage_paths_of_the_attacker(self):
         (self.folder / "team").symlink_to(self.data)
         for where in (self.data, "/", "/etc", f"{self.folder}/..", f"{self.folder}x", f"{self.folder}/a/../.."):
             for more in ("{type: directory, container_path: %s}" % where,
@@ -203,7 +203,7 @@ class Storage(unittest.TestCase):
                 status, answer = self.submit(f"checkpoint_storage: {more}")
                 self.assertEqual(status, 403, (more, answer))
                 self.assertIn("--storage-allow", json.dumps(answer))
-        # Below the allowed folder, by a link that the task puts there.
+        # Inside the allowed folder, by a link that the task creates there.
         name = str(uuid.uuid4())
         (self.data / name).mkdir()
         (self.data / name / "precious").write_text("of the master")
@@ -215,7 +215,7 @@ class Storage(unittest.TestCase):
                  == "STATE_CANCELED", 30)
         self.user.request("DELETE", "/api/v1/checkpoints", {"checkpointUuids": [name]})
         self.user.request("DELETE", f"/api/v1/experiments/{task['experimentId']}")
-        wait_for("the experiment to go", lambda: self.user.request(
+        wait_for("the experiment to be deleted", lambda: self.user.request(
             "GET", f"/api/v1/experiments/{task['experimentId']}")[0] == 404, 30)
         self.assertTrue((self.data / name / "precious").exists())
         self.assert_whole()

@@ -1,8 +1,9 @@
-"""A former member keeps streams open that were opened while the member had the right to see them.
+"""A former member keeps streams open that were opened while the member had the right to see the
+data.
 
-Each way of losing the right is tried with each stream that waits for something. A stream may end a few seconds later,
-with words that say why; nothing that is written after that reaches the former member. Whoever keeps the right keeps
-the stream.
+Each way of losing the right is tried with each stream that waits for something. A stream may end
+a few seconds later, with a message that gives the reason; data written after that must not reach
+the former member. Streams of callers who keep the right stay open.
 """
 
 import http.client
@@ -12,14 +13,14 @@ import time
 import unittest
 
 from cluster import PASSWORD, Cluster, wait_for
-from det import Det, LiveAgent
+from det import Det, SimulatedAgent
 
-PATIENCE = 20  # seconds; two are meant
+PATIENCE = 20  # seconds; the master aims at two
 CONFIG = "name: n\nentrypoint: x\nresources: {slots_per_trial: 1}\nsearcher: {name: single, metric: loss}\n"
 
 
 class Follower(threading.Thread):
-    """Reads a stream up to its end."""
+    """Reads a stream until its end."""
 
     def __init__(self, caller, path):
         super().__init__(daemon=True)
@@ -49,7 +50,7 @@ class Streams(unittest.TestCase):
         cls.cluster.start_master()
         cls.nobody = Det(cls.cluster.port)
         cls.admin = cls.login("admin")
-        cls.live = LiveAgent(cls.cluster.port, (cls.cluster.folder / "master" / "agent.token").read_text().strip(), slots=16)
+        cls.live = SimulatedAgent(cls.cluster.port, (cls.cluster.folder / "master" / "agent.token").read_text().strip(), slots=16)
         cls.live.start()
         cls.addClassCleanup(cls.live.stop)
         wait_for("the agent", lambda: cls.admin.get("/agents")["agents"], 30)
@@ -59,7 +60,8 @@ class Streams(unittest.TestCase):
         return cls.nobody.caller(cls.nobody.post("/auth/login", {"username": user, "password": PASSWORD})["token"])
 
     def member(self, name, role="none", admin=False):
-        """A new user; a workspace with a running experiment; the streams about it."""
+        """Creates a new user and a workspace with a running experiment; returns the streams about
+        it."""
         user = self.admin.post("/users", {"user": {"username": name, "admin": admin, "active": True}, "password": PASSWORD})["user"]["id"]
         workspace = self.admin.post("/workspaces", {"name": name, "defaultRole": role})["workspace"]["id"]
         if role == "none":
@@ -107,7 +109,7 @@ class Streams(unittest.TestCase):
             for stream in member["streams"]:
                 self.assertNotIn(b"told-later", stream.text, way)
         for stream in stays["streams"]:
-            self.assertFalse(stream.ended.is_set(), "whoever keeps the right lost a stream")
+            self.assertFalse(stream.ended.is_set(), "a caller who keeps the right lost a stream")
             stream.leave()
 
 

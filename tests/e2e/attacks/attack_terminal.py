@@ -1,9 +1,11 @@
-"""A colleague with the role editor writes escape sequences into everything that others read on a terminal.
+"""A user with the role editor writes escape sequences into everything that others read on a
+terminal.
 
-The attacker submits an experiment whose name, labels, description, notes, metadata and log lines hold control
-characters, in UTF-8 and as bare bytes, bidirectional controls and separators, and comments on it. The victim lists,
-describes, follows and exports these things with `muster` on a terminal (a pty). Nothing that a terminal obeys
-may arrive there, while pipes and JSON carry the text unchanged. Cells of CSV hold no formulas.
+The attacker submits an experiment whose name, labels, description, notes, metadata and log lines
+contain control characters, in UTF-8 and as raw bytes, bidirectional controls and separators, and
+comments on it. The victim lists, describes, follows and exports these objects with `muster` on a
+terminal (a pty). No byte that a terminal interprets may arrive there, while pipes and JSON carry
+the text unchanged. Cells of CSV hold no formulas.
 """
 
 import csv
@@ -39,7 +41,8 @@ searcher: {{name: single, metric: loss}}
 
 
 def on_terminal(arguments, env, seconds=30):
-    """(exit code, bytes) that a program leaves on a terminal of its own, without the terminal's own \\r before \\n."""
+    """Returns (exit code, bytes) of a program on a terminal of its own, without the \\r that the
+    terminal adds before \\n."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execve(arguments[0], arguments, env)
@@ -49,7 +52,7 @@ def on_terminal(arguments, env, seconds=30):
             if select.select([terminal], [], [], 0.5)[0]:
                 try:
                     piece = os.read(terminal, 65536)
-                except OSError:  # the other side is closed
+                except OSError:  # the other side was closed
                     break
                 if not piece:
                     break
@@ -64,7 +67,7 @@ def on_terminal(arguments, env, seconds=30):
 
 
 def get(cluster, path):
-    """The text that the master answers to an administrator."""
+    """Returns the text that the master sends to an administrator."""
     login = urllib.request.Request(f"http://127.0.0.1:{cluster.port}/api/v1/auth/login", json.dumps(
         {"username": "admin", "password": PASSWORD, "isHashed": False}).encode())
     with urllib.request.urlopen(login, timeout=30) as answer:
@@ -95,15 +98,15 @@ class Terminal(unittest.TestCase):
         return data
 
     def assert_tame(self, data, own=()):
-        """`own`: sequences of the program itself."""
+        """`own` names the sequences of the program itself."""
         for sequence in own:
             data = data.replace(sequence, b"")
-        text = data.decode()  # fails on bytes that are no UTF-8
+        text = data.decode()  # fails on bytes that are not UTF-8
         found = ACTS.search(text)
         self.assertIsNone(found, found and f"{found[0]!r} in {text!r}")
         return text
 
-    def test_what_a_terminal_obeys_does_not_reach_it(self):
+    def test_terminal_controls_do_not_reach_the_terminal(self):
         for arguments in (["experiment", "list"], ["experiment", "describe", self.experiment],
                           ["experiment", "list", "-o", "json"], ["experiment", "list", "-o", "jsonl"],
                           ["experiment", "list", "-o", "csv", "--columns", "id,name,labels"],
@@ -121,10 +124,10 @@ class Terminal(unittest.TestCase):
     def test_following_and_watching_send_only_their_own_sequences(self):
         own = (b"\r\x1b[K",)
         data = self.terminal("experiment", "follow", self.experiment)
-        self.assertIn(own[0], data)  # it draws on a terminal
+        self.assertIn(own[0], data)  # the command redraws a terminal
         self.assert_tame(data, own)
 
-    def test_errors_are_text_of_others_too(self):
+    def test_error_messages_are_escaped(self):
         for arguments in (["experiment", "describe", ESCAPES], ["checkpoint", "describe", ESCAPES],
                           ["api", "GET", f"/api/v1/models/x{ESCAPES.replace(chr(13), '')}"], [ESCAPES]):
             with self.subTest(arguments[0]):
@@ -141,12 +144,12 @@ class Terminal(unittest.TestCase):
                               capture_output=True, timeout=60, check=True).stdout
         self.assertIn(b"\x1b[31mred\n", logs)
 
-    def test_the_log_of_the_master_is_tame(self):
+    def test_log_of_the_master_is_escaped(self):
         self.cluster.run("login", "nobody" + ESCAPES, "--password-file", self.cluster.folder / "password")
         text = pathlib.Path(self.cluster.master.log_path).read_bytes().decode()
         self.assertIsNone(ACTS.search(text))
 
-    def test_csv_holds_no_formulas(self):
+    def test_csv_has_no_formulas(self):
         (self.cluster.folder / "formula.yaml").write_text(
             CONFIG.format(text=json.dumps('=HYPERLINK("http://127.0.0.1/?x="&A1,"open")')))
         formula = self.cluster.create(self.cluster.folder / "formula.yaml", self.cluster.folder / "context")

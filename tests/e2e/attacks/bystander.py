@@ -1,15 +1,15 @@
-"""Callers who have nothing to do with an attack: they ask, and their waiting is recorded.
+"""Callers who are not part of an attack: they make calls, and their waiting times are recorded.
 
     with Bystander(cluster) as others:
         others.assert_served(30)        # before the attack
         attack()
-    others.assert_served(30)
-    others.p99("info"), others.worst("submit"), others.p99("poll")
+        others.assert_served(30)
+        others.p99("info"), others.worst("submit"), others.p99("poll")
 
-One thread per kind of call, each call on a connection of its own: `info` is GET /info without a token,
-`submit` is a signed-in user who submits a tiny paused experiment, `poll` is an agent without slots that
-syncs and is answered at once. A call that fails counts as one that waits for its whole patience, and its
-reason is kept.
+One thread runs for each kind of call, each call on its own connection: `info` is GET /info
+without a token, `submit` is a signed-in user who submits a tiny paused experiment, `poll` is an
+agent without slots that syncs and is answered at once. A call that fails counts as if it took
+its whole patience, and its reason is kept.
 """
 
 import http.client
@@ -29,12 +29,13 @@ searcher: {name: single, metric: loss}
 """
 
 
-class Call(Exception):
+class CallFailed(Exception):
     pass
 
 
 def request(port, method, path, body=None, token=None, timeout=30.0, source=None):
-    """(status, bytes) of one call on a new connection. `source`: the caller's own loopback address."""
+    """Returns (status, bytes) of one call on a new connection. `source` is the caller's own
+    loopback address."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout,
                                             source_address=(source, 0) if source else None)
     try:
@@ -50,20 +51,21 @@ def log_in(port, user="determined", password=PASSWORD, source=None):
     status, answer = request(port, "POST", "/api/v1/auth/login",
                              {"username": user, "password": password, "isHashed": False}, source=source)
     if status != 200:
-        raise Call(f"login as {user}: {status} {answer[:200]!r}")
+        raise CallFailed(f"login as {user}: {status} {answer[:200]!r}")
     return json.loads(answer)["token"]
 
 
 class Bystander:
     def __init__(self, cluster, patience=30.0, pause=0.05, source=None):
-        """`patience`: the seconds a call waits before it counts as failed; `pause`: between two calls of
-        one kind; `source`: the loopback address they call from (the attacker's is 127.0.0.1)."""
+        """`patience` is the time in seconds after which a call counts as failed, `pause` the time
+        between two calls of one kind, `source` the loopback address of the callers (the
+        attacker's is 127.0.0.1)."""
         self.port, self.patience, self.pause, self.source = cluster.port, patience, pause, source
         self.token = log_in(self.port, source=source)
         self.agent_token = (cluster.folder / "master" / "agent.token").read_text().strip()
         self.session = str(uuid.uuid4())
         self.name = "bystander-" + self.session[:8]
-        self.taken = {kind: [] for kind in KINDS}   # (moment of its end, seconds it took)
+        self.taken = {kind: [] for kind in KINDS}  # (time of the end, duration in seconds)
         self.failures = []                          # (kind, reason)
         self.over = threading.Event()
         self.threads = []
@@ -87,7 +89,7 @@ class Bystander:
             thread.join(self.patience + 10)
         self.threads = []
 
-    # the calls
+    # calls
 
     def _info(self):
         return request(self.port, "GET", "/info", timeout=self.patience, source=self.source)
@@ -110,21 +112,21 @@ class Bystander:
             try:
                 status, answer = call()
                 if status != 200:
-                    raise Call(f"{status} {answer[:200]!r}")
+                    raise CallFailed(f"{status} {answer[:200]!r}")
                 took = time.monotonic() - begun
-            except (OSError, http.client.HTTPException, Call) as error:
+            except (OSError, http.client.HTTPException, CallFailed) as error:
                 self.failures.append((kind, f"{type(error).__name__}: {error}"))
                 took = max(self.patience, time.monotonic() - begun)
             self.taken[kind].append((time.monotonic(), took))
             self.over.wait(self.pause)
 
-    # the figures
+    # results
 
     def count(self, kind):
         return len(self.taken[kind])
 
     def p99(self, kind):
-        """Seconds; of every hundred calls all but one took at most as long."""
+        """Returns the 99th percentile of the durations in seconds."""
         taken = sorted(took for _, took in self.taken[kind])
         return taken[min(len(taken) - 1, int(len(taken) * 0.99))] if taken else float("inf")
 
@@ -132,13 +134,14 @@ class Bystander:
         return max((took for _, took in self.taken[kind]), default=float("inf"))
 
     def forget(self):
-        """Starts the record anew, so that what comes is that of an attack alone."""
+        """Clears the record, so that it then covers only an attack."""
         self.taken = {kind: [] for kind in KINDS}
         self.failures = []
 
     def assert_served(self, seconds):
-        """Each kind has been answered, no call failed, and none took longer than `seconds`. While the
-        threads run it waits that long for a first answer, and until the calls under way have ended."""
+        """Checks that each kind was answered, that no call failed, and that none took longer than
+        `seconds`. While the threads run, it waits that long for a first answer and until the
+        calls under way have ended."""
         since = time.monotonic()
         while self.threads and time.monotonic() < since + seconds and not all(
                 any(moment > since for moment, _ in list(self.taken[kind])) for kind in KINDS):

@@ -1,4 +1,4 @@
-// The account of answers that are not sent yet, and the time that a user's reads may take.
+// The account of unsent answers, and the time that the reads of a user may take.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static int hold(struct answer_hold *h, int64_t user, size_t bytes)
     return answers_hold(&account, h, user, bytes, false, NULL);
 }
 
-static void test_a_user_has_his_share(void **state)
+static void test_users_have_separate_shares(void **state)
 {
     (void)state;
     struct answer_hold h[LIMIT_RESPONSES_USER / MB] = {0}, more = {0}, other = {0};
@@ -52,7 +52,7 @@ static void test_a_user_has_his_share(void **state)
     assert_null(account.first);
 }
 
-static void test_a_single_answer_may_be_larger(void **state)
+static void test_single_answer_may_be_larger(void **state)
 {
     (void)state;
     struct answer_hold one = {0}, more = {0}, other = {0};
@@ -63,12 +63,12 @@ static void test_a_single_answer_may_be_larger(void **state)
     assert_int_equal(answers_room(&account, 2), left);
     assert_int_equal(hold(&other, 2, left + 1), ERR_UNAVAILABLE);
     assert_int_equal(hold(&other, 2, left), 0);
-    assert_int_equal(hold(&more, 3, MB), ERR_UNAVAILABLE); // all of it is taken
+    assert_int_equal(hold(&more, 3, MB), ERR_UNAVAILABLE); // the whole account is taken
     answers_release(&account, &one);
     assert_int_equal(hold(&more, 3, MB), 0);
 }
 
-static void test_an_answer_of_a_change_always_goes(void **state)
+static void test_answer_of_a_change_is_always_sent(void **state)
 {
     (void)state;
     struct answer_hold one = {0}, more = {0};
@@ -80,7 +80,7 @@ static void test_an_answer_of_a_change_always_goes(void **state)
     assert_int_equal(account.held, 0);
 }
 
-static void test_reads_that_take_long_are_heavy(void **state)
+static void test_long_reads_cost_more(void **state)
 {
     (void)state;
     int64_t now = 1000000000;
@@ -90,17 +90,17 @@ static void test_reads_that_take_long_are_heavy(void **state)
     answers_took(&account, 1, now, 1000);
     assert_true(answers_is_heavy(&account, 1, now));
     assert_false(answers_is_heavy(&account, 2, now));
-    now += 1000 * READS_COST; // paid for
+    now += 1000 * READS_COST; // the debt is paid
     assert_false(answers_is_heavy(&account, 1, now));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_a_user_has_his_share, setup),
-        cmocka_unit_test_setup(test_a_single_answer_may_be_larger, setup),
-        cmocka_unit_test_setup(test_an_answer_of_a_change_always_goes, setup),
-        cmocka_unit_test_setup(test_reads_that_take_long_are_heavy, setup),
+        cmocka_unit_test_setup(test_users_have_separate_shares, setup),
+        cmocka_unit_test_setup(test_single_answer_may_be_larger, setup),
+        cmocka_unit_test_setup(test_answer_of_a_change_is_always_sent, setup),
+        cmocka_unit_test_setup(test_long_reads_cost_more, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,8 @@ static int login_status(const char *name, const char *password, bool hashed)
     return status;
 }
 
-// Logs in and uses the token as the user's of the fixture, whose own is put back at the end.
+// Logs in and makes the new token the user's token of the fixture; the old one is restored at the
+// end.
 static void become(const char *name, const char *password)
 {
     struct reply r = login(name, password, false);
@@ -50,7 +51,7 @@ static void test_passwords(void **state)
     assert_int_equal(auth_password_hash(sent, hash, &e), 0);
     assert_int_equal(auth_password_hash(sent, again, &e), 0);
     assert_int_equal(strncmp(hash, "$y$", 3), 0);
-    assert_string_not_equal(hash, again); // salted
+    assert_string_not_equal(hash, again); // the salts differ
     assert_true(auth_password_matches(sent, hash));
     assert_true(auth_password_matches(sent, again));
     assert_false(auth_password_matches(other, hash));
@@ -59,7 +60,7 @@ static void test_passwords(void **state)
     assert_false(auth_password_matches(sent, NULL));
     assert_false(auth_password_matches("", NULL));
     assert_false(auth_password_matches("-", NULL));
-    assert_true(auth_password_matches("", "")); // blank is blank
+    assert_true(auth_password_matches("", "")); // an empty password is stored without a hash
 
     assert_int_equal(auth_password_hash("", hash, &e), 0);
     assert_string_equal(hash, "");
@@ -72,14 +73,14 @@ static void test_passwords(void **state)
     assert_false(auth_password_sent(sent, true, other));
 }
 
-static int64_t own_time_us(void) // that this thread has had: others do not count
+static int64_t own_time_us(void) // of this thread only
 {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-// An unknown user takes as long as a known one, so that names cannot be found out by the clock.
+// A login of an unknown user takes as long as one of a known user, so timing reveals no names.
 static void test_constant_effort(void **state)
 {
     (void)state;
@@ -131,7 +132,7 @@ static void test_login(void **state)
     const char *const bodies[] = {"{}", "{\"username\":null}", "{\"username\":7}", NULL};
     for (int i = 0; bodies[i]; i++)
         assert_int_equal(status_of("POST", "/api/v1/auth/login", BY_NONE, bodies[i]), 400);
-    // A password that is absent or null is blank.
+    // A password that is absent or null counts as empty.
     assert_int_equal(status_of("POST", "/api/v1/auth/login", BY_NONE,
                                "{\"username\":\"admin\",\"password\":null,\"extra\":null}"),
                      403);
@@ -167,9 +168,10 @@ static void test_too_many_failures(void **state)
     assert_non_null(header_of(&r, "Retry-After"));
     assert_string_equal(at(r.json, "error.reason"), "ResourceExhausted");
     reply_free(&r);
-    assert_int_equal(login_status("determined", PASSWORD, false), 200); // others are not held up
+    assert_int_equal(login_status("determined", PASSWORD, false),
+                     200); // other users are not delayed
 
-    // A good login makes the failures before it good.
+    // A successful login clears the failures before it.
     struct throttle *t = throttle_new();
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < LOGIN_FAILURES; i++)
@@ -184,8 +186,9 @@ static void test_too_many_failures(void **state)
     throttle_free(t);
 }
 
-// One address that tries many users locks out nobody else who shares it, but is slowed down.
-static void test_spraying_from_a_shared_address(void **state)
+// An address that tries many users locks out nobody else at this address, but its attempts are
+// slowed down.
+static void test_password_spraying_from_a_shared_address(void **state)
 {
     (void)state;
     struct throttle *t = throttle_new();
@@ -194,19 +197,20 @@ static void test_spraying_from_a_shared_address(void **state)
         snprintf(name, sizeof name, "user-%d", i);
         assert_int_equal(enter(t, name, "192.0.2.1"), 0);
     }
-    for (int i = 0; i < 20; i++) { // good logins of one who sits there, too
+    for (int i = 0; i < 20; i++) { // successful logins of another user at this address
         assert_int_equal(enter(t, "neighbour", "192.0.2.1"), 0);
         throttle_passed(t, "neighbour", "192.0.2.1");
     }
     for (int i = 0; i < LOGIN_FAILURES_SLOW; i++)
         assert_int_equal(enter(t, "victim", "192.0.2.1"), 0);
     assert_int_equal(enter(t, "victim", "192.0.2.1"), ERR_BUSY);
-    for (int i = 0; i < LOGIN_FAILURES; i++) // elsewhere nothing has changed
+    for (int i = 0; i < LOGIN_FAILURES; i++) // other addresses are not affected
         assert_int_equal(enter(t, "victim", "192.0.2.2"), 0);
     throttle_free(t);
 }
 
-// Many addresses that guess at one user do not lock him out, but each has fewer guesses.
+// Many addresses that guess the password of one user do not lock the user out, but each address has
+// fewer attempts.
 static void test_guessing_from_many_addresses(void **state)
 {
     (void)state;
@@ -305,7 +309,7 @@ static void test_change_users(void **state)
     assert_int_equal(patch(id, BY_ADMIN, "{\"agentUserGroup\":7}"), 400);
     assert_int_equal(patch(id, BY_ADMIN, "{\"agentUserGroup\":{\"agentUid\":1}}"), 200);
 
-    // A new password ends the other sessions, not this one.
+    // A new password ends the other sessions, but not this one.
     assert_int_equal(patch(id, BY_USER, "{\"password\":\"two\"}"), 200);
     assert_int_equal(login_status("mallory", "one", false), 403);
     assert_int_equal(status_of("GET", "/api/v1/me", BY_USER, NULL), 200);
@@ -314,7 +318,8 @@ static void test_change_users(void **state)
     become("mallory", "two");
 
     assert_int_equal(patch(id, BY_ADMIN, "{\"active\":false}"), 200);
-    assert_int_equal(status_of("GET", "/api/v1/me", BY_USER, NULL), 401); // ended with it
+    assert_int_equal(status_of("GET", "/api/v1/me", BY_USER, NULL),
+                     401); // ended by the new password
     assert_int_equal(login_status("mallory", "two", false), 403);
     assert_int_equal(patch(id, BY_ADMIN, "{\"active\":true,\"username\":\"Oscar\"}"), 200);
     assert_int_equal(login_status("oscar", "two", false), 200);
@@ -322,7 +327,7 @@ static void test_change_users(void **state)
     assert_int_equal(patch(777, BY_ADMIN, "{\"active\":false}"), 404);
     memcpy(fx.user, kept, sizeof kept);
 
-    // Somebody has to be left who can mend things.
+    // One active administrator must remain.
     assert_int_equal(patch(1, BY_ADMIN, "{\"active\":false}"), 409);
     assert_int_equal(patch(1, BY_ADMIN, "{\"admin\":false}"), 409);
     assert_int_equal(patch(id, BY_ADMIN, "{\"admin\":true}"), 200);
@@ -345,7 +350,7 @@ static void test_agent_token(void **state)
     free(token);
     assert_int_equal(status_of("POST", "/api/v1/agents/a/sync", BY_AGENT, "{}"), 200);
 
-    // The next start keeps it; another file is another token, and the old one ends.
+    // The next start keeps the token; another file holds another token, and the old one ends.
     const struct first_start again = {.data_dir = "."};
     struct cluster_identity id;
     assert_int_equal(first_start(fx.db, &again, &id, &e), 0);
@@ -365,8 +370,8 @@ static void test_agent_token(void **state)
     assert_int_equal(status_of("POST", "/api/v1/agents/a/sync", BY_AGENT, "{}"), 200);
 }
 
-// No store without a password.
-static void test_blank_first_password(void **state)
+// The store is not created without a password.
+static void test_empty_initial_password(void **state)
 {
     (void)state;
     struct db *db;
@@ -398,12 +403,12 @@ int main(void)
         cmocka_unit_test(test_login),
         cmocka_unit_test(test_logout),
         cmocka_unit_test(test_too_many_failures),
-        cmocka_unit_test(test_spraying_from_a_shared_address),
+        cmocka_unit_test(test_password_spraying_from_a_shared_address),
         cmocka_unit_test(test_guessing_from_many_addresses),
         cmocka_unit_test(test_create_users),
         cmocka_unit_test(test_change_users),
         cmocka_unit_test(test_agent_token),
-        cmocka_unit_test(test_blank_first_password),
+        cmocka_unit_test(test_empty_initial_password),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

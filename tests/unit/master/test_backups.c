@@ -1,4 +1,5 @@
-// Backups that the master makes by itself: the first at once, the newest are kept, the rest goes.
+// Automatic backups: the first one is made at once, the newest are kept, and the others are
+// deleted.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,23 +23,23 @@ static void put(const char *name)
     assert_int_equal(file_write_durable(name, "old", 3, 0600, NULL), 0);
 }
 
-static size_t count_found(void)
+static size_t count_backups(void)
 {
     size_t count;
     free(backups_found("kept", &count));
     return count;
 }
 
-static void wait_until_there_are(size_t count, const char *gone)
+static void wait_for_backups(size_t count, const char *gone)
 {
     int64_t until = clock_mono_us() + 20 * 1000000;
-    while (count_found() != count || path_exists(gone)) {
+    while (count_backups() != count || path_exists(gone)) {
         assert_true(clock_mono_us() < until);
         clock_sleep_us(5000);
     }
 }
 
-static void the_newest_are_kept(void **state)
+static void test_newest_backups_are_kept(void **state)
 {
     struct error e = {0};
     struct db *db = NULL;
@@ -56,22 +57,22 @@ static void the_newest_are_kept(void **state)
     assert_int_equal(found[0], 1609459200); // newest first
     free(found);
     assert_int_equal(backups_start(db_path(db), "kept", NULL, hour, 2, &b, &e), 0);
-    wait_until_there_are(2, "kept/muster-20200101T000000Z.db");
+    wait_for_backups(2, "kept/muster-20200101T000000Z.db");
     backups_stop(b);
     assert_true(path_exists("kept/mine.db"));
     assert_true(path_exists("kept/muster-20190101T000000Z.db.gz"));
 
-    // The newest is young: a master that is started again and again makes no more.
+    // The newest backup is recent: a master that is restarted repeatedly makes no more.
     assert_int_equal(backups_start(db_path(db), "kept", NULL, hour, 1, &b, &e), 0);
     clock_sleep_us(100000);
     backups_stop(b);
-    assert_int_equal(count_found(), 2);
+    assert_int_equal(count_backups(), 2);
     db_close(db);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_newest_are_kept)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_newest_backups_are_kept)};
     log_set_level(LOG_LEVEL_ERROR);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

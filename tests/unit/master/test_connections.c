@@ -1,5 +1,5 @@
-// The table of connections: who gets in, who has to go, who is too slow. The sockets are pairs, and
-// the clock is the test's own.
+// The table of connections: admission, eviction and slow connections. The sockets are pairs, and
+// the test sets the clock.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -83,7 +83,7 @@ static struct caller *arrive(const char *address)
     return k;
 }
 
-// Another address for every number.
+// Returns a different address for every number.
 static struct caller *arrive_from(int number)
 {
     char address[32];
@@ -108,7 +108,7 @@ static int sign_in(const struct caller *k, bool agent, int64_t user)
     return connections_sign_in(table, k->c, agent, user, ++now, NULL);
 }
 
-// The http threads remove what was shut down.
+// The http threads remove the connections that were shut down.
 static void reap(void)
 {
     for (int i = 0; i < count; i++)
@@ -122,7 +122,7 @@ static void sweep_after(int seconds)
     connections_sweep(table, now);
 }
 
-static void test_an_address_makes_room_for_itself(void **state)
+static void test_address_evicts_its_own_connections(void **state)
 {
     (void)state;
     struct caller *other = arrive("198.51.100.7"), *mine[PER_ADDRESS];
@@ -134,13 +134,13 @@ static void test_an_address_makes_room_for_itself(void **state)
     assert_non_null(next->c);
     assert_true(is_cut(mine[1]));
     assert_false(is_cut(mine[0]) || is_cut(mine[2]) || is_cut(other));
-    enter(mine[2], PHASE_IDLE); // it was answered just now: younger than the rest
+    enter(mine[2], PHASE_IDLE); // it was answered just now, so it is younger than the others
     assert_non_null(arrive("192.0.2.1")->c);
     assert_true(is_cut(mine[3]));
     assert_false(is_cut(mine[2]) || is_cut(other));
 }
 
-static void test_a_network_of_version_6_is_one_address(void **state)
+static void test_ipv6_network_counts_as_one_address(void **state)
 {
     (void)state;
     struct caller *first = arrive("2001:db8:0:1::1"), *elsewhere = arrive("2001:db8:0:2::1");
@@ -153,7 +153,7 @@ static void test_a_network_of_version_6_is_one_address(void **state)
     assert_false(is_cut(elsewhere));
 }
 
-static void test_a_flood_leaves_who_has_signed_in(void **state)
+static void test_flood_does_not_evict_authenticated(void **state)
 {
     (void)state;
     struct caller *user = arrive_from(0), *agent = arrive_from(1);
@@ -171,7 +171,7 @@ static void test_a_flood_leaves_who_has_signed_in(void **state)
     assert_int_equal(n.evicted, 2 * MOST - NEWCOMERS);
 }
 
-static void test_users_have_their_share_and_each_a_half_of_it(void **state)
+static void test_users_share_and_each_gets_at_most_half(void **state)
 {
     (void)state;
     struct caller *first = arrive_from(0), *other = arrive_from(1), *k = NULL;
@@ -180,12 +180,12 @@ static void test_users_have_their_share_and_each_a_half_of_it(void **state)
     for (int i = 1; i < USERS / 2; i++) {
         k = arrive_from(i + 1);
         assert_int_equal(sign_in(k, false, 7), 0);
-        assert_int_equal(sign_in(k, false, 7), 0); // the next request of it
+        assert_int_equal(sign_in(k, false, 7), 0); // the next request on this connection
         enter(k, PHASE_WORK);
     }
     k = arrive_from(300);
     assert_int_equal(sign_in(k, false, 7), 0);
-    assert_true(is_cut(first)); // it was the only idle one
+    assert_true(is_cut(first)); // it was the only idle connection
     assert_false(is_cut(other));
     enter(k, PHASE_WORK);
     k = arrive_from(301);
@@ -197,11 +197,12 @@ static void test_users_have_their_share_and_each_a_half_of_it(void **state)
         enter(more, PHASE_WORK);
     }
     assert_int_equal(connections_count(table).users, USERS);
-    struct caller *last = arrive_from(290); // all users' places are taken: the longest idle goes
+    struct caller *last = arrive_from(
+        290); // all places of users are taken: the connection that was idle longest is closed
     assert_int_equal(sign_in(last, false, 10), 0);
     assert_true(is_cut(other));
     assert_int_equal(connections_count(table).users, USERS);
-    for (int i = 0; i < MOST / 4; i++) // and there is room for agents still
+    for (int i = 0; i < MOST / 4; i++) // and there is still room for agents
         assert_int_equal(sign_in(arrive_from(400 + i), true, 0), 0);
 }
 
@@ -217,7 +218,7 @@ static void test_deadlines(void **state)
     connections_set_patience(table, taken->c, 20);
     enter(taken, PHASE_ANSWER);
     sweep_after(HEADERS_S - 2);
-    enter(drips, PHASE_HEADERS); // which does not start its time anew
+    enter(drips, PHASE_HEADERS); // more bytes do not restart its time
     enter(slow_user, PHASE_HEADERS);
     sweep_after(1);
     assert_false(is_cut(idle) || is_cut(drips));
@@ -226,7 +227,7 @@ static void test_deadlines(void **state)
     assert_false(is_cut(works) || is_cut(user) || is_cut(slow_user) || is_cut(taken));
     sweep_after(HEADERS_S);
     assert_true(is_cut(slow_user));
-    assert_true(is_cut(taken)); // 20 s for a part of a download
+    assert_true(is_cut(taken)); // a part of a download must be read within 20 s
     sweep_after(IDLE_S - 2 * HEADERS_S - 1);
     assert_false(is_cut(user));
     sweep_after(2);
@@ -256,8 +257,8 @@ static void test_bodies(void **state)
     assert_non_null(steady->c);
 }
 
-// One address cannot fill the queue of the workers before it has proved anything.
-static void test_work_of_newcomers(void **state)
+// An unauthenticated address cannot fill the queue of the workers.
+static void test_unauthenticated_work_is_bounded(void **state)
 {
     (void)state;
     connections_free(table);
@@ -274,7 +275,7 @@ static void test_work_of_newcomers(void **state)
     assert_int_equal(connections_may_work(table, next->c, NULL), 0);
 }
 
-static void test_no_files_left(void **state)
+static void test_no_file_descriptors_left(void **state)
 {
     (void)state;
     assert_false(connections_make_room(table));
@@ -291,8 +292,8 @@ static void test_no_files_left(void **state)
     assert_false(is_cut(agent));
 }
 
-// A connection that is being closed still holds its file, and so counts.
-static void test_closing_ones_are_bounded(void **state)
+// A connection that is being closed still holds its file descriptor and so counts.
+static void test_closing_connections_are_bounded(void **state)
 {
     (void)state;
     int in = 0;
@@ -307,15 +308,16 @@ static void test_closing_ones_are_bounded(void **state)
     assert_non_null(arrive_from(2 * MOST)->c);
 }
 
-// A connection that failed to begin has closed its socket, and the number is the next one's.
-static void test_a_connection_that_has_not_begun_shuts_nothing(void **state)
+// A connection that failed to start has closed its socket, and the next connection gets the same
+// number.
+static void test_failed_connection_shuts_nothing(void **state)
 {
     (void)state;
     struct sockaddr_in v4 = {.sin_family = AF_INET};
     struct sockaddr *peer = (struct sockaddr *)&v4;
     struct connection *failed = connections_admit(table, peer, ++now);
     const struct caller *other = arrive("10.0.0.1");
-    assert_true(connections_make_room(table)); // the oldest newcomer is the one that failed
+    assert_true(connections_make_room(table)); // the oldest newcomer is the failed one
     assert_false(is_cut(other));
     connections_remove(table, failed);
     struct connection *late = connections_admit(table, peer, ++now);
@@ -333,8 +335,8 @@ static void test_a_connection_that_has_not_begun_shuts_nothing(void **state)
     close(ends[1]);
 }
 
-// An answer of which the peer takes nothing is cut; taking some of it goes on.
-static void test_replies(void **state)
+// A connection that reads nothing of its answer is cut; one that reads a part of it stays.
+static void test_stalled_replies_are_cut(void **state)
 {
     (void)state;
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -357,7 +359,7 @@ static void test_replies(void **state)
     for (int i = 0; i < BODY_GRACE_S + 1; i++) {
         if (i < BODY_GRACE_S)
             assert_int_equal(send(k->own, "more", 4, 0), 4);
-        usleep(2000); // for the acknowledgement
+        usleep(2000); // time for the acknowledgement
         sweep_after(1);
         assert_int_equal(is_cut(unread), i + 1 >= BODY_SILENCE_S);
         if (i + 1 < BODY_GRACE_S)
@@ -371,20 +373,18 @@ int main(void)
     struct rlimit files = {2048, 2048};
     setrlimit(RLIMIT_NOFILE, &files);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_an_address_makes_room_for_itself, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_network_of_version_6_is_one_address, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_a_flood_leaves_who_has_signed_in, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_users_have_their_share_and_each_a_half_of_it, setup,
+        cmocka_unit_test_setup_teardown(test_address_evicts_its_own_connections, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_ipv6_network_counts_as_one_address, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_flood_does_not_evict_authenticated, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_users_share_and_each_gets_at_most_half, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_deadlines, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bodies, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_replies, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_work_of_newcomers, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_files_left, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_connection_that_has_not_begun_shuts_nothing, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_closing_ones_are_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_stalled_replies_are_cut, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_unauthenticated_work_is_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_file_descriptors_left, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_failed_connection_shuts_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_closing_connections_are_bounded, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

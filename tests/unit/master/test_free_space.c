@@ -1,4 +1,4 @@
-// The floor of free space: what it is, when it is met and when it is over.
+// The minimum of free space: its value, when the space falls below it and when it recovers.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ static bool low_at(struct free_space *r, uint64_t free)
     return free_space_is_low(r, FREE_SPACE_DATA);
 }
 
-static void floors_are_sizes_or_parts(void **state)
+static void test_floor_is_a_size_or_a_percentage(void **state)
 {
     (void)state;
     static const struct {
@@ -86,7 +86,7 @@ static void floors_are_sizes_or_parts(void **state)
         assert_int_equal(free_space_floor_parse(bad[i], &f, &e), ERR_INVALID);
 }
 
-static void the_default_is_the_smaller_of_two(void **state)
+static void test_default_is_the_smaller_of_two(void **state)
 {
     (void)state;
     struct free_space *r = make(1000 * GiB, 500 * GiB, free_space_floor_default); // 1 GiB of it
@@ -102,7 +102,7 @@ static void the_default_is_the_smaller_of_two(void **state)
     free_space_free(r);
 }
 
-static void it_is_over_only_with_more_room_than_the_floor(void **state)
+static void test_recovery_needs_more_space_than_the_floor(void **state)
 {
     (void)state;
     struct free_space *r = make(GiB, 100 * MiB, (struct free_space_floor){.bytes = 80 * MiB});
@@ -114,13 +114,13 @@ static void it_is_over_only_with_more_room_than_the_floor(void **state)
     assert_false(low_at(r, 80 * MiB));
     assert_int_equal(atomic_load(&disk.changes), 2);
     assert_true(low_at(r, 0));
-    atomic_store(&disk.away, true); // who cannot be asked says nothing new
+    atomic_store(&disk.away, true); // a file system that cannot be queried changes nothing
     assert_true(low_at(r, GiB));
     free_space_free(r);
 }
 
-// Deleting experiments makes room inside the store's file, which does not become smaller.
-static void what_was_deleted_from_the_store_is_room(void **state)
+// Deleting experiments frees space inside the store's file, which does not become smaller.
+static void test_deleted_rows_count_as_free_space(void **state)
 {
     (void)state;
     uint64_t deleted = 0;
@@ -134,13 +134,13 @@ static void what_was_deleted_from_the_store_is_room(void **state)
     assert_true(free_space_is_low(r, FREE_SPACE_DATA));
     deleted = 40 * MiB;
     assert_false(low_at(r, 50 * MiB));
-    deleted = GiB; // the log of the store needs room of its own
+    deleted = GiB; // the write-ahead log of the store needs space of its own
     assert_false(low_at(r, 20 * MiB));
     assert_true(low_at(r, 19 * MiB));
     free_space_free(r);
 }
 
-static void what_is_said_names_place_sizes_and_remedy(void **state)
+static void test_messages_name_place_sizes_and_remedy(void **state)
 {
     (void)state;
     struct error e = {0};
@@ -157,7 +157,7 @@ static void what_is_said_names_place_sizes_and_remedy(void **state)
     assert_non_null(strstr(e.text, "not enough free space for a copy of the store"));
     assert_non_null(strstr(e.text, "(data) is nearly full: 300 MiB of 40.0 GiB are free"));
     assert_null(strstr(e.text, "submissions"));
-    assert_false(free_space_is_low(r, FREE_SPACE_CHECKPOINTS)); // each place by itself
+    assert_false(free_space_is_low(r, FREE_SPACE_CHECKPOINTS)); // each place is independent
     assert_non_null(
         strstr(free_space_describe(r, FREE_SPACE_CHECKPOINTS, text), "no trial starts"));
     assert_true(free_space_low_since(r, FREE_SPACE_DATA) > 0);
@@ -167,7 +167,7 @@ static void what_is_said_names_place_sizes_and_remedy(void **state)
     assert_int_equal(free_space_refuse_report(NULL, &e), 0);
 }
 
-static void it_is_watched(void **state)
+static void test_space_is_polled(void **state)
 {
     (void)state;
     struct error e = {0};
@@ -181,7 +181,7 @@ static void it_is_watched(void **state)
     free_space_free(r);
 }
 
-static void a_real_disk_can_be_asked(void **state)
+static void test_real_file_system(void **state)
 {
     (void)state;
     uint64_t free = 0, total = 0;
@@ -193,13 +193,13 @@ static void a_real_disk_can_be_asked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(floors_are_sizes_or_parts),
-        cmocka_unit_test(the_default_is_the_smaller_of_two),
-        cmocka_unit_test(it_is_over_only_with_more_room_than_the_floor),
-        cmocka_unit_test(what_was_deleted_from_the_store_is_room),
-        cmocka_unit_test(what_is_said_names_place_sizes_and_remedy),
-        cmocka_unit_test(it_is_watched),
-        cmocka_unit_test(a_real_disk_can_be_asked),
+        cmocka_unit_test(test_floor_is_a_size_or_a_percentage),
+        cmocka_unit_test(test_default_is_the_smaller_of_two),
+        cmocka_unit_test(test_recovery_needs_more_space_than_the_floor),
+        cmocka_unit_test(test_deleted_rows_count_as_free_space),
+        cmocka_unit_test(test_messages_name_place_sizes_and_remedy),
+        cmocka_unit_test(test_space_is_polled),
+        cmocka_unit_test(test_real_file_system),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

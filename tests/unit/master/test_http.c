@@ -1,5 +1,5 @@
-// The server over real sockets, with a core that only says what it was asked: who may call what,
-// limits, malformed input, parked requests, streams that are followed, and the stop.
+// The server over real sockets, with a core stub that records its requests: authentication, limits,
+// malformed input, parked requests, followed streams, and the stop.
 
 #include "tests/unit/master/support/fixture.h"
 
@@ -14,7 +14,7 @@
 #include "master/http/offload.h"
 #include "master/http/routing/routes.h"
 
-// The path of a route with 1 (or something that fits) for every {..}.
+// The path of a route with 1 (or another valid value) for every {..}.
 static void path_of(const struct route *r, char *out)
 {
     for (const char *c = r->path; *c; c++) {
@@ -35,14 +35,14 @@ static bool may_call(const struct route *r, int by)
     return r->auth == AUTH_NONE || (r->auth & bits[by]);
 }
 
-// It would not come back, or would take the token away.
+// These calls do not return, or end the token.
 static bool is_special(const struct route *r)
 {
     return strstr(r->path, "signals/preemption") || strstr(r->path, "logout") ||
            strstr(r->path, "/events");
 }
 
-static void test_who_may_call_what(void **state)
+static void test_authorization_of_routes(void **state)
 {
     (void)state;
     for (size_t i = 0; i < route_count; i++) {
@@ -54,7 +54,7 @@ static void test_who_may_call_what(void **state)
             if (allowed && is_special(r))
                 continue;
             if (by == BY_USER && !strcmp(path, "/api/v1/users/1"))
-                continue; // the administrator's own: see test_auth
+                continue; // administrators only: see test_auth
             struct reply reply = call(r->method, path, by, r->body ? "{}" : NULL);
             int expected = by == BY_NONE ? 401 : 403;
             if (allowed ? reply.status == 401 || reply.status == 403 || reply.status >= 500
@@ -85,9 +85,9 @@ static void test_malformed_bodies(void **state)
             continue;
         for (int b = 0; bodies[b]; b++) {
             if (!strcmp(path, "/task-logs") && !strcmp(bodies[b], "[]"))
-                continue; // it takes a list
+                continue; // the body is a list
             if (r->takes && !strcmp(r->takes, "string") && *bodies[b] == '"')
-                continue; // it takes a text
+                continue; // the body is a string
             struct reply reply = call(r->method, path, by, bodies[b]);
             if (reply.status != 400)
                 fail_msg("%s %s with %s: %d %s", r->method, path, bodies[b], reply.status,
@@ -120,14 +120,14 @@ static void test_bad_tokens(void **state)
     reply_free(&r);
     memcpy(fx.user, kept, sizeof kept);
 
-    // An allocation that has ended, with and without its token still there.
+    // The token of an ended allocation, before and after the token is deleted.
     memcpy(kept, fx.task, sizeof kept);
     STORE(ALLOCATION_INSERT, "1.task.0", I(1), I(0), "TERMINATED", I(2), "default", AT);
     grant(ended, "allocation", 0, "1.task.0", 0);
     for (int i = 0; i < 2; i++) {
         memcpy(fx.task, ended, sizeof kept);
         if (i)
-            fx.task[0] = fx.task[0] == 'f' ? 'e' : 'f'; // now it is nobody's
+            fx.task[0] = fx.task[0] == 'f' ? 'e' : 'f'; // now the token belongs to nobody
         r = call("POST", "/api/v1/trials/1/metrics", BY_TASK, "{}");
         assert_int_equal(r.status, 403);
         assert_non_null(strstr(at(r.json, "error.error"), "allocation has ended"));
@@ -136,7 +136,7 @@ static void test_bad_tokens(void **state)
     memcpy(fx.task, kept, sizeof kept);
 }
 
-// From a page of this origin; NULL: the call does not say.
+// From a page of this origin; NULL sends no origin.
 static int by_cookie_from(const char *origin, const char *method, const char *path,
                           const char *token)
 {
@@ -162,9 +162,9 @@ static int by_cookie(const char *method, const char *path, const char *token)
     return by_cookie_from("http://x", method, path, token);
 }
 
-// A call that changes something by the cookie comes from a page of this master; a read may come
-// from anywhere.
-static void test_where_a_session_calls_from(void **state)
+// A call that changes something with the cookie must come from a page of this master; a read may
+// come from anywhere.
+static void test_origin_of_session_calls(void **state)
 {
     (void)state;
     static const struct {
@@ -187,7 +187,7 @@ static void test_where_a_session_calls_from(void **state)
         }
 }
 
-// The cookie of the web page holds a user's token, for calls that users make.
+// The cookie of the web page holds a user's token, for calls of users.
 static void test_sessions(void **state)
 {
     (void)state;
@@ -195,7 +195,8 @@ static void test_sessions(void **state)
     grant(expired, "user", 2, NULL, clock_wall_us() - 1);
     assert_int_equal(by_cookie("GET", "/api/v1/me", fx.user), 200);
     assert_int_equal(by_cookie("GET", "/api/v1/me", expired), 401);
-    assert_int_equal(by_cookie("GET", "/api/v1/me", fx.task), 403); // which by its header may
+    assert_int_equal(by_cookie("GET", "/api/v1/me", fx.task),
+                     403); // the same token in the Authorization header is accepted
     assert_int_equal(status_of("GET", "/api/v1/me", BY_TASK, NULL), 200);
     assert_int_equal(by_cookie("GET", "/api/v1/me", fx.agent), 403);
     assert_int_equal(by_cookie("GET", "/api/v1/master/config", fx.user), 403);
@@ -203,7 +204,7 @@ static void test_sessions(void **state)
     assert_int_equal(by_cookie("POST", "/api/v1/agents/a/sync", fx.agent), 401);
 }
 
-static void test_what_a_handler_sees(void **state)
+static void test_request_seen_by_a_handler(void **state)
 {
     (void)state;
     struct reply r = call("POST", "/api/v1/agents/a%20b%2Fc/sync?timeout_seconds=7", BY_AGENT,
@@ -211,7 +212,7 @@ static void test_what_a_handler_sees(void **state)
     assert_int_equal(r.status, 200);
     assert_string_equal(at(r.json, "who"), "agent");
     assert_string_equal(json_string_value(json_array_get(jget(r.json, "params"), 0)), "a b/c");
-    assert_string_equal(at(r.json, "query"), "7"); // asked for as timeoutSeconds
+    assert_string_equal(at(r.json, "query"), "7"); // requested as timeoutSeconds
     assert_non_null(jget_path(r.json, "body.deep.a"));
     reply_free(&r);
 
@@ -315,7 +316,8 @@ static void test_body_limits(void **state)
     static const char levels[] =
         "{\"a\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}";
     assert_int_equal(status_of("POST", "/api/v1/trials/1/kill", BY_USER, levels), 400);
-    // Files are larger; what has no right to call is refused whatever it sends.
+    // Submissions with files may be larger; a caller without the right is refused whatever the size
+    // of the body is.
     assert_int_equal(status_of("POST", "/api/v1/experiments", BY_USER, past), 400);
     assert_int_equal(status_of("POST", "/api/v1/experiments", BY_NONE, past), 401);
     free(fits);
@@ -332,7 +334,8 @@ static void test_body_limits(void **state)
     close(fd);
 }
 
-// The room of a body is given back once its answer is on its way, which may be after it came.
+// The memory reserved for a body is released once its answer is being sent, which may be after the
+// client received it.
 static int status_unless(int other, const char *body)
 {
     int status = other;
@@ -343,8 +346,8 @@ static int status_unless(int other, const char *body)
     return status;
 }
 
-// One who sends slowly has the room for all that he has announced. False: he was refused himself,
-// since another's was not given back yet.
+// A slow sender holds the memory for its announced length. Returns false if the server refused this
+// sender because the memory of another one was not released yet.
 static bool while_another_sends(const char *body)
 {
     struct reply r;
@@ -366,7 +369,7 @@ static bool while_another_sends(const char *body)
     return own == 200 && other == 503;
 }
 
-static void test_all_bodies_together(void **state)
+static void test_total_size_of_bodies(void **state)
 {
     (void)state;
     struct error e = {0};
@@ -384,7 +387,7 @@ static void test_all_bodies_together(void **state)
     char *large = body_of(60000);
     assert_int_equal(server_start(&options, &fx.server, &e), 0);
     fx.port = (int)strtol(strrchr(server_url(fx.server), ':') + 1, NULL, 10);
-    for (int i = 0; i < 3; i++) { // each gives its room back
+    for (int i = 0; i < 3; i++) { // each releases its memory
         assert_int_equal(status_unless(503, large), 200);
         bool refused = false;
         for (int k = 0; k < 200 && !refused; k++)
@@ -413,7 +416,7 @@ static void run_held(struct offload_job *j, struct db_reader *db)
     atomic_fetch_add(h->done, 1);
 }
 
-static void test_workers_have_a_bound(void **state)
+static void test_workers_are_bounded(void **state)
 {
     (void)state;
     enum { ROOM = OFFLOAD_THREADS + OFFLOAD_QUEUE };
@@ -425,7 +428,7 @@ static void test_workers_have_a_bound(void **state)
     assert_int_equal(offload_new(fx.db, OFFLOAD_THREADS, &o, &e), 0);
     pthread_mutex_lock(&gate);
     int taken = 0;
-    // The threads may take theirs out of the queue at any time.
+    // The threads may remove their connections from the queue at any time.
     for (; taken < ROOM; taken++) {
         jobs[taken] = (struct held_job){{run_held}, &gate, &done};
         for (int i = 0; offload_submit(o, &jobs[taken].job, &e) && i < 1000; i++)
@@ -464,7 +467,7 @@ static void test_keep_alive(void **state)
 
 #define POLL "/api/v1/allocations/1.task.1/signals/preemption?timeout_seconds=20"
 
-static void test_parked_client_leaves(void **state)
+static void test_parked_client_disconnects(void **state)
 {
     (void)state;
     int fds[20];
@@ -492,7 +495,7 @@ static void test_parked_client_leaves(void **state)
     assert_int_equal(atomic_load(&fx.core->gone_count), 10);
 }
 
-// One line of a stream; fails when none comes.
+// Reads one line of a stream; fails if none comes.
 static json_t *read_result(int fd)
 {
     struct buf chunk;
@@ -545,7 +548,7 @@ static void test_follow(void **state)
         store_log("20.task", 0, "INFO", text);
         log_followers_notify(fx.log_followers, "20.task");
         if (i % 5 == 4)
-            clock_sleep_us(20000); // now and then they sleep first
+            clock_sleep_us(20000); // the server's threads go to sleep now and then
         expect_line(fd, text);
         expect_line(other, text);
         if (i % 7 == 3) {
@@ -560,13 +563,13 @@ static void test_follow(void **state)
 
     STORE(TRIAL_END, "COMPLETED", "", clock_wall_us(), I(20));
     log_followers_notify(fx.log_followers, "20.task");
-    store_log("20.task", 0, "INFO", "a last word\n"); // that came a little late
+    store_log("20.task", 0, "INFO", "a last word\n"); // which arrives a little later
     log_followers_notify(fx.log_followers, "20.task");
     expect_line(fd, "a last word\n");
     expect_line(other, "a last word\n");
     struct buf rest;
     buf_init(&rest, 1 << 16);
-    assert_false(read_chunk(fd, &rest)); // the end, in due form
+    assert_false(read_chunk(fd, &rest)); // the end of the chunked body
     assert_false(read_chunk(other, &rest));
     assert_false(read_chunk(picky, &rest));
     close(picky);
@@ -576,7 +579,7 @@ static void test_follow(void **state)
     close(other);
 }
 
-static void test_follow_of_what_has_ended(void **state)
+static void test_follow_of_an_ended_task(void **state)
 {
     (void)state;
     store_trial(21, 1, "21.task");
@@ -607,7 +610,7 @@ static void test_port_in_use(void **state)
     assert_non_null(strstr(e.text, "in use"));
     options.bind = "no.such.host.invalid";
     assert_int_equal(server_start(&options, &second, &e), ERR_INVALID);
-    options.bind = "192.0.2.1"; // not of this machine
+    options.bind = "192.0.2.1"; // not an address of this machine
     options.port = 0;
     assert_int_equal(server_start(&options, &second, &e), ERR_INVALID);
     options.bind = "127.0.0.1";
@@ -623,7 +626,7 @@ static void test_stop(void **state)
     store_trial(22, 1, "22.task");
     store_log("22.task", 0, "INFO", "one\n");
     int polls[5], follows[5], idle = dial(), slow = dial();
-    send_all(slow, "POST /api/v1/trials/1/kill HTTP/1.1\r\n", 37); // never says the rest
+    send_all(slow, "POST /api/v1/trials/1/kill HTTP/1.1\r\n", 37); // the rest is never sent
     for (int i = 0; i < 5; i++) {
         polls[i] = dial();
         send_request(polls[i], "GET", POLL, BY_TASK, NULL);
@@ -657,20 +660,20 @@ static void test_stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_who_may_call_what),
+        cmocka_unit_test(test_authorization_of_routes),
         cmocka_unit_test(test_malformed_bodies),
         cmocka_unit_test(test_bad_tokens),
         cmocka_unit_test(test_sessions),
-        cmocka_unit_test(test_where_a_session_calls_from),
-        cmocka_unit_test(test_what_a_handler_sees),
+        cmocka_unit_test(test_origin_of_session_calls),
+        cmocka_unit_test(test_request_seen_by_a_handler),
         cmocka_unit_test(test_head_options_and_404),
         cmocka_unit_test(test_body_limits),
-        cmocka_unit_test(test_all_bodies_together),
-        cmocka_unit_test(test_workers_have_a_bound),
+        cmocka_unit_test(test_total_size_of_bodies),
+        cmocka_unit_test(test_workers_are_bounded),
         cmocka_unit_test(test_keep_alive),
-        cmocka_unit_test(test_parked_client_leaves),
+        cmocka_unit_test(test_parked_client_disconnects),
         cmocka_unit_test(test_follow),
-        cmocka_unit_test(test_follow_of_what_has_ended),
+        cmocka_unit_test(test_follow_of_an_ended_task),
         cmocka_unit_test(test_port_in_use),
         cmocka_unit_test(test_stop),
     };

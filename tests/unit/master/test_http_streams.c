@@ -1,6 +1,6 @@
-// Streams that stay open while their caller's rights change. Each kind of stream is opened by a
-// user for each way in which the rights can go; all of them must end, and that of a user whose
-// rights stay must go on. The core is a stub.
+// Streams that stay open while their caller's rights change. A user opens each kind of stream for
+// each way of losing the rights; all of these streams must end, and those of a user who keeps the
+// rights must continue. The core is a stub.
 
 #include "tests/unit/master/support/fixture.h"
 
@@ -20,10 +20,10 @@ enum way { LOGOUT, EXPIRY, DEACTIVATION, REMOVAL, DEFAULT_ROLE, MOVE, DELETION, 
 static const char *const way_names[WAYS] = {"logout",       "expiry", "deactivation", "removal",
                                             "default role", "move",   "deletion",     "none"};
 
-// The streams that wait for something, with the id of the experiment of the way.
+// The streams that wait for something, with the id of the experiment of this way.
 static const struct {
     const char *path;
-    bool of_token; // ends with the token alone, since it is about everything
+    bool of_token; // stream_ends only with the token, because it covers everything
 } streams[] = {
     {"/api/v1/trials/%d/logs?follow=true", false},
     {"/api/v1/tasks/%d.task/logs?follow=true", false},
@@ -49,8 +49,8 @@ static int64_t make_user(enum way way)
     return id;
 }
 
-// A workspace with an experiment that its one member, or everybody, may see.
-static int64_t prepare(enum way way)
+// A workspace with an experiment that its only member, or everybody, may see.
+static int64_t create_experiment(enum way way)
 {
     int64_t id = FIRST + way, user = make_user(way);
     char name[32], task[32];
@@ -69,7 +69,7 @@ static int64_t prepare(enum way way)
     return user;
 }
 
-static void take_away(enum way way, int64_t user)
+static void remove_rights(enum way way, int64_t user)
 {
     char hash[SHA256_HEX];
     int64_t id = FIRST + way;
@@ -99,7 +99,7 @@ static void take_away(enum way way, int64_t user)
     }
 }
 
-static int open_one(enum way way, int stream)
+static int open_stream(enum way way, int stream)
 {
     char path[256];
     struct reply head;
@@ -117,12 +117,12 @@ static int open_one(enum way way, int stream)
     reply_free(&head);
     struct buf first;
     buf_init(&first, 1 << 20);
-    assert_true(read_chunk(fd, &first)); // it is under way
+    assert_true(read_chunk(fd, &first)); // the stream has started
     buf_free(&first);
     return fd;
 }
 
-// Reads up to the end, which comes in due form, and says why it comes.
+// Reads to the proper end of the stream, which carries the reason.
 static void expect_end(int fd, enum way way, int stream)
 {
     struct buf rest;
@@ -141,33 +141,33 @@ static void expect_end(int fd, enum way way, int stream)
     close(fd);
 }
 
-static bool ends(enum way way, int stream)
+static bool stream_ends(enum way way, int stream)
 {
     return way != NONE && (way <= DEACTIVATION || !streams[stream].of_token);
 }
 
-static void test_every_stream_ends_with_the_rights(void **state)
+static void test_streams_end_with_the_rights(void **state)
 {
     (void)state;
     int64_t users[WAYS];
     int fds[WAYS][STREAMS];
     for (enum way way = 0; way < WAYS; way++)
-        users[way] = prepare(way);
+        users[way] = create_experiment(way);
     for (enum way way = 0; way < WAYS; way++)
         for (int i = 0; i < STREAMS; i++)
-            fds[way][i] = open_one(way, i);
+            fds[way][i] = open_stream(way, i);
     for (enum way way = 0; way < WAYS; way++)
-        take_away(way, users[way]);
+        remove_rights(way, users[way]);
     int64_t began = clock_mono_us();
     for (enum way way = 0; way < WAYS; way++)
         for (int i = 0; i < STREAMS; i++)
-            if (ends(way, i))
+            if (stream_ends(way, i))
                 expect_end(fds[way][i], way, i);
     assert_true(clock_mono_us() - began < PATIENCE_US);
 
     char task[32];
     struct buf line;
-    snprintf(task, sizeof task, "%d.task", FIRST + NONE); // whose rights stay
+    snprintf(task, sizeof task, "%d.task", FIRST + NONE); // a user who keeps the rights
     store_log(task, 0, "INFO", "two\n");
     log_followers_notify(fx.log_followers, task);
     buf_init(&line, 1 << 20);
@@ -176,12 +176,12 @@ static void test_every_stream_ends_with_the_rights(void **state)
     buf_free(&line);
     for (enum way way = 0; way < WAYS; way++)
         for (int i = 0; i < STREAMS; i++)
-            if (!ends(way, i))
+            if (!stream_ends(way, i))
                 close(fds[way][i]);
 }
 
-// A stream with much left to send reads no more of it once the token of its task is gone.
-static void test_a_stream_that_is_read_slowly(void **state)
+// A stream with much left to send stops reading once the token of its task is deleted.
+static void test_slowly_read_stream(void **state)
 {
     (void)state;
     enum { LINE = 16 * 1024, LINES = 2000 };
@@ -221,8 +221,8 @@ static void test_a_stream_that_is_read_slowly(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_stream_ends_with_the_rights),
-        cmocka_unit_test(test_a_stream_that_is_read_slowly),
+        cmocka_unit_test(test_streams_end_with_the_rights),
+        cmocka_unit_test(test_slowly_read_stream),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

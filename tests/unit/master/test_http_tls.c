@@ -1,5 +1,5 @@
-// The server over TLS: a certificate made here, a call, the session of the web page, a parked call
-// whose client leaves, the stop.
+// The server over TLS with a self-made certificate: a call, the session of the web page, a parked
+// call whose client disconnects, the stop.
 
 #include "tests/unit/master/support/fixture.h"
 
@@ -24,7 +24,7 @@ static void write_pem(const char *path, gnutls_datum_t pem)
     gnutls_free(pem.data);
 }
 
-// A self-signed certificate for 127.0.0.1 in NAME.cert and its key in NAME.key.
+// Writes a self-signed certificate for 127.0.0.1 to NAME.cert and its key to NAME.key.
 static void make_certificate(const char *cert_file, const char *key_file)
 {
     gnutls_x509_privkey_t key;
@@ -58,7 +58,7 @@ struct tls {
     gnutls_certificate_credentials_t trust;
 };
 
-// Connects, and trusts the certificate made here alone.
+// Connects and trusts only the test's certificate.
 static struct tls tls_dial(void)
 {
     struct tls t = {.fd = dial()};
@@ -92,7 +92,8 @@ static void tls_send(struct tls *t, const char *call, const char *header)
     assert_true(gnutls_record_send(t->session, text, (size_t)n) == n);
 }
 
-// Logs out by the cookie of the web page, from a page of `origin`; the answer's beginning.
+// Logs out with the cookie of the web page, from a page of `origin`; returns the start of the
+// answer.
 static void log_out(const char *origin, char *text, size_t max)
 {
     char headers[256];
@@ -106,7 +107,8 @@ static void log_out(const char *origin, char *text, size_t max)
     tls_close(&t);
 }
 
-// A page that came without TLS may be anybody's, and the cookie never goes back that way.
+// Anybody may have changed a page that came without TLS, so its cookie is never accepted without
+// TLS.
 static void check_session(void)
 {
     char text[4096];
@@ -154,12 +156,12 @@ static void test_over_tls(void **state)
         t = tls_dial();
         tls_send(&t, "GET /api/v1/allocations/1.task.1/signals/preemption", header);
         assert_true(reaches(&fx.core->parked_count, 1));
-        if (i == 0) { // says good-bye and leaves
+        if (i == 0) { // closes TLS properly and disconnects
             tls_close(&t);
             assert_true(reaches(&fx.core->parked_count, 0));
         }
     }
-    stop_server(); // with the second one parked
+    stop_server(); // while the second call is parked
     n = gnutls_record_recv(t.session, text, sizeof text - 1);
     assert_true(n > 0 && strstr(text, "503"));
     tls_close(&t);

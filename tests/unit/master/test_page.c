@@ -1,4 +1,4 @@
-// The files of the web page: which paths show it, and what is sent of a file that is built in.
+// The files of the web page: the paths that show it, and the answers for embedded files.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 static unsigned char packed[256], script_packed[4096];
 static char script[100000];
 
-static size_t pack(const char *text, unsigned char *out, size_t max)
+static size_t deflate_text(const char *text, unsigned char *out, size_t max)
 {
     z_stream z = {.next_in = (unsigned char *)(uintptr_t)text,
                   .avail_in = (uInt)strlen(text),
@@ -42,15 +42,15 @@ static int make_files(void **state)
 {
     (void)state;
     memset(script, 'a', sizeof script - 1);
-    files[0].len = pack(INDEX, packed, sizeof packed);
-    files[1].len = pack(script, script_packed, sizeof script_packed);
+    files[0].len = deflate_text(INDEX, packed, sizeof packed);
+    files[1].len = deflate_text(script, script_packed, sizeof script_packed);
     files[2].len = files[0].len - 9; // it ends too early
     return 0;
 }
 
 // --- a call --------------------------------------------------------------------------------------
 
-struct call {
+struct page_call {
     struct request rq;
     struct service service;
     struct view view;
@@ -68,16 +68,16 @@ static const char *header(struct request *rq, const char *name)
                                                 : NULL;
 }
 
-// `asset` NULL: the index.
-static void ask(struct call *c, const struct page_file *list, const char *asset)
+// With `asset` NULL, asks for the index.
+static void ask_page(struct page_call *c, const struct page_file *list, const char *asset)
 {
-    *c = (struct call){.rq.header = header, .rq.params = {asset}, .service.page.files = list};
+    *c = (struct page_call){.rq.header = header, .rq.params = {asset}, .service.page.files = list};
     c->view = (struct view){.rq = &c->rq, .service = &c->service};
     buf_init(&c->rq.answer, 1 << 20);
     c->rc = asset ? view_page_asset(&c->view, &c->e) : view_page(&c->view, &c->e);
 }
 
-static const char *sent(const struct call *c, const char *name)
+static const char *sent_header(const struct page_call *c, const char *name)
 {
     for (int i = 0; i < c->view.header_count; i++)
         if (!strcasecmp(c->view.headers[i].name, name))
@@ -85,7 +85,7 @@ static const char *sent(const struct call *c, const char *name)
     return NULL;
 }
 
-static void done(struct call *c)
+static void free_call(struct page_call *c)
 {
     buf_free(&c->rq.answer);
     arena_free(&c->rq.arena);
@@ -97,42 +97,42 @@ static void done(struct call *c)
 static void test_compressed(void **state)
 {
     (void)state;
-    struct call c;
+    struct page_call c;
     encoding = "deflate, gzip;q=1.0, br";
-    ask(&c, files, NULL);
+    ask_page(&c, files, NULL);
     assert_int_equal(c.rc, 0);
     assert_int_equal(c.rq.status, 0);
     assert_ptr_equal(c.view.text, packed);
     assert_int_equal(c.view.text_len, files[0].len);
-    assert_string_equal(sent(&c, "Content-Encoding"), "gzip");
-    assert_string_equal(sent(&c, "ETag"), "W/\"0a\"");
-    assert_string_equal(sent(&c, "Vary"), "Accept-Encoding");
+    assert_string_equal(sent_header(&c, "Content-Encoding"), "gzip");
+    assert_string_equal(sent_header(&c, "ETag"), "W/\"0a\"");
+    assert_string_equal(sent_header(&c, "Vary"), "Accept-Encoding");
     assert_string_equal(c.view.cache, "no-cache");
     assert_string_equal(c.view.content_type, "text/html; charset=utf-8");
-    assert_non_null(strstr(sent(&c, "Content-Security-Policy"), "default-src 'none'"));
-    done(&c);
+    assert_non_null(strstr(sent_header(&c, "Content-Security-Policy"), "default-src 'none'"));
+    free_call(&c);
 }
 
 static void test_unpacked(void **state)
 {
     (void)state;
-    struct call c;
-    ask(&c, files, NULL);
+    struct page_call c;
+    ask_page(&c, files, NULL);
     assert_int_equal(c.rc, 0);
-    assert_null(sent(&c, "Content-Encoding"));
+    assert_null(sent_header(&c, "Content-Encoding"));
     assert_null(c.view.text);
     assert_string_equal(buf_str(&c.rq.answer), INDEX);
-    done(&c);
+    free_call(&c);
 
-    ask(&c, files, "a-1.js");
+    ask_page(&c, files, "a-1.js");
     assert_string_equal(buf_str(&c.rq.answer), script);
     assert_string_equal(c.view.cache, "public, max-age=31536000, immutable");
     assert_string_equal(c.view.content_type, "text/javascript; charset=utf-8");
-    done(&c);
+    free_call(&c);
 
-    ask(&c, files, "broken.css");
+    ask_page(&c, files, "broken.css");
     assert_int_equal(c.rc, ERR_CORRUPT);
-    done(&c);
+    free_call(&c);
 }
 
 static void test_unchanged(void **state)
@@ -140,33 +140,33 @@ static void test_unchanged(void **state)
     (void)state;
     const char *same[] = {"\"0a\"", "W/\"0a\"", "\"x\", W/\"0a\"", " \"0a\" ", "\"0a\",\"x\""};
     const char *other[] = {"", "\"0b\"", "0a", "\"0a", "w/\"0a\"", "W/", "\"0a\"\"x\"", ",,,"};
-    struct call c;
+    struct page_call c;
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
         tags = same[i];
-        ask(&c, files, NULL);
+        ask_page(&c, files, NULL);
         if (c.rc || c.rq.status != 304 || c.rq.answer.len || c.view.text)
             fail_msg("sent anew: %s", same[i]);
-        assert_string_equal(sent(&c, "ETag"), "W/\"0a\"");
-        done(&c);
+        assert_string_equal(sent_header(&c, "ETag"), "W/\"0a\"");
+        free_call(&c);
     }
     for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
         tags = other[i];
-        ask(&c, files, NULL);
+        ask_page(&c, files, NULL);
         if (c.rc || c.rq.status || !c.rq.answer.len)
             fail_msg("not sent: %s", other[i]);
-        done(&c);
+        free_call(&c);
     }
 }
 
-static void test_not_there(void **state)
+static void test_missing_file(void **state)
 {
     (void)state;
     const char *names[] = {"", "a-1", "a-1.js/", "../index.html", "index.html", "A-1.js"};
-    struct call c;
+    struct page_call c;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        ask(&c, files, names[i]);
+        ask_page(&c, files, names[i]);
         assert_int_equal(c.rc, ERR_NOT_FOUND);
-        done(&c);
+        free_call(&c);
     }
 }
 
@@ -175,15 +175,15 @@ static void test_no_page(void **state)
     (void)state;
     const struct page_file none = {.name = NULL};
     const struct page_file *lists[] = {&none, NULL};
-    struct call c;
+    struct page_call c;
     for (int i = 0; i < 2; i++) {
-        ask(&c, lists[i], NULL);
+        ask_page(&c, lists[i], NULL);
         assert_int_equal(c.rc, 0);
         assert_non_null(strstr(c.view.text, "without its web page"));
-        done(&c);
-        ask(&c, lists[i], "a-1.js");
+        free_call(&c);
+        ask_page(&c, lists[i], "a-1.js");
         assert_int_equal(c.rc, ERR_NOT_FOUND);
-        done(&c);
+        free_call(&c);
     }
 }
 
@@ -224,7 +224,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_compressed),   cmocka_unit_test(test_unpacked),
-        cmocka_unit_test(test_unchanged),    cmocka_unit_test(test_not_there),
+        cmocka_unit_test(test_unchanged),    cmocka_unit_test(test_missing_file),
         cmocka_unit_test(test_no_page),      cmocka_unit_test(test_paths),
         cmocka_unit_test(test_header_words),
     };

@@ -1,4 +1,4 @@
-// Every role lets its own and others' jobs go before other jobs, whoever loses.
+// Each role may or may not put its own and others' jobs ahead, depending on who loses by it.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static const struct {
     {ROLE_CLUSTER_ADMIN, true, false, "ggg"},  {ROLE_CLUSTER_ADMIN, true, true, "ggg"},
 };
 
-static void test_every_claim(void **state)
+static void test_every_role_and_loser(void **state)
 {
     (void)state;
     static const char words[] = {[PRECEDENCE_GRANTED] = 'g',
@@ -57,6 +57,6 @@ static void test_every_claim(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_claim)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_role_and_loser)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

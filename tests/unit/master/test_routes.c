@@ -1,4 +1,4 @@
-// The route table: matching, methods, parameters, the document made from it.
+// The route table: matching, methods, parameters, and the OpenAPI document made from it.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,18 +32,18 @@ static int drop(void **state)
     return 0;
 }
 
-struct found {
+struct found_route {
     int rc;
     const char *path, *allow;
     const char *params[REQUEST_PARAMS_MAX];
 };
 
-static struct found find(struct arena *arena, const char *method, const char *path)
+static struct found_route find_route(struct arena *arena, const char *method, const char *path)
 {
     struct route_match m;
     struct error e = {0};
     int rc = routes_match(routes, arena, method, arena_strdup(arena, path), &m, &e);
-    struct found f = {rc, m.route ? m.route->path : NULL, m.allow, {0}};
+    struct found_route f = {rc, m.route ? m.route->path : NULL, m.allow, {0}};
     memcpy(f.params, m.params, sizeof f.params);
     if (rc)
         assert_true(e.text[0]);
@@ -56,7 +56,7 @@ static void test_every_route_is_found(void **state)
     struct arena arena = {0};
     for (size_t i = 0; i < route_count; i++) {
         const struct route *r = &route_table[i];
-        // Each {..} becomes a value that no written part has.
+        // Each {..} becomes a value that no literal part has.
         char path[256], *to = path;
         int params = 0;
         for (const char *c = r->path; *c; c++) {
@@ -68,7 +68,7 @@ static void test_every_route_is_found(void **state)
             to += snprintf(to, 16, "7%d", params++);
         }
         *to = '\0';
-        struct found f = find(&arena, r->method, path);
+        struct found_route f = find_route(&arena, r->method, path);
         assert_int_equal(f.rc, 0);
         assert_string_equal(f.path, r->path);
         for (int p = 0; p < REQUEST_PARAMS_MAX; p++) {
@@ -88,13 +88,13 @@ static void test_every_route_is_found(void **state)
     arena_free(&arena);
 }
 
-static void test_what_is_not_found(void **state)
+static void test_not_found(void **state)
 {
     (void)state;
     static const struct {
         const char *method, *path;
         int rc;
-        const char *allow; // NULL: none
+        const char *allow; // NULL if there is none
     } cases[] = {
         {"GET", "/nowhere", ERR_NOT_FOUND, NULL},
         {"GET", "/api/v1", ERR_NOT_FOUND, NULL},
@@ -114,7 +114,7 @@ static void test_what_is_not_found(void **state)
     };
     struct arena arena = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct found f = find(&arena, cases[i].method, cases[i].path);
+        struct found_route f = find_route(&arena, cases[i].method, cases[i].path);
         assert_int_equal(f.rc, cases[i].rc);
         assert_null(f.path);
         if (cases[i].allow)
@@ -125,20 +125,21 @@ static void test_what_is_not_found(void **state)
     arena_free(&arena);
 }
 
-static void test_written_parts_win(void **state)
+static void test_literal_parts_win(void **state)
 {
     (void)state;
     struct arena arena = {0};
-    struct found f = find(&arena, "GET", "/api/v1/trials/metrics/trial_metrics");
+    struct found_route f = find_route(&arena, "GET", "/api/v1/trials/metrics/trial_metrics");
     assert_string_equal(f.path, "/api/v1/trials/metrics/trial_metrics");
     assert_null(f.params[0]);
-    f = find(&arena, "GET", "/api/v1/trials/metrics/logs"); // back from the written part
+    f = find_route(&arena, "GET",
+                   "/api/v1/trials/metrics/logs"); // backtracks from the literal part
     assert_string_equal(f.path, "/api/v1/trials/{trialId}/logs");
     assert_string_equal(f.params[0], "metrics");
     assert_null(f.params[1]);
-    f = find(&arena, "GET", "/api/v1/users/by%2Fname%20x/by-username");
+    f = find_route(&arena, "GET", "/api/v1/users/by%2Fname%20x/by-username");
     assert_string_equal(f.params[0], "by/name x");
-    f = find(&arena, "HEAD", "/api/v1/me/");
+    f = find_route(&arena, "HEAD", "/api/v1/me/");
     assert_string_equal(f.path, "/api/v1/me");
     arena_free(&arena);
 }
@@ -240,8 +241,8 @@ static void test_openapi(void **state)
     free(text);
 }
 
-// What `text` says, as JSON.
-static json_t *schema(const char *text)
+// Parses `text` as JSON.
+static json_t *parse_json(const char *text)
 {
     struct buf out;
     struct json_writer w;
@@ -273,7 +274,7 @@ static void test_shapes(void **state)
                     "\"#/components/schemas/User\"},{\"type\":\"null\"}]}},\"required\":[]}"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        json_t *made = schema(cases[i].text), *meant = json_loads(cases[i].json, 0, NULL);
+        json_t *made = parse_json(cases[i].text), *meant = json_loads(cases[i].json, 0, NULL);
         assert_non_null(meant);
         if (!json_equal(made, meant))
             fail_msg("%s: %s", cases[i].text, json_dumps(made, 0));
@@ -290,9 +291,9 @@ static void test_bodies(void **state)
     static const char shape[] = "id:int name?:string on?:bool at?:time size?:digits x?:float "
                                 "labels?:[string] slots?:{int} patch?:PatchResources any?:any";
     static const struct {
-        const char *body, *fault; // NULL: none
+        const char *body, *fault; // NULL if there is none
     } cases[] = {
-        {"{}", NULL}, // what is missing is told by the call
+        {"{}", NULL}, // the call itself reports missing fields
         {"{\"id\": 5, \"name\": null, \"on\": true, \"other\": [7]}", NULL},
         {"{\"id\": \"5\", \"size\": 7, \"x\": \"NaN\", \"any\": [{}]}", NULL},
         {"{\"id\": -5.0, \"at\": \"2026-11-21T09:00:00Z\", \"slots\": {\"a\": 1}}", NULL},
@@ -353,8 +354,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_route_is_found),
-        cmocka_unit_test(test_what_is_not_found),
-        cmocka_unit_test(test_written_parts_win),
+        cmocka_unit_test(test_not_found),
+        cmocka_unit_test(test_literal_parts_win),
         cmocka_unit_test(test_query),
         cmocka_unit_test(test_openapi),
         cmocka_unit_test(test_shapes),

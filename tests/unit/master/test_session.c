@@ -1,4 +1,4 @@
-// The cookie of the web page: reading it from what a caller sends, and where a call comes from.
+// The cookie of the web page: reading it from the headers, and checking the origin of a call.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #define OTHER "1123456789abcdef0123456789ABCDEF0123456789abcdef0123456789ABCDEF"
 #define NAME  "muster_session="
 
-static bool reads(const char *cookies)
+static bool cookie_token(const char *cookies)
 {
     char token[TOKEN_TEXT];
     memset(token, 'x', sizeof token);
@@ -67,10 +67,10 @@ static void test_cookies(void **state)
                          NAME "\xff"
                               "123456789abcdef0123456789ABCDEF0123456789abcdef0123456789ABCDE"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        if (!reads(good[i]))
+        if (!cookie_token(good[i]))
             fail_msg("not read: %s", good[i]);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        if (reads(bad[i]))
+        if (cookie_token(bad[i]))
             fail_msg("read: %s", bad[i]);
 }
 
@@ -82,13 +82,13 @@ static void test_many_cookies(void **state)
     buf_init(&text, 1 << 20);
     for (int i = 0; i < 20000; i++)
         buf_printf(&text, "cookie%d=%d; ", i, i);
-    assert_false(reads(buf_str(&text)));
+    assert_false(cookie_token(buf_str(&text)));
     buf_puts(&text, NAME T64);
-    assert_true(reads(buf_str(&text)));
+    assert_true(cookie_token(buf_str(&text)));
     buf_reset(&text);
     for (int i = 0; i < 100000; i++)
         buf_puts(&text, "0");
-    assert_false(reads(buf_str(&text)));
+    assert_false(cookie_token(buf_str(&text)));
     buf_free(&text);
 }
 
@@ -102,7 +102,7 @@ static const char *header(struct request *rq, const char *name)
                                    : (must(!strcmp(name, "Sec-Fetch-Site")), site);
 }
 
-static bool comes(const char *from, const char *to, const char *fetch_site, bool tls)
+static bool from_own_page(const char *from, const char *to, const char *fetch_site, bool tls)
 {
     struct request rq = {.header = header};
     struct error e = {0};
@@ -116,33 +116,33 @@ static bool comes(const char *from, const char *to, const char *fetch_site, bool
 static void test_origins(void **state)
 {
     (void)state;
-    assert_true(comes("http://m:8080", "m:8080", NULL, false));
-    assert_true(comes("http://M.example", "m.Example", NULL, false));
-    assert_true(comes("http://[::1]:8080", "[::1]:8080", NULL, false));
-    assert_true(comes("https://m", "m", NULL, false)); // by a proxy
-    assert_true(comes("https://m", "m", NULL, true));
-    assert_false(
-        comes("http://m", "m", NULL, true)); // whoever is between could have made that page
-    assert_true(comes(NULL, "m", "same-origin", true));
+    assert_true(from_own_page("http://m:8080", "m:8080", NULL, false));
+    assert_true(from_own_page("http://M.example", "m.Example", NULL, false));
+    assert_true(from_own_page("http://[::1]:8080", "[::1]:8080", NULL, false));
+    assert_true(from_own_page("https://m", "m", NULL, false)); // through a proxy
+    assert_true(from_own_page("https://m", "m", NULL, true));
+    assert_false(from_own_page("http://m", "m", NULL,
+                               true)); // a page over plain HTTP may have been changed on its way
+    assert_true(from_own_page(NULL, "m", "same-origin", true));
 
-    assert_false(comes("http://m:8081", "m:8080", NULL, false));
-    assert_false(comes("http://m", "m:8080", NULL, false));
-    assert_false(comes("http://m:8080.evil", "m:8080", NULL, false));
-    assert_false(comes("http://evil@m:8080", "m:8080", NULL, false));
-    assert_false(comes("http://m:8080/", "m:8080", NULL, false));
-    assert_false(comes("m:8080", "m:8080", NULL, false));
-    assert_false(comes("null", "null", NULL, false));
-    assert_false(comes("", "", NULL, false));
-    assert_false(comes("http://", NULL, NULL, false));
-    assert_false(comes("http://m", NULL, NULL, false));
-    assert_false(comes("http://m", "n", "same-origin", false)); // Origin has the last word
-    assert_false(comes(NULL, "m", NULL, false));
-    assert_false(comes(NULL, "m", "none", false));
-    assert_false(comes(NULL, "m", "same-site", false));
-    assert_false(comes(NULL, "m", "same-origin, same-origin", false));
+    assert_false(from_own_page("http://m:8081", "m:8080", NULL, false));
+    assert_false(from_own_page("http://m", "m:8080", NULL, false));
+    assert_false(from_own_page("http://m:8080.evil", "m:8080", NULL, false));
+    assert_false(from_own_page("http://evil@m:8080", "m:8080", NULL, false));
+    assert_false(from_own_page("http://m:8080/", "m:8080", NULL, false));
+    assert_false(from_own_page("m:8080", "m:8080", NULL, false));
+    assert_false(from_own_page("null", "null", NULL, false));
+    assert_false(from_own_page("", "", NULL, false));
+    assert_false(from_own_page("http://", NULL, NULL, false));
+    assert_false(from_own_page("http://m", NULL, NULL, false));
+    assert_false(from_own_page("http://m", "n", "same-origin", false)); // Origin takes precedence
+    assert_false(from_own_page(NULL, "m", NULL, false));
+    assert_false(from_own_page(NULL, "m", "none", false));
+    assert_false(from_own_page(NULL, "m", "same-site", false));
+    assert_false(from_own_page(NULL, "m", "same-origin, same-origin", false));
 }
 
-// Reading is free: whatever else a method may do needs the origin.
+// Reads are free; every method that may change something needs the origin.
 static void test_methods(void **state)
 {
     (void)state;
@@ -165,7 +165,7 @@ static void test_set_cookie(void **state)
                         NAME T64 "; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict");
     assert_string_equal(session_cookie(&rq, T64, true),
                         NAME T64 "; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure");
-    origin = "https://m"; // by a proxy
+    origin = "https://m"; // through a proxy
     assert_string_equal(session_cookie(&rq, T64, false),
                         NAME T64 "; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure");
     origin = NULL;

@@ -1,4 +1,4 @@
-// Where checkpoints may lie, and the way there.
+// The places where checkpoints may be, and how they are opened.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@ static int setup(void **state)
     assert_int_equal(dir_make("real/team", 0755, NULL), 0);
     assert_int_equal(dir_make("data/" UUID, 0755, NULL), 0);
     assert_int_equal(file_write_durable("data/" UUID "/agent.token", "x", 1, 0600, NULL), 0);
-    assert_int_equal(symlink("real", "linked"), 0); // the administrator's
+    assert_int_equal(symlink("real", "linked"), 0); // made by the administrator
     if (storage_new(own, allowed, 1, &places, &e))
         fail_msg("%s", e.text);
     free(linked);
@@ -79,14 +79,14 @@ static int check_here(const char *below)
     return rc;
 }
 
-static void only_allowed_folders_are_taken(void **state)
+static void test_only_allowed_folders_are_accepted(void **state)
 {
     (void)state;
     assert_int_equal(check_here("/own"), 0);
     assert_int_equal(check_here("/own/"), 0);
     assert_int_equal(check_here("/own/team/a"), 0);
-    assert_int_equal(check_here("/linked/team"), 0); // as the administrator says it
-    assert_int_equal(check_here("/real/team"), 0);   // as it is
+    assert_int_equal(check_here("/linked/team"), 0); // as the administrator configured it
+    assert_int_equal(check_here("/real/team"), 0);   // the real path
     assert_int_equal(check_here("/owned"), ERR_FORBIDDEN);
     assert_int_equal(check_here(""), ERR_FORBIDDEN);
     assert_int_equal(check_here("/data"), ERR_FORBIDDEN);
@@ -110,7 +110,7 @@ static int open_at(const char *below, const char *uuid)
     return rc;
 }
 
-static void no_link_leads_out(void **state)
+static void test_links_do_not_lead_out(void **state)
 {
     (void)state;
     assert_int_equal(dir_make("real/team/" UUID, 0755, NULL), 0);
@@ -121,9 +121,9 @@ static void no_link_leads_out(void **state)
     assert_int_equal(open_at("/data", UUID), ERR_FORBIDDEN);
     assert_int_equal(open_at("/own", ".."), ERR_INVALID);
     assert_int_equal(open_at("/own", "../data/" UUID), ERR_INVALID);
-    assert_int_equal(symlink("../data/" UUID, "own/" UUID), 0); // instead of a checkpoint
+    assert_int_equal(symlink("../data/" UUID, "own/" UUID), 0); // in place of a checkpoint
     assert_int_equal(open_at("/own", UUID), ERR_NOT_FOUND);
-    assert_int_equal(symlink("../data", "own/team"), 0); // instead of the storage
+    assert_int_equal(symlink("../data", "own/team"), 0); // in place of the storage folder
     assert_int_equal(open_at("/own/team", UUID), ERR_INVALID);
     assert_int_equal(unlink("own/" UUID), 0);
     assert_int_equal(unlink("own/team"), 0);
@@ -140,7 +140,7 @@ static int collect(const char *below, const char *patterns)
     return rc;
 }
 
-static void nothing_is_removed_elsewhere(void **state)
+static void test_nothing_is_removed_elsewhere(void **state)
 {
     (void)state;
     static const char *const patterns[] = {"[\"**\"]", "[\"agent.token\"]"};
@@ -150,13 +150,13 @@ static void nothing_is_removed_elsewhere(void **state)
         assert_int_equal(collect("/own/team", patterns[i]), ERR_INVALID);
         assert_int_equal(unlink("own/team"), 0);
         assert_int_equal(symlink("../data/" UUID, "own/" UUID), 0);
-        assert_int_equal(collect("/own", patterns[i]), 0); // the link goes
+        assert_int_equal(collect("/own", patterns[i]), 0); // the link itself is removed
         assert_int_not_equal(access("own/" UUID, F_OK), 0);
         assert_true(path_exists("data/" UUID "/agent.token"));
     }
 }
 
-static void a_folder_of_the_administrator_is_absolute(void **state)
+static void test_configured_folder_is_absolute(void **state)
 {
     (void)state;
     struct error e = {0};
@@ -172,10 +172,10 @@ static void a_folder_of_the_administrator_is_absolute(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_allowed_folders_are_taken),
-        cmocka_unit_test(no_link_leads_out),
-        cmocka_unit_test(nothing_is_removed_elsewhere),
-        cmocka_unit_test(a_folder_of_the_administrator_is_absolute),
+        cmocka_unit_test(test_only_allowed_folders_are_accepted),
+        cmocka_unit_test(test_links_do_not_lead_out),
+        cmocka_unit_test(test_nothing_is_removed_elsewhere),
+        cmocka_unit_test(test_configured_folder_is_absolute),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

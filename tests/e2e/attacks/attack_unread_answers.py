@@ -1,7 +1,8 @@
-"""A viewer asks for large answers on many connections and reads none of them.
+"""A viewer requests large answers on many connections and reads none of them.
 
-An answer is whole in the master's memory until its caller has taken it. The attacker may only look at one
-project. The master must keep its memory, answer everybody else, and cut whoever takes nothing.
+The master keeps a complete answer in memory until its caller has read it. The attacker has read
+access to one project only. The master's memory must stay bounded, other users must be served,
+and connections that read nothing must be closed.
 """
 
 import base64
@@ -16,9 +17,9 @@ from bystander import Bystander, log_in, request
 from cluster import PASSWORD, Cluster
 
 MEMORY_MB = 256
-SHARE_MB = 24           # of unread answers that one user may have, unless it is a single answer
-STALLED_S = 20          # after so many seconds an answer of which nothing is taken is cut
-NOTES = 950000          # bytes, of each experiment
+SHARE_MB = 24  # limit of unread answers of one user, except for a single larger answer
+STALLED_S = 20  # seconds after which the master closes a connection that reads nothing of its answer
+NOTES = 950000  # bytes of each experiment
 CONFIG = {"name": "large", "entrypoint": "true", "resources": {"slots_per_trial": 1},
           "searcher": {"name": "single", "metric": "loss"}}
 
@@ -57,7 +58,8 @@ class Answers(unittest.TestCase):
             return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) >> 10
 
     def attack(self, path, count):
-        """So many callers who ask for the path and read nothing; their statuses."""
+        """Opens `count` connections that request the path and read nothing; returns their statuses.
+        """
         with Bystander(self.cluster) as others, silent(self.cluster, count, path, self.viewer) as callers:
             others.assert_served(GENEROUS)
             others.forget()
@@ -81,15 +83,15 @@ class Answers(unittest.TestCase):
             self.assertIn(200, statuses)
             self.assertIn(503, statuses)
 
-    def test_an_answer_that_nobody_takes(self):
-        path = "/api/v1/experiments?limit=40"   # more than the share: it goes when it is the only one
+    def test_answer_that_is_never_read(self):
+        path = "/api/v1/experiments?limit=40"  # more than the share of one user: it is sent if it is the only one
         with silent(self.cluster, 1, path, self.viewer) as callers:
             since = time.monotonic()
             self.assertEqual(callers[0].status(), 200)
             status, answer = request(self.cluster.port, "GET", path, token=self.viewer, timeout=GENEROUS)
             self.assertEqual(status, 503, answer[:200])
             while status != 200:
-                self.assertLess(time.monotonic() - since, 3 * STALLED_S, "an answer that nobody takes is kept")
+                self.assertLess(time.monotonic() - since, 3 * STALLED_S, "an answer that is never read is kept")
                 time.sleep(0.5)
                 status, answer = request(self.cluster.port, "GET", path, token=self.viewer, timeout=60)
             self.assertGreater(time.monotonic() - since, STALLED_S - 3)

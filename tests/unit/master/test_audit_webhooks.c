@@ -1,5 +1,5 @@
-// Small parts of what stands beside the core: what the audit trail tells, where webhooks may go,
-// the ring of the master's own log.
+// The selection of calls for the audit trail, the addresses that webhooks may use, and the ring
+// buffer of the master's own log.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,7 +61,7 @@ static void test_subject(void **state)
     }
 }
 
-static bool wants(const char *method, enum principal_kind kind, const char *name, int status)
+static bool is_recorded(const char *method, enum principal_kind kind, const char *name, int status)
 {
     struct request rq = {.method = method, .principal = {.kind = kind}};
     snprintf(rq.principal.username, sizeof rq.principal.username, "%s", name);
@@ -71,17 +71,17 @@ static bool wants(const char *method, enum principal_kind kind, const char *name
 static void test_wants(void **state)
 {
     (void)state;
-    assert_true(wants("POST", PRINCIPAL_USER, "a", 200));
-    assert_true(wants("DELETE", PRINCIPAL_USER, "a", 403));
-    assert_false(wants("GET", PRINCIPAL_USER, "a", 200));
-    assert_false(wants("GET", PRINCIPAL_USER, "a", 403));
-    assert_false(wants("POST", PRINCIPAL_USER, "a", 400));
-    assert_false(wants("POST", PRINCIPAL_USER, "a", 503));
-    assert_false(wants("POST", PRINCIPAL_TASK, "a", 200));
-    assert_false(wants("POST", PRINCIPAL_AGENT, "", 200));
-    assert_true(wants("POST", PRINCIPAL_NONE, "a", 403)); // a login that failed
-    assert_false(wants("POST", PRINCIPAL_NONE, "", 403));
-    assert_false(wants(NULL, PRINCIPAL_USER, "a", 200));
+    assert_true(is_recorded("POST", PRINCIPAL_USER, "a", 200));
+    assert_true(is_recorded("DELETE", PRINCIPAL_USER, "a", 403));
+    assert_false(is_recorded("GET", PRINCIPAL_USER, "a", 200));
+    assert_false(is_recorded("GET", PRINCIPAL_USER, "a", 403));
+    assert_false(is_recorded("POST", PRINCIPAL_USER, "a", 400));
+    assert_false(is_recorded("POST", PRINCIPAL_USER, "a", 503));
+    assert_false(is_recorded("POST", PRINCIPAL_TASK, "a", 200));
+    assert_false(is_recorded("POST", PRINCIPAL_AGENT, "", 200));
+    assert_true(is_recorded("POST", PRINCIPAL_NONE, "a", 403)); // a failed login
+    assert_false(is_recorded("POST", PRINCIPAL_NONE, "", 403));
+    assert_false(is_recorded(NULL, PRINCIPAL_USER, "a", 200));
 }
 
 static bool is_public(const char *text)

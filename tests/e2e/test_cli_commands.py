@@ -1,5 +1,5 @@
-"""Every command of muster against a real cluster. The commands are read from the program: a new one without a
-line here fails."""
+"""Every command of muster with a real cluster. The test reads the commands from the program, so a
+new command without a line here fails."""
 
 import csv
 import functools
@@ -23,13 +23,13 @@ NEW_PASSWORD = "another secret"
 
 @functools.cache
 def words(*typed):
-    """What the program offers behind these words."""
+    """Returns the completions that the program offers after these words."""
     done = subprocess.run([MUSTER, "complete-words", "fish", "--", *typed], capture_output=True, text=True, check=True)
     return [line.split("\t")[0] for line in done.stdout.splitlines()]
 
 
 def words_with(env, *typed):
-    """.. when it may ask the master."""
+    """The same, if it may ask the master."""
     done = subprocess.run([MUSTER, "complete-words", "fish", "--", *typed], capture_output=True, text=True, env=env)
     return [line.split("\t")[0] for line in done.stdout.splitlines()]
 
@@ -41,7 +41,7 @@ def explained(*command):
 
 @functools.cache
 def commands():
-    """All commands: ("experiment", "list"), ("login",)."""
+    """Returns all commands: ("experiment", "list"), ("login",)."""
     found = []
     for noun in words(""):
         one_word = not explained(noun).startswith("Commands of")
@@ -49,7 +49,7 @@ def commands():
     return found
 
 
-class Hook(http.server.BaseHTTPRequestHandler):
+class WebhookReceiver(http.server.BaseHTTPRequestHandler):
     heard = []
 
     def do_POST(self):
@@ -77,8 +77,8 @@ class Help(unittest.TestCase):
                 for flag in re.findall(r"(?m)^  (?:-\w,|   ) (--[a-z-]+)", shown):
                     self.assertIn(flag, flags)
 
-    def test_examples_are_good(self):
-        """An example stands for its command and only has flags that the command has."""
+    def test_examples_are_valid(self):
+        """An example belongs to its command and uses only flags that the command has."""
         for command in commands():
             shown = explained(*command)
             example = re.search(r"Example:\n  (.*)", shown)[1]
@@ -115,13 +115,13 @@ class Help(unittest.TestCase):
         self.assertEqual(subprocess.run([MUSTER, "man", "nothing"], capture_output=True).returncode, 2)
 
     def test_installing(self):
-        """Everything that runs is installed, with its manual pages and completion."""
+        """All programs are installed, with their manual pages and completion."""
         if not (BIN.parent / "cmake_install.cmake").exists():
             self.skipTest("these programs were not built by CMake here")
         subprocess.run(["cmake", "--install", BIN.parent, "--prefix", "installed"], check=True, capture_output=True)
         there = pathlib.Path("installed")
         expected = {"muster", "muster-master", "muster-agent", "muster-supervisor", "muster-trainer"}
-        if (BIN / "muster-trainer-cuda").exists():  # only where there is the CUDA toolkit
+        if (BIN / "muster-trainer-cuda").exists():  # only with the CUDA toolkit
             expected.add("muster-trainer-cuda")
         self.assertEqual({path.name for path in (there / "bin").iterdir()}, expected)
         for name in ("man1/muster.1", "man1/muster-experiment.1", "man1/muster-trainer.1", "man8/muster-master.8"):
@@ -138,7 +138,7 @@ class Help(unittest.TestCase):
             self.assertIn("${lr}", text)
 
 
-class All(unittest.TestCase):
+class EveryCommand(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.ran = set()
@@ -157,7 +157,7 @@ class All(unittest.TestCase):
     def tearDownClass(cls):
         cls.cluster.__exit__(None, None, None)
 
-    # how commands are run here
+    # how this test runs commands
 
     def note(self, arguments):
         plain = [str(a) for a in arguments if not str(a).startswith("-")]
@@ -178,7 +178,8 @@ class All(unittest.TestCase):
         return json.loads(self.cluster.muster(*arguments, "-o", "json"))
 
     def table(self, *arguments):
-        """The rows of a command that lists, which are the same in every format."""
+        """Returns the rows of a listing command and checks that they are the same in every format.
+        """
         rows = self.json(*arguments)
         self.assertIsInstance(rows, list)
         lines = self.cluster.muster(*arguments).splitlines()
@@ -186,14 +187,14 @@ class All(unittest.TestCase):
         self.assertGreaterEqual(len(rows) + 1, len(lines))
         self.assertEqual(len(as_csv), len(rows) + 1)
         lines = [json.loads(line) for line in self.cluster.muster(*arguments, "-o", "jsonl").splitlines()]
-        self.assertEqual([list(line) for line in lines], [list(row) for row in rows])  # times may have gone on
+        self.assertEqual([list(line) for line in lines], [list(row) for row in rows])  # relative times may have changed
         for row in rows:
             for column in as_csv[0]:
                 self.assertIn(column, row)
         return rows
 
     def shown(self, *arguments):
-        """One thing that is described: the object, and the text for people."""
+        """Describes one object; returns the object and the text form."""
         thing = self.json(*arguments)
         self.assertIsInstance(thing, dict)
         return thing, self.cluster.muster(*arguments)
@@ -245,7 +246,7 @@ class All(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.note(["login"])
         done = as_anna("user", "change-password", "--password-stdin", text="a fourth\n")
-        self.assertEqual(done.returncode, 0, done.stderr)  # his own
+        self.assertEqual(done.returncode, 0, done.stderr)  # his own token
         self.assertEqual(as_anna("master", "config").returncode, 4)
         self.assertEqual(as_anna("logout").returncode, 0)
         self.note(["logout"])
@@ -306,7 +307,7 @@ class All(unittest.TestCase):
         self.says("archived", "team", "archive", "vision")
         self.assertNotIn("vision", [row["name"] for row in self.json("team", "list")])
         self.says("unarchived", "team", "unarchive", "vision")
-        self.says("Deleted", "workspace", "delete", "vision", "--yes")  # det's word
+        self.says("Deleted", "workspace", "delete", "vision", "--yes")  # Determined's word
         self.muster("team", "delete", "42: \"x\" team", "--yes")
 
     def test_models(self):
@@ -358,7 +359,7 @@ class All(unittest.TestCase):
         self.says("Deleted", "template", "delete", "small", "--yes")
 
     def test_webhooks(self):
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), WebhookReceiver)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/hook"
         made = self.json("webhook", "create", url, "--name", "pager", "--on", "error", "--on", "val_loss<0.5",
@@ -369,8 +370,8 @@ class All(unittest.TestCase):
         self.assertEqual([(row["name"], row["url"]) for row in self.table("webhook", "list")], [("pager", url)])
         self.assertIn(url, self.shown("webhook", "describe", "pager")[1])
         self.says("delivered", "webhook", "test", "pager")
-        self.assertEqual(len(Hook.heard), 1)
-        self.says("now posts to", "webhook", "set", made["id"], url + "/2")
+        self.assertEqual(len(WebhookReceiver.heard), 1)
+        self.says("goes to", "webhook", "set", made["id"], url + "/2")
         self.says("Deleted", "webhook", "delete", "pager", "--yes")
         self.refused(2, "--on takes", "webhook", "create", url, "--on", "whenever")
         self.refused(3, "muster webhook list", "webhook", "test", "pager")
@@ -389,14 +390,14 @@ class All(unittest.TestCase):
         self.says("enabled", "slot", "enable", "agent-0", 1)
         self.assertEqual([(row["name"], row["slots"]) for row in self.table("pool", "list")], [("default", 3)])
 
-    def test_an_agent_that_is_lost(self):
+    def test_lost_agent(self):
         agent = self.cluster.add_agent("spare", 1)
         wait_for("the agent", lambda: len(self.cluster.rows("agent", "list")) == 3)
         self.refused(5, "stop it first", "agent", "forget", "spare")
         agent.kill9()
         wait_for("its loss", lambda: self.json("agent", "describe", "spare")["lost"])
-        self.assertEqual(len(self.cluster.rows("agent", "list")), 3)  # it stays to be seen
-        self.says("removed from the list", "agent", "forget", "spare")
+        self.assertEqual(len(self.cluster.rows("agent", "list")), 3)  # it stays visible
+        self.says("forgotten", "agent", "forget", "spare")
         self.assertEqual(len(self.cluster.rows("agent", "list")), 2)
 
     def test_master(self):
@@ -624,7 +625,7 @@ class All(unittest.TestCase):
         wait_for("its end", lambda: self.cluster.run("task", "delete", task, "--yes").returncode == 0)
         self.note(["task", "delete"])
 
-    def test_links_are_told(self):
+    def test_symbolic_links_are_reported(self):
         folder = pathlib.Path("with-link")
         folder.mkdir()
         (folder / "there.txt").write_text("x")

@@ -1,7 +1,8 @@
-"""A gang over two machines: the same bits as on one slot, whatever happens to a rank or to the network.
+"""A gang on two machines computes the same bits as one slot, whatever happens to a rank or to the
+network.
 
-The machines are two network namespaces on a bridge in a third, all of them nameless and gone when this
-test is. It needs the right to make them: root, or user namespaces for everybody.
+The machines are two network namespaces on a bridge in a third one; all are anonymous and end
+with the test. This needs permission to create them: root, or user namespaces for all users.
 """
 
 import os
@@ -15,7 +16,7 @@ import unittest
 import trainings
 from cluster import Cluster, wait_for, write_corpus
 
-SKIPPED = 77  # for ctest
+SKIPPED = 77  # the exit code that ctest takes as "skipped"
 STEPS = int(os.environ.get("MUSTER_TRAINING_STEPS", "1000")) // 2
 SILENCE = 10  # seconds after which a machine counts as silent (NET_SILENCE_S)
 NETWORK = "10.213.7"
@@ -41,7 +42,7 @@ trainer:
 
 
 def enter_network():
-    """Starts this program again in a network namespace of its own, unless it is there already."""
+    """Restarts this program in its own network namespace, unless it is in one already."""
     if "MUSTER_TEST_NETWORK" in os.environ:
         return
     command = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
@@ -49,7 +50,7 @@ def enter_network():
         subprocess.run([*command, "ip", "link", "add", "probe", "type", "veth"], check=True,
                        capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        print("skipped: network namespaces cannot be made here; run as root with iproute2 and "
+        print("skipped: network namespaces cannot be created here; run as root with iproute2 and "
               f"util-linux: {getattr(error, 'stderr', '') or error}")
         sys.exit(SKIPPED)
     os.environ["MUSTER_TEST_NETWORK"] = "inside"
@@ -87,7 +88,7 @@ def ip(*arguments):
     subprocess.run(["ip", *arguments], check=True)
 
 
-class Network(unittest.TestCase):
+class TwoMachines(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.machines = []
@@ -128,7 +129,8 @@ class Network(unittest.TestCase):
                 and pathlib.Path(os.readlink(f"/proc/{pid}/cwd")).is_relative_to(folder)]
 
     def train_on_both(self):
-        """An experiment that has trained on both machines for a while: (id, {machine: [pid]})."""
+        """Starts an experiment and waits until it trains on both machines; returns (id, {machine:
+        [pid]})."""
         experiment = self.create(3)
         self.cluster.wait_for_checkpoint(experiment)
         ranks = {machine: self.ranks_of(machine) for machine in (0, 1)}
@@ -145,12 +147,12 @@ class Network(unittest.TestCase):
         wait_for(f"ranks {pids} to end", lambda: not set(pids) & set(self.cluster.ranks()), seconds)
         return time.monotonic() - began
 
-    def test_two_machines_give_the_bits_of_one_slot(self):
+    def test_two_machines_compute_the_bits_of_one_slot(self):
         experiment = self.create(3)
         self.check_end(experiment, 0)
         self.assertIn("comm=net", self.cluster.muster("experiment", "logs", experiment))
 
-    def test_every_family(self):
+    def test_every_model_family(self):
         for name in trainings.TRAININGS:
             with self.subTest(model=name):
                 digests = []
@@ -181,12 +183,12 @@ class Network(unittest.TestCase):
         self.assertRegex(self.cluster.muster("experiment", "logs", experiment),
                          "rank [02] is silent")
 
-    def test_route_that_comes_late(self):
+    def test_route_that_appears_late(self):
         route = ["route", "add", "unreachable", f"{NETWORK}.2/32"]
         self.machines[1].ip(*route)
         experiment = self.create(3)
         wait_for("rank 2 to start", lambda: self.ranks_of(1))
-        time.sleep(2)  # it has called, and was told that there is no route
+        time.sleep(2)  # time to connect and to fail for lack of a route
         route[1] = "del"
         self.machines[1].ip(*route)
         self.check_end(experiment, 0)

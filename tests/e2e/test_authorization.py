@@ -1,8 +1,9 @@
-"""A stranger learns nothing about the things of another team, whichever parameter names them.
+"""A user learns nothing about the objects of another team, whichever parameter names them.
 
-The routes and their parameters come from the OpenAPI document. Each parameter of a path, and each parameter of a
-query or body whose name is that of an id, is given the id of a thing that another team has, and then the id of no
-thing at all: both answers must be the same. A new call with such a parameter fails the test until ROWS or FREE has it.
+The routes and their parameters come from the OpenAPI document. Each parameter of a path, and
+each parameter of a query or body whose name is that of an id, gets the id of an object of
+another team, and then an id that does not exist: both answers must be the same. A new call with
+such a parameter fails the test until ROWS or FREE has it.
 """
 
 import json
@@ -11,9 +12,9 @@ import unittest
 import urllib.parse
 
 from cluster import PASSWORD, Cluster, wait_for
-from det import Det, LiveAgent
+from det import Det, SimulatedAgent
 
-MARK = "zqxsecret"  # in everything that the other team has
+MARK = "zqxsecret"  # occurs in every object of the other team
 UUID, NO_UUID = "10000000-0000-4000-8000-000000000001", "20000000-0000-4000-8000-000000000002"
 CONFIG = """\
 name: {mark}
@@ -26,39 +27,44 @@ searcher: {{name: single, metric: loss}}
 ID = re.compile(r"(^(id|ids|uuid|template|workspaceName|forkedFrom|updates|createTrialRequest|trialSourceInfo|checkpoints|trials)"
                 r"|[a-z]Ids?|[uU]uids?|[a-z]Globs|templateName)$")
 
-# Names of no other team's thing, in any call.
+# Parameters that never name an object of another team.
 FREE_NAMES = {
-    "userId": "users are known to all", "userIds": "users are known to all",
-    "agentId": "agents are known to all", "agentIds": "agents are known to all",
+    "userId": "all users know the users", "userIds": "all users know the users",
+    "agentId": "all users know the agents", "agentIds": "all users know the agents",
     "containerIds": "a filter of the lines of one log", "allocationIds": "a filter of the lines of one log",
-    "rankIds": "a filter of the lines of one log", "requestUuid": "the caller's own, among its ranks",
+    "rankIds": "a filter of the lines of one log", "requestUuid": "the caller's own, one of its ranks",
     "externalTaskId": "a name that the caller gives (attack_names)", "externalExperimentId": "the same",
-    "externalTrialId": "the same", "metricIds": "names of metrics of the given trials", "modelVersionNum": "after its model",
-    "slotId": "agents are known to all", "trialRunId": "after its trial", "storageId": "names no thing", "resourcesId": "after its allocation", "label": "after its experiment",
-    "username": "users are known to all", "resourcePoolName": "pools are known to all", "groupId": "there are none",
-    "workloadType": "there are none", "clientId": "there are none",
+    "externalTrialId": "the same", "metricIds": "names of metrics of the given trials",
+    "modelVersionNum": "checked after its model", "slotId": "all users know the agents",
+    "trialRunId": "checked after its trial", "storageId": "does not name an object",
+    "resourcesId": "checked after its allocation", "label": "checked after its experiment",
+    "username": "all users know the users", "resourcePoolName": "all users know the pools",
+    "groupId": "there are no such objects",
+    "workloadType": "there are no such objects", "clientId": "there are no such objects",
 }
-# Repeats what the path names, or is not read.
+# The parameter repeats the path, or the call does not read it.
 REPEATS = {"PATCH /experiments/{experimentId}": {"id"}, "POST /webhooks": {"id"}, "GET /tokens": set(),
            "POST /runs/{trialId}/metadata": {"runId"},
            **{f"POST /{noun}s/{{taskId}}/set_priority": {f"{noun}Id"}
               for noun in ("command", "shell", "notebook", "tensorboard")},
            **{f"POST /{noun}s": {"experimentIds", "trialIds", "templateName", "workspaceId"}
-              for noun in ("shell", "notebook", "tensorboard")},  # refused whatever they name
-           "POST /commands": {"experimentIds", "trialIds"},       # of a TensorBoard alone
+              for noun in ("shell", "notebook", "tensorboard")},  # refused with any value
+           "POST /commands": {"experimentIds", "trialIds"},  # only for a TensorBoard
            "PATCH /models/{modelName}": {"workspaceId", "workspaceName"}}
-ONLY_MOVES = {"destinationProjectId", "sourceProjectId", "projectId"}  # of verbs of many, which take some of them
+ONLY_MOVES = {"destinationProjectId", "sourceProjectId", "projectId"}  # calls on many objects, which accept some of them
 
 PLAIN = "name: n\nentrypoint: x\nresources: {slots_per_trial: 1}\nsearcher: {name: single, metric: loss}\n"
 NEW = [{"config": PLAIN, "projectId": "$project"}, {"config": PLAIN, "parentId": "$experiment"},
        {"config": PLAIN, "template": "$template"}]
-# A source_checkpoint_uuid that this master does not know may lie in the storage; only a known one is refused.
+# A source_checkpoint_uuid that this master does not know may exist in the storage, so only a known
+# one is refused.
 SOURCES = [{"config": PLAIN.replace("metric: loss", "metric: loss, source_trial_id: $trial")}]
 BULK = [{"experimentIds": ["$experiment"]}, {"experimentIds": ["$experiment"], "projectId": "$project"}]
 ELSEWHERE = [{"experimentIds": ["$mine"], "destinationProjectId": "$project"}]
 TRIALS = [{"trialIds": ["$trial"]}]
 
-# The queries (GET) or bodies of each call that name another team's things. "$thing": its id.
+# The queries (GET) or bodies of each call that name objects of another team. "$trial" stands for
+# the id of a trial, and so on.
 ROWS = {
     "GET /tokens": [{"tokenIds": ["$token"]}],
     "PATCH /tokens/{tokenId}": [{"tokenId": "$token", "description": "x"}],
@@ -98,7 +104,7 @@ ROWS = {
     "DELETE /checkpoints": [{"checkpointUuids": ["$checkpoint"]}],
     "PATCH /checkpoints": [{"checkpoints": [{"uuid": "$checkpoint", "resources": {"resources": {}}}]}],
     "POST /checkpoints/rm": [{"checkpointUuids": ["$checkpoint"], "checkpointGlobs": ["*"]}],
-    "POST /experiments/{experimentId}/history": [],  # trials are numbers of the import itself, after its experiment
+    "POST /experiments/{experimentId}/history": [],  # trial numbers are local to the import and come after its experiment
     "GET /models": [{"workspaceIds": ["$workspace"]}, {"workspaceName": ["$workspacename"]}, {"id": "$model"}],
     "POST /models": [{"name": "other", "workspaceId": "$workspace"}, {"name": "other", "workspaceName": "$workspacename"}],
     "POST /models/{modelName}/move": [{"destinationWorkspaceId": "$workspace"}],
@@ -124,9 +130,9 @@ ROWS = {
     "POST /job-queues": [{"updates": [{"jobId": "$job", "priority": 50}]},
                          {"updates": [{"jobId": "$myjob", "aheadOf": "$job"}]},
                          {"updates": [{"jobId": "$myjob", "behindOf": "$job"}]}],
-    "GET /events": [],  # what it sends is held to the caller's sight event by event (unit.test_http_events)
+    "GET /events": [],  # each event is authorized for the caller by itself (unit.test_http_events)
 }
-# Rows whose path is of the caller's own things, so that the body decides.
+# Rows whose path names an object of the caller, so that the body decides.
 OWN_PATH = {"POST /experiments/{experimentId}/move": {"experimentId": "$mine"},
             "POST /projects/{projectId}/move": {"projectId": "$here"},
             "POST /models/{modelName}/move": {"modelName": "$mymodel"},
@@ -138,7 +144,7 @@ PATHS = {"experimentId": "experiment", "trialId": "trial", "taskId": "task", "al
          "templateName": "template", "webhookId": "webhook", "tokenId": "token"}
 
 
-class Strangers(unittest.TestCase):
+class Authorization(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.cluster = Cluster("cluster", slots=())
@@ -150,13 +156,13 @@ class Strangers(unittest.TestCase):
         for user in ("owner", "stranger"):
             cls.admin.post("/users", {"user": {"username": user, "admin": False, "active": True}, "password": PASSWORD})
         cls.owner, cls.stranger = cls.login("owner"), cls.login("stranger")
-        cls.live = LiveAgent(cls.cluster.port, (cls.cluster.folder / "master" / "agent.token").read_text().strip())
+        cls.live = SimulatedAgent(cls.cluster.port, (cls.cluster.folder / "master" / "agent.token").read_text().strip())
         cls.live.start()
         cls.addClassCleanup(cls.live.stop)
         wait_for("the agent", lambda: cls.admin.get("/agents")["agents"], 30)
         cls.real = cls.things(cls.owner, MARK, UUID)
         mine = cls.things(cls.stranger, "plain", UUID[:-1] + "9")
-        # A trial of the other team works with the stranger's checkpoint, which it saw once.
+        # A trial of the other team uses the caller's checkpoint, which it saw earlier.
         for role in ("viewer", "none"):
             cls.stranger.call("PATCH", f"/workspaces/{mine['workspace']}", {"defaultRole": role})
             if role == "viewer":
@@ -178,7 +184,8 @@ class Strangers(unittest.TestCase):
 
     @classmethod
     def things(cls, user, mark, uuid):
-        """One of each thing, in a workspace that nobody else sees; their ids."""
+        """Creates one object of each kind in a workspace that no other user sees; returns their
+        ids."""
         config = CONFIG.format(mark=mark)
         workspace = user.post("/workspaces", {"name": mark, "defaultRole": "none"})["workspace"]["id"]
         project = user.post(f"/workspaces/{workspace}/projects", {"name": mark})["project"]["id"]
@@ -209,7 +216,7 @@ class Strangers(unittest.TestCase):
                 "detached": detached["id"], "detachedtask": detached["taskId"], "model": model, "template": mark, "webhook": hook,
                 "token": token, "generic": generic, "job": jobs[str(made["id"])], "secret": running["env"]["DET_SESSION_TOKEN"]}
 
-    # asking
+    # requests
 
     def fill(self, value, things):
         if isinstance(value, dict):
@@ -240,7 +247,7 @@ class Strangers(unittest.TestCase):
         return status, answer if isinstance(answer, str) else json.dumps(answer) if not isinstance(answer, bytes) else repr(answer)
 
     def shape(self, answer, things):
-        """The answer without the ids that were asked for."""
+        """Returns the answer without the ids that the request named."""
         answer = re.sub("|".join(re.escape(str(value)) for value in sorted(map(str, things.values()), key=len, reverse=True)), "#",
                         answer)
         return re.sub(r"#+", "#", re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[\d:.]+Z|\d+", "#", answer))
@@ -256,14 +263,14 @@ class Strangers(unittest.TestCase):
         return there
 
     def calls(self):
-        """(name without /api/v1, operation) of those that users, or tasks, make."""
+        """Returns (name without /api/v1, operation) of the calls for users, or for tasks."""
         for method, path, operation in self.document.routes:
             schemes = {name for scheme in operation["security"] for name in scheme}
             if schemes & {"user", "task"}:
                 yield f"{method} {path.removeprefix('/api/v1')}", operation, schemes
 
     def names(self, operation):
-        """The parameters of its query and body that are ids, by their names."""
+        """Returns the parameters of its query and body that are ids, by their names."""
         names = {p["name"] for p in operation["parameters"] if p["in"] == "query"}
         if "requestBody" in operation:
             schema = self.document.resolve(next(iter(operation["requestBody"]["content"].values()))["schema"])
@@ -278,7 +285,7 @@ class Strangers(unittest.TestCase):
         for call, operation, schemes in self.calls():
             known.add(call)
             if "user" not in schemes:
-                continue  # a task names its own allocation, which core_caller() holds
+                continue  # a task names its own allocation, which core_caller() checks
             for name in {p["name"] for p in operation["parameters"] if p["in"] == "path"}:
                 self.assertTrue(name in PATHS or name in FREE_NAMES or name.startswith("external"), f"{call}: path {name}")
             used = {key for row in ROWS.get(call, []) for key in row}
@@ -290,13 +297,13 @@ class Strangers(unittest.TestCase):
             if call.startswith(("POST /projects/{projectId}/experiments/", "DELETE /projects/{projectId}/experiments/")):
                 continue  # the project of the path is checked first
             if not ROWS.get(call, missing):
-                continue  # listed, with the reason why there is no row
+                continue  # listed in FREE, with the reason why there is no row
             with self.subTest(call=call):
                 self.assertFalse(missing, f"{call} has no row in ROWS for {sorted(missing)}")
-        self.assertFalse(set(ROWS) - known, "rows of calls that are not there")
+        self.assertFalse(set(ROWS) - known, "ROWS has calls that do not exist")
 
     def test_paths(self):
-        """A thing of the path, by each kind of caller: it is not there."""
+        """For each kind of caller, an object in the path is reported as not found."""
         for call, operation, schemes in self.calls():
             names = [p["name"] for p in operation["parameters"] if p["in"] == "path"]
             if not names or names[0] not in PATHS or "all_gather" in call or "preemption" in call or "/rendezvous" in call:
@@ -305,7 +312,7 @@ class Strangers(unittest.TestCase):
             if "requestBody" in operation:
                 body = self.example(next(iter(operation["requestBody"]["content"].values()))["schema"])
             if call.endswith(" /templates/{templateName}") and call.startswith(("POST", "PUT")):
-                continue  # makes the caller's own (attack_names)
+                continue  # creates the caller's own object (attack_names)
             for kind in sorted(schemes & set(self.callers)):
                 with self.subTest(call=call, caller=kind):
                     status, answer = self.same(self.callers[kind], call, body)
@@ -319,8 +326,8 @@ class Strangers(unittest.TestCase):
                     if status == 400:
                         self.assertRegex(answer, "there is no|there are no", f"{call} {row}: {answer[:300]}")
 
-    def test_zz_nothing_has_changed(self):
-        """After all that was tried, the owner finds everything as it was."""
+    def test_zz_nothing_changed(self):
+        """After all attempts the owner finds every object unchanged."""
         found = self.owner.get(f"/experiments/{self.real['experiment']}")["experiment"]
         self.assertEqual((found["name"], found["archived"], found["projectId"]), (MARK, False, self.real["project"]))
         self.assertIn(found["state"], ("STATE_RUNNING", "STATE_STARTING", "STATE_QUEUED", "STATE_PULLING"))
@@ -328,13 +335,13 @@ class Strangers(unittest.TestCase):
         self.assertEqual(self.owner.get(f"/templates/{MARK}")["template"]["config"], {"description": MARK})
         self.assertEqual(len(self.owner.get(f"/models/{self.real['model']}/versions")["modelVersions"]), 1)
 
-    def test_who_works_with_a_checkpoint(self):
+    def test_users_of_a_checkpoint(self):
         for path in (f"/checkpoints/{self.checkpoint}/metrics", f"/models/{self.real['mymodel']}/versions/1/metrics"):
             self.assertNotIn(MARK, json.dumps(self.stranger.get(path)), path)
         self.assertIn(MARK, json.dumps(self.admin.get(f"/checkpoints/{self.checkpoint}/metrics")))
 
     def test_lists(self):
-        """Lists without a parameter show nothing of it either."""
+        """Lists without a parameter do not show the objects either."""
         for call, operation, schemes in self.calls():
             if not call.startswith("GET ") or "{" in call or "user" not in schemes or "/events" in call:
                 continue

@@ -1,5 +1,6 @@
-"""What people keep beside experiments, on a real muster-master: models, templates, webhooks, tokens, the
-audit trail, the master's own log. No agent runs here; where one is needed, the test speaks for it."""
+"""The registry and administration of a real muster-master: models, templates, webhooks, tokens, the
+audit trail and the master's own log. No agent runs here; where a test needs one, it sends the
+agent's messages itself."""
 
 import csv
 import hashlib
@@ -19,8 +20,8 @@ MODEL_KEYS = "id name metadata creationTime lastUpdatedTime numVersions username
 VERSION_KEYS = "id version model checkpoint creationTime lastUpdatedTime".split()
 
 
-class Sink:
-    """A receiver of webhooks that refuses each event `fails` times before it takes it."""
+class WebhookReceiver:
+    """A receiver of webhooks that refuses each event `fails` times before it accepts it."""
 
     def __init__(self, fails=0):
         self.requests, self.fails, self.seen = [], fails, {}
@@ -44,7 +45,7 @@ class Sink:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def taken(self):
-        """The payloads that were taken, in order."""
+        """Returns the accepted payloads, in order."""
         counts, taken = {}, []
         for _, body in self.requests:
             event = json.loads(body)
@@ -59,7 +60,7 @@ class Sink:
         self.server.server_close()
 
 
-class DeskTest(unittest.TestCase):
+class Registry(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.cluster = Cluster("cluster", slots=())
@@ -93,7 +94,8 @@ class DeskTest(unittest.TestCase):
         return Api(self.port, self.login(name))
 
     def run_trial(self, config=CONFIG, **more):
-        """Submits, starts and reports one checkpoint: (experiment, task, its caller, the checkpoint)."""
+        """Submits an experiment, starts it and reports one checkpoint; returns (experiment, task,
+        its caller, the checkpoint)."""
         experiment = self.user.post("/experiments", {"config": config, "activate": True, **more})["experiment"]["id"]
         task = self.agent.wait_for("RUN")
         self.agent.say(task, "RUNNING")
@@ -126,8 +128,9 @@ class DeskTest(unittest.TestCase):
             thread.join(60)
         return answers
 
-    def test_calls_that_want_one_name_at_once(self):
-        """One gets it; the others hear so in words, not in those of the store."""
+    def test_concurrent_calls_for_one_name(self):
+        """One call gets the name; the error of the others speaks of the name, not of the database.
+        """
         for name in (f"race-{i}" for i in range(6)):
             for path, bodies in (("/models", [{"name": name, "notes": str(i)} for i in range(12)]),
                                  (f"/templates/{name}", [{"config": {"max_restarts": i}} for i in range(12)])):
@@ -169,13 +172,13 @@ class DeskTest(unittest.TestCase):
                           listed["pagination"]["total"]), (2, [1], 2))
         self.refused(404, self.user, "POST", versions, {"checkpointUuid": str(uuid.uuid4())})
 
-        # what is in the registry is kept
+        # Checkpoints in the registry are kept.
         self.user.ok("PATCH", f"{versions}/2", {"notes": "n", "metadata": {"k": 2}})
         self.assertEqual(self.user.get(f"{versions}/2")["modelVersion"]["notes"], "n")
         self.user.ok("DELETE", f"{versions}/2")
         self.refused(404, self.user, "GET", f"{versions}/2")
         third = self.user.post(versions, {"checkpointUuid": checkpoint, "comment": "third"})["modelVersion"]
-        self.assertEqual(third["version"], 3, "a number is never given twice")
+        self.assertEqual(third["version"], 3, "a version number is never reused")
 
         self.user.ok("PATCH", f"/models/{model['id']}", {"name": "mammals", "labels": ["y", "w"], "description": None})
         renamed = self.user.get("/models/mammals")["model"]
@@ -189,7 +192,7 @@ class DeskTest(unittest.TestCase):
                                                {"checkpointUuid": checkpoint, "comment": "late"}))
         self.user.post("/models/mammals/unarchive")
 
-        # a workspace of its own, which others do not see
+        # a workspace of its own, which other users cannot see
         workspace = self.admin.post("/workspaces", {"name": "closed"})["workspace"]["id"]
         self.admin.ok("PATCH", f"/workspaces/{workspace}", {"defaultRole": "none"})
         self.refused(404, self.user, "POST", "/models/mammals/move", {"destinationWorkspaceId": workspace})
@@ -215,7 +218,7 @@ class DeskTest(unittest.TestCase):
         config = CONFIG + ("environment: {environment_variables: [B=2]}\n"
                            "bind_mounts: [{host_path: /b, container_path: /data}, {host_path: /c, container_path: /c}]\n")
         answer = self.user.post("/experiments", {"config": config, "template": "base", "validateOnly": True})["config"]
-        self.assertEqual(answer["description"], "by the test of the API", "what is submitted wins")
+        self.assertEqual(answer["description"], "by the test of the API", "the submission wins over the template")
         self.assertEqual(answer["max_restarts"], 0)
         self.assertEqual(answer["labels"], ["one", "two", "three"])
         self.assertEqual((answer["resources"]["slots_per_trial"], answer["resources"]["shm_size"]), (2, 1024))
@@ -253,7 +256,7 @@ class DeskTest(unittest.TestCase):
             **more})["webhook"]
 
     def test_webhook_survives_failures_and_a_kill(self):
-        sink = Sink(fails=2)
+        sink = WebhookReceiver(fails=2)
         self.addCleanup(sink.close)
         hook = self.hook(sink, "TRIGGER_TYPE_EXPERIMENT_STATE_CHANGE", {"state": "COMPLETED"})
         experiment, task, _, _ = self.run_trial()
@@ -261,7 +264,7 @@ class DeskTest(unittest.TestCase):
         wait_for("the first attempt", lambda: len(sink.requests) >= 1, 20)
         self.cluster.master.kill9()
         self.cluster.start_master()
-        wait_for("the event to be taken", sink.taken, 40)
+        wait_for("the event to be accepted", sink.taken, 40)
         key = (self.cluster.folder / "master" / "webhook.key").read_text().strip().encode()
         for headers, body in sink.requests:
             stamp = headers["X-Determined-AI-Signature-Timestamp"]
@@ -273,12 +276,12 @@ class DeskTest(unittest.TestCase):
         self.assertEqual((about["id"], about["state"], about["name"], about["slots_per_trial"], about["workspace"]),
                          (experiment, "COMPLETED", "api test", 2, "Uncategorized"))
         time.sleep(3)
-        self.assertEqual(len(sink.taken()), 1, "taken once, sent no more")
-        self.assertEqual({e for e in sink.seen}, {event["event_id"]}, "one event, however often it was sent")
+        self.assertEqual(len(sink.taken()), 1, "an accepted event is not sent again")
+        self.assertEqual({e for e in sink.seen}, {event["event_id"]}, "every attempt sends the same event")
         self.admin.ok("DELETE", f"/webhooks/{hook['id']}")
 
     def test_webhooks_of_programs_lines_and_metrics(self):
-        sink = Sink()
+        sink = WebhookReceiver()
         self.addCleanup(sink.close)
         named = self.hook(sink, "TRIGGER_TYPE_CUSTOM", {}, mode="WEBHOOK_MODE_SPECIFIC")
         other = self.hook(sink, "TRIGGER_TYPE_CUSTOM", {}, mode="WEBHOOK_MODE_SPECIFIC")
@@ -302,7 +305,7 @@ class DeskTest(unittest.TestCase):
         wait_for("three events", lambda: len(sink.taken()) >= 3, 20)
         time.sleep(2)
         events = {e["event_type"]: e for e in sink.taken()}
-        self.assertEqual(len(sink.taken()), 3, "an alert is not repeated, the others fire once for a trial")
+        self.assertEqual(len(sink.taken()), 3, "alerts are not repeated; the other triggers fire once for a trial")
         self.assertEqual(events["CUSTOM"]["event_data"]["custom_data"],
                          {"title": "hot", "description": "very", "level": "WARNING"})
         self.assertEqual(events["CUSTOM"]["event_data"]["experiment"]["trial_id"], task["trialId"])
@@ -315,7 +318,7 @@ class DeskTest(unittest.TestCase):
             self.admin.ok("DELETE", f"/webhooks/{hook['id']}")
 
     def test_webhook_calls(self):
-        sink = Sink()
+        sink = WebhookReceiver()
         self.addCleanup(sink.close)
         self.refused(403, self.user, "POST", "/webhooks", {"url": sink.url, "name": "x", "triggers": [
             {"triggerType": "TRIGGER_TYPE_CUSTOM", "condition": {}}], "mode": "WEBHOOK_MODE_SPECIFIC"})
@@ -336,7 +339,7 @@ class DeskTest(unittest.TestCase):
         self.admin.ok("PATCH", f"/webhooks/{hook['id']}", {"url": "http://127.0.0.1:9/"})
         self.assertIn("reached", self.refused(400, self.admin, "POST", f"/webhooks/{hook['id']}/test"))
 
-        # of a workspace, by its administrator: not into private networks
+        # A webhook of a workspace, made by its administrator, cannot send into private networks.
         workspace = self.user.post("/workspaces", {"name": "hooks"})["workspace"]["id"]
         own = self.hook(sink, "TRIGGER_TYPE_EXPERIMENT_STATE_CHANGE", {"state": "ERROR"}, self.user,
                         workspaceId=workspace)
@@ -374,13 +377,13 @@ class DeskTest(unittest.TestCase):
         short = person.post("/tokens", {"lifespan": "200ms"})["token"]
         time.sleep(0.3)
         self.assertEqual(Api(self.port, short).call("GET", "/api/v1/me")[0], 401)
-        # deactivated: at once; sessions do not come back with their user
+        # Deactivation takes effect at once; reactivation does not restore sessions.
         for active in (False, True):
             self.admin.ok("PATCH", f"/users/{me}", {"active": active})
             self.assertEqual(person.call("GET", "/api/v1/me")[0], 401)
         person = Api(self.port, self.login("robot-keeper"))
         self.assertEqual(person.call("GET", "/api/v1/me")[0], 200)
-        # a new password ends everything else
+        # A new password ends all other sessions.
         self.admin.ok("PATCH", f"/users/{me}", {"password": "something else", "isHashed": False})
         self.assertEqual(person.call("GET", "/api/v1/me")[0], 401)
 
@@ -398,7 +401,7 @@ class DeskTest(unittest.TestCase):
         person.post("/users/setting/reset")
         self.assertEqual(person.get("/users/setting")["settings"], [])
 
-    def test_login_brake(self):
+    def test_login_throttle(self):
         self.make_user("guessed")
         for _ in range(10):
             status, _ = Api(self.port).call("POST", "/api/v1/auth/login", {"username": "guessed", "password": "no"})
@@ -409,7 +412,7 @@ class DeskTest(unittest.TestCase):
         self.assertEqual(response.status, 429)
         self.assertTrue(1 < int(response.getheader("Retry-After")) <= 60)
         connection.close()
-        self.login("determined")  # the others come in
+        self.login("determined")  # other users can still sign in
 
     def test_audit(self):
         secret = "xyzzy-" + str(uuid.uuid4())
@@ -423,7 +426,7 @@ class DeskTest(unittest.TestCase):
 
         def trail():
             return self.admin.get("/audit?user=audited&orderBy=ORDER_BY_ASC")["audit"]
-        wait_for("the rows of refusals, which nobody waits for", lambda: len(trail()) >= 5, 10)
+        wait_for("the rows of refusals, which are written asynchronously", lambda: len(trail()) >= 5, 10)
         rows = trail()
         seen = [(r["method"], r["path"], r["status"]) for r in rows]
         self.assertEqual(seen, [("POST", "/api/v1/auth/login", 200), ("POST", "/api/v1/auth/login", 200),
@@ -509,7 +512,7 @@ class DeskTest(unittest.TestCase):
         status, text = self.user.call("GET", f"/resources/allocation/aggregated?{daily}")
         sums = {(r["aggregation_type"], r["aggregation_key"]): float(r["seconds"])
                 for r in csv.DictReader(io.StringIO(text.decode()))}
-        self.assertIn(("experiment_label", "'=1+1"), sums)  # which a spreadsheet would compute
+        self.assertIn(("experiment_label", "'=1+1"), sums)  # a spreadsheet would compute this cell
         self.assertGreaterEqual(sums["total", "total"] + 0.01, 2 * seconds)
         self.assertAlmostEqual(sums["total", "total"], sums["username", "determined"], 3)
         month = f"startDate={today[:7]}&endDate={today[:7]}&period=RESOURCE_ALLOCATION_AGGREGATION_PERIOD_MONTHLY"

@@ -1,6 +1,7 @@
-"""A disk that runs full: what is refused, what goes on, and that nothing is lost.
+"""A full disk: which calls are refused, what continues, and that no data is lost.
 
-The master's data and the checkpoints lie on small file systems in memory, mounted in a namespace of this process.
+The master's data and the checkpoints are on small file systems in memory, mounted in a namespace
+of this process.
 """
 
 import ctypes
@@ -50,7 +51,7 @@ trainer:
 
 
 def private_mounts():
-    """Whether this process may mount; from here on nobody else sees what it mounts."""
+    """Returns whether this process may mount; afterwards no other process sees its mounts."""
     libc = ctypes.CDLL(None, use_errno=True)
     return (libc.unshare(CLONE_NEWNS) == 0
             and libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0) and libc
@@ -64,18 +65,18 @@ def mount_small(libc, folder, size):
 
 
 def fill(folder, leave):
-    """Leaves so many bytes free."""
+    """Fills the file system except for `leave` bytes."""
     here = os.statvfs(folder)
     with open(folder / "ballast", "wb") as ballast:
         os.posix_fallocate(ballast.fileno(), 0, here.f_bavail * here.f_frsize - leave)
 
 
-class Disk(unittest.TestCase):
+class DiskFull(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         libc = private_mounts()
         if not libc:
-            print("no namespace of its own is permitted: skipped")
+            print("a private mount namespace is not permitted: skipped")
             sys.exit(SKIPPED)
         root = pathlib.Path("disk").resolve()
         mount_small(libc, root / "master", 96 << 20)
@@ -99,7 +100,7 @@ class Disk(unittest.TestCase):
         return self.cluster.create(self.cluster.folder / f"{name}.yaml", self.cluster.folder / name, *more)
 
     def post(self, path, body):
-        """(status, Retry-After, answer) of a call by an agent."""
+        """Returns (status, Retry-After, answer) of a call by an agent."""
         token = (self.data / "agent.token").read_text().strip()
         request = urllib.request.Request(f"{self.cluster.url}{path}", json.dumps(body).encode(),
                                          {"Authorization": f"Bearer {token}"})
@@ -114,7 +115,7 @@ class Disk(unittest.TestCase):
                                 self.cluster.folder / name)
         return done.returncode != 0 and done.stderr
 
-    def test_little_room_for_the_store(self):
+    def test_low_space_for_the_store(self):
         talker = self.create("talk")
         wait_for("its first lines", lambda: "line 3" in self.cluster.muster("experiment", "logs", talker))
         fill(self.data, 10 << 20)
@@ -128,7 +129,7 @@ class Disk(unittest.TestCase):
         status, after, answer = self.post("/api/v1/task/logs", {"logs": []})
         self.assertEqual((status, after, answer["error"]["reason"]), (503, "10", "Unavailable"))
         self.cluster.muster("login", "admin", "--password-file", self.cluster.folder / "password")
-        wait_for("lines that wait", lambda: "do not take" in (log := (self.cluster.folder / "agent-0.log").read_text())
+        wait_for("lines that wait in the agent's spool", lambda: "do not take" in (log := (self.cluster.folder / "agent-0.log").read_text())
                  or "does not accept log lines" in log, 30)
         self.cluster.muster("experiment", "pause", talker)
         self.cluster.muster("experiment", "activate", talker)
@@ -142,12 +143,12 @@ class Disk(unittest.TestCase):
         self.assertIn("the disk has space again", (self.cluster.folder / "master.log").read_text())
 
     def test_reports_of_a_training_wait(self):
-        """Steps that are reported while there is no room arrive when there is."""
+        """Steps that are reported while the disk is full arrive when there is space."""
         trained = self.create("train", "--paused")
         fill(self.data, 10 << 20)
         wait_for("the notice", self.notice, 30)
         self.cluster.muster("experiment", "activate", trained)
-        wait_for("it to run", lambda: self.cluster.rows("experiment", "describe", trained)["state"] == "RUNNING", 30)
+        wait_for("the trial to run", lambda: self.cluster.rows("experiment", "describe", trained)["state"] == "RUNNING", 30)
         time.sleep(3)
         self.assertEqual(self.cluster.rows("experiment", "describe", trained)["state"], "RUNNING")
         self.assertEqual(self.steps(trained), [])
@@ -159,7 +160,7 @@ class Disk(unittest.TestCase):
         trial = self.cluster.trial(experiment)["id"]
         return [row["steps"] for row in self.cluster.rows("trial", "metrics", trial, "--group", "training")]
 
-    def test_little_room_for_checkpoints(self):
+    def test_low_space_for_checkpoints(self):
         fill(self.checkpoints, 5 << 20)
         wait_for("the notice", lambda: "the checkpoint storage" in self.notice(), 30)
         waits = self.create("talk")
@@ -167,7 +168,7 @@ class Disk(unittest.TestCase):
         self.assertIn("the checkpoint storage", reason)
         self.assertEqual(self.cluster.rows("experiment", "describe", waits)["state"], "QUEUED")
         (self.checkpoints / "ballast").unlink()
-        wait_for("it to run", lambda: self.cluster.rows("experiment", "describe", waits)["state"] != "QUEUED", 30)
+        wait_for("the trial to run", lambda: self.cluster.rows("experiment", "describe", waits)["state"] != "QUEUED", 30)
         self.cluster.muster("experiment", "kill", waits)
 
 

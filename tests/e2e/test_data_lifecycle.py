@@ -1,4 +1,5 @@
-"""The life of data: checkpoints that are collected and deleted, backups, an experiment to a file and back."""
+"""The lifecycle of data: garbage collection and deletion of checkpoints, backups, export and import
+of experiments."""
 
 import io
 import json
@@ -15,10 +16,10 @@ import zipfile
 import trainings
 from cluster import BIN, Cluster, wait_for
 
-SLOW = 3000  # steps of a training that is to be looked at while it runs
+SLOW = 3000  # steps of a training that is observed while it runs
 
 
-class Life(unittest.TestCase):
+class DataLifecycle(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.data = pathlib.Path("data")
@@ -62,20 +63,20 @@ class Life(unittest.TestCase):
     def api(self, path):
         return json.loads(self.call("/api/v1" + path)[1])
 
-    def test_the_end_of_an_experiment_collects(self):
+    def test_end_of_an_experiment_collects_checkpoints(self):
         experiment = self.submit()
         self.cluster.wait(experiment)
         wait_for("the policy", lambda: "DELETED" in self.states(experiment).values())
         kept = {s: r for s, r in self.checkpoints(experiment).items() if r["state"] == "COMPLETED"}
-        self.assertIn(60, kept)  # the latest
+        self.assertIn(60, kept)  # the latest checkpoint
         self.assertLessEqual(len(kept), 2)
         wait_for("the files", lambda: all(
             (row["uuid"] in self.folders()) == (row["state"] == "COMPLETED")
             for row in self.checkpoints(experiment).values()))
-        for row in kept.values():  # what is kept is whole
+        for row in kept.values():  # the kept checkpoints are complete
             self.cluster.muster("checkpoint", "digest", row["uuid"])
 
-    def test_collecting_while_training_goes_on(self):
+    def test_collection_during_training(self):
         experiment = self.submit(SLOW, 20, "", "--config", "checkpoint_storage.save_trial_best=0",
                                  "--config", "max_restarts=3")
         wait_for("some checkpoints", lambda: len(self.states(experiment)) > 4)
@@ -92,16 +93,16 @@ class Life(unittest.TestCase):
             self.cluster.muster("checkpoint", "gc", experiment, "--yes", "--save-trial-latest", 0)
             newest = max(s for s, state in self.states(experiment).items() if state == "COMPLETED")
             self.assertIn(self.checkpoints(experiment)[newest]["uuid"], self.folders())
-        wait_for("older ones to go", lambda: "DELETED" in self.states(experiment).values())
+        wait_for("older checkpoints to be deleted", lambda: "DELETED" in self.states(experiment).values())
         for pid in self.cluster.ranks():
             subprocess.run(["kill", "-9", str(pid)], check=False)
         trial = self.cluster.trial(experiment)["id"]
-        wait_for("the trial to go on", lambda: self.cluster.rows("trial", "describe", trial)["restarts"] >= 1)
+        wait_for("the trial to continue", lambda: self.cluster.rows("trial", "describe", trial)["restarts"] >= 1)
         before = max(self.states(experiment))
         wait_for("new checkpoints", lambda: max(self.states(experiment)) > before)
         self.cluster.muster("experiment", "kill", experiment, "--wait")
 
-    def test_deleting_what_a_fork_needs(self):
+    def test_deletion_of_a_checkpoint_that_a_fork_needs(self):
         parent = self.submit(40, 10, "", "--config", "checkpoint_storage.save_trial_latest=2")
         self.cluster.wait(parent)
         rows = wait_for("the policy", lambda: [r for r in self.checkpoints(parent).values()
@@ -117,10 +118,10 @@ class Life(unittest.TestCase):
         self.cluster.muster("experiment", "kill", fork, "--wait")
         self.cluster.muster("experiment", "delete", fork, "--yes")
         self.cluster.muster("checkpoint", "delete", source["uuid"], "--yes")
-        wait_for("its files to go", lambda: source["uuid"] not in self.folders())
-        self.cluster.muster("checkpoint", "delete", source["uuid"], "--yes")  # said again
+        wait_for("its files to be deleted", lambda: source["uuid"] not in self.folders())
+        self.cluster.muster("checkpoint", "delete", source["uuid"], "--yes")  # a repeated call
 
-    def test_thinning_out_and_downloads(self):
+    def test_partial_deletion_and_downloads(self):
         experiment = self.submit(10, 10)
         self.cluster.wait(experiment)
         uuid = self.checkpoints(experiment)[10]["uuid"]
@@ -136,14 +137,14 @@ class Life(unittest.TestCase):
         kind, data = self.call(f"/checkpoints/{uuid}", "application/gzip")
         self.assertEqual(set(tarfile.open(fileobj=io.BytesIO(data), mode="r:gz").getnames()), names)
         self.cluster.muster("checkpoint", "rm", uuid, "--files", "optimizer*", "--yes")
-        wait_for("the files to go", lambda: not any(
+        wait_for("the files to be deleted", lambda: not any(
             name.startswith("optimizer") for name in self.cluster.rows("checkpoint", "describe", uuid)["files"]))
         left = set(self.cluster.rows("checkpoint", "describe", uuid)["files"])
         self.assertEqual(left, {name for name in names if not name.startswith("optimizer")})
         self.assertEqual(self.states(experiment)[10], "PARTIALLY_DELETED")
         self.refused(2, "no files within", "checkpoint", "rm", uuid, "--files", "../*", "--yes")
 
-    def test_an_experiment_to_a_file_and_back(self):
+    def test_export_and_import_of_an_experiment(self):
         experiment = self.submit(30, 10)
         self.cluster.wait(experiment)
         wait_for("the policy", lambda: "DELETED" in self.states(experiment).values())
@@ -170,7 +171,7 @@ class Life(unittest.TestCase):
         there, here = (self.api(f"/experiments/{id}/trials")["trials"] for id in (experiment, new))
         for key in ("progress", "restarts", "seed", "hparams"):
             self.assertEqual([trial[key] for trial in there], [trial[key] for trial in here], key)
-        # All of its reports came as columns, as the trail says.
+        # The import stored all reports as columns, as the audit trail shows.
         with sqlite3.connect(f"file:{self.cluster.folder}/master/muster.db?mode=ro", uri=True) as store:
             told = [path.split("/metrics")[1] for path, in store.execute(
                 "SELECT path FROM audit WHERE path LIKE ?", (f"/api/v1/trials/{here[0]['id']}/metrics%",))]
@@ -188,7 +189,7 @@ class Life(unittest.TestCase):
         self.assertEqual(old_kept, new_kept)
         self.assertEqual(self.cluster.digest(experiment), self.cluster.digest(new))
 
-    def test_hostile_and_broken_files_leave_nothing(self):
+    def test_hostile_and_broken_files_leave_nothing_behind(self):
         listed = len(self.cluster.rows("experiment", "list", "--all"))
 
         def archive(name, *entries):
@@ -217,7 +218,7 @@ class Life(unittest.TestCase):
              tarfile.REGTYPE)))
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("trials.jsonl:1", done.stderr)
-        wait_for("the half of it to go",
+        wait_for("the partial import to be deleted",
                  lambda: len(self.cluster.rows("experiment", "list", "--all")) == listed)
         self.assertFalse(pathlib.Path("evil").exists())
 
@@ -226,7 +227,7 @@ class Backup(unittest.TestCase):
     def sign_in_as_admin(self, cluster):
         cluster.muster("login", "admin", "--password-file", cluster.folder / "password")
 
-    def test_a_backup_under_load_comes_back(self):
+    def test_backup_under_load_can_be_restored(self):
         data = pathlib.Path("backup-data")
         data.mkdir()
         trainings.write_images(data)
@@ -268,18 +269,18 @@ class Backup(unittest.TestCase):
             again = cluster.create(pathlib.Path("first.yaml"), data)
             self.assertGreater(again, after)
             steps = cluster.trial(running)["steps"]
-            wait_for("the training to go on", lambda: cluster.trial(running)["steps"] > steps)
+            wait_for("the training to continue", lambda: cluster.trial(running)["steps"] > steps)
             cluster.muster("experiment", "kill", running, "--wait")
             cluster.wait(again)
 
-    def test_a_damaged_and_a_newer_backup_are_refused(self):
+    def test_damaged_and_newer_backups_are_refused(self):
         with Cluster("refusals", slots=()) as cluster:
             self.sign_in_as_admin(cluster)
             path = pathlib.Path("good.db").resolve()
             cluster.muster("master", "backup", path)
             cluster.muster("login", "determined", "--password-file", cluster.folder / "password")
             done = cluster.run("master", "backup", "mine.db")
-            self.assertEqual(done.returncode, 4, done.stderr)  # administrators alone
+            self.assertEqual(done.returncode, 4, done.stderr)  # administrators only
             newer = pathlib.Path("newer.db")
             shutil.copy(path, newer)
             with sqlite3.connect(newer) as db:
@@ -294,7 +295,7 @@ class Backup(unittest.TestCase):
             cluster.muster("master", "restore", path, "--data-dir", "elsewhere")
             self.assertTrue(pathlib.Path("elsewhere/muster.db").exists())
 
-    def test_the_master_makes_backups_by_itself(self):
+    def test_automatic_backups(self):
         with Cluster("own", slots=(), master_flags=("--backup-every", "1", "--backup-keep", "2")) as cluster:
             folder = cluster.folder / "master" / "backups"
             made = wait_for("a backup", lambda: folder.exists() and list(folder.glob("muster-*.db")))

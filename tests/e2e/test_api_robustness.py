@@ -1,7 +1,7 @@
-"""Every call of the OpenAPI document, by every kind of caller, with every kind of nonsense.
+"""Every call of the OpenAPI document, by every kind of caller, with every kind of invalid input.
 
-What comes back has the right status and the body of an error; nothing fails inside the server, and
-nothing waits. The cases are made from the document, so a new call is covered when it is served.
+Each answer has the right status and an error body; no internal error occurs, and no call blocks.
+The cases are generated from the document, so a new call is covered as soon as it is served.
 """
 
 import http.client
@@ -11,10 +11,10 @@ import unittest
 import urllib.parse
 
 from cluster import PASSWORD, Cluster, wait_for
-from det import Det, LiveAgent
-from openapi import Wrong, is_type
+from det import Det, SimulatedAgent
+from openapi import SchemaError, is_type
 
-PATIENCE = 15  # seconds for any answer
+PATIENCE = 15  # longest time for any answer, in seconds
 CONFIG = """\
 name: matrix
 entrypoint: python3 train.py
@@ -25,12 +25,12 @@ checkpoint_storage: {{type: directory, container_path: {storage}}}
 UUID = "00000000-0000-4000-8000-000000000001"
 NOWHERE = {"integer": "999999", "string": "nothing-of-this-name"}
 
-# What a caller who may only look can still post: questions, and what is his own.
+# A caller with read access can still post these: queries, and changes of the caller's own objects.
 HARMLESS = {"POST /api/v1/auth/login", "POST /api/v1/auth/logout", "POST /api/v1/experiments/{experimentId}/file",
             "POST /api/v1/projects/{projectId}/experiments/{verb}"}
-# Bodies that are a list.
+# Calls whose body is a list.
 LISTS = {"POST /task-logs"}
-# Calls that wait for something: these are only asked in a way that is refused.
+# Calls that wait for something: the test sends these only with input that is refused.
 WAIT = ("/rendezvous", "/all_gather", "/notify_container_running", "/sync")
 
 TEXTS = ["", "'; DROP TABLE users; --", "%", "../../etc/passwd", "\N{ROCKET}\N{COMBINING ACUTE ACCENT}", "a" * 6000, "[", "NOPE"]
@@ -40,7 +40,7 @@ BROKEN = [b"{", b"[]", b'"text"', b"7", b"\x00", b'{"a": "\xff\xfe"}', b'{"a": 1
 OTHER_TYPES = [{}, [], "text", 7, 1.5, True, [{}], {"a": {}}, "99999999999999999999", -1, "", "\0"]
 
 
-class Matrix(unittest.TestCase):
+class ApiRobustness(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.cluster = Cluster("cluster", slots=(), master_flags=("--storage-allow", pathlib.Path("storage").resolve()))
@@ -55,7 +55,7 @@ class Matrix(unittest.TestCase):
         viewer = cls.viewer.get("/me")["user"]["id"]
         cls.admin.call("PUT", f"/workspaces/1/members/{viewer}", {"role": "viewer"})
         cls.agent_token = (cls.cluster.folder / "master" / "agent.token").read_text().strip()
-        cls.live = LiveAgent(cls.cluster.port, cls.agent_token)
+        cls.live = SimulatedAgent(cls.cluster.port, cls.agent_token)
         cls.live.start()
         cls.addClassCleanup(cls.live.stop)
         wait_for("the agent", lambda: cls.admin.get("/agents")["agents"], 30)
@@ -63,7 +63,7 @@ class Matrix(unittest.TestCase):
 
     @classmethod
     def begin(cls):
-        """Things that the calls can be about, and a task that runs."""
+        """Objects that the calls can name, and a running task."""
         storage = pathlib.Path("storage").resolve()
         storage.mkdir(exist_ok=True)
         cls.experiment = cls.editor.post("/experiments", {"config": CONFIG.format(storage=storage), "activate": True})[
@@ -85,10 +85,10 @@ class Matrix(unittest.TestCase):
     def login(cls, user):
         return cls.nobody.caller(cls.nobody.post("/auth/login", {"username": user, "password": PASSWORD})["token"])
 
-    # asking
+    # requests
 
     def path(self, path, operation, real=True, **instead):
-        """The path with a value for each {..}: of a thing that is there, or of none."""
+        """Returns the path with a value for each {..}: the id of an existing object, or of none."""
         for parameter in operation["parameters"]:
             if parameter["in"] == "path":
                 name = parameter["name"]
@@ -99,7 +99,7 @@ class Matrix(unittest.TestCase):
         return path
 
     def ask(self, caller, method, path, body=None, where=""):
-        """(status, answer), of which at most a part is read: some never end."""
+        """Returns (status, answer); reads at most a part of the answer, since some never end."""
         if "preemption" in path:
             path += ("&" if "?" in path else "?") + "timeout_seconds=0"
         where = f"{where} {method} {path[:160]}"
@@ -116,11 +116,11 @@ class Matrix(unittest.TestCase):
             try:
                 self.document.check_error(json.loads(data), where)
             except ValueError:
-                raise Wrong(f"{where}: {response.status} without an error in JSON: {data[:100]}") from None
+                raise SchemaError(f"{where}: {response.status} without an error in JSON: {data[:100]}") from None
         return response.status, data
 
     def who_may(self, operation):
-        """A caller whom the call is for."""
+        """Returns a caller who may make the call."""
         schemes = {name for scheme in operation["security"] for name in scheme}
         if not schemes or schemes & {"user", "admin"}:
             return self.admin
@@ -134,10 +134,11 @@ class Matrix(unittest.TestCase):
         self.assertIsNone(self.cluster.master.process.poll(), self.cluster.master.tail())
         self.nobody.get("//info")
 
-    # who may
+    # permissions
 
     def test_callers(self):
-        """Without a token 401, with one of another kind 403; else anything but those two reasons."""
+        """A call without a token gets 401, and one with a token of another kind 403; any other call
+        gets neither of the two."""
         agent = self.nobody.caller(self.agent_token)
         callers = {"nobody": (self.nobody, None), "unknown": (self.nobody.caller("0" * 64), None),
                    "viewer": (self.viewer, "user"), "editor": (self.editor, "user"), "admin": (self.admin, "admin"),
@@ -175,7 +176,7 @@ class Matrix(unittest.TestCase):
         for key in ("state", "name", "labels", "notes", "archived", "projectId", "checkpointCount"):
             self.assertEqual(before[key], after[key])
 
-    # nonsense
+    # invalid input
 
     def test_methods(self):
         for template, item in self.document.text["paths"].items():
@@ -183,7 +184,7 @@ class Matrix(unittest.TestCase):
             for method in {"GET", "POST", "PUT", "PATCH", "DELETE"} - {name.upper() for name in item}:
                 found = self.document.find(method, path)
                 if found:
-                    continue  # another path with {..} there
+                    continue  # the next path with {..}
                 self.expect((405,), self.admin, method, path)
 
     def test_paths(self):
@@ -233,7 +234,7 @@ class Matrix(unittest.TestCase):
         self.alive()
 
     def test_pages(self):
-        """A page is never more than was asked for, wherever it begins."""
+        """A page never has more rows than requested, wherever it begins."""
         for method, template, operation in self.document.routes:
             if method != "GET" or not {"limit", "offset"} <= {p["name"] for p in operation["parameters"]}:
                 continue
@@ -252,7 +253,7 @@ class Matrix(unittest.TestCase):
                     self.assertLessEqual(len(rows), limit, (template, offset, limit))
 
     def test_bodies(self):
-        """What is no JSON object is refused before it is looked at."""
+        """A body that is not a JSON object is refused before its content is examined."""
         for method, template, operation in self.document.routes:
             if method == "GET":
                 continue
@@ -266,7 +267,7 @@ class Matrix(unittest.TestCase):
         self.alive()
 
     def test_types(self):
-        """Each field of a body in turn as something else than it is."""
+        """Each field of a body in turn has a wrong type."""
         for method, template, operation in self.document.routes:
             if "requestBody" not in operation or template.endswith(WAIT):
                 continue
@@ -276,7 +277,7 @@ class Matrix(unittest.TestCase):
             for name in schema.get("properties", {}):
                 for value in OTHER_TYPES:
                     if name == "filters" and isinstance(value, dict):
-                        continue  # all that there are
+                        continue  # every allowed type
                     status, answer = self.ask(caller, method, path, json.dumps({**good, name: value}))
                     self.assertNotEqual(status, 401, f"{method} {template}")
                     if not self.may_be(schema["properties"][name], value):
@@ -284,7 +285,7 @@ class Matrix(unittest.TestCase):
         self.alive()
 
     def test_large_bodies(self):
-        """One byte more than a call takes is refused by the length alone."""
+        """A body that is one byte too long is refused by its length alone."""
         for method, template, operation in self.document.routes:
             limit = operation.get("requestBody", {}).get("x-muster-limit")
             if limit is None:
@@ -299,7 +300,7 @@ class Matrix(unittest.TestCase):
             connection.close()
 
     def may_be(self, schema, value):
-        """Whether a value may stand for a field, by its type alone."""
+        """Returns whether the value has a type that the field accepts."""
         schema = self.document.resolve(schema)
         parts = schema.get("allOf", []) + schema.get("oneOf", [])
         if parts or "type" not in schema:
@@ -310,7 +311,7 @@ class Matrix(unittest.TestCase):
         return is_type(types, value) or ("number" in types and isinstance(value, str))
 
     def example(self, schema):
-        """A body with what is required, of the right types."""
+        """Returns a body with the required fields in the right types."""
         schema = self.document.resolve(schema)
         if "allOf" in schema:
             return self.example(schema["allOf"][0])

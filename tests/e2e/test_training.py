@@ -1,4 +1,5 @@
-"""The main job: an experiment trains to the same bits on any number of slots, whatever dies meanwhile."""
+"""A training gives the same weights bit by bit on any number of slots, whichever process is killed
+meanwhile."""
 
 import json
 import os
@@ -33,7 +34,7 @@ trainer:
 """
 
 
-class MainJob(unittest.TestCase):
+class Training(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = pathlib.Path("experiment").resolve()
@@ -56,7 +57,7 @@ class MainJob(unittest.TestCase):
         return cls.cluster.create(cls.config, cls.folder, *flags)
 
     def metrics(self, experiment, group):
-        """The reports of a group, without those a restart has overtaken."""
+        """Returns the reports of a group without those that a restart superseded."""
         trial = self.cluster.trial(experiment)["id"]
         return self.cluster.rows("trial", "metrics", trial, "--group", group)
 
@@ -64,12 +65,12 @@ class MainJob(unittest.TestCase):
         self.cluster.wait(experiment)
         self.assertEqual(self.cluster.digest(experiment), self.undisturbed)
         steps = [row["steps"] for row in self.metrics(experiment, "training")]
-        self.assertEqual(steps, list(range(5, STEPS + 1, 5)), "every training report, once")
+        self.assertEqual(steps, list(range(5, STEPS + 1, 5)), "every training report is stored once")
         self.assertEqual([row["steps"] for row in self.metrics(experiment, "validation")],
                          [0, STEPS // 2, STEPS])
 
     def in_mid_training(self, experiment):
-        """Waits for a checkpoint and running ranks; their process ids."""
+        """Waits for a checkpoint and running ranks; returns their process ids."""
         self.cluster.wait_for_checkpoint(experiment)
         return wait_for("running ranks", self.cluster.ranks)
 
@@ -105,10 +106,10 @@ class MainJob(unittest.TestCase):
         trial = self.cluster.trial(experiment)
         self.assertEqual(trial["restarts"], 0)
         after = self.metrics(experiment, "training")
-        self.assertEqual(after[:len(before)], before, "acknowledged metrics are there")
+        self.assertEqual(after[:len(before)], before, "acknowledged metrics are stored")
         logs_after = self.cluster.muster("experiment", "logs", experiment).splitlines()
-        self.assertEqual(logs_after[:len(logs_before)], logs_before, "acknowledged lines are there")
-        self.assertEqual(len(logs_after), len(set(logs_after)), "no line is there twice")
+        self.assertEqual(logs_after[:len(logs_before)], logs_before, "acknowledged lines are stored")
+        self.assertEqual(len(logs_after), len(set(logs_after)), "no line is stored twice")
 
     def test_kill_the_agent(self):
         experiment = self.create()
@@ -119,15 +120,15 @@ class MainJob(unittest.TestCase):
         agent.start()
         wait_for("the agent to be back", lambda: self.cluster.rows("agent", "list"))
         alive = self.cluster.ranks()
-        self.assertLessEqual(set(alive), set(ranks), "the tasks were taken up, not started again")
+        self.assertLessEqual(set(alive), set(ranks), "the agent adopted the tasks and did not start them again")
         self.assert_undisturbed(experiment)
         self.assertEqual(self.cluster.trial(experiment)["restarts"], 0)
 
-    def test_pause_and_go_on(self):
+    def test_pause_and_resume(self):
         experiment = self.create()
         self.in_mid_training(experiment)
         self.cluster.muster("experiment", "pause", experiment)
-        wait_for("the ranks to leave", lambda: not self.cluster.ranks())
+        wait_for("the ranks to exit", lambda: not self.cluster.ranks())
         self.assertEqual(self.cluster.rows("experiment", "describe", experiment)["state"], "PAUSED")
         self.cluster.muster("experiment", "activate", experiment)
         self.assert_undisturbed(experiment)
@@ -138,14 +139,14 @@ class MainJob(unittest.TestCase):
             self.in_mid_training(experiment)
             self.cluster.muster("experiment", verb, experiment)
             self.cluster.wait(experiment, "CANCELED")
-            wait_for("the ranks to end", lambda: not self.cluster.ranks())
+            wait_for("the ranks to exit", lambda: not self.cluster.ranks())
 
     def test_too_many_restarts(self):
         experiment = self.create("max_restarts=0", "trainer.steps=1000000")
         os.kill(self.in_mid_training(experiment)[0], signal.SIGKILL)
         self.cluster.wait(experiment, "ERROR")
 
-    def test_more_slots_than_there_are(self):
+    def test_more_slots_than_the_cluster_has(self):
         experiment = self.create("resources.slots_per_trial=64")
         described = wait_for("the reason", lambda: self.cluster.muster("experiment", "describe", experiment))
         self.assertIn("64", described)
@@ -153,7 +154,7 @@ class MainJob(unittest.TestCase):
         self.assertEqual(self.cluster.rows("experiment", "describe", experiment)["state"], "QUEUED")
         self.cluster.muster("experiment", "kill", experiment)
 
-    def test_any_program(self):
+    def test_user_program(self):
         hello = SOURCE / "examples" / "hello"
         experiment = self.cluster.create(hello / "experiment.yaml", hello)
         self.cluster.wait(experiment)
@@ -162,7 +163,7 @@ class MainJob(unittest.TestCase):
         self.assertIn("[rank=1]", logs)
 
 
-class BadInput(unittest.TestCase):
+class InvalidInput(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.cluster = Cluster("bad", slots=(2,)).__enter__()
@@ -182,14 +183,14 @@ class BadInput(unittest.TestCase):
         for text in expected:
             self.assertIn(text, done.stderr)
 
-    def test_yaml(self):
+    def test_invalid_yaml(self):
         self.refused("name: [1\nlabels: 2\n", "bad.yaml:2")
         self.refused(CONFIG.replace("optimizer:", "optimiser:"), "bad.yaml:12:3", "optimizer")
         self.refused(CONFIG.replace(f"  steps: {STEPS}\n", ""), "trainer.steps")
         self.refused(CONFIG.replace("micro_batch_size: 1", "micro_batch_size: 5"), "micro_batch_size")
         self.refused(CONFIG.replace("heads: 2", "heads: 3"), "heads")
         self.refused(CONFIG.replace(f"steps: {STEPS}", "steps: many"), "bad.yaml:11", "steps")
-        self.assertEqual(self.cluster.rows("experiment", "list"), [], "nothing half done")
+        self.assertEqual(self.cluster.rows("experiment", "list"), [], "nothing was stored")
 
     def fails(self, config, expected):
         path = pathlib.Path("bad.yaml").resolve()
@@ -199,14 +200,14 @@ class BadInput(unittest.TestCase):
         wait_for(f"the log to say {expected}",
                  lambda: expected in self.cluster.muster("experiment", "logs", experiment,
                                                          "--level", "error"), 30)
-        self.assertEqual(self.cluster.trial(experiment)["restarts"], 0, "no restart can help")
+        self.assertEqual(self.cluster.trial(experiment)["restarts"], 0, "a restart cannot help")
         self.cluster.muster("experiment", "delete", experiment, "--yes")
 
-    def test_data(self):
+    def test_invalid_data(self):
         self.refused(CONFIG.replace("text.txt", "other.txt"), "bad.yaml:8:31", "other.txt")
         self.fails(CONFIG.replace("context: 32", "context: 30000"), "text.txt")
 
-    def test_a_program_that_is_not_there(self):
+    def test_missing_program(self):
         path = pathlib.Path("absent.yaml").resolve()
         path.write_text("name: absent\nentrypoint: [no-such-program]\nmax_restarts: 0\n"
                         "searcher: {name: single, metric: none}\n")
