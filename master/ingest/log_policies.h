@@ -25,6 +25,6 @@ void log_policies_matched(struct core *c, struct trial *t, const char *agent,
 
 // Reads the earlier effects.
 int log_policies_load(struct core *c, struct trial *t, struct error *e);
-void log_policies_forget(struct core *c, struct trial *t); // the trial starts anew
+void log_policies_forget(struct core *c, struct trial *t); // the trial starts over
 
 #endif

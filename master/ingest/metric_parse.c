@@ -34,7 +34,7 @@ static void block_alloc_axis(struct arena *a, size_t count, struct series_block 
 static int check_group(const char *group, struct error *e)
 {
     if (!*group || strlen(group) > LIMIT_NAME)
-        return error_set(e, ERR_INVALID, "group: 1 to %d letters", LIMIT_NAME);
+        return error_set(e, ERR_INVALID, "group: not a name of 1 to %d bytes", LIMIT_NAME);
     return 0;
 }
 
@@ -78,8 +78,8 @@ static int parse_steps(struct arena *a, const json_t *steps, struct series_block
 {
     size_t count = json_array_size(steps);
     if (!count || count > LIMIT_STEPS_PER_POST)
-        return error_set(e, count ? ERR_TOO_LARGE : ERR_INVALID, "steps: a list of 1 to %d steps",
-                         LIMIT_STEPS_PER_POST);
+        return error_set(e, count ? ERR_TOO_LARGE : ERR_INVALID,
+                         "steps: not a list of 1 to %d steps", LIMIT_STEPS_PER_POST);
     block_alloc_axis(a, count, b);
     for (size_t i = 0; i < count; i++) {
         const json_t *step = json_array_get(steps, i);
@@ -181,12 +181,12 @@ int metric_columns_parse(struct request *rq, const json_t *body, struct error *e
 // --- one pass ------------------------------------------------------------------------------------
 // Each of these returns whether everything was as expected; if not, *p is unusable.
 
-struct name_table {  // the names of a body, to find duplicates
-    uint32_t *slots; // by hash: index + 1; 0: free
+struct column_names { // the names of a body, to find duplicates
+    uint32_t *slots;  // by hash: index + 1; 0: free
     size_t slot_count;
 };
 
-static bool name_table_add(struct name_table *n, const struct series_column *columns, size_t at)
+static bool column_names_add(struct column_names *n, const struct series_column *columns, size_t at)
 {
     const char *name = columns[at].name;
     size_t slot = hash64(name, strlen(name)) & (n->slot_count - 1);
@@ -199,12 +199,12 @@ static bool name_table_add(struct name_table *n, const struct series_column *col
 
 static bool names_are_unique(struct arena *a, const struct series_block *b)
 {
-    struct name_table n = {.slot_count = 16};
+    struct column_names n = {.slot_count = 16};
     while (n.slot_count < 2 * b->column_count)
         n.slot_count *= 2;
     n.slots = arena_alloc(a, n.slot_count * sizeof *n.slots);
     for (size_t i = 0; i < b->column_count; i++)
-        if (!name_table_add(&n, b->columns, i))
+        if (!column_names_add(&n, b->columns, i))
             return false;
     return true;
 }

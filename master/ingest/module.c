@@ -24,16 +24,16 @@ static void ingest_free(struct core *c)
     metric_ingest_free(c->metrics);
 }
 
-static void open_experiment(struct core *c, struct active_experiment *l)
+static void open_experiment(struct core *c, struct active_experiment *active)
 {
     (void)c;
-    l->log_policies = log_policies_new(l->config);
+    active->log_policies = log_policies_new(active->config);
 }
 
-static void close_experiment(struct core *c, struct active_experiment *l)
+static void close_experiment(struct core *c, struct active_experiment *active)
 {
     (void)c;
-    log_policies_free(l->log_policies);
+    log_policies_free(active->log_policies);
 }
 
 static int load_trial(struct core *c, struct trial *t, const struct stored_metrics *stored,

@@ -191,34 +191,34 @@ static void set_latest_training(struct trial *t, const struct series_block *b, s
     t->training.steps = b->steps[at];
 }
 
-static bool is_better(const struct active_experiment *l, double value, double than)
+static bool is_better(const struct active_experiment *active, double value, double than)
 {
-    bool smaller = jget_bool(jget(l->config, "searcher"), "smaller_is_better", true);
+    bool smaller = jget_bool(jget(active->config, "searcher"), "smaller_is_better", true);
     return smaller ? value < than : value > than;
 }
 
-static const char *searcher_metric(const struct active_experiment *l)
+static const char *searcher_metric(const struct active_experiment *active)
 {
-    return jget_string(jget(l->config, "searcher"), "metric", "");
+    return jget_string(jget(active->config, "searcher"), "metric", "");
 }
 
 static void update_best(struct core *c, struct trial *t, double value, int64_t time,
                         const char *text)
 {
-    struct active_experiment *l = t->active;
-    if (!t->has_best || is_better(l, value, t->best)) {
+    struct active_experiment *active = t->active;
+    if (!t->has_best || is_better(active, value, t->best)) {
         t->has_best = true;
         t->best = value;
         free(t->best_text);
         t->best_text = xstrdup(text);
         trial_mark(c, t, UNSAVED_BEST);
     }
-    if (!l->has_best || is_better(l, value, l->best)) {
-        l->has_best = true;
-        l->best = value;
-        STORE(c, EXPERIMENT_SET_BEST_METRIC, value, l->experiment->id);
-        STORE(c, VALIDATION_HISTORY_ADD, l->experiment->id, t->id, time, value);
-        change_mark(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
+    if (!active->has_best || is_better(active, value, active->best)) {
+        active->has_best = true;
+        active->best = value;
+        STORE(c, EXPERIMENT_SET_BEST_METRIC, value, active->experiment->id);
+        STORE(c, VALIDATION_HISTORY_ADD, active->experiment->id, t->id, time, value);
+        change_mark(c, EVENT_EXPERIMENT, active->experiment->id, 0, NULL);
     }
 }
 
@@ -346,10 +346,10 @@ static void load_latest(struct latest_report *r, const char *text)
     json_decref(parsed);
 }
 
-static bool read_best(const struct active_experiment *l, const json_t *report, double *out)
+static bool read_best(const struct active_experiment *active, const json_t *report, double *out)
 {
     const json_t *value =
-        json_object_get(jget_path(report, "metrics.avgMetrics"), searcher_metric(l));
+        json_object_get(jget_path(report, "metrics.avgMetrics"), searcher_metric(active));
     *out = json_is_number(value) ? json_number_value(value) : NAN;
     return isfinite(*out);
 }

@@ -42,10 +42,6 @@ struct webhooks {
     size_t alert_next;
 };
 
-void trigger_free(struct webhook_trigger *t);
-// Reads the fields of the condition that the kind needs. ERR_INVALID.
-int trigger_set(struct webhook_trigger *t, const char *where, struct error *e);
-
 // --- bodies --------------------------------------------------------------------------------------
 
 struct webhook_subject {        // what an event is about

@@ -19,16 +19,16 @@ static int64_t seconds_of(const struct core *c, const struct experiment *x)
 
 static void write_experiment(struct core *c, struct json_writer *w, const struct webhook_subject *s)
 {
-    const struct active_experiment *l = s->x->active;
+    const struct active_experiment *active = s->x->active;
     const struct project *p = core_project(c, s->x->project_id);
     jw_key(w, "experiment");
     jw_object(w);
     jw_kv_int(w, "id", s->x->id);
     jw_kv_string(w, "state", experiment_state_word(s->x->state));
-    jw_kv_string(w, "name", jget_string(l->config, "name", ""));
+    jw_kv_string(w, "name", jget_string(active->config, "name", ""));
     jw_kv_int(w, "duration", seconds_of(c, s->x));
-    jw_kv_string(w, "resource_pool", l->pool ? l->pool->name : "");
-    jw_kv_int(w, "slots_per_trial", l->slots_per_trial);
+    jw_kv_string(w, "resource_pool", active->pool ? active->pool->name : "");
+    jw_kv_int(w, "slots_per_trial", active->slots_per_trial);
     jw_kv_string(w, "workspace", p->workspace->name);
     jw_kv_string(w, "project", p->name);
     if (s->trial)

@@ -25,7 +25,7 @@ const char *const trigger_words[TRIGGER_KINDS] = {
 
 // --- the list ------------------------------------------------------------------------------------
 
-void trigger_free(struct webhook_trigger *t)
+static void trigger_free(struct webhook_trigger *t)
 {
     json_decref(t->condition);
     free(t->fired.items);
@@ -97,7 +97,8 @@ static int set_line(struct webhook_trigger *t, const char *where, struct error *
     t->pattern = jget_string(t->condition, "regex", "");
     snprintf(path, sizeof path, "%s.condition.regex", where);
     if (!*t->pattern)
-        return error_set(e, ERR_INVALID, "%s: missing: the pattern that a line matches", path);
+        return error_set(e, ERR_INVALID, "%s: missing; give the pattern that a log line must match",
+                         path);
     int rc = pattern_compile(t->pattern, path, &compiled, e);
     pattern_free(compiled);
     t->unusable = rc;
@@ -118,7 +119,8 @@ static int set_metric(struct webhook_trigger *t, const char *where, struct error
                      where);
 }
 
-int trigger_set(struct webhook_trigger *t, const char *where, struct error *e)
+// Reads the fields of the condition that the kind needs. ERR_INVALID.
+static int trigger_set(struct webhook_trigger *t, const char *where, struct error *e)
 {
     switch (t->kind) {
     case TRIGGER_STATE:
@@ -154,13 +156,13 @@ static int read_trigger(struct webhook *w, const json_t *body, size_t index, str
     snprintf(where, sizeof where, "triggers.%zu", index);
     if (!kind_of(jget_string(body, "triggerType", ""), &t->kind))
         return error_set(e, ERR_INVALID,
-                         "%s.triggerType: none of TRIGGER_TYPE_EXPERIMENT_STATE_CHANGE, "
+                         "%s.triggerType: not one of TRIGGER_TYPE_EXPERIMENT_STATE_CHANGE, "
                          "_METRIC_THRESHOLD_EXCEEDED, _TASK_LOG, _CUSTOM",
                          where);
     if (t->kind == TRIGGER_CUSTOM && !w->specific)
         return error_set(e, ERR_INVALID,
-                         "%s.triggerType: alerts of programs go to webhooks that their "
-                         "experiment names: mode WEBHOOK_MODE_SPECIFIC",
+                         "%s.triggerType: TRIGGER_TYPE_CUSTOM needs mode WEBHOOK_MODE_SPECIFIC, "
+                         "since experiments name the webhooks for their alerts",
                          where);
     t->condition = json_is_object(condition) ? json_deep_copy(condition) : json_object();
     t->hook = w;
@@ -173,7 +175,7 @@ static int read_triggers(struct webhook *w, const json_t *list, struct error *e)
     size_t i, count = json_array_size(list);
     json_t *entry;
     if (!count || count > TRIGGERS_MAX)
-        return error_set(e, ERR_INVALID, "triggers: a list of 1 to %d", TRIGGERS_MAX);
+        return error_set(e, ERR_INVALID, "triggers: not a list of 1 to %d triggers", TRIGGERS_MAX);
     w->triggers = xcalloc(count, sizeof *w->triggers);
     json_array_foreach(list, i, entry)
     {
@@ -370,7 +372,7 @@ static int check_url(const char *url, struct error *e)
     curl_url_cleanup(parts);
     return good ? 0
                 : error_set(e, ERR_INVALID,
-                            "url: an address like https://example.com/hook, of at most %d bytes",
+                            "url: not an address like https://example.com/hook of at most %d bytes",
                             URL_MAX);
 }
 
@@ -400,11 +402,11 @@ static int read_hook(struct core *c, const json_t *body, struct webhook *w, stru
     w->specific = !strcmp(mode, "WEBHOOK_MODE_SPECIFIC");
     if (!w->slack && strcmp(type, "WEBHOOK_TYPE_DEFAULT"))
         return error_set(e, ERR_INVALID,
-                         "webhookType: not WEBHOOK_TYPE_DEFAULT or WEBHOOK_TYPE_SLACK");
+                         "webhookType: must be WEBHOOK_TYPE_DEFAULT or WEBHOOK_TYPE_SLACK");
     if (!w->specific && strcmp(mode, "WEBHOOK_MODE_WORKSPACE") &&
         strcmp(mode, "WEBHOOK_MODE_UNSPECIFIED"))
         return error_set(e, ERR_INVALID,
-                         "mode: not WEBHOOK_MODE_WORKSPACE or WEBHOOK_MODE_SPECIFIC");
+                         "mode: must be WEBHOOK_MODE_WORKSPACE or WEBHOOK_MODE_SPECIFIC");
     w->name = *name ? xstrdup(name) : xasprintf("webhook-%lld", (long long)c->webhooks->next_hook);
     w->url = xstrdup(url);
     w->workspace = jget_int(body, "workspaceId", 0);

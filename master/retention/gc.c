@@ -37,8 +37,8 @@ struct gc_sweep {
     const struct storage *storage;
     char after[UUID_TEXT];
     struct gc_due dues[SWEEP_EXPERIMENTS];
-    struct gc_removal gone[SWEEP_FILES];
-    size_t due_count, gone_count;
+    struct gc_removal removals[SWEEP_FILES];
+    size_t due_count, removal_count;
 };
 
 // --- on the worker -------------------------------------------------------------------------------
@@ -48,9 +48,9 @@ static void sweep_free(struct work *work)
     struct gc_sweep *s = (struct gc_sweep *)work;
     for (size_t i = 0; i < s->due_count; i++)
         free(s->dues[i].rows);
-    for (size_t i = 0; i < s->gone_count; i++) {
-        free(s->gone[i].patterns);
-        free(s->gone[i].resources);
+    for (size_t i = 0; i < s->removal_count; i++) {
+        free(s->removals[i].patterns);
+        free(s->removals[i].resources);
     }
     free(s);
 }
@@ -74,7 +74,7 @@ static void choose_due(struct gc_sweep *s, struct db_reader *db)
     }
 }
 
-static void removal_run(const struct storage *storage, struct gc_removal *g, const char *at)
+static void remove_files(const struct storage *storage, struct gc_removal *g, const char *at)
 {
     struct error e = {0};
     char quoted[ERROR_TEXT_MAX];
@@ -84,19 +84,19 @@ static void removal_run(const struct storage *storage, struct gc_removal *g, con
                  "uuid=%s err=%s", g->uuid, log_quote(quoted, sizeof quoted, e.text));
 }
 
-static void run_removals(struct gc_sweep *s, struct db_reader *db)
+static void remove_due_files(struct gc_sweep *s, struct db_reader *db)
 {
     char *storages[SWEEP_FILES];
     struct db_rows *rows = DB_QUERY(db, CHECKPOINTS_REMOVAL, s->after, SWEEP_FILES);
-    while (s->gone_count < SWEEP_FILES && db_next(rows) > 0) {
-        struct gc_removal *g = &s->gone[s->gone_count];
+    while (s->removal_count < SWEEP_FILES && db_next(rows) > 0) {
+        struct gc_removal *g = &s->removals[s->removal_count];
         snprintf(g->uuid, sizeof g->uuid, "%s", DB_GET(rows, CHECKPOINTS_REMOVAL, uuid));
-        storages[s->gone_count++] = xstrdup(DB_GET(rows, CHECKPOINTS_REMOVAL, storage));
+        storages[s->removal_count++] = xstrdup(DB_GET(rows, CHECKPOINTS_REMOVAL, storage));
         g->patterns = xstrdup(DB_GET(rows, CHECKPOINTS_REMOVAL, removal));
     }
     db_rows_close(rows); // removing takes long: the reader must not stay open meanwhile
-    for (size_t i = 0; i < s->gone_count; i++) {
-        removal_run(s->storage, &s->gone[i], storages[i]);
+    for (size_t i = 0; i < s->removal_count; i++) {
+        remove_files(s->storage, &s->removals[i], storages[i]);
         free(storages[i]);
     }
 }
@@ -105,7 +105,7 @@ static void sweep_run(struct work *work, struct db_reader *db)
 {
     struct gc_sweep *s = (struct gc_sweep *)work;
     choose_due(s, db);
-    run_removals(s, db);
+    remove_due_files(s, db);
 }
 
 // --- on the core thread --------------------------------------------------------------------------
@@ -115,7 +115,7 @@ struct gc {
     uint64_t commit;       // the next sweep waits for this commit
     char after[UUID_TEXT]; // the sweeps have seen the checkpoints up to this one
     struct timer retry;
-    uint64_t began;                // the running sweep has read at least this commit
+    uint64_t seen_commit;          // the running sweep has read at least this commit
     struct gc_deletion *deletions; // the oldest first
     size_t deletion_count, deletion_cap;
 };
@@ -170,7 +170,7 @@ bool gc_is_needed(struct core *c, const struct gc_forks *forks, int64_t trial_id
 // Forgets the deletions that every reader opened from now on sees.
 static void forget_old_deletions(struct core *c)
 {
-    uint64_t known = c->gc->running ? c->gc->began : atomic_load(&c->committed);
+    uint64_t known = c->gc->running ? c->gc->seen_commit : atomic_load(&c->committed);
     size_t old = 0;
     while (old < c->gc->deletion_count && c->gc->deletions[old].batch <= known)
         old++;
@@ -223,7 +223,7 @@ void gc_use_older_checkpoint(struct core *c, struct trial *t, int64_t below)
 
 // A checkpoint of a running trial is kept unless a person asked for a collection: the validation of
 // its step may still arrive.
-static bool is_still_running(struct core *c, const struct checkpoint_candidate *row)
+static bool is_of_running_trial(struct core *c, const struct checkpoint_candidate *row)
 {
     const struct trial *t = core_trial_find(c, row->trial_id);
     return t && !t->active->collect_all;
@@ -237,9 +237,9 @@ static size_t delete_unkept(struct core *c, const struct gc_forks *forks, const 
     char who[64];
     for (size_t i = 0; i < d->count && deleted < budget; i++) {
         const struct checkpoint_candidate *row = &d->rows[i];
-        if (row->reasons || is_still_running(c, row) ||
+        if (row->reasons || is_of_running_trial(c, row) ||
             gc_is_needed(c, forks, row->trial_id, row->uuid, who) ||
-            find_deletion(c, row->uuid, before, c->gc->began))
+            find_deletion(c, row->uuid, before, c->gc->seen_commit))
             continue;
         gc_record_deletion(c, row->uuid, true);
         STORE(c, CHECKPOINT_REMOVE, "DELETED", NULL, "[\"**\"]", row->uuid, "COMPLETED");
@@ -259,11 +259,11 @@ static void retry_due(struct core *c, void *arg)
     gc_request(c);
 }
 
-static void finish_removals(struct core *c, const struct gc_sweep *s)
+static void store_removals(struct core *c, const struct gc_sweep *s)
 {
     bool failed = false;
-    for (size_t i = 0; i < s->gone_count; i++) {
-        const struct gc_removal *g = &s->gone[i];
+    for (size_t i = 0; i < s->removal_count; i++) {
+        const struct gc_removal *g = &s->removals[i];
         failed |= g->failed;
         if (!g->failed)
             STORE(c, CHECKPOINT_REMOVED, g->uuid, g->resources, g->patterns);
@@ -274,7 +274,7 @@ static void finish_removals(struct core *c, const struct gc_sweep *s)
     }
 }
 
-static bool finish_choices(struct core *c, const struct gc_sweep *s)
+static bool apply_choices(struct core *c, const struct gc_sweep *s)
 {
     struct gc_forks forks = gc_forks_of(c);
     size_t budget = SWEEP_ROWS;
@@ -292,16 +292,16 @@ static bool finish_choices(struct core *c, const struct gc_sweep *s)
 static void sweep_done(struct core *c, struct work *work)
 {
     struct gc_sweep *s = (struct gc_sweep *)work;
-    finish_removals(c, s);
-    bool deleted = s->due_count && finish_choices(c, s);
-    bool more = s->gone_count == SWEEP_FILES || s->due_count == SWEEP_EXPERIMENTS;
+    store_removals(c, s);
+    bool deleted = s->due_count && apply_choices(c, s);
+    bool more = s->removal_count == SWEEP_FILES || s->due_count == SWEEP_EXPERIMENTS;
     c->gc->running = false;
     if (deleted) {
         gc_request(c);
     } else if (more && !c->gc->requested) {
         gc_request(c);
-        if (s->gone_count)
-            memcpy(c->gc->after, s->gone[s->gone_count - 1].uuid, UUID_TEXT);
+        if (s->removal_count)
+            memcpy(c->gc->after, s->removals[s->removal_count - 1].uuid, UUID_TEXT);
     }
     sweep_free(work);
 }
@@ -345,5 +345,5 @@ void gc_start_sweep(struct core *c)
     }
     c->gc->requested = false;
     c->gc->running = true;
-    c->gc->began = c->gc->commit;
+    c->gc->seen_commit = c->gc->commit;
 }

@@ -31,8 +31,8 @@ const struct gc_deletion *gc_find_deletion(const struct core *c, const char *uui
 void gc_use_older_checkpoint(struct core *c, struct trial *t, int64_t below);
 
 // missing_checkpoints.c, core thread: before a trial restarts after a failure. If the files of its
-// checkpoint have disappeared, it continues from the newest checkpoint whose files exist, or begins
-// anew and says so in its log.
+// checkpoint have disappeared, it continues from the newest checkpoint whose files exist, or starts
+// over and says so in its log.
 void missing_checkpoints_check(struct core *c, struct trial *t);
 
 // Live experiments that start from a checkpoint of another one, for trials that have none of their

@@ -142,7 +142,8 @@ int log_retention_read_days(const struct request *rq, int64_t *days, struct erro
 {
     *days = jget_int(rq->body, "numDays", -2);
     return *days < -1 || *days > DAYS_MAX
-               ? error_set(e, ERR_INVALID, "numDays: from 0 to %d days, or -1 for ever", DAYS_MAX)
+               ? error_set(e, ERR_INVALID,
+                           "numDays: not a number of days from 0 to %d, or -1 for ever", DAYS_MAX)
                : 0;
 }
 

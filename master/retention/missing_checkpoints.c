@@ -1,6 +1,6 @@
 // Checks whether the files of a failed trial's checkpoint still exist, so that the trial does not
 // fail for ever on a missing one. A worker looks for the folder of the newest checkpoint, then of
-// the older ones; the trial continues from the first that exists, or begins anew.
+// the older ones; the trial continues from the first that exists, or starts over.
 //
 // The trial does not wait for the result, since storage may hang, but a restart has a pause anyway.
 // A result that arrives after the restart is dropped; the next failure checks again. The rows of
@@ -133,7 +133,7 @@ static void trial_keep_checkpoint(struct core *c, struct trial *t, const struct 
         xasprintf("the files of checkpoint %s (step %lld) are not in its storage, nor is any "
                   "other checkpoint: perhaps the file system is not mounted where the "
                   "master runs; the trial keeps to this checkpoint; if its files are gone "
-                  "for good, submit the experiment anew",
+                  "for good, submit the experiment again",
                   l->newest, (long long)l->newest_steps);
     CORE_DISPATCH(c, trial_message, c, t, "", "WARNING", text);
     log_warn("checkpoint storage is empty; is it mounted?", "exp=%lld trial=%lld",

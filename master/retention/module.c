@@ -24,12 +24,13 @@ static void reopen_trial(struct core *c, struct trial *t)
 // Collects the checkpoints of a search while its trials end, less often the more have ended, so
 // that the total work stays proportional to the number of trials. The end of the search collects
 // once more.
-static void collect_ended_trials(struct core *c, struct active_experiment *l)
+static void collect_ended_trials(struct core *c, struct active_experiment *active)
 {
-    if (!l->active_trials || l->ended_trials - l->collected_trials <= l->ended_trials / 16)
+    if (!active->active_trials ||
+        active->ended_trials - active->collected_trials <= active->ended_trials / 16)
         return;
-    l->collected_trials = l->ended_trials;
-    gc_request_experiment(c, l->experiment);
+    active->collected_trials = active->ended_trials;
+    gc_request_experiment(c, active->experiment);
 }
 
 const struct core_module retention_module = {

@@ -115,8 +115,8 @@ static void test_columns_refused(void **state)
         const char *body, *words;
     } cases[] = {
         {"{\"group\":\"\",\"steps\":[1],\"metrics\":{}}", "group"},
-        {"{\"group\":\"g\",\"metrics\":{}}", "steps: a list of 1 to"},
-        {"{\"group\":\"g\",\"steps\":[],\"metrics\":{}}", "steps: a list of 1 to"},
+        {"{\"group\":\"g\",\"metrics\":{}}", "steps: not a list of 1 to"},
+        {"{\"group\":\"g\",\"steps\":[],\"metrics\":{}}", "steps: not a list of 1 to"},
         {"{\"group\":\"g\",\"steps\":[1,-1],\"metrics\":{}}", "steps[1]"},
         {"{\"group\":\"g\",\"steps\":[1,1.5],\"metrics\":{}}", "steps[1]"},
         {"{\"group\":\"g\",\"steps\":[1],\"metrics\":[]}", "metrics: not an object"},
