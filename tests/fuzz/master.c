@@ -16,6 +16,7 @@
 #include "master/http/routing/schemas.h"
 #include "master/modules.h"
 #include "master/notify/log_followers.h"
+#include "master/registry/registry.h"
 #include "master/views/metrics/series_cache.h"
 #include "master/views/views.h"
 
