@@ -15,7 +15,7 @@
 
 enum { PATH_BYTES = 64 * 1024, NAMES_FIRST = 64 };
 
-struct walk {
+struct walk_state {
     bool links;      // visit symbolic links instead of files
     bool foreign;    // other processes write to the folder
     uid_t owner;     // owner of the folder
@@ -25,24 +25,24 @@ struct walk {
     void *ctx;
 };
 
-struct names {
+struct walk_names {
     char **items;
     size_t count, cap;
 };
 
-static void free_names(struct names *names)
+static void free_names(struct walk_names *names)
 {
     for (size_t i = 0; i < names->count; i++)
         free(names->items[i]);
     free(names->items);
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_name(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int add_name(struct names *names, const char *name, const char *shown, struct error *e)
+static int add_name(struct walk_names *names, const char *name, const char *shown, struct error *e)
 {
     if (names->count >= LIMIT_FOLDER_ENTRIES)
         return error_set(e, ERR_TOO_LARGE, "%s: more than %d entries in one folder", shown,
@@ -56,7 +56,7 @@ static int add_name(struct names *names, const char *name, const char *shown, st
 }
 
 // Lists the names in the folder, sorted. The stream has a descriptor of its own.
-static int read_names(int fd, const char *shown, struct names *out, struct error *e)
+static int read_names(int fd, const char *shown, struct walk_names *out, struct error *e)
 {
     int rc = 0, own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = own < 0 ? NULL : fdopendir(own);
@@ -74,11 +74,11 @@ static int read_names(int fd, const char *shown, struct names *out, struct error
         rc = error_set_errno(e, ERR_IO, errno, "cannot read %s", shown);
     closedir(dir);
     if (out->count)
-        qsort(out->items, out->count, sizeof *out->items, by_name);
+        qsort(out->items, out->count, sizeof *out->items, compare_name);
     return rc;
 }
 
-static bool is_wanted(const struct walk *w, const struct stat *st)
+static bool is_wanted(const struct walk_state *w, const struct stat *st)
 {
     if (S_ISDIR(st->st_mode))
         return true;
@@ -87,9 +87,10 @@ static bool is_wanted(const struct walk *w, const struct stat *st)
     return S_ISREG(st->st_mode) && (!w->foreign || st->st_nlink < 2 || st->st_uid == w->owner);
 }
 
-static int walk_names(struct walk *w, int fd, int depth, struct error *e);
+static int walk_names(struct walk_state *w, int fd, int depth, struct error *e);
 
-static int enter(struct walk *w, const struct walk_entry *entry, int depth, struct error *e)
+static int walk_enter_folder(struct walk_state *w, const struct walk_entry *entry, int depth,
+                             struct error *e)
 {
     int fd = openat(entry->place.dir, entry->place.name,
                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -102,7 +103,8 @@ static int enter(struct walk *w, const struct walk_entry *entry, int depth, stru
     return rc;
 }
 
-static int visit_one(struct walk *w, int fd, const char *name, int depth, struct error *e)
+static int walk_visit_entry(struct walk_state *w, int fd, const char *name, int depth,
+                            struct error *e)
 {
     const char *path = buf_str(&w->path);
     struct stat st;
@@ -123,13 +125,13 @@ static int visit_one(struct walk *w, int fd, const char *name, int depth, struct
                                .place = {fd, name, st.st_dev, st.st_ino}};
     int rc = w->visit(w->ctx, &entry, e);
     if (!rc && entry.is_folder)
-        rc = enter(w, &entry, depth, e);
+        rc = walk_enter_folder(w, &entry, depth, e);
     return rc < 0 ? rc : 0;
 }
 
-static int walk_names(struct walk *w, int fd, int depth, struct error *e)
+static int walk_names(struct walk_state *w, int fd, int depth, struct error *e)
 {
-    struct names names = {0};
+    struct walk_names names = {0};
     size_t len = w->path.len;
     int rc = read_names(fd, buf_str(&w->path), &names, e);
     for (size_t i = 0; !rc && i < names.count; i++) {
@@ -137,7 +139,7 @@ static int walk_names(struct walk *w, int fd, int depth, struct error *e)
         if (buf_puts(&w->path, names.items[i]))
             rc = error_set(e, ERR_TOO_LARGE, "%s: the path is too long", buf_str(&w->path));
         else
-            rc = visit_one(w, fd, names.items[i], depth, e);
+            rc = walk_visit_entry(w, fd, names.items[i], depth, e);
         w->path.len = len;
         w->path.data[len] = '\0';
     }
@@ -146,7 +148,7 @@ static int walk_names(struct walk *w, int fd, int depth, struct error *e)
 }
 
 // Starts a walk: the caller set the mode fields of `w`.
-static int walk(struct walk *w, int fd, const char *shown, struct error *e)
+static int walk_run(struct walk_state *w, int fd, const char *shown, struct error *e)
 {
     struct stat st;
     size_t len = strlen(shown);
@@ -168,11 +170,11 @@ static int walk(struct walk *w, int fd, const char *shown, struct error *e)
 
 static int walk_own(const char *folder, bool links, walk_visit *visit, void *ctx, struct error *e)
 {
-    struct walk w = {.links = links, .visit = visit, .ctx = ctx};
+    struct walk_state w = {.links = links, .visit = visit, .ctx = ctx};
     int fd, rc = dir_open(folder, &fd, e);
     if (rc)
         return rc;
-    rc = walk(&w, fd, folder, e);
+    rc = walk_run(&w, fd, folder, e);
     close(fd);
     return rc;
 }
@@ -189,8 +191,8 @@ int walk_links(const char *folder, walk_visit *visit, void *ctx, struct error *e
 
 int walk_foreign(int fd, const char *shown, walk_visit *visit, void *ctx, struct error *e)
 {
-    struct walk w = {.foreign = true, .visit = visit, .ctx = ctx};
-    return walk(&w, fd, shown, e);
+    struct walk_state w = {.foreign = true, .visit = visit, .ctx = ctx};
+    return walk_run(&w, fd, shown, e);
 }
 
 int walk_open(const struct walk_entry *entry, int *fd, struct error *e)

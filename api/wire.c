@@ -49,7 +49,7 @@
 #define WORD(prefix, word) #word,
 #define NAME(prefix, word) prefix #word,
 
-struct name_table {
+struct wire_table {
     const char *what; // kind of name, for messages
     const char *prefix;
     const char *unspecified;
@@ -72,7 +72,7 @@ static const char *const log_names[] = {LOG_LEVELS(NAME, "LOG_LEVEL_") NULL};
 static const char *const device_words[] = {DEVICE_TYPES(WORD, "") NULL};
 static const char *const device_names[] = {DEVICE_TYPES(NAME, "TYPE_") NULL};
 
-static const struct name_table tables[WIRE_NAMES_COUNT] = {
+static const struct wire_table tables[WIRE_NAMES_COUNT] = {
     [WIRE_EXPERIMENT_STATE] = {"experiment state", "STATE_", "STATE_UNSPECIFIED", experiment_words,
                                experiment_names},
     [WIRE_TRIAL_STATE] = {"trial state", "STATE_", "STATE_UNSPECIFIED", trial_words, trial_names},
@@ -84,7 +84,7 @@ static const struct name_table tables[WIRE_NAMES_COUNT] = {
     [WIRE_DEVICE_TYPE] = {"device type", "TYPE_", "TYPE_UNSPECIFIED", device_words, device_names},
 };
 
-static const struct name_table *table_of(enum wire_names table)
+static const struct wire_table *table_of(enum wire_names table)
 {
     must(table < WIRE_NAMES_COUNT);
     return &tables[table];
@@ -111,7 +111,7 @@ const char *wire_prefix(enum wire_names table)
 
 const char *wire_name(enum wire_names table, const char *word)
 {
-    const struct name_table *t = table_of(table);
+    const struct wire_table *t = table_of(table);
     if (table == WIRE_ALLOCATION_STATE && word && !strcmp(word, "ASSIGNED"))
         word = "WAITING";
     int i = index_of(t->words, word);
@@ -120,7 +120,7 @@ const char *wire_name(enum wire_names table, const char *word)
 
 const char *wire_word(enum wire_names table, const char *name)
 {
-    const struct name_table *t = table_of(table);
+    const struct wire_table *t = table_of(table);
     int i = index_of(t->names, name);
     if (i < 0)
         i = index_of(t->words, name);
@@ -129,7 +129,7 @@ const char *wire_word(enum wire_names table, const char *name)
 
 int wire_parse(enum wire_names table, const char *name, const char **word, struct error *e)
 {
-    const struct name_table *t = table_of(table);
+    const struct wire_table *t = table_of(table);
     *word = wire_word(table, name);
     if (*word)
         return 0;

@@ -123,7 +123,7 @@ static int write_header(struct archive *a, const char *path, bool is_folder, uns
     return rc;
 }
 
-static int write_data(struct archive *a, const void *data, size_t len, struct error *e)
+static int archive_write_bytes(struct archive *a, const void *data, size_t len, struct error *e)
 {
     if (len && archive_write_data(a, data, len) != (la_ssize_t)len)
         return write_failed(a, e);
@@ -132,13 +132,13 @@ static int write_data(struct archive *a, const void *data, size_t len, struct er
 
 // --- the JSON list -------------------------------------------------------------------------------
 
-struct item { // a checked entry of the list
+struct packed_item { // a checked entry of the list
     char *path;
     const json_t *entry;
     bool is_folder;
 };
 
-static int check_item(const json_t *entry, size_t i, struct item *item, struct error *e)
+static int check_item(const json_t *entry, size_t i, struct packed_item *item, struct error *e)
 {
     const char *path = jget_string(entry, "path", "");
     long long type = jget_int(entry, "type", ARCHIVE_TYPE_FILE);
@@ -160,14 +160,14 @@ static int check_item(const json_t *entry, size_t i, struct item *item, struct e
     return 0;
 }
 
-static int by_path(const void *a, const void *b)
+static int compare_path(const void *a, const void *b)
 {
-    return strcmp(((const struct item *)a)->path, ((const struct item *)b)->path);
+    return strcmp(((const struct packed_item *)a)->path, ((const struct packed_item *)b)->path);
 }
 
 // Reads and checks all entries, in order of path. After an error the caller still calls
 // free_items().
-static int check_items(const json_t *files, struct item *items, struct error *e)
+static int check_items(const json_t *files, struct packed_item *items, struct error *e)
 {
     size_t i, count = json_array_size(files);
     json_t *entry;
@@ -178,15 +178,15 @@ static int check_items(const json_t *files, struct item *items, struct error *e)
             return rc;
     }
     if (count)
-        qsort(items, count, sizeof(*items), by_path);
+        qsort(items, count, sizeof(*items), compare_path);
     for (i = 1; i < count; i++)
-        if (!by_path(&items[i - 1], &items[i]))
+        if (!compare_path(&items[i - 1], &items[i]))
             return error_set(e, ERR_INVALID, "modelDefinition: \"%.200s\" occurs twice",
                              items[i].path);
     return 0;
 }
 
-static void free_items(struct item *items, size_t count)
+static void free_items(struct packed_item *items, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         free(items[i].path);
@@ -215,14 +215,14 @@ static int write_content(struct archive *a, const char *text, size_t len, struct
         if (!rc && at + n < len && size < n / 4 * 3)
             rc = ERR_INVALID;
         if (!rc)
-            rc = write_data(a, data, size, e);
+            rc = archive_write_bytes(a, data, size, e);
         free(data);
     }
     return rc;
 }
 
-static int content_of(const struct item *item, const char *texts, const char **text, size_t *len,
-                      struct error *e)
+static int content_of(const struct packed_item *item, const char *texts, const char **text,
+                      size_t *len, struct error *e)
 {
     const json_t *content = jget(item->entry, "content");
     bool is_offset = texts && json_is_integer(content);
@@ -234,8 +234,8 @@ static int content_of(const struct item *item, const char *texts, const char **t
     return 0;
 }
 
-static int pack_item(struct archive *a, const struct item *item, const char *texts, size_t *total,
-                     struct error *e)
+static int pack_item(struct archive *a, const struct packed_item *item, const char *texts,
+                     size_t *total, struct error *e)
 {
     unsigned mode = (unsigned)jget_int(item->entry, "mode", 0644);
     int64_t mtime = jget_int(item->entry, "mtime", 0);
@@ -263,7 +263,7 @@ static int pack_items(const json_t *files, const char *texts, struct sink *sink,
 {
     struct archive *a = NULL;
     size_t total = 0, count = json_array_size(files);
-    struct item *items = xcalloc(count + 1, sizeof(*items));
+    struct packed_item *items = xcalloc(count + 1, sizeof(*items));
     locale_t before = archive_locale_enter();
     int rc = check_items(files, items, e);
     if (!rc)
@@ -277,7 +277,7 @@ static int pack_items(const json_t *files, const char *texts, struct sink *sink,
     return rc;
 }
 
-static int append(void *ctx, const void *data, size_t len)
+static int buffer_append(void *ctx, const void *data, size_t len)
 {
     return buf_append(ctx, data, len);
 }
@@ -286,7 +286,7 @@ static struct buf nothing; // an archive without files
 
 static void pack_nothing(void)
 {
-    struct sink sink = {append, &nothing};
+    struct sink sink = {buffer_append, &nothing};
     buf_init(&nothing, LIMIT_BODY);
     must(!pack_items(NULL, NULL, &sink, NULL));
 }
@@ -318,7 +318,7 @@ int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error
     *tgz = NULL;
     *len = 0;
     buf_init(&out, LIMIT_BODY);
-    int rc = archive_pack_list_to(files, NULL, append, &out, e);
+    int rc = archive_pack_list_to(files, NULL, buffer_append, &out, e);
     if (!rc) {
         *len = out.len;
         *tgz = buf_take(&out);
@@ -342,7 +342,7 @@ static int copy_file(struct archive *a, int fd, const struct walk_entry *entry, 
         else if (n == 0)
             rc = error_set(e, ERR_IO, "%s became shorter while it was being read", entry->path);
         else
-            rc = write_data(a, block, (size_t)n, e);
+            rc = archive_write_bytes(a, block, (size_t)n, e);
         size -= n;
     }
     free(block);

@@ -74,7 +74,7 @@ int archive_entry_check(struct archive_entry *entry, size_t *entries, char **nam
 
 // --- looking -------------------------------------------------------------------------------------
 
-struct look {
+struct inspection {
     bool (*see)(void *ctx, const struct archive_item *item); // NULL: reads one file instead
     void *ctx;
     const char *path; // path of the file to read
@@ -100,8 +100,8 @@ static int read_data(struct archive *a, struct buf *data, const char *path, stru
 }
 
 // *more: whether the caller wants another entry.
-static int look_at(struct archive *a, struct archive_entry *entry, struct look *l, size_t *entries,
-                   int *more, struct error *e)
+static int inspect_entry(struct archive *a, struct archive_entry *entry, struct inspection *l,
+                         size_t *entries, int *more, struct error *e)
 {
     char *name;
     bool folder = archive_entry_filetype(entry) == AE_IFDIR;
@@ -121,7 +121,7 @@ static int look_at(struct archive *a, struct archive_entry *entry, struct look *
     return rc;
 }
 
-static int look(const void *tgz, size_t len, struct look *l, struct error *e)
+static int inspect_archive(const void *tgz, size_t len, struct inspection *l, struct error *e)
 {
     struct archive_entry *entry;
     size_t entries = 0;
@@ -133,7 +133,7 @@ static int look(const void *tgz, size_t len, struct look *l, struct error *e)
     while (!rc && more) {
         rc = archive_step(a, &entry, &more, e);
         if (!rc && more)
-            rc = look_at(a, entry, l, &entries, &more, e);
+            rc = inspect_entry(a, entry, l, &entries, &more, e);
     }
     archive_read_free(a);
     archive_locale_leave(before);
@@ -143,8 +143,8 @@ static int look(const void *tgz, size_t len, struct look *l, struct error *e)
 int archive_look(const void *tgz, size_t len, bool (*see)(void *ctx, const struct archive_item *),
                  void *ctx, struct error *e)
 {
-    struct look l = {.see = see, .ctx = ctx};
-    return look(tgz, len, &l, e);
+    struct inspection l = {.see = see, .ctx = ctx};
+    return inspect_archive(tgz, len, &l, e);
 }
 
 int archive_read_file(const void *tgz, size_t len, const char *path, size_t limit, void **out,
@@ -152,8 +152,8 @@ int archive_read_file(const void *tgz, size_t len, const char *path, size_t limi
 {
     struct buf data;
     buf_init(&data, limit);
-    struct look l = {.path = path, .data = &data};
-    int rc = look(tgz, len, &l, e);
+    struct inspection l = {.path = path, .data = &data};
+    int rc = inspect_archive(tgz, len, &l, e);
     if (!rc && !l.found)
         rc = error_set(e, ERR_NOT_FOUND, "there is no file \"%.200s\"", path);
     if (!rc) {

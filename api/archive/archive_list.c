@@ -31,7 +31,7 @@ struct listing {
 
 // webui/src/lib/upload/ignore_rules.ts applies the same rules to folders chosen in the browser.
 
-static bool matches(const char *pattern, const struct walk_entry *entry)
+static bool pattern_matches(const char *pattern, const struct walk_entry *entry)
 {
     char cut[1024];
     size_t len = strlen(pattern);
@@ -58,7 +58,7 @@ static bool is_ignored(const struct listing *l, const struct walk_entry *entry)
         const char *line = l->ignore[i], *end = line ? line + l->ignore_len[i] : NULL;
         for (; line && line < end; line += strlen(line) + 1) {
             bool keep = *line == '!';
-            if (*line != '#' && matches(line + keep, entry))
+            if (*line != '#' && pattern_matches(line + keep, entry))
                 ignored = !keep;
         }
     }
@@ -95,7 +95,7 @@ static void note_largest(struct listing *l, const struct walk_entry *entry)
     l->largest[at].size = entry->size;
 }
 
-static int measure(void *ctx, const struct walk_entry *entry, struct error *e)
+static int measure_entry(void *ctx, const struct walk_entry *entry, struct error *e)
 {
     struct listing *l = ctx;
     (void)e;
@@ -113,10 +113,11 @@ static int too_large(const struct listing *l, const char *folder, struct error *
     for (int i = 0; i < LARGEST && l->largest[i].path; i++)
         buf_printf(&names, "%s %.200s (%.1f MB)", i ? "," : "", l->largest[i].path,
                    (double)l->largest[i].size / 1e6);
-    error_set(e, ERR_TOO_LARGE,
-              "%s: the files have %.1f MB, and %d MB may be sent; name what is not needed in "
-              ".musterignore. The largest:%s",
-              folder, (double)l->total / 1e6, ARCHIVE_UPLOAD_MAX / 1000000, buf_str(&names));
+    error_set(
+        e, ERR_TOO_LARGE,
+        "%s: the files have %.1f MB, but at most %d MB can be uploaded; list unneeded files in "
+        ".musterignore. The largest:%s",
+        folder, (double)l->total / 1e6, ARCHIVE_UPLOAD_MAX / 1000000, buf_str(&names));
     buf_free(&names);
     return ERR_TOO_LARGE;
 }
@@ -181,7 +182,7 @@ static int read_ignores(struct listing *l, const char *folder, struct error *e)
 }
 
 // Returns the list, or frees it after an error.
-static void finish(struct listing *l, int rc, json_t **files)
+static void list_finish(struct listing *l, int rc, json_t **files)
 {
     *files = rc ? NULL : json_incref(l->files);
     json_decref(l->files);
@@ -196,12 +197,12 @@ int archive_list_folder(const char *folder, json_t **files, struct error *e)
     struct listing l = {.files = json_array()};
     int rc = read_ignores(&l, folder, e);
     if (!rc)
-        rc = walk_folder(folder, measure, &l, e);
+        rc = walk_folder(folder, measure_entry, &l, e);
     if (!rc && l.total > ARCHIVE_UPLOAD_MAX)
         rc = too_large(&l, folder, e);
     if (!rc)
         rc = walk_folder(folder, add_walked, &l, e);
-    finish(&l, rc, files);
+    list_finish(&l, rc, files);
     return rc;
 }
 
@@ -222,6 +223,6 @@ int archive_list_links(const char *folder, json_t **links, struct error *e)
     int rc = read_ignores(&l, folder, e);
     if (!rc)
         rc = walk_links(folder, add_link, &l, e);
-    finish(&l, rc, links);
+    list_finish(&l, rc, links);
     return rc;
 }

@@ -19,7 +19,7 @@
 
 enum { BLOCK = 64 * 1024 }; // bytes read at a time
 
-struct unpack {
+struct unpacking {
     struct archive *from;
     const char *folder; // as given by the caller
     int dir;            // descriptor of the temporary folder
@@ -29,7 +29,7 @@ struct unpack {
 
 // Opens a folder below the temporary one and creates missing ones. Each part is opened relative to
 // its parent, so that no link is followed.
-static int open_made(struct unpack *u, const char *name, int *fd, struct error *e)
+static int open_made(struct unpacking *u, const char *name, int *fd, struct error *e)
 {
     char *names = xstrdup(name), *slash;
     int at, rc = dir_open_below(u->dir, "", u->folder, &at, e);
@@ -51,7 +51,7 @@ static int open_made(struct unpack *u, const char *name, int *fd, struct error *
 }
 
 // Opens the parent folder of `name` and returns the last part of the name.
-static int open_parent(struct unpack *u, const char *name, int *fd, const char **last,
+static int open_parent(struct unpacking *u, const char *name, int *fd, const char **last,
                        struct error *e)
 {
     const char *slash = strrchr(name, '/');
@@ -68,7 +68,7 @@ static int open_parent(struct unpack *u, const char *name, int *fd, const char *
     return rc;
 }
 
-static int copy_data(struct unpack *u, int fd, const char *name, struct error *e)
+static int copy_data(struct unpacking *u, int fd, const char *name, struct error *e)
 {
     int rc = 0;
     char *block = xcalloc(1, BLOCK);
@@ -91,7 +91,7 @@ static int copy_data(struct unpack *u, int fd, const char *name, struct error *e
     return rc;
 }
 
-static int unpack_file(struct unpack *u, struct archive_entry *entry, const char *name,
+static int unpack_file(struct unpacking *u, struct archive_entry *entry, const char *name,
                        struct error *e)
 {
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = archive_entry_mtime(entry)}};
@@ -115,7 +115,7 @@ static int unpack_file(struct unpack *u, struct archive_entry *entry, const char
     return rc;
 }
 
-static int unpack_entry(struct unpack *u, struct archive_entry *entry, struct error *e)
+static int unpack_entry(struct unpacking *u, struct archive_entry *entry, struct error *e)
 {
     char *name;
     int fd = -1, rc = archive_entry_check(entry, &u->entries, &name, e);
@@ -132,7 +132,7 @@ out:
     return rc;
 }
 
-static int unpack_all(struct unpack *u, struct error *e)
+static int unpack_all(struct unpacking *u, struct error *e)
 {
     struct archive_entry *entry;
     int more = 1, rc = 0;
@@ -194,11 +194,11 @@ static int move_into_place(struct place *p, struct error *e)
 }
 
 // `opened` is the result of opening `from`; `from` is freed here.
-static int unpack(struct archive *from, int opened, const char *folder, uint64_t limit,
-                  struct error *e)
+static int unpack_reader(struct archive *from, int opened, const char *folder, uint64_t limit,
+                         struct error *e)
 {
     struct place p = {.dir = -1};
-    struct unpack u = {.from = from, .dir = -1, .room = limit};
+    struct unpacking u = {.from = from, .dir = -1, .room = limit};
     locale_t before = archive_locale_enter();
     int rc = opened < ARCHIVE_WARN ? archive_failed(from, e) : open_place(&p, folder, e);
     if (!rc)
@@ -221,11 +221,11 @@ static int unpack(struct archive *from, int opened, const char *folder, uint64_t
 int archive_unpack(const void *tgz, size_t len, const char *folder, uint64_t limit, struct error *e)
 {
     struct archive *a = archive_reader();
-    return unpack(a, archive_read_open_memory(a, tgz, len), folder, limit, e);
+    return unpack_reader(a, archive_read_open_memory(a, tgz, len), folder, limit, e);
 }
 
 int archive_unpack_fd(int fd, const char *folder, uint64_t limit, struct error *e)
 {
     struct archive *a = archive_reader();
-    return unpack(a, archive_read_open_fd(a, fd, BLOCK), folder, limit, e);
+    return unpack_reader(a, archive_read_open_fd(a, fd, BLOCK), folder, limit, e);
 }

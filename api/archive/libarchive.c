@@ -67,7 +67,7 @@ static struct {
     __typeof__(archive_set_error) *archive_set_error;
 } library;
 
-static void load(void)
+static void load_libarchive(void)
 {
     void *handle = dlopen(ARCHIVE_LIBRARY, RTLD_LAZY | RTLD_LOCAL);
     if (!handle) {
@@ -85,7 +85,7 @@ static void load(void)
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-#define REAL(name) (pthread_once(&once, load), library.name)
+#define REAL(name) (pthread_once(&once, load_libarchive), library.name)
 
 #define HAND_ON(type, name, parameters, values)                                                    \
     type name parameters                                                                           \

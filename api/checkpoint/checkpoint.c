@@ -100,8 +100,8 @@ out:
 
 // --- one file ------------------------------------------------------------------------------------
 
-static int fault(const struct mapped_file *f, uint64_t offset, const char *tensor, const char *what,
-                 struct error *e)
+static int file_fault(const struct mapped_file *f, uint64_t offset, const char *tensor,
+                      const char *what, struct error *e)
 {
     return error_set(e, ERR_CORRUPT, "%s: offset %llu: %s%.80s%s%s; the file is damaged", f->path,
                      (unsigned long long)offset, tensor ? "tensor \"" : "", tensor ? tensor : "",
@@ -149,11 +149,12 @@ static int read_header(const struct mapped_file *f, const json_t *entry, size_t 
     memcpy(&length, f->data, sizeof(length));
     if (length > CHECKPOINT_HEADER_MAX || length > f->size - CHECKPOINT_LENGTH_BYTES ||
         (int64_t)length != jget_int(entry, "header_bytes", -1))
-        return fault(f, 0, NULL, "the length of the header is wrong", e);
+        return file_fault(f, 0, NULL, "the length of the header is wrong", e);
     const char *text = (const char *)f->data + CHECKPOINT_LENGTH_BYTES;
     checkpoint_crc_text(crc32c(0, text, length), crc);
     if (strcmp(jget_string(entry, "header_crc32c", ""), crc))
-        return fault(f, CHECKPOINT_LENGTH_BYTES, NULL, "the header does not match its checksum", e);
+        return file_fault(f, CHECKPOINT_LENGTH_BYTES, NULL,
+                          "the header does not match its checksum", e);
     if (json_parse(text, length, f->path, header, &why))
         return error_set(e, ERR_CORRUPT, "%s; the header is damaged", why.text);
     *data_start = CHECKPOINT_LENGTH_BYTES + length;
@@ -206,18 +207,19 @@ static int read_tensor(const struct mapped_file *f, const json_t *header, size_t
     uint64_t at = data_start + *offset;
     t->name = jget_string(entry, "name", "");
     if (!*t->name || strlen(t->name) > LIMIT_NAME || !read_shape(entry, t))
-        return fault(f, at, t->name, "name, dtype or shape in the manifest is out of range", e);
+        return file_fault(f, at, t->name, "name, dtype or shape in the manifest is out of range",
+                          e);
     if (jget_int(entry, "offset", -1) != (int64_t)*offset)
-        return fault(f, at, t->name, "it does not start where the tensor before it ends", e);
+        return file_fault(f, at, t->name, "it does not start where the tensor before it ends", e);
     size_t bytes = checkpoint_tensor_bytes(t);
     if (bytes > f->size - at)
-        return fault(f, at, t->name, "its data would end past the end of the file", e);
+        return file_fault(f, at, t->name, "its data would end past the end of the file", e);
     if (!header_agrees(header, t, entry, (int64_t)*offset))
-        return fault(f, at, t->name, "header and manifest disagree", e);
+        return file_fault(f, at, t->name, "header and manifest disagree", e);
     t->data = f->data + at;
     checkpoint_crc_text(crc32c(0, t->data, bytes), crc);
     if (strcmp(jget_string(entry, "crc32c", ""), crc))
-        return fault(f, at, t->name, "the data does not match its checksum", e);
+        return file_fault(f, at, t->name, "the data does not match its checksum", e);
     *offset += bytes;
     return 0;
 }
@@ -229,9 +231,9 @@ static int read_tensors(struct checkpoint *ck, const struct mapped_file *f, cons
     size_t i, count = json_array_size(entries);
     json_t *entry;
     if (ck->tensor_count + count > CHECKPOINT_TENSORS_MAX)
-        return fault(f, 0, NULL, "the manifest names too many tensors", e);
+        return file_fault(f, 0, NULL, "the manifest names too many tensors", e);
     if (json_object_size(header) != count + (json_object_get(header, CHECKPOINT_METADATA) ? 1 : 0))
-        return fault(f, CHECKPOINT_LENGTH_BYTES, NULL, "header and manifest disagree", e);
+        return file_fault(f, CHECKPOINT_LENGTH_BYTES, NULL, "header and manifest disagree", e);
     ck->tensors = xrealloc(ck->tensors, (ck->tensor_count + count + 1) * sizeof(*ck->tensors));
     json_array_foreach(entries, i, entry)
     {
@@ -243,7 +245,8 @@ static int read_tensors(struct checkpoint *ck, const struct mapped_file *f, cons
         ck->tensor_count++;
     }
     if (data_start + offset != f->size)
-        return fault(f, data_start + offset, NULL, "there are bytes that belong to no tensor", e);
+        return file_fault(f, data_start + offset, NULL, "there are bytes that belong to no tensor",
+                          e);
     return 0;
 }
 
@@ -268,7 +271,7 @@ static int read_file(struct checkpoint *ck, int dir, struct mapped_file *f, cons
 
 // --- the whole -----------------------------------------------------------------------------------
 
-static int by_name(const void *a, const void *b)
+static int compare_name(const void *a, const void *b)
 {
     return strcmp(((const struct named_tensor *)a)->tensor.name,
                   ((const struct named_tensor *)b)->tensor.name);
@@ -277,9 +280,9 @@ static int by_name(const void *a, const void *b)
 static int sort_tensors(struct checkpoint *ck, const char *folder, struct error *e)
 {
     if (ck->tensor_count)
-        qsort(ck->tensors, ck->tensor_count, sizeof(*ck->tensors), by_name);
+        qsort(ck->tensors, ck->tensor_count, sizeof(*ck->tensors), compare_name);
     for (size_t i = 1; i < ck->tensor_count; i++)
-        if (!by_name(&ck->tensors[i - 1], &ck->tensors[i]))
+        if (!compare_name(&ck->tensors[i - 1], &ck->tensors[i]))
             return error_set(e, ERR_CORRUPT, "%s: tensor \"%.80s\" is in two files", folder,
                              ck->tensors[i].tensor.name);
     return 0;
@@ -356,7 +359,7 @@ const struct checkpoint_tensor *checkpoint_tensor_find(const struct checkpoint *
     struct named_tensor key = {.tensor.name = name};
     const struct named_tensor *found =
         ck->tensor_count
-            ? bsearch(&key, ck->tensors, ck->tensor_count, sizeof(*ck->tensors), by_name)
+            ? bsearch(&key, ck->tensors, ck->tensor_count, sizeof(*ck->tensors), compare_name)
             : NULL;
     return found ? &found->tensor : NULL;
 }

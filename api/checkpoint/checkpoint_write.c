@@ -164,8 +164,8 @@ static json_t *file_entry(const struct checkpoint_file *file, const struct buf *
                      (json_int_t)header_bytes, "header_crc32c", crc, "tensors", tensors);
 }
 
-static int write_data(const char *path, const struct checkpoint_file *file,
-                      const struct buf *header, struct error *e)
+static int write_tensor_file(const char *path, const struct checkpoint_file *file,
+                             const struct buf *header, struct error *e)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
@@ -202,7 +202,7 @@ int checkpoint_write_file(const char *folder, const struct checkpoint_file *file
     }
     path = path_join(folder, file->name);
     aside = xasprintf("%s.tmp.%d", path, (int)getpid());
-    rc = write_data(aside, file, &header, e);
+    rc = write_tensor_file(aside, file, &header, e);
     if (!rc && rename(aside, path))
         rc = error_set_errno(e, ERR_IO, errno, "cannot rename %s to %s", aside, path);
     if (!rc)

@@ -271,7 +271,7 @@ static int check_fields(const struct yaml_doc *doc, bool detached, struct error 
 }
 
 // Sets the defaults that depend on other fields.
-static void complete(json_t *config)
+static void set_dependent_defaults(json_t *config)
 {
     if (!jget(config, "launch"))
         json_object_set_new(config, "launch",
@@ -301,7 +301,7 @@ out:
     return rc;
 }
 
-static int finish(struct yaml_doc *doc, bool detached, struct error *e)
+static int check_and_complete(struct yaml_doc *doc, bool detached, struct error *e)
 {
     bool searched = false;
     if (!json_is_object(doc->root))
@@ -314,18 +314,18 @@ static int finish(struct yaml_doc *doc, bool detached, struct error *e)
     if (!rc)
         rc = check_fields(doc, detached, e);
     if (!rc)
-        complete(doc->root);
+        set_dependent_defaults(doc->root);
     return rc;
 }
 
 int expconf_finish(struct yaml_doc *doc, struct error *e)
 {
-    return finish(doc, false, e);
+    return check_and_complete(doc, false, e);
 }
 
 int expconf_finish_detached(struct yaml_doc *doc, struct error *e)
 {
-    return finish(doc, true, e);
+    return check_and_complete(doc, true, e);
 }
 
 int expconf_parse(const char *text, size_t len, const char *file, struct yaml_doc *out,
@@ -355,7 +355,8 @@ static int no_key(const char *assignment, struct error *e)
 
 // The value of `part` in a container: a key of an object, or an index of a list (one past its end
 // appends). Creates missing objects. NULL with *e if the path does not fit.
-static json_t *step_into(json_t *at, const char *part, const char *assignment, struct error *e)
+static json_t *container_member(json_t *at, const char *part, const char *assignment,
+                                struct error *e)
 {
     if (json_is_object(at)) {
         json_t *next = json_object_get(at, part);
@@ -382,7 +383,8 @@ static json_t *step_into(json_t *at, const char *part, const char *assignment, s
     return NULL;
 }
 
-static int put(json_t *at, const char *part, json_t *value, const char *assignment, struct error *e)
+static int container_set(json_t *at, const char *part, json_t *value, const char *assignment,
+                         struct error *e)
 {
     char *end;
     if (json_is_object(at))
@@ -417,8 +419,8 @@ static int set_path(json_t *root, char *path, json_t *value, const char *assignm
                              "%.200s: not a path; write it as resources.slots_per_trial=2",
                              assignment);
         if (!dot)
-            return put(at, part, value, assignment, e);
-        at = step_into(at, part, assignment, e);
+            return container_set(at, part, value, assignment, e);
+        at = container_member(at, part, assignment, e);
         if (!at)
             return ERR_INVALID;
     }

@@ -11,7 +11,7 @@
 
 // --- types ---------------------------------------------------------------------------------------
 
-static const struct schema_variant *type_of(const char *word)
+static const struct schema_variant *hparam_type(const char *word)
 {
     for (const struct schema_variant *v = expconf_hyperparameter_types; v->word; v++)
         if (!strcmp(v->word, word))
@@ -63,7 +63,7 @@ static int check_range(const struct yaml_doc *doc, const char *path, const json_
     if (!strcmp(type, "log") &&
         !(isnormal(log_value(hp, "minval")) && isnormal(log_value(hp, "maxval"))))
         return expconf_fault(doc, path, e,
-                             "base to the power of minval or maxval is beyond what a number holds");
+                             "base to the power of minval or maxval is not a finite number");
     if (searcher && !strcmp(searcher, "grid") && !jget(hp, "count"))
         return expconf_fault(doc, path, e, "searcher grid needs count, the number of values");
     return 0;
@@ -102,7 +102,7 @@ static int type_value(const struct yaml_doc *doc, const char *path, json_t *pare
         json_object_set_new(parent, key, json_pack("{s:s, s:O}", "type", "const", "val", hp));
         return 0;
     }
-    const struct schema_variant *type = type_of(json_string_value(word));
+    const struct schema_variant *type = hparam_type(json_string_value(word));
     if (!type)
         return unknown_type(doc, path, json_string_value(word), e);
     char *what = xasprintf("%s: %s", yaml_where(doc, path, where, sizeof(where)), path);
@@ -256,8 +256,8 @@ static int replace_text(struct replacement *r, const char *path, json_t *value, 
     return replace_name(r, path, text, out, e);
 }
 
-static int replace(struct replacement *r, const char *path, json_t *value, json_t **out,
-                   struct error *e);
+static int replace_hparams(struct replacement *r, const char *path, json_t *value, json_t **out,
+                           struct error *e);
 
 // Copies one member or element, at `part` of `path`, into `into`.
 static int replace_below(struct replacement *r, const char *path, const char *part, json_t *child,
@@ -265,7 +265,7 @@ static int replace_below(struct replacement *r, const char *path, const char *pa
 {
     char *below = xasprintf("%s.%s", path, part);
     json_t *copy = NULL;
-    int rc = replace(r, below, child, &copy, e);
+    int rc = replace_hparams(r, below, child, &copy, e);
     free(below);
     if (!rc && json_is_object(into))
         json_object_set_new(into, part, copy);
@@ -302,8 +302,8 @@ static int replace_list(struct replacement *r, const char *path, json_t *value, 
 }
 
 // Copies `value` with every "${name}" replaced.
-static int replace(struct replacement *r, const char *path, json_t *value, json_t **out,
-                   struct error *e)
+static int replace_hparams(struct replacement *r, const char *path, json_t *value, json_t **out,
+                           struct error *e)
 {
     int rc = 0;
     if (json_is_string(value))
@@ -328,7 +328,7 @@ int expconf_sample_trainer(const struct yaml_doc *doc, json_t **out, bool *used,
     struct replacement r = {
         .doc = doc, .values = jget(doc->root, "hyperparameters"), .typed = true};
     *out = NULL;
-    int rc = trainer ? replace(&r, "trainer", trainer, out, e) : 0;
+    int rc = trainer ? replace_hparams(&r, "trainer", trainer, out, e) : 0;
     *used = r.used;
     *searched = r.searched;
     return rc;
@@ -343,7 +343,7 @@ int expconf_resolve_trainer(const json_t *config, const json_t *hparams, json_t 
     if (!trainer)
         return expconf_fault(NULL, "trainer", e,
                              "the experiment has none; the native trainer cannot run it");
-    int rc = replace(&r, "trainer", trainer, &copy, e);
+    int rc = replace_hparams(&r, "trainer", trainer, &copy, e);
     if (rc)
         return rc;
     whole = json_pack("{s:o}", "trainer", copy);

@@ -219,13 +219,13 @@ const struct schema_variant expconf_losses[] = {
 
 // --- checks of a list of layers
 
-struct walk {
+struct model_walk {
     const struct yaml_doc *doc;
     int count; // layers of the compiled model so far
     struct error *e;
 };
 
-static int check_layers(struct walk *w, const json_t *list, const char *path, size_t prefix);
+static int check_layers(struct model_walk *w, const json_t *list, const char *path, size_t prefix);
 
 static bool is_name(const char *name)
 {
@@ -236,7 +236,7 @@ static bool is_name(const char *name)
 }
 
 // A layer's name is unique in its list and cannot be mistaken for an index.
-static int check_name(const struct walk *w, const json_t *list, size_t at, const char *path,
+static int check_name(const struct model_walk *w, const json_t *list, size_t at, const char *path,
                       size_t prefix)
 {
     const char *name = jget_string(json_array_get(list, at), "name", NULL);
@@ -258,7 +258,7 @@ static int check_name(const struct walk *w, const json_t *list, size_t at, const
     return 0;
 }
 
-static int check_window(const struct walk *w, const json_t *layer, const char *word,
+static int check_window(const struct model_walk *w, const json_t *layer, const char *word,
                         const char *path)
 {
     long long kernel = jget_int(layer, "kernel", 0), padding = jget_int(layer, "padding", 0);
@@ -271,7 +271,7 @@ static int check_window(const struct walk *w, const json_t *layer, const char *w
                          most, kernel);
 }
 
-static int check_inner(struct walk *w, const json_t *layer, const char *key, const char *path,
+static int check_inner(struct model_walk *w, const json_t *layer, const char *key, const char *path,
                        size_t prefix)
 {
     if (!jget(layer, key))
@@ -282,7 +282,7 @@ static int check_inner(struct walk *w, const json_t *layer, const char *key, con
     return rc;
 }
 
-static int check_layer(struct walk *w, const json_t *layer, const char *path, size_t prefix)
+static int check_layer(struct model_walk *w, const json_t *layer, const char *path, size_t prefix)
 {
     const char *word = jget_string(layer, "layer", "");
     json_t *rotary = jget(layer, "rotary");
@@ -303,7 +303,7 @@ static int check_layer(struct walk *w, const json_t *layer, const char *path, si
 }
 
 // `prefix`: length of the names of the enclosing blocks.
-static int check_layers(struct walk *w, const json_t *list, const char *path, size_t prefix)
+static int check_layers(struct model_walk *w, const json_t *list, const char *path, size_t prefix)
 {
     size_t i;
     json_t *layer;
@@ -404,7 +404,7 @@ int expconf_check_model(const struct yaml_doc *doc, const json_t *trainer, struc
 {
     const json_t *model = jget(trainer, "model");
     const char *family = jget_string(model, "family", "");
-    struct walk walk = {.doc = doc, .e = e};
+    struct model_walk walk = {.doc = doc, .e = e};
     int rc = check_samples(doc, trainer, e);
     if (!rc && !strcmp(family, "layers"))
         rc = check_layers(&walk, jget(model, "layers"), "trainer.model.layers", 0);

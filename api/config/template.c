@@ -8,7 +8,7 @@
 
 enum { PATH_MAX_BYTES = 128 };
 
-static void append_all(json_t *list, const json_t *values)
+static void list_append_all(json_t *list, const json_t *values)
 {
     size_t i;
     json_t *value;
@@ -62,16 +62,16 @@ static json_t *join_variables(const json_t *own, const json_t *from, const char 
     (void)key;
     json_t *out = json_array();
     if (json_is_array(own) && json_is_array(from)) {
-        append_all(out, from);
-        append_all(out, own);
+        list_append_all(out, from);
+        list_append_all(out, own);
         return out;
     }
     json_decref(out);
     out = json_object();
     for (int i = 0; devices[i]; i++) {
         json_t *list = json_array();
-        append_all(list, variables_of(from, devices[i]));
-        append_all(list, variables_of(own, devices[i]));
+        list_append_all(list, variables_of(from, devices[i]));
+        list_append_all(list, variables_of(own, devices[i]));
         must(!json_object_set_new(out, devices[i], list));
     }
     return out;
@@ -155,7 +155,7 @@ static const struct rule *rule_of(const char *path)
     return NULL;
 }
 
-static void merge(json_t *into, const json_t *from, const char *parent)
+static void merge_objects(json_t *into, const json_t *from, const char *parent)
 {
     const char *name;
     json_t *value;
@@ -172,11 +172,11 @@ static void merge(json_t *into, const json_t *from, const char *parent)
         else if (rule)
             must(!json_object_set_new(into, name, rule->join(own, value, rule->key)));
         else if (json_is_object(own) && json_is_object(value))
-            merge(own, value, path);
+            merge_objects(own, value, path);
     }
 }
 
 void template_apply(json_t *config, const json_t *template)
 {
-    merge(config, template, "");
+    merge_objects(config, template, "");
 }

@@ -47,7 +47,7 @@ __attribute__((format(printf, 4, 5))) static int fail(const struct parser *p, in
     return code;
 }
 
-static void skip(struct parser *p)
+static void skip_blanks(struct parser *p)
 {
     while (isspace((unsigned char)*p->at))
         p->at++;
@@ -58,9 +58,9 @@ static bool is_name_char(char c)
     return isalnum((unsigned char)c) || strchr("_-/", c) ? c != '\0' : (c & 0x80) != 0;
 }
 
-static bool take(struct parser *p, const char *sign)
+static bool take_sign(struct parser *p, const char *sign)
 {
-    skip(p);
+    skip_blanks(p);
     size_t n = strlen(sign);
     bool found = !strncmp(p->at, sign, n);
     p->at += found ? n : 0;
@@ -75,14 +75,14 @@ static bool is_word(const struct parser *p, const char *word)
 
 static bool take_word(struct parser *p, const char *word)
 {
-    skip(p);
+    skip_blanks(p);
     bool found = is_word(p, word);
     p->at += found ? strlen(word) : 0;
     return found;
 }
 
 // The text at the current position, for a message.
-static const char *seen(const struct parser *p)
+static const char *text_here(const struct parser *p)
 {
     size_t n = 0;
     while (p->at[n] && !isspace((unsigned char)p->at[n]) && n < 24)
@@ -191,13 +191,13 @@ static void join_parts(struct parser *p, struct filter_name *n)
 
 static int take_name(struct parser *p, struct filter_name *n)
 {
-    skip(p);
+    skip_blanks(p);
     const char *start = p->at;
     bool quoted = false;
     *n = (struct filter_name){.key = ""};
     const char *word = take_plain(p);
     if (!*word)
-        return fail(p, ERR_INVALID, start, "expected the name of a field, not %s", seen(p));
+        return fail(p, ERR_INVALID, start, "expected the name of a field, not %s", text_here(p));
     n->field = find_field(p, word);
     if (!n->field)
         return unknown_field(p, start, word);
@@ -349,7 +349,7 @@ static int read_value(struct parser *p, const char *start, const struct filter_f
 static int take_value(struct parser *p, const struct filter_field *f, enum filter_op op,
                       struct filter_value *v)
 {
-    skip(p);
+    skip_blanks(p);
     const char *start = p->at;
     bool quoted = *p->at == '"' || *p->at == '\'';
     if (++p->values > FILTER_VALUES_MAX) // checked before `v` would pass the end of the list
@@ -364,7 +364,8 @@ static int take_value(struct parser *p, const struct filter_field *f, enum filte
         v->text = arena_strndup(p->arena, p->at, n);
         p->at += n;
         if (!n)
-            return fail(p, ERR_INVALID, start, "expected %s, not %s", expected[f->type], seen(p));
+            return fail(p, ERR_INVALID, start, "expected %s, not %s", expected[f->type],
+                        text_here(p));
     }
     return read_value(p, start, f, op, quoted, v);
 }
@@ -374,16 +375,17 @@ static int take_values(struct parser *p, struct filter_node *n)
     struct filter_value found[FILTER_VALUES_MAX];
     size_t count = 0;
     bool many = n->op == FILTER_IN || n->op == FILTER_NOT_IN;
-    if (many && !take(p, "("))
-        return fail(p, ERR_INVALID, p->at, "expected \"(\" and a list of values, not %s", seen(p));
+    if (many && !take_sign(p, "("))
+        return fail(p, ERR_INVALID, p->at, "expected \"(\" and a list of values, not %s",
+                    text_here(p));
     do {
         int err = take_value(p, n->name.field, n->op, &found[count]);
         if (err)
             return err;
         count++;
-    } while (many && take(p, ","));
-    if (many && !take(p, ")"))
-        return fail(p, ERR_INVALID, p->at, "expected \",\" or \")\", not %s", seen(p));
+    } while (many && take_sign(p, ","));
+    if (many && !take_sign(p, ")"))
+        return fail(p, ERR_INVALID, p->at, "expected \",\" or \")\", not %s", text_here(p));
     n->values = arena_alloc(p->arena, count * sizeof *found);
     memcpy(n->values, found, count * sizeof *found);
     n->value_count = count;
@@ -392,7 +394,7 @@ static int take_values(struct parser *p, struct filter_node *n)
 
 // --- tests ---------------------------------------------------------------------------------------
 
-static bool allowed(const struct filter_field *f, enum filter_op op)
+static bool operator_allowed(const struct filter_field *f, enum filter_op op)
 {
     bool order = op >= FILTER_LT && op <= FILTER_GE;
     switch (f->type) {
@@ -417,7 +419,7 @@ static const char *operators_of(const struct parser *p, const struct filter_fiel
 {
     const char *list = "";
     for (enum filter_op op = FILTER_EQ; op < FILTER_IS; op++)
-        if (allowed(f, op))
+        if (operator_allowed(f, op))
             list = arena_printf(p->arena, "%s%s%s", list, *list ? "  " : "", filter_op_text(op));
     return list;
 }
@@ -431,7 +433,7 @@ static enum filter_op take_operator(struct parser *p)
                  {"==", FILTER_EQ}, {"=", FILTER_EQ},  {"<", FILTER_LT},
                  {">", FILTER_GT},  {"~", FILTER_HAS}, {":", FILTER_FINDS}};
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-        if (take(p, signs[i].sign))
+        if (take_sign(p, signs[i].sign))
             return signs[i].op;
     if (take_word(p, "in"))
         return FILTER_IN;
@@ -446,16 +448,16 @@ static int take_test(struct parser *p, struct filter_node **out)
 {
     struct filter_node *n = arena_alloc(p->arena, sizeof *n);
     n->shape = FILTER_TEST;
-    skip(p);
+    skip_blanks(p);
     if (++p->tests > FILTER_TESTS_MAX)
         return fail(p, ERR_TOO_LARGE, p->at, "more than %d tests", FILTER_TESTS_MAX);
     int err = take_name(p, &n->name);
     if (err)
         return err;
-    skip(p);
+    skip_blanks(p);
     const char *start = p->at;
     n->op = take_operator(p);
-    if (!allowed(n->name.field, n->op))
+    if (!operator_allowed(n->name.field, n->op))
         return fail(p, ERR_INVALID, start, "expected one of  %s  after %s",
                     operators_of(p, n->name.field), n->name.field->name);
     *out = n;
@@ -466,7 +468,7 @@ static int take_test(struct parser *p, struct filter_node **out)
 
 static int take_any(struct parser *p, struct filter_node **out);
 
-static int deeper(struct parser *p)
+static int enter_level(struct parser *p)
 {
     if (++p->depth > FILTER_DEPTH_MAX)
         return fail(p, ERR_TOO_LARGE, p->at, "more than %d nested parentheses and nots",
@@ -476,25 +478,25 @@ static int deeper(struct parser *p)
 
 static int take_one(struct parser *p, struct filter_node **out)
 {
-    skip(p);
+    skip_blanks(p);
     const char *start = p->at;
     int err;
-    if (take(p, "(")) {
-        err = deeper(p);
+    if (take_sign(p, "(")) {
+        err = enter_level(p);
         if (!err)
             err = take_any(p, out);
         p->depth--;
-        if (!err && !take(p, ")"))
+        if (!err && !take_sign(p, ")"))
             err = fail(p, ERR_INVALID, p->at,
                        "expected and, or, or the \")\" of the \"(\" in column %zu, not %s",
-                       column_of(p, start), seen(p));
+                       column_of(p, start), text_here(p));
         return err;
     }
     if (!take_word(p, "not"))
         return take_test(p, out);
     struct filter_node *n = arena_alloc(p->arena, sizeof *n);
     n->shape = FILTER_NOT;
-    err = deeper(p);
+    err = enter_level(p);
     if (!err)
         err = take_one(p, &n->child);
     p->depth--;
@@ -547,13 +549,13 @@ int filter_parse(struct arena *arena, enum filter_list list, const char *text,
         .what = "filter", .text = text, .at = text, .arena = arena, .list = list, .e = e};
     *out = NULL;
     int err = check_length(&p);
-    skip(&p);
+    skip_blanks(&p);
     if (err || !*p.at)
         return err;
     err = take_any(&p, out);
-    skip(&p);
+    skip_blanks(&p);
     if (!err && *p.at)
-        err = fail(&p, ERR_INVALID, p.at, "expected and, or, or the end, not %s", seen(&p));
+        err = fail(&p, ERR_INVALID, p.at, "expected and, or, or the end, not %s", text_here(&p));
     return err;
 }
 
@@ -564,16 +566,16 @@ int filter_parse_sort(struct arena *arena, enum filter_list list, const char *te
         .what = "sort", .text = text, .at = text, .arena = arena, .list = list, .e = e};
     *count = 0;
     int err = check_length(&p);
-    skip(&p);
+    skip_blanks(&p);
     if (err || !*p.at)
         return err;
     do {
         if (*count == FILTER_KEYS_MAX)
             return fail(&p, ERR_TOO_LARGE, p.at, "more than %d keys", FILTER_KEYS_MAX);
-        skip(&p);
+        skip_blanks(&p);
         struct filter_key *key = &keys[(*count)++];
-        key->descending = take(&p, "-");
-        skip(&p);
+        key->descending = take_sign(&p, "-");
+        skip_blanks(&p);
         const char *start = p.at;
         err = take_name(&p, &key->name);
         if (!err && !key->name.field->sortable)
@@ -581,9 +583,9 @@ int filter_parse_sort(struct arena *arena, enum filter_list list, const char *te
                 fail(&p, ERR_INVALID, start, "lists cannot be sorted by %s", key->name.field->name);
         if (err)
             return err;
-    } while (take(&p, ","));
-    skip(&p);
+    } while (take_sign(&p, ","));
+    skip_blanks(&p);
     if (*p.at)
-        return fail(&p, ERR_INVALID, p.at, "expected \",\" or the end, not %s", seen(&p));
+        return fail(&p, ERR_INVALID, p.at, "expected \",\" or the end, not %s", text_here(&p));
     return 0;
 }

@@ -143,7 +143,7 @@ void client_set_token(struct client *c, enum client_auth auth, const char *token
 
 // --- one exchange --------------------------------------------------------------------------------
 
-static int keep_body(struct transfer *t, const char *bytes, size_t len, struct error *e)
+static int body_append(struct transfer *t, const char *bytes, size_t len, struct error *e)
 {
     if (!buf_append(&t->body, bytes, len))
         return 0;
@@ -151,12 +151,12 @@ static int keep_body(struct transfer *t, const char *bytes, size_t len, struct e
                      t->body.limit);
 }
 
-static size_t on_data(char *bytes, size_t size, size_t count, void *ctx)
+static size_t on_answer_data(char *bytes, size_t size, size_t count, void *ctx)
 {
     struct transfer *t = ctx;
     long status = 0;
     curl_easy_getinfo(t->client->easy, CURLINFO_RESPONSE_CODE, &status);
-    t->result = status >= 300 ? keep_body(t, bytes, size * count, t->e)
+    t->result = status >= 300 ? body_append(t, bytes, size * count, t->e)
                               : t->data(t, bytes, size * count, t->e);
     return t->result ? 0 : size * count;
 }
@@ -237,7 +237,7 @@ static int run_request(struct client *c, const char *method, const char *path, c
     curl_easy_setopt(c->easy, CURLOPT_URL, url);
     curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, c->headers);
     curl_easy_setopt(c->easy, CURLOPT_TIMEOUT, timeout_s);
-    curl_easy_setopt(c->easy, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(c->easy, CURLOPT_WRITEFUNCTION, on_answer_data);
     curl_easy_setopt(c->easy, CURLOPT_WRITEDATA, t);
     CURLcode code = curl_easy_perform(c->easy);
     curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -274,7 +274,7 @@ static int read_answer(struct client *c, const char *method, const char *path,
 static int call_text(struct client *c, const char *method, const char *path, const char *body,
                      json_t **answer, struct error *e)
 {
-    struct transfer t = {.data = keep_body};
+    struct transfer t = {.data = body_append};
     buf_init(&t.body, LIMIT_BODY);
     int rc = run_request(c, method, path, body, c->timeout_s, &t, e);
     if (!rc)
@@ -344,7 +344,7 @@ int client_status(const struct client *c)
 
 // --- streams and downloads -----------------------------------------------------------------------
 
-static int take_line(struct transfer *t, struct error *e)
+static int handle_line(struct transfer *t, struct error *e)
 {
     struct error why;
     json_t *line = NULL;
@@ -369,7 +369,7 @@ static int take_line(struct transfer *t, struct error *e)
     return rc;
 }
 
-static int cut_lines(struct transfer *t, const char *bytes, size_t len, struct error *e)
+static int split_lines(struct transfer *t, const char *bytes, size_t len, struct error *e)
 {
     while (len) {
         const char *end = memchr(bytes, '\n', len);
@@ -379,7 +379,7 @@ static int cut_lines(struct transfer *t, const char *bytes, size_t len, struct e
                              t->client->url, LIMIT_BODY_SMALL);
         if (!end)
             return 0;
-        int rc = take_line(t, e);
+        int rc = handle_line(t, e);
         if (rc)
             return rc;
         bytes += part + 1;
@@ -391,11 +391,11 @@ static int cut_lines(struct transfer *t, const char *bytes, size_t len, struct e
 int client_stream(struct client *c, const char *path, client_on_line *on_line, void *ctx,
                   struct error *e)
 {
-    struct transfer t = {.data = cut_lines, .on_line = on_line, .ctx = ctx};
+    struct transfer t = {.data = split_lines, .on_line = on_line, .ctx = ctx};
     buf_init(&t.body, LIMIT_BODY_SMALL);
     int rc = run_request(c, "GET", path, NULL, 0, &t, e);
     if (!rc && !t.result)
-        rc = take_line(&t, e); // the last line may lack its newline
+        rc = handle_line(&t, e); // the last line may lack its newline
     buf_free(&t.body);
     return rc > 0 ? 0 : rc;
 }

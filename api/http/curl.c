@@ -45,7 +45,7 @@ static struct {
 #undef MEMBER
 } library;
 
-static void load(void)
+static void load_libcurl(void)
 {
     void *handle = dlopen(CURL_LIBRARY, RTLD_LAZY | RTLD_LOCAL);
     if (!handle) {
@@ -59,7 +59,7 @@ static void load(void)
 #undef FIND
 }
 
-#define REAL(name) (pthread_once(&once, load), library.name)
+#define REAL(name) (pthread_once(&once, load_libcurl), library.name)
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 CURLcode curl_global_init(long flags)

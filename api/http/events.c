@@ -25,7 +25,7 @@ struct queued {
     json_t *data;
 };
 
-struct events {
+struct event_stream {
     struct client *client; // provides handle, address and headers
     CURLM *multi;
     char *path;
@@ -50,7 +50,7 @@ static void queued_free(struct queued *q)
     *q = (struct queued){0};
 }
 
-static void push(struct events *s, const char *name, const char *id, json_t *data)
+static void queue_push(struct event_stream *s, const char *name, const char *id, json_t *data)
 {
     if (s->first && s->first == s->count)
         s->first = s->count = 0;
@@ -61,7 +61,7 @@ static void push(struct events *s, const char *name, const char *id, json_t *dat
     s->queue[s->count++] = (struct queued){xstrdup(name), xstrdup(id), data};
 }
 
-static bool pop(struct events *s, struct events_item *out)
+static bool queue_pop(struct event_stream *s, struct events_item *out)
 {
     if (s->first == s->count)
         return false;
@@ -73,22 +73,22 @@ static bool pop(struct events *s, struct events_item *out)
 
 static int on_event(void *ctx, const struct sse_event *event, struct error *e)
 {
-    struct events *s = ctx;
+    struct event_stream *s = ctx;
     json_t *data = NULL;
     int rc = json_parse(event->data, strlen(event->data), "event", &data, e);
     if (rc)
         return rc;
     s->away = false;
     s->pause = PAUSE_FIRST_US;
-    push(s, event->name, event->id, data);
+    queue_push(s, event->name, event->id, data);
     return 0;
 }
 
 // --- the connection ------------------------------------------------------------------------------
 
-static size_t on_data(char *bytes, size_t size, size_t count, void *ctx)
+static size_t on_stream_data(char *bytes, size_t size, size_t count, void *ctx)
 {
-    struct events *s = ctx;
+    struct event_stream *s = ctx;
     long status = 0;
     curl_easy_getinfo(s->client->easy, CURLINFO_RESPONSE_CODE, &status);
     int rc = status >= 300 ? buf_append(&s->refusal, bytes, size * count)
@@ -98,7 +98,7 @@ static size_t on_data(char *bytes, size_t size, size_t count, void *ctx)
     return rc ? 0 : size * count;
 }
 
-static void connect_to(struct events *s)
+static void connect_to(struct event_stream *s)
 {
     CURL *h = s->client->easy;
     char *url = xasprintf("%s%s", s->client->url, s->path);
@@ -115,7 +115,7 @@ static void connect_to(struct events *s)
     s->broken.code = 0;
     curl_easy_setopt(h, CURLOPT_URL, url);
     curl_easy_setopt(h, CURLOPT_HTTPHEADER, s->headers);
-    curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_stream_data);
     curl_easy_setopt(h, CURLOPT_WRITEDATA, s);
     curl_easy_setopt(h, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(h, CURLOPT_LOW_SPEED_TIME, (long)SILENCE_S);
@@ -125,7 +125,7 @@ static void connect_to(struct events *s)
     free(url);
 }
 
-static void disconnect(struct events *s)
+static void disconnect(struct event_stream *s)
 {
     if (s->connected)
         curl_multi_remove_handle(s->multi, s->client->easy);
@@ -133,7 +133,7 @@ static void disconnect(struct events *s)
 }
 
 // Sets the error that ended the connection, and whether another try may succeed.
-static int lost(struct events *s, CURLcode code, struct error *e)
+static int connection_lost(struct event_stream *s, CURLcode code, struct error *e)
 {
     struct client *c = s->client;
     long status = 0;
@@ -155,12 +155,12 @@ static int lost(struct events *s, CURLcode code, struct error *e)
     s->retry_at = clock_mono_us() + s->pause;
     s->pause = s->pause * 2 < PAUSE_MAX_US ? s->pause * 2 : PAUSE_MAX_US;
     if (!s->away)
-        push(s, "away", s->parser.id, NULL);
+        queue_push(s, "away", s->parser.id, NULL);
     s->away = true;
     return 0;
 }
 
-static int take_in(struct events *s, struct error *e)
+static int receive_events(struct event_stream *s, struct error *e)
 {
     int running = 0, left = 0, rc = 0;
     if (!s->connected && clock_mono_us() >= s->retry_at)
@@ -168,21 +168,21 @@ static int take_in(struct events *s, struct error *e)
     curl_multi_perform(s->multi, &running);
     const CURLMsg *m = curl_multi_info_read(s->multi, &left);
     if (m && m->msg == CURLMSG_DONE)
-        rc = lost(s, m->data.result, e);
+        rc = connection_lost(s, m->data.result, e);
     return rc;
 }
 
-static bool is_cancelled(const struct events *s)
+static bool is_cancelled(const struct event_stream *s)
 {
     return s->client->cancel && atomic_load(s->client->cancel);
 }
 
-int events_next(struct events *s, int64_t deadline, struct events_item *out, struct error *e)
+int events_next(struct event_stream *s, int64_t deadline, struct events_item *out, struct error *e)
 {
     for (;;) {
-        if (pop(s, out))
+        if (queue_pop(s, out))
             return 1;
-        int rc = take_in(s, e);
+        int rc = receive_events(s, e);
         if (rc)
             return is_cancelled(s) ? 0 : rc;
         int64_t left = deadline - clock_mono_us();
@@ -195,14 +195,14 @@ int events_next(struct events *s, int64_t deadline, struct events_item *out, str
     }
 }
 
-int events_open(const struct client_options *options, const char *path, struct events **out,
+int events_open(const struct client_options *options, const char *path, struct event_stream **out,
                 struct error *e)
 {
     struct client *client;
     int rc = client_open(options, &client, e);
     if (rc)
         return rc;
-    struct events *s = xcalloc(1, sizeof *s);
+    struct event_stream *s = xcalloc(1, sizeof *s);
     s->client = client;
     s->multi = curl_multi_init();
     must(s->multi);
@@ -214,7 +214,7 @@ int events_open(const struct client_options *options, const char *path, struct e
     return 0;
 }
 
-void events_close(struct events *s)
+void events_close(struct event_stream *s)
 {
     if (!s)
         return;

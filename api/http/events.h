@@ -5,7 +5,7 @@
 
 #include "api/http/client.h"
 
-struct events; // opaque
+struct event_stream; // opaque
 
 // `name`: the kind of event ("trial", "metrics", ..); "start": a connection is established;
 // "reset": events were missed, read the objects again; "away": the connection was lost and is being
@@ -16,12 +16,12 @@ struct events_item { // valid until the next call
 };
 
 // `path` with its query ("/api/v1/events?topics=trials"); timeouts in the options are ignored.
-int events_open(const struct client_options *options, const char *path, struct events **out,
+int events_open(const struct client_options *options, const char *path, struct event_stream **out,
                 struct error *e);
-void events_close(struct events *s); // NULL is allowed
+void events_close(struct event_stream *s); // NULL is allowed
 
 // Waits for the next event until the monotonic time `deadline` (microseconds; in the past: does not
 // wait). 1: an event; 0: none, or cancelled; negative: refused for good.
-int events_next(struct events *s, int64_t deadline, struct events_item *out, struct error *e);
+int events_next(struct event_stream *s, int64_t deadline, struct events_item *out, struct error *e);
 
 #endif

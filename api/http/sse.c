@@ -32,7 +32,7 @@ void sse_begin(struct sse *s)
     memcpy(s->new_id, s->id, sizeof s->id);
 }
 
-static int dispatch(struct sse *s, sse_on_event *on_event, void *ctx, struct error *e)
+static int dispatch_event(struct sse *s, sse_on_event *on_event, void *ctx, struct error *e)
 {
     int rc = 0;
     memcpy(s->id, s->new_id, sizeof s->id);
@@ -67,14 +67,14 @@ static void take_field(struct sse *s, const char *field, const char *value)
         s->retry_ms = strtoll(value, NULL, 10);
 }
 
-static int take_line(struct sse *s, sse_on_event *on_event, void *ctx, struct error *e)
+static int handle_line(struct sse *s, sse_on_event *on_event, void *ctx, struct error *e)
 {
     static const char mark[] = "\xef\xbb\xbf"; // byte order mark
     bool marked = !s->begun && s->line.len >= 3 && !memcmp(s->line.data, mark, 3);
     size_t len = s->line.len - (marked ? 3 : 0);
     s->begun = true;
     if (!len)
-        return dispatch(s, on_event, ctx, e);
+        return dispatch_event(s, on_event, ctx, e);
     char *line = s->line.data + (marked ? 3 : 0);
     // The standard says to ignore an id with a NUL; no other field that we use has one.
     if (*line != ':' && strlen(line) == len) {
@@ -90,7 +90,7 @@ static int take_line(struct sse *s, sse_on_event *on_event, void *ctx, struct er
 
 static int end_line(struct sse *s, sse_on_event *on_event, void *ctx, struct error *e)
 {
-    int rc = take_line(s, on_event, ctx, e);
+    int rc = handle_line(s, on_event, ctx, e);
     buf_reset(&s->line);
     if (!rc && s->data.err)
         rc = error_set(e, ERR_TOO_LARGE, "an event is longer than %zu bytes", s->data.limit);

@@ -79,7 +79,7 @@ static int backup_from_master(struct cli *c, const char *path, const struct back
 int run_master_backup(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
-    struct meter meter;
+    struct progress_meter meter;
     struct backup_report report = {0};
     const struct backup_watch watch = {show_progress, &meter};
     const char *path = c->args[0];
@@ -96,7 +96,7 @@ int run_master_backup(struct cli *c, const struct command *self, struct error *e
 int run_master_restore(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
-    struct meter meter;
+    struct progress_meter meter;
     struct backup_report report = {0};
     const struct backup_watch watch = {show_progress, &meter};
     const char *dir = c->options.data_dir;

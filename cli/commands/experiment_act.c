@@ -63,7 +63,7 @@ static int set_timeout_error(const struct cli *c, long long id, struct error *e)
 static int wait_for_state(struct cli *c, long long id, const char *verb, json_t **experiment,
                           struct error *e)
 {
-    struct events *stream = NULL;
+    struct event_stream *stream = NULL;
     const char *query = arena_printf(&c->arena, "topics=experiments,trials&experimentIds=%lld", id);
     int err = watch_open(c, query, &stream, e);
     bool away = false, told = false;

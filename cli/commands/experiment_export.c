@@ -18,7 +18,7 @@
 struct export_job {
     struct cli *c;
     const char *folder;
-    struct meter meter;
+    struct progress_meter meter;
     FILE *out; // file of the current stream
     long long trials, reports, lines, checkpoints;
 };

@@ -259,7 +259,8 @@ static void apply_event(struct follow *f, const struct events_item *item)
 }
 
 // Applies all received events; waits for the first one until `deadline`.
-static int apply_events(struct follow *f, struct events *stream, int64_t deadline, struct error *e)
+static int apply_events(struct follow *f, struct event_stream *stream, int64_t deadline,
+                        struct error *e)
 {
     struct events_item item;
     int found;
@@ -294,7 +295,7 @@ static bool has_ended(const struct follow *f)
     return !f->away && f->stale == 0 && wire_state_is_terminal(f->state);
 }
 
-static int follow_loop(struct follow *f, struct events *stream, struct error *e)
+static int follow_loop(struct follow *f, struct event_stream *stream, struct error *e)
 {
     int err = 0;
     f->stale = STALE_ALL;
@@ -326,7 +327,7 @@ static int report_end(struct follow *f, struct error *e)
 int cli_follow(struct cli *c, long long experiment, struct error *e)
 {
     struct follow f = {.c = c, .id = experiment, .terminal = isatty(STDOUT_FILENO)};
-    struct events *stream = NULL;
+    struct event_stream *stream = NULL;
     f.now = (struct progress){
         .loss = NAN, .validation = NAN, .samples_per_second = NAN, .step_ms = NAN, .best = NAN};
     const char *query = arena_printf(

@@ -23,7 +23,7 @@ enum { BATCH = 1000, BATCH_BYTES = 4 << 20 };
 struct import_job {
     struct cli *c;
     const char *folder;
-    struct meter meter;
+    struct progress_meter meter;
     long long experiment; // id of the new experiment; 0: none yet
     long long trial;      // id of the new trial that is being sent
     json_t *trials;       // {old id: new id}

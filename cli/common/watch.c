@@ -49,14 +49,14 @@ int64_t watch_left(const struct cli *c)
                                   : INT64_MAX;
 }
 
-int watch_open(struct cli *c, const char *query, struct events **out, struct error *e)
+int watch_open(struct cli *c, const char *query, struct event_stream **out, struct error *e)
 {
     const struct client_options options = {
         .url = c->master, .auth = CLIENT_BEARER, .token = c->token, .ca_file = c->options.ca_file};
     return events_open(&options, arena_printf(&c->arena, "/api/v1/events?%s", query), out, e);
 }
 
-int watch_wait(struct events *s, int64_t most_us, struct error *e)
+int watch_wait(struct event_stream *s, int64_t most_us, struct error *e)
 {
     int64_t end = clock_mono_us() + most_us;
     struct events_item item;
@@ -125,7 +125,7 @@ static int show_command(struct cli *c, const struct command *command, bool termi
     return err;
 }
 
-static int watch_loop(struct cli *c, const struct command *command, struct events *stream,
+static int watch_loop(struct cli *c, const struct command *command, struct event_stream *stream,
                       struct error *e)
 {
     bool terminal = isatty(STDOUT_FILENO) && c->format == OUTPUT_TABLE;
@@ -143,7 +143,7 @@ static int watch_loop(struct cli *c, const struct command *command, struct event
 
 int watch_command(struct cli *c, const struct command *command, struct error *e)
 {
-    struct events *stream = NULL;
+    struct event_stream *stream = NULL;
     const char *query = watch_query(c, command, e);
     int err = !query ? ERR_INVALID : watch_open(c, query, &stream, e);
     if (!err) {
@@ -191,7 +191,7 @@ static const char *events_query(struct cli *c)
 int run_events(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
-    struct events *stream = NULL;
+    struct event_stream *stream = NULL;
     struct events_item item;
     bool away = false;
     int err = watch_open(c, events_query(c), &stream, e);

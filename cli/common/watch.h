@@ -9,11 +9,11 @@
 int watch_command(struct cli *c, const struct command *command, struct error *e);
 
 // Opens the master's stream of events with `query` ("topics=trials") and the session's token.
-int watch_open(struct cli *c, const char *query, struct events **out, struct error *e);
+int watch_open(struct cli *c, const char *query, struct event_stream **out, struct error *e);
 
 // Waits until an event arrives or `most_us` have passed, and discards all received events. Without
 // a stream (NULL) it sleeps, at most a second.
-int watch_wait(struct events *s, int64_t most_us, struct error *e);
+int watch_wait(struct event_stream *s, int64_t most_us, struct error *e);
 
 // Microseconds left until --timeout, counted from the start of the program; INT64_MAX without one.
 int64_t watch_left(const struct cli *c);

@@ -256,7 +256,7 @@ void help_topic(const char *noun, FILE *out)
     list_flags(NULL, out);
     fputs("\nmuster help NOUN lists the commands of one, muster help NOUN VERB explains one, with "
           "an\n"
-          "example. Ctrl-C ends what is shown, never what runs. On a terminal, control characters "
+          "example. Ctrl-C ends the output, not the experiment. On a terminal, control characters "
           "in\n"
           "names and logs are shown as \\u001b; JSON and logs go into a file or pipe unchanged.\n",
           out);

@@ -37,12 +37,12 @@ const char *meter_line(const char *what, int64_t done, int64_t total, char *out,
     return out;
 }
 
-void meter_begin(struct meter *m, bool quiet)
+void meter_begin(struct progress_meter *m, bool quiet)
 {
-    *m = (struct meter){.shown = !quiet && isatty(STDERR_FILENO)};
+    *m = (struct progress_meter){.shown = !quiet && isatty(STDERR_FILENO)};
 }
 
-void meter_show(struct meter *m, const char *what, int64_t done, int64_t total)
+void meter_show(struct progress_meter *m, const char *what, int64_t done, int64_t total)
 {
     char line[LINE];
     int64_t now = clock_mono_us();
@@ -55,7 +55,7 @@ void meter_show(struct meter *m, const char *what, int64_t done, int64_t total)
     m->last_us = now;
 }
 
-void meter_end(struct meter *m)
+void meter_end(struct progress_meter *m)
 {
     if (m->drawn)
         terminal_control(stderr, "\r\033[K");

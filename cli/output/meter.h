@@ -7,17 +7,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct meter {
+struct progress_meter {
     bool shown; // standard error is a terminal
     bool drawn; // a line must be cleared at the end
     int64_t last_us;
 };
 
-void meter_begin(struct meter *m, bool quiet);
+void meter_begin(struct progress_meter *m, bool quiet);
 // Shows `done` of `total` bytes (0: unknown) for the operation `what` ("copying"), at most ten
 // times a second.
-void meter_show(struct meter *m, const char *what, int64_t done, int64_t total);
-void meter_end(struct meter *m); // clears the line
+void meter_show(struct progress_meter *m, const char *what, int64_t done, int64_t total);
+void meter_end(struct progress_meter *m); // clears the line
 
 // Writes "12.3 MB"; returns out.
 const char *meter_bytes(int64_t bytes, char *out, size_t cap);

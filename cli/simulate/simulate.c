@@ -22,14 +22,14 @@ static int64_t clock_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-struct progress_bar {
+struct simulate_bar {
     const char *label;
     int64_t shown; // time of the last drawing, microseconds
 };
 
 static bool show_progress(void *ctx, double share)
 {
-    struct progress_bar *bar = ctx;
+    struct simulate_bar *bar = ctx;
     int64_t now = clock_mono_us();
     if (now - bar->shown < 100000)
         return true;
@@ -48,7 +48,7 @@ static int run_simulation(struct cli *c, const struct simulate_input *in,
                           struct simulate_result *result, struct error *e)
 {
     bool has_bar = isatty(STDERR_FILENO) && !c->options.quiet;
-    struct progress_bar bar = {.label = result->label, .shown = clock_mono_us()};
+    struct simulate_bar bar = {.label = result->label, .shown = clock_mono_us()};
     struct simulate_options options = {.policy = result->policy,
                                        .preempt_cost = llround(in->preempt_cost * SIMULATE_SECOND),
                                        .drain = llround(in->drain * SIMULATE_SECOND),

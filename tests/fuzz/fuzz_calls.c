@@ -77,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct piece rest = {(const char *)data, size}, line;
     use_plain_memory();
-    struct master *m = master_begin();
+    struct fuzz_master *m = master_begin();
     for (int i = 0; i < LINES_MAX && piece_next(&rest, "\n", &line); i++) {
         if (line.len && *line.text == '+') {
             char *number = piece_copy(line);

@@ -77,9 +77,9 @@ static const char story[] = SUBMIT("u", "adam",
                                                        "a PUT /api/v1/master/cluster_message "
                                                        "{\"message\":\"hello\"}\n";
 
-static struct master *whole(void)
+static struct fuzz_master *whole(void)
 {
-    static struct master *m;
+    static struct fuzz_master *m;
     if (!m) {
         m = master_begin();
         master_tell(m, story);
@@ -89,7 +89,7 @@ static struct master *whole(void)
 
 // --- lists ---------------------------------------------------------------------------------------
 
-struct list {
+struct fuzz_list {
     const char *address, *key;
 };
 
@@ -100,7 +100,7 @@ static void put_encoded(struct buf *out, const char *text)
 }
 
 // NULL: refused.
-static json_t *ask(const struct list *list, const char *filter, const char *sort, int limit,
+static json_t *ask(const struct fuzz_list *list, const char *filter, const char *sort, int limit,
                    const char *cursor)
 {
     struct buf line;
@@ -111,7 +111,7 @@ static json_t *ask(const struct list *list, const char *filter, const char *sort
     put_encoded(&line, sort);
     buf_puts(&line, "&cursor=");
     put_encoded(&line, cursor);
-    struct answer a = master_call(whole(), (struct piece){line.data, line.len});
+    struct fuzz_answer a = master_call(whole(), (struct piece){line.data, line.len});
     buf_free(&line);
     if (a.status == 200)
         return a.body;
@@ -123,7 +123,7 @@ static json_t *ask(const struct list *list, const char *filter, const char *sort
     return NULL;
 }
 
-static int64_t total(const struct list *list, const char *filter)
+static int64_t total(const struct fuzz_list *list, const char *filter)
 {
     json_t *answer = ask(list, filter, "", 1, "");
     int64_t n = answer ? jget_int(jget(answer, "pagination"), "total", -1) : -1;
@@ -131,7 +131,7 @@ static int64_t total(const struct list *list, const char *filter)
     return n;
 }
 
-static void put_ids(const struct list *list, const json_t *answer, struct buf *out)
+static void put_ids(const struct fuzz_list *list, const json_t *answer, struct buf *out)
 {
     size_t i;
     json_t *row;
@@ -139,7 +139,7 @@ static void put_ids(const struct list *list, const json_t *answer, struct buf *o
         buf_printf(out, "%lld ", (long long)jget_int(row, "id", 0));
 }
 
-static void walk(const struct list *list, const char *filter, const char *sort)
+static void walk(const struct fuzz_list *list, const char *filter, const char *sort)
 {
     struct buf all, paged;
     json_t *answer = ask(list, filter, sort, 100, "");
@@ -195,7 +195,7 @@ static bool prints_equal(enum filter_list kind, const char *text)
     return !err && tree;
 }
 
-static void check_opposite(const struct list *list, const char *filter)
+static void check_opposite(const struct fuzz_list *list, const char *filter)
 {
     char *opposite = xasprintf("not (%s)", filter);
     int64_t is = total(list, filter), is_not = total(list, opposite), all = total(list, "");
@@ -209,7 +209,7 @@ static void check_opposite(const struct list *list, const char *filter)
 
 static void take_filter(enum filter_list kind, struct piece p)
 {
-    static const struct list lists[] = {
+    static const struct fuzz_list lists[] = {
         [FILTER_EXPERIMENTS] = {"/api/v1/experiments", "experiments"},
         [FILTER_TRIALS] = {"/api/v1/experiments/1/trials", "trials"}};
     struct piece first, second = {"", 0};
@@ -236,7 +236,7 @@ static void take_json(struct piece p)
         json_object_set(body, "sort", sort);
         char *text = json_dumps(body, JSON_COMPACT);
         char *line = xasprintf("a POST /api/v1/experiments-search %s", text);
-        struct answer a = master_call(whole(), (struct piece){line, strlen(line)});
+        struct fuzz_answer a = master_call(whole(), (struct piece){line, strlen(line)});
         must(!a.status || a.status == 200 || a.status == 400 || a.status == 413);
         json_decref(a.body);
         free(line);

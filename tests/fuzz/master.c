@@ -28,7 +28,7 @@ enum {
     ANSWER_MAX = 64 << 20
 };
 
-struct call { // a call to the core, until it is completed
+struct fuzz_call { // a call to the core, until it is completed
     struct request rq;
     struct query query;
     const struct route *route;
@@ -36,13 +36,13 @@ struct call { // a call to the core, until it is completed
     bool done;
 };
 
-struct master {
+struct fuzz_master {
     struct db *db;
     struct db_reader *reader;
     struct core *core;
     struct routes *routes;
     struct service service;
-    struct call *waiting[WAITING_MAX];
+    struct fuzz_call *waiting[WAITING_MAX];
     int waiting_count;
 };
 
@@ -92,7 +92,7 @@ _Noreturn void _exit(int status)
 
 static const char *query(struct request *rq, const char *name)
 {
-    return query_get(&((struct call *)rq->http)->query, name);
+    return query_get(&((struct fuzz_call *)rq->http)->query, name);
 }
 
 static const char *no_header(struct request *rq, const char *name)
@@ -103,12 +103,12 @@ static const char *no_header(struct request *rq, const char *name)
 
 static void complete(struct request *rq)
 {
-    ((struct call *)rq->http)->done = true;
+    ((struct fuzz_call *)rq->http)->done = true;
 }
 
 // --- its life ------------------------------------------------------------------------------------
 
-static void start(struct master *m)
+static void start(struct fuzz_master *m)
 {
     static struct core_options options = {
         .modules = master_modules,
@@ -166,9 +166,9 @@ static struct db *first_store(void)
     return db;
 }
 
-struct master *master_begin(void)
+struct fuzz_master *master_begin(void)
 {
-    struct master *m = xcalloc(1, sizeof *m);
+    struct fuzz_master *m = xcalloc(1, sizeof *m);
     struct error e = {0};
     now = SECOND;
     must(!db_open_memory(first_store(), &m->db, &e) && !db_reader_open(m->db, &m->reader, &e));
@@ -182,7 +182,7 @@ struct master *master_begin(void)
     return m;
 }
 
-static void call_free(struct call *c)
+static void call_free(struct fuzz_call *c)
 {
     json_decref(c->body);
     if (c->rq.input)
@@ -193,7 +193,7 @@ static void call_free(struct call *c)
     free(c);
 }
 
-static void free_done(struct master *m)
+static void free_done(struct fuzz_master *m)
 {
     int left = 0;
     for (int i = 0; i < m->waiting_count; i++)
@@ -204,7 +204,7 @@ static void free_done(struct master *m)
     m->waiting_count = left;
 }
 
-static void stop(struct master *m)
+static void stop(struct fuzz_master *m)
 {
     core_stop(m->core);
     core_free(m->core);
@@ -212,7 +212,7 @@ static void stop(struct master *m)
     must(!m->waiting_count); // every call got an answer
 }
 
-void master_end(struct master *m)
+void master_end(struct fuzz_master *m)
 {
     stop(m);
     log_followers_free(m->service.log_followers);
@@ -227,14 +227,14 @@ void master_end(struct master *m)
     be_quiet(); // a call can change the log level
 }
 
-void master_again(struct master *m)
+void master_again(struct fuzz_master *m)
 {
     stop(m);
     start(m);
 }
 
 // Runs turns until there is nothing left to do at this time.
-static void turn(struct master *m)
+static void turn(struct fuzz_master *m)
 {
     for (int i = 0; i < TURNS_MAX; i++) {
         core_turn(m->core);
@@ -243,7 +243,7 @@ static void turn(struct master *m)
     }
 }
 
-void master_wait(struct master *m, int64_t seconds)
+void master_wait(struct fuzz_master *m, int64_t seconds)
 {
     now += seconds * SECOND;
     turn(m);
@@ -291,7 +291,7 @@ static bool may_call(const struct route *route, const struct principal *p)
     return route->auth == AUTH_NONE || (route->auth & is);
 }
 
-static int read_body(struct call *c, struct piece text, struct error *e)
+static int read_body(struct fuzz_call *c, struct piece text, struct error *e)
 {
     if (!text.len || c->route->body == BODY_NONE)
         return 0;
@@ -318,7 +318,7 @@ static int read_body(struct call *c, struct piece text, struct error *e)
     return c->body && c->route->takes ? schema_check(c->route->takes, c->body, e) : 0;
 }
 
-static struct view view_of(struct master *m, struct call *c)
+static struct view view_of(struct fuzz_master *m, struct fuzz_call *c)
 {
     struct view v = {.rq = &c->rq,
                      .service = &m->service,
@@ -330,7 +330,7 @@ static struct view view_of(struct master *m, struct call *c)
     return v;
 }
 
-static int run_view(struct master *m, struct call *c, bool *is_json, struct error *e)
+static int run_view(struct fuzz_master *m, struct fuzz_call *c, bool *is_json, struct error *e)
 {
     struct view v = view_of(m, c);
     int rc = c->route->view(&v, e);
@@ -338,7 +338,7 @@ static int run_view(struct master *m, struct call *c, bool *is_json, struct erro
     return rc;
 }
 
-static int run_core(struct master *m, struct call *c, bool *is_json, struct error *e)
+static int run_core(struct fuzz_master *m, struct fuzz_call *c, bool *is_json, struct error *e)
 {
     int rc = core_submit(m->core, c->route->core, &c->rq, e);
     if (rc)
@@ -354,14 +354,14 @@ static void no_wake(struct stream *s)
     (void)s;
 }
 
-static void broken(const struct call *c, int status, const char *why)
+static void broken(const struct fuzz_call *c, int status, const char *why)
 {
     fprintf(stderr, "%s %s: status %d: %s: %s\n", c->rq.method, c->route->path, status, why,
             buf_str(&c->rq.answer));
     abort();
 }
 
-static void check_lines(const struct call *c)
+static void check_lines(const struct fuzz_call *c)
 {
     struct piece rest = {c->rq.answer.data, c->rq.answer.len}, line;
     while (c->rq.answer.len && piece_next(&rest, "\n", &line)) {
@@ -374,7 +374,7 @@ static void check_lines(const struct call *c)
 }
 
 // Each filling goes into an empty buffer, as in the http layer.
-static enum stream_turn fill(struct master *m, struct call *c, struct stream *s)
+static enum stream_turn fill(struct fuzz_master *m, struct fuzz_call *c, struct stream *s)
 {
     struct buf part;
     buf_init(&part, ANSWER_MAX);
@@ -386,7 +386,7 @@ static enum stream_turn fill(struct master *m, struct call *c, struct stream *s)
 }
 
 // Reads as much of the answer as exists now.
-static int run_stream(struct master *m, struct call *c, bool *is_json, struct error *e)
+static int run_stream(struct fuzz_master *m, struct fuzz_call *c, bool *is_json, struct error *e)
 {
     struct view v = view_of(m, c);
     struct stream *s = NULL;
@@ -415,7 +415,8 @@ static bool is_left_out(const struct route *route)
            route->stream == stream_checkpoint_archive || route->view == webhook_test;
 }
 
-static int run(struct master *m, struct call *c, struct piece body, bool *is_json, struct error *e)
+static int run(struct fuzz_master *m, struct fuzz_call *c, struct piece body, bool *is_json,
+               struct error *e)
 {
     int rc = 0;
     if (!may_call(c->route, &c->rq.principal))
@@ -439,9 +440,9 @@ static int run(struct master *m, struct call *c, struct piece body, bool *is_jso
     }
 }
 
-static struct answer read_answer(struct call *c, bool is_json)
+static struct fuzz_answer read_answer(struct fuzz_call *c, bool is_json)
 {
-    struct answer a = {.status = c->rq.status ? c->rq.status : 200};
+    struct fuzz_answer a = {.status = c->rq.status ? c->rq.status : 200};
     struct error e = {0};
     const char *text = c->rq.answer.len ? buf_str(&c->rq.answer) : "{}";
     if (a.status == 500 || a.status < 200 || a.status > 599)
@@ -456,7 +457,8 @@ static struct answer read_answer(struct call *c, bool is_json)
     return a;
 }
 
-static void dispatch(struct master *m, struct call *c, struct piece body, struct answer *out)
+static void dispatch(struct fuzz_master *m, struct fuzz_call *c, struct piece body,
+                     struct fuzz_answer *out)
 {
     struct error e = {0};
     bool is_json = true;
@@ -496,10 +498,10 @@ static bool cut_line(struct arena *arena, struct piece line, char *words[3], str
     return true;
 }
 
-struct answer master_call(struct master *m, struct piece line)
+struct fuzz_answer master_call(struct fuzz_master *m, struct piece line)
 {
-    struct call *c = xcalloc(1, sizeof *c);
-    struct answer out = {0};
+    struct fuzz_call *c = xcalloc(1, sizeof *c);
+    struct fuzz_answer out = {0};
     struct route_match match = {0};
     struct piece body;
     struct error e;
@@ -531,11 +533,11 @@ out:
     return out;
 }
 
-void master_tell(struct master *m, const char *lines)
+void master_tell(struct fuzz_master *m, const char *lines)
 {
     struct piece rest = {lines, strlen(lines)}, line;
     while (piece_next(&rest, "\n", &line)) {
-        struct answer a = master_call(m, line);
+        struct fuzz_answer a = master_call(m, line);
         if (line.len && a.status && a.status != 200) {
             char *text = json_text(a.body);
             fprintf(stderr, "%.*s: %d %s\n", (int)line.len, line.text, a.status, text);

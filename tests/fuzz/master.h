@@ -13,20 +13,20 @@
 
 #include "tests/fuzz/support.h"
 
-struct master;
+struct fuzz_master;
 
-struct master *master_begin(void);
-void master_end(struct master *m);
-void master_again(struct master *m); // restarts the master over the committed store
-void master_wait(struct master *m, int64_t seconds);
+struct fuzz_master *master_begin(void);
+void master_end(struct fuzz_master *m);
+void master_again(struct fuzz_master *m); // restarts the master over the committed store
+void master_wait(struct fuzz_master *m, int64_t seconds);
 
-struct answer {
+struct fuzz_answer {
     int status;   // 0: the call waits (or was not a call), and its answer is lost
     json_t *body; // NULL: not JSON
 };
 
 // The caller owns the answer's body.
-struct answer master_call(struct master *m, struct piece line);
-void master_tell(struct master *m, const char *lines); // each call must be answered with 200
+struct fuzz_answer master_call(struct fuzz_master *m, struct piece line);
+void master_tell(struct fuzz_master *m, const char *lines); // each call must be answered with 200
 
 #endif

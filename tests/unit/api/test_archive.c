@@ -57,13 +57,13 @@ static void assert_file(const char *path, const char *text)
 
 // --- archives made by somebody who means harm ----------------------------------------------------
 
-struct member {
+struct tar_member {
     const char *path, *data;
     unsigned type; // AE_IFREG ..
     const char *link, *hard;
 };
 
-static void *tar_of(const struct member *members, size_t count, size_t *len)
+static void *tar_of(const struct tar_member *members, size_t count, size_t *len)
 {
     enum { ROOM = 1 << 20 };
     void *out = xcalloc(1, ROOM);
@@ -93,7 +93,8 @@ static void *tar_of(const struct member *members, size_t count, size_t *len)
     return out;
 }
 
-static void unpack_refused(const struct member *members, size_t count, int code, const char *part)
+static void unpack_refused(const struct tar_member *members, size_t count, int code,
+                           const char *part)
 {
     struct error e;
     size_t len;
@@ -112,8 +113,8 @@ static void names_that_leave_the_folder(void **state)
         "../evil", "a/../../evil", "/tmp/muster-evil", "a/..", "a//b", "./../evil", ".."};
     (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-        const struct member m[] = {{"good", "x", AE_IFREG, NULL, NULL},
-                                   {names[i], "x", AE_IFREG, NULL, NULL}};
+        const struct tar_member m[] = {{"good", "x", AE_IFREG, NULL, NULL},
+                                       {names[i], "x", AE_IFREG, NULL, NULL}};
         unpack_refused(m, 2, ERR_INVALID, "which is outside its folder");
     }
     assert_false(path_exists("/tmp/muster-evil"));
@@ -121,12 +122,12 @@ static void names_that_leave_the_folder(void **state)
 
 static void links_and_special_files(void **state)
 {
-    const struct member soft[] = {{"l", NULL, AE_IFLNK, "/etc", NULL},
-                                  {"l/passwd", "x", AE_IFREG, NULL, NULL}};
-    const struct member hard[] = {{"f", "x", AE_IFREG, NULL, NULL},
-                                  {"h", NULL, AE_IFREG, NULL, "/etc/passwd"}};
-    const struct member fifo[] = {{"p", NULL, AE_IFIFO, NULL, NULL}};
-    const struct member device[] = {{"d", NULL, AE_IFCHR, NULL, NULL}};
+    const struct tar_member soft[] = {{"l", NULL, AE_IFLNK, "/etc", NULL},
+                                      {"l/passwd", "x", AE_IFREG, NULL, NULL}};
+    const struct tar_member hard[] = {{"f", "x", AE_IFREG, NULL, NULL},
+                                      {"h", NULL, AE_IFREG, NULL, "/etc/passwd"}};
+    const struct tar_member fifo[] = {{"p", NULL, AE_IFIFO, NULL, NULL}};
+    const struct tar_member device[] = {{"d", NULL, AE_IFCHR, NULL, NULL}};
     (void)state;
     unpack_refused(soft, 2, ERR_INVALID, "\"l\", a link or special file");
     unpack_refused(hard, 2, ERR_INVALID, "\"h\", a link or special file");
@@ -136,10 +137,10 @@ static void links_and_special_files(void **state)
 
 static void names_that_collide(void **state)
 {
-    const struct member twice[] = {{"a", "1", AE_IFREG, NULL, NULL},
-                                   {"./a", "2", AE_IFREG, NULL, NULL}};
-    const struct member below[] = {{"a", "1", AE_IFREG, NULL, NULL},
-                                   {"a/b", "2", AE_IFREG, NULL, NULL}};
+    const struct tar_member twice[] = {{"a", "1", AE_IFREG, NULL, NULL},
+                                       {"./a", "2", AE_IFREG, NULL, NULL}};
+    const struct tar_member below[] = {{"a", "1", AE_IFREG, NULL, NULL},
+                                       {"a/b", "2", AE_IFREG, NULL, NULL}};
     struct error e;
     size_t len;
     (void)state;
@@ -153,8 +154,8 @@ static void names_that_collide(void **state)
 
 static void more_bytes_than_the_limit(void **state)
 {
-    const struct member m[] = {{"a", "12345", AE_IFREG, NULL, NULL},
-                               {"b", "67890", AE_IFREG, NULL, NULL}};
+    const struct tar_member m[] = {{"a", "12345", AE_IFREG, NULL, NULL},
+                                   {"b", "67890", AE_IFREG, NULL, NULL}};
     struct error e;
     size_t len;
     (void)state;
@@ -171,9 +172,9 @@ static void more_bytes_than_the_limit(void **state)
 
 static void bytes_that_are_no_archive(void **state)
 {
-    const struct member m[] = {{"a", "12345", AE_IFREG, NULL, NULL},
-                               {"sub", NULL, AE_IFDIR, NULL, NULL},
-                               {"sub/b", "67890", AE_IFREG, NULL, NULL}};
+    const struct tar_member m[] = {{"a", "12345", AE_IFREG, NULL, NULL},
+                                   {"sub", NULL, AE_IFDIR, NULL, NULL},
+                                   {"sub/b", "67890", AE_IFREG, NULL, NULL}};
     struct error e;
     size_t len;
     (void)state;
@@ -202,7 +203,7 @@ static void bytes_that_are_no_archive(void **state)
 
 static void a_place_that_is_taken(void **state)
 {
-    const struct member m[] = {{"a", "new", AE_IFREG, NULL, NULL}};
+    const struct tar_member m[] = {{"a", "new", AE_IFREG, NULL, NULL}};
     struct error e;
     size_t len;
     (void)state;
@@ -547,10 +548,10 @@ static bool note(void *ctx, const struct archive_item *item)
 
 static void an_archive_is_looked_into(void **state)
 {
-    static const struct member members[] = {{"./a/", NULL, AE_IFDIR, NULL, NULL},
-                                            {"a/b.py", "12345", AE_IFREG, NULL, NULL},
-                                            {"./c", "", AE_IFREG, NULL, NULL},
-                                            {"d", "0123456789", AE_IFREG, NULL, NULL}};
+    static const struct tar_member members[] = {{"./a/", NULL, AE_IFDIR, NULL, NULL},
+                                                {"a/b.py", "12345", AE_IFREG, NULL, NULL},
+                                                {"./c", "", AE_IFREG, NULL, NULL},
+                                                {"d", "0123456789", AE_IFREG, NULL, NULL}};
     struct error e;
     struct buf seen;
     size_t len, file_len = 0;
@@ -574,8 +575,8 @@ static void an_archive_is_looked_into(void **state)
 
 static void what_is_not_unpacked_is_not_looked_at(void **state)
 {
-    static const struct member members[] = {{"a", "x", AE_IFREG, NULL, NULL},
-                                            {"../evil", "x", AE_IFREG, NULL, NULL}};
+    static const struct tar_member members[] = {{"a", "x", AE_IFREG, NULL, NULL},
+                                                {"../evil", "x", AE_IFREG, NULL, NULL}};
     struct error e;
     struct buf seen;
     size_t len;

@@ -27,15 +27,15 @@
 
 // --- the server ----------------------------------------------------------------------------------
 
-struct answer {
+struct scripted_answer {
     const char *raw; // bytes to send; NULL: closes the connection without an answer
     int64_t wait_us; // pause before sending
     size_t filler;   // bytes of 'x' after raw
 };
 
-struct server {
+struct scripted_server {
     int listener, port;
-    const struct answer *script;
+    const struct scripted_answer *script;
     size_t count;
     pthread_t thread;
     struct buf requests; // all received requests
@@ -66,7 +66,7 @@ static void read_request(int fd, struct buf *all)
     }
 }
 
-static void send_answer(int fd, const struct answer *a)
+static void send_answer(int fd, const struct scripted_answer *a)
 {
     char block[65536];
     memset(block, 'x', sizeof(block));
@@ -84,7 +84,7 @@ static void send_answer(int fd, const struct answer *a)
 
 static void *serve(void *ctx)
 {
-    struct server *s = ctx;
+    struct scripted_server *s = ctx;
     for (size_t i = 0; i < s->count; i++) {
         int fd = accept(s->listener, NULL, NULL);
         if (fd < 0)
@@ -111,7 +111,7 @@ static int listen_somewhere(int *port)
     return fd;
 }
 
-static void start(struct server *s, const struct answer *script, size_t count)
+static void start(struct scripted_server *s, const struct scripted_answer *script, size_t count)
 {
     memset(s, 0, sizeof(*s));
     buf_init(&s->requests, 1 << 20);
@@ -121,7 +121,7 @@ static void start(struct server *s, const struct answer *script, size_t count)
     assert_int_equal(pthread_create(&s->thread, NULL, serve, s), 0);
 }
 
-static void stop(struct server *s)
+static void stop(struct scripted_server *s)
 {
     shutdown(s->listener, SHUT_RDWR);
     assert_int_equal(pthread_join(s->thread, NULL), 0);
@@ -151,8 +151,8 @@ static void assert_contains(const char *text, const char *part)
 // Makes one call to a server with one answer.
 static int call_once(const char *raw, size_t filler, json_t **answer, struct error *e)
 {
-    const struct answer script[] = {{raw, 0, filler}};
-    struct server s;
+    const struct scripted_answer script[] = {{raw, 0, filler}};
+    struct scripted_server s;
     start(&s, script, 1);
     struct client *c = client_of(s.port, NULL);
     int rc = client_call(c, "GET", "/api/v1/me", NULL, answer, e);
@@ -202,8 +202,8 @@ static void nobody_answers(void **state)
 
 static void a_certificate_that_is_none(void **state)
 {
-    const struct answer script[] = {{OK("{}"), 0, 0}};
-    struct server s;
+    const struct scripted_answer script[] = {{OK("{}"), 0, 0}};
+    struct scripted_server s;
     struct client *c;
     struct error e;
     (void)state;
@@ -280,9 +280,9 @@ static void answers_larger_than_the_limit(void **state)
 
 static void a_call_ends_in_time(void **state)
 {
-    const struct answer script[] = {{OK("{}"), 1500000, 0}};
+    const struct scripted_answer script[] = {{OK("{}"), 1500000, 0}};
     const struct client_options o = {.timeout_s = 1};
-    struct server s;
+    struct scripted_server s;
     struct error e;
     (void)state;
     start(&s, script, 1);
@@ -297,10 +297,10 @@ static void a_call_ends_in_time(void **state)
 
 static void requests_carry_method_path_body_and_token(void **state)
 {
-    const struct answer script[] = {
+    const struct scripted_answer script[] = {
         {OK("{\"id\": 7}"), 0, 0}, {OK(""), 0, 0}, {OK("{}"), 0, 0}, {OK("{}"), 0, 0}};
     const struct client_options o = {.auth = CLIENT_BEARER, .token = "secret\n"};
-    struct server s;
+    struct scripted_server s;
     struct error e;
     json_t *answer, *body = json_pack("{s:s}", "a", "gr\u00fcn");
     (void)state;
@@ -340,8 +340,8 @@ static void requests_carry_method_path_body_and_token(void **state)
 
 static void an_address_without_scheme(void **state)
 {
-    const struct answer script[] = {{OK("{}"), 0, 0}};
-    struct server s;
+    const struct scripted_answer script[] = {{OK("{}"), 0, 0}};
+    struct scripted_server s;
     struct client *c;
     struct error e;
     (void)state;
@@ -362,9 +362,9 @@ static void an_address_without_scheme(void **state)
 
 static void calls_are_repeated_until_they_succeed(void **state)
 {
-    const struct answer script[] = {
+    const struct scripted_answer script[] = {
         {UNAVAILABLE, 0, 0}, {NULL, 0, 0}, {ANSWER("429", ""), 0, 0}, {OK("{\"ok\":  1}"), 0, 0}};
-    struct server s;
+    struct scripted_server s;
     struct error e;
     json_t *answer;
     (void)state;
@@ -386,8 +386,8 @@ static void what_cannot_mend_is_not_repeated(void **state)
     static const char *const raw[] = {ANSWER("403", ""), ANSWER("500", ""), OK("oops")};
     (void)state;
     for (size_t i = 0; i < sizeof(raw) / sizeof(*raw); i++) {
-        const struct answer script[] = {{raw[i], 0, 0}, {OK("{}"), 0, 0}};
-        struct server s;
+        const struct scripted_answer script[] = {{raw[i], 0, 0}, {OK("{}"), 0, 0}};
+        struct scripted_server s;
         struct error e;
         start(&s, script, 2);
         struct client *c = client_of(s.port, NULL);
@@ -401,12 +401,12 @@ static void what_cannot_mend_is_not_repeated(void **state)
 
 static void tries_end_at_the_deadline(void **state)
 {
-    const struct answer script[] = {{UNAVAILABLE, 0, 0},
-                                    {UNAVAILABLE, 0, 0},
-                                    {UNAVAILABLE, 0, 0},
-                                    {UNAVAILABLE, 0, 0},
-                                    {UNAVAILABLE, 0, 0}};
-    struct server s;
+    const struct scripted_answer script[] = {{UNAVAILABLE, 0, 0},
+                                             {UNAVAILABLE, 0, 0},
+                                             {UNAVAILABLE, 0, 0},
+                                             {UNAVAILABLE, 0, 0},
+                                             {UNAVAILABLE, 0, 0}};
+    struct scripted_server s;
     struct error e;
     (void)state;
     start(&s, script, 5);
@@ -430,11 +430,11 @@ static void *cancel_soon(void *ctx)
 
 static void another_thread_ends_a_call(void **state)
 {
-    const struct answer script[] = {{OK("{}"), 3000000, 0}};
+    const struct scripted_answer script[] = {{OK("{}"), 3000000, 0}};
     atomic_bool cancel = false;
     const struct client_options o = {.cancel = &cancel};
     pthread_t thread;
-    struct server s;
+    struct scripted_server s;
     struct error e;
     int port;
     (void)state;
@@ -481,8 +481,8 @@ static int on_line(void *ctx, const json_t *result, struct error *e)
 
 static int stream_once(const char *raw, size_t filler, struct lines *l, struct error *e)
 {
-    const struct answer script[] = {{raw, 0, filler}};
-    struct server s;
+    const struct scripted_answer script[] = {{raw, 0, filler}};
+    struct scripted_server s;
     start(&s, script, 1);
     struct client *c = client_of(s.port, NULL);
     buf_init(&l->text, 1 << 16);
@@ -545,8 +545,8 @@ static void lines_of_a_stream_arrive(void **state)
 
 static int download_once(const char *raw, size_t filler, int fd, char **request, struct error *e)
 {
-    const struct answer script[] = {{raw, 0, filler}, {OK("{}"), 0, 0}};
-    struct server s;
+    const struct scripted_answer script[] = {{raw, 0, filler}, {OK("{}"), 0, 0}};
+    struct scripted_server s;
     start(&s, script, 2);
     struct client *c = client_of(s.port, NULL);
     int rc = client_download(c, "/checkpoints/x", "application/gzip", fd, e);

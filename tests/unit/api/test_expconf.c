@@ -391,12 +391,12 @@ static void json_is_yaml(void **state)
 
 // --- the trainer's own checks --------------------------------------------------------------------
 
-struct change {
+struct config_change {
     const char *set; // key.path=value
     const char *expected;
 };
 
-static void check_changes(const char *yaml, const struct change *changes, size_t count)
+static void check_changes(const char *yaml, const struct config_change *changes, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct yaml_doc doc;
@@ -416,7 +416,7 @@ static void check_changes(const char *yaml, const struct change *changes, size_t
 
 static void checks_between_fields_of_a_gpt(void **state)
 {
-    static const struct change changes[] = {
+    static const struct config_change changes[] = {
         {"trainer.micro_batch_size=5",
          "e.yaml:6:21: trainer.micro_batch_size: 5 does not divide global_batch_size 12"},
         {"trainer.global_batch_size=196608", NULL},
@@ -490,7 +490,7 @@ static void checks_of_a_list_of_layers(void **state)
                "  global_batch_size: 64\n  micro_batch_size: 16\n"
                "  steps: 10\n"
                "  optimizer: {name: momentum, learning_rate: 0.1}\n";
-    static const struct change changes[] = {
+    static const struct config_change changes[] = {
         {"trainer.model.family=layers", NULL},
         {"trainer.model.classes=10", NULL},
         {"trainer.model.layers=", "trainer.model.layers: missing key"},
@@ -551,7 +551,7 @@ static void checks_of_a_list_of_layers_of_tokens(void **state)
                "  global_batch_size: 64\n  micro_batch_size: 16\n"
                "  steps: 10\n"
                "  optimizer: {name: momentum, learning_rate: 0.1}\n";
-    static const struct change changes[] = {
+    static const struct config_change changes[] = {
         {"trainer.model.context=",
          "trainer.model.context: missing key (number of tokens that the model sees)"},
         {"trainer.loss.name=mse", "trainer.loss.name: mse needs data with values to predict"},
@@ -573,7 +573,7 @@ static void checks_between_fields_of_an_mlp(void **state)
                                      "  global_batch_size: 64\n  micro_batch_size: 16\n"
                                      "  steps: 10\n"
                                      "  optimizer: {name: momentum, learning_rate: 0.1}\n";
-    static const struct change changes[] = {
+    static const struct config_change changes[] = {
         {"trainer.model.hidden=[]", "trainer.model.hidden: is empty"},
         {"trainer.model.hidden.1=0", "trainer.model.hidden.1: expected "},
         {"trainer.model.hidden.1=65537", "trainer.model.hidden.1: expected "},
@@ -625,7 +625,7 @@ static void checks_between_keys_of_data(void **state)
                                      "  global_batch_size: 64\n  micro_batch_size: 16\n"
                                      "  steps: 10\n"
                                      "  optimizer: {name: momentum, learning_rate: 0.1}\n";
-    static const struct change changes[] = {
+    static const struct config_change changes[] = {
         {"trainer.data={format: synthetic, samples: 9, shape: [8], classes: 2}", NULL},
         {"trainer.data={format: synthetic, samples: 9, shape: [8, 8, 3], classes: 2}", NULL},
         {"trainer.data={format: synthetic, samples: 9, shape: [8]}",
@@ -677,7 +677,7 @@ static void checks_between_keys_of_data(void **state)
     };
     (void)state;
     check_changes(mlp, changes, sizeof(changes) / sizeof(*changes));
-    static const struct change of_tokens[] = {
+    static const struct config_change of_tokens[] = {
         {"trainer.data={format: tokens, path: train_*.bin, validation_path: [a, b]}", NULL},
         {"trainer.data={format: tokens, path: [a, 5]}", "trainer.data.path.1: expected text"},
         {"trainer.data={format: tokens, path: a, type: uint8}", "trainer.data.type: "},
@@ -692,7 +692,7 @@ static void checks_between_keys_of_data(void **state)
 
 static void names_of_hyperparameters_in_the_trainer(void **state)
 {
-    static const struct change changes[] = {
+    static const struct config_change changes[] = {
         {"trainer.steps=${stesp}", "trainer.steps: there is no hyperparameter \"stesp\"; did you "
                                    "mean \"steps\"?"},
         {"trainer.steps=${epochs}", "trainer.steps: there is no hyperparameter \"epochs\"; add it"},
@@ -740,7 +740,7 @@ static void ranges_are_checked_by_their_first_value(void **state)
         "  lr: {type: log, minval: -3, maxval: -1}\n"
         "  heads: {type: categorical, vals: [3, 4]}\n"
         "  share: {type: double, minval: 0.1, maxval: 0.5}\n" GPT;
-    static const struct change changes[] = {
+    static const struct config_change changes[] = {
         {"trainer.optimizer.learning_rate=${lr}", NULL},
         {"trainer.model.heads=${heads}",
          NULL}, // 3 does not divide the width, but a trial may draw 4

@@ -11,21 +11,21 @@
 
 #include "api/http/sse.h"
 
-struct seen {
+struct seen_events {
     struct buf text; // "name|data|id;" of each event
     int stop_after;  // 0: never
 };
 
 static int note(void *ctx, const struct sse_event *event, struct error *e)
 {
-    struct seen *s = ctx;
+    struct seen_events *s = ctx;
     (void)e;
     buf_printf(&s->text, "%s|%s|%s;", event->name, event->data, event->id);
     return s->stop_after && !--s->stop_after ? 1 : 0;
 }
 
 // Feeds pieces of `step` bytes.
-static void feed(struct sse *s, const char *text, size_t len, size_t step, struct seen *out)
+static void feed(struct sse *s, const char *text, size_t len, size_t step, struct seen_events *out)
 {
     for (size_t at = 0; at < len; at += step) {
         size_t part = len - at < step ? len - at : step;
@@ -37,7 +37,7 @@ static void expect(const char *text, const char *wanted)
 {
     for (size_t step = 1; step <= strlen(text) + 1; step++) {
         struct sse s;
-        struct seen seen = {0};
+        struct seen_events seen = {0};
         sse_init(&s, 256);
         buf_init(&seen.text, 4096);
         feed(&s, text, strlen(text), step, &seen);
@@ -91,7 +91,7 @@ static void ids_with_a_nul_are_ignored(void **state)
     (void)state;
     static const char text[] = "id: 1\ndata: a\n\nid: 2\0x\ndata: b\n\n";
     struct sse s;
-    struct seen seen = {0};
+    struct seen_events seen = {0};
     sse_init(&s, 256);
     buf_init(&seen.text, 4096);
     feed(&s, text, sizeof text - 1, 5, &seen);
@@ -107,7 +107,7 @@ static void a_new_connection_keeps_the_id(void **state)
                                                                                    "lf\n\n"
                                                                                    "data: b\n\n";
     struct sse s;
-    struct seen seen = {0};
+    struct seen_events seen = {0};
     sse_init(&s, 256);
     buf_init(&seen.text, 4096);
     feed(&s, first, strlen(first), 100, &seen);
@@ -124,7 +124,7 @@ static void limits_and_ends(void **state)
     (void)state;
     struct sse s;
     struct error e = {0};
-    struct seen seen = {.stop_after = 2};
+    struct seen_events seen = {.stop_after = 2};
     char line[64];
     sse_init(&s, 32);
     buf_init(&seen.text, 4096);

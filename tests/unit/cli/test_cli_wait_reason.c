@@ -28,14 +28,14 @@ static const char shares[] =
     "{'resourcePool':'gpu','workspaceId':2,'userId':4,'entitledSlots':1,'usedSlots':1,"
     "'wantedSlots':1,'debtSlotHours':0}]";
 
-struct fixture {
+struct wait_fixture {
     struct arena arena;
     struct waiting w;
     json_t *held[8];
     size_t count;
 };
 
-static json_t *keep(struct fixture *f, const char *text)
+static json_t *keep(struct wait_fixture *f, const char *text)
 {
     struct error e;
     char *json = arena_strdup(&f->arena, text);
@@ -46,17 +46,17 @@ static json_t *keep(struct fixture *f, const char *text)
     return f->held[f->count++] = value;
 }
 
-static struct fixture *begin(const char *why)
+static struct wait_fixture *begin(const char *why)
 {
-    static struct fixture f;
-    f = (struct fixture){0};
+    static struct wait_fixture f;
+    f = (struct wait_fixture){0};
     f.w.experiment = keep(&f, experiment);
     f.w.why = keep(&f, why);
     assert_int_equal(clock_parse("2026-03-01T10:00:00Z", &f.w.now), 0);
     return &f;
 }
 
-static void end(struct fixture *f)
+static void end(struct wait_fixture *f)
 {
     while (f->count > 0)
         json_decref(f->held[--f->count]);
@@ -64,7 +64,7 @@ static void end(struct fixture *f)
 }
 
 // The facts about the first group of waiting trials, or about an experiment that does not wait.
-static json_t *facts_of(struct fixture *f)
+static json_t *facts_of(struct wait_fixture *f)
 {
     json_t *groups = f->held[f->count++] = waiting_groups(f->w.why);
     return f->held[f->count++] = waiting_facts(&f->w, json_array_get(groups, 0), &f->arena);
@@ -78,7 +78,7 @@ static void expect_fact(const json_t *facts, const char *label, const char *text
 static void a_queued_one_says_what_it_waits_for(void **state)
 {
     (void)state;
-    struct fixture *f = begin(busy);
+    struct wait_fixture *f = begin(busy);
     f->w.shares = keep(f, shares);
     assert_string_equal(waiting_sentence(&f->w, &f->arena),
                         "Experiment 7 (poems) needs 4 slots; 1 of 8 in pool gpu are free; 2 before "
@@ -100,7 +100,7 @@ static void a_queued_one_says_what_it_waits_for(void **state)
 static void trials_that_wait_for_the_same_are_one_group(void **state)
 {
     (void)state;
-    struct fixture *f =
+    struct wait_fixture *f =
         begin("{'reason':'r','waiting':[{'trialId':1,'code':'BUSY','needs':2},"
               "{'trialId':2,'code':'OVER_LIMIT','needs':2,'resource':'job limit'},"
               "{'trialId':3,'code':'OVER_LIMIT','needs':2,'resource':'job limit'},"
@@ -119,7 +119,7 @@ static void trials_that_wait_for_the_same_are_one_group(void **state)
 static void a_long_group_is_counted(void **state)
 {
     (void)state;
-    struct fixture *f = begin("{'reason':'r','waiting':[]}");
+    struct wait_fixture *f = begin("{'reason':'r','waiting':[]}");
     json_t *entries = jget(f->w.why, "waiting");
     for (int i = 1; i <= 20; i++)
         json_array_append_new(entries, json_pack("{s:i, s:s}", "trialId", i, "code", "BUSY"));
@@ -130,7 +130,7 @@ static void a_long_group_is_counted(void **state)
 static void an_impossible_job_has_no_place(void **state)
 {
     (void)state;
-    struct fixture *f = begin("{'reason':'r','waiting':[{'code':'OVER_POOL','ahead':3}]}");
+    struct wait_fixture *f = begin("{'reason':'r','waiting':[{'code':'OVER_POOL','ahead':3}]}");
     const json_t *facts = facts_of(f);
     expect_fact(facts, "place", "(none)");
     expect_fact(facts, "start", "never with these agents");
@@ -157,7 +157,7 @@ static void a_job_that_does_not_wait_says_so(void **state)
          "Experiment 1 (a) has just been queued."},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct fixture *f = begin(cases[i].why);
+        struct wait_fixture *f = begin(cases[i].why);
         f->w.experiment = keep(f, cases[i].experiment);
         assert_string_equal(waiting_sentence(&f->w, &f->arena), cases[i].sentence);
         end(f);
@@ -169,7 +169,7 @@ static void a_job_that_does_not_wait_says_so(void **state)
 static void expect_effect(const char *entry, const char *agents, const char *command,
                           const char *effect)
 {
-    struct fixture *f = begin("{}");
+    struct wait_fixture *f = begin("{}");
     json_t *groups = keep(f, entry);
     f->w.agents = keep(f, agents);
     json_t *list = waiting_remedies(&f->w, groups, &f->arena);
@@ -244,7 +244,7 @@ static void a_time_is_told_from_now(void **state)
 static void a_job_is_a_row(void **state)
 {
     (void)state;
-    struct fixture *f = begin("{}");
+    struct wait_fixture *f = begin("{}");
     json_t *row = row_job(keep(
         f, "{'full':{'summary':{'state':'STATE_QUEUED','jobsAhead':3},'place':3,'entityId':'7',"
            "'name':'poems','priority':42,'allocatedSlots':1,'requestedSlots':4,'reasonCode':'BUSY',"
