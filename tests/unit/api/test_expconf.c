@@ -230,7 +230,7 @@ static void bad_hyperparameters(void **state)
     refused(RANDOM "hyperparameters: {n: {type: int, minval: 3, maxval: 2}}\n",
             "hyperparameters.n: minval is greater than maxval");
     refused(RANDOM "hyperparameters: {n: {type: log, minval: 2, maxval: 3, base: 1e200}}\n",
-            "hyperparameters.n: base to the power of minval or maxval is beyond");
+            "hyperparameters.n: base to the power of minval or maxval is not a finite number");
     refused(RANDOM "hyperparameters: {n: {type: categorical, vals: []}}\n",
             "hyperparameters.n: vals is empty");
     refused(RANDOM "hyperparameters: {n: {type: categorical}}\n",
