@@ -14,7 +14,7 @@ DECLARED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 # examples, so only the extensions of this tree's sources count.
 MENTIONED = re.compile(r"(?<![\w./${<*-])((?:[\w-]+/)*[\w-]+\.(?:c|h|cu|cuh|mjs|tsx|def|inc))\b(?![\w(*/])")
 OUTSIDE = {  # files that texts name and that are not tracked: of libraries, of other projects, generated
-    "sys/wait.h", "nettle/sha2.h", "expf.c", "tanhf.c", "tcp_ep.c", "llm.c",
+    "sys/wait.h", "stdio.h", "nettle/sha2.h", "expf.c", "tanhf.c", "tcp_ep.c", "llm.c",
     "page_files.inc", "migrations.inc",
 }
 

@@ -95,14 +95,14 @@ void schema_write_type(struct json_writer *w, const char *type, size_t len)
 
 // --- objects -------------------------------------------------------------------------------------
 
-struct schema_field {
+struct route_field {
     const char *name, *type;
     size_t name_len, type_len;
     bool optional, ours;
 };
 
 // Reads the field at *text and advances; false at the end.
-static bool next_field(const char **text, struct schema_field *f)
+static bool next_field(const char **text, struct route_field *f)
 {
     const char *at = *text + strspn(*text, " ");
     if (!*at)
@@ -120,7 +120,7 @@ static bool next_field(const char **text, struct schema_field *f)
     return true;
 }
 
-static void write_key(struct json_writer *w, const struct schema_field *f)
+static void write_key(struct json_writer *w, const struct route_field *f)
 {
     char name[64];
     must(f->name_len < sizeof name);
@@ -129,7 +129,7 @@ static void write_key(struct json_writer *w, const struct schema_field *f)
 }
 
 // A field of ours says so in its description.
-static void write_field(struct json_writer *w, const struct schema_field *f)
+static void write_field(struct json_writer *w, const struct route_field *f)
 {
     write_key(w, f);
     if (!f->ours) {
@@ -147,7 +147,7 @@ static void write_field(struct json_writer *w, const struct schema_field *f)
 
 static void write_fields(struct json_writer *w, const char *fields)
 {
-    struct schema_field f;
+    struct route_field f;
     jw_kv_string(w, "type", "object");
     jw_key(w, "properties");
     jw_object(w);
@@ -272,7 +272,7 @@ static int check_type(const char *type, size_t len, const json_t *v, struct erro
 
 static int check_fields(const char *fields, const json_t *object, struct error *e)
 {
-    struct schema_field f;
+    struct route_field f;
     char name[64];
     while (next_field(&fields, &f)) {
         snprintf(name, sizeof name, "%.*s", (int)f.name_len, f.name);
