@@ -8,7 +8,8 @@
 
 enum { MESSAGE_MAX = 250 }; // bytes of the message, as in Determined
 
-// The level of the log, until the next start; nothing else changes while the master runs.
+// Sets the level of the log until the next start. Nothing else can be changed while the master
+// runs.
 int master_patch_config(struct view *v, struct error *e)
 {
     const json_t *config = jget(v->rq->body, "config");
@@ -16,18 +17,17 @@ int master_patch_config(struct view *v, struct error *e)
     enum log_level level;
     if (!name)
         return error_set(e, ERR_INVALID,
-                         "config.log.level: missing; it is all that can be changed while the "
+                         "config.log.level: missing; only this setting can be changed while the "
                          "master runs");
     if (log_parse_level(name, &level))
-        return error_set(e, ERR_INVALID, "config.log.level: none of debug, info, warn, error");
+        return error_set(e, ERR_INVALID, "config.log.level: must be debug, info, warn or error");
     log_set_level(level);
-    log_info("the level of the log is changed", "level=%s user=%s", name,
-             v->rq->principal.username);
+    log_info("the log level was changed", "level=%s user=%s", name, v->rq->principal.username);
     int rc = view_commit(v, db_batch_new(), e);
     return rc ? rc : view_master_config(v, e);
 }
 
-// An RFC 3339 time of the body; `fallback` when there is none.
+// Reads an RFC 3339 time of the body; `fallback` if the key is missing.
 static int read_time(const json_t *body, const char *key, int64_t fallback, int64_t *out,
                      struct error *e)
 {
@@ -48,11 +48,11 @@ static int read_end(const json_t *body, int64_t start, int64_t *out, struct erro
     if (!rc && duration) {
         rc = duration_parse(duration, &lasts);
         if (rc || lasts <= 0)
-            return error_set(e, ERR_INVALID, "duration: not a length of time like 90m or 24h");
+            return error_set(e, ERR_INVALID, "duration: not a duration like 90m or 24h");
         *out = start + lasts;
     }
     if (!rc && *out && (*out <= start || *out <= clock_wall_us()))
-        rc = error_set(e, ERR_INVALID, "endTime: it ends before it begins, or has ended already");
+        rc = error_set(e, ERR_INVALID, "endTime: must be later than startTime and later than now");
     return rc;
 }
 

@@ -577,7 +577,7 @@ int model_version_list(struct view *v, struct error *e)
     static const struct list_source source = {"modelVersions", SQL_SELECT_MODEL_VERSION,
                                               SQL_MODEL_VERSION_FROM, SQL_MODEL_VERSION_JOINED,
                                               write_version};
-    l.within = true; // it appears beside its model
+    l.inside_object = true; // it appears beside its model
     jw_object(&v->w);
     rc = write_model_member(v, m.id, e);
     if (!rc)

@@ -1,4 +1,5 @@
-// Trying a webhook. The core makes and changes them (master/notify/webhooks.c).
+// POST webhooks/{id}/test: sends a test event. The core creates and changes webhooks
+// (master/notify/webhooks.c).
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +11,12 @@
 #include "master/registry/registry.h"
 #include "master/views/workspace_access.h"
 
-struct target {
+struct webhook_target {
     const char *url;
     bool anywhere, slack;
 };
 
-static int find_target(struct view *v, struct target *out, struct error *e)
+static int find_webhook(struct view *v, struct webhook_target *out, struct error *e)
 {
     int64_t id, workspace = 0;
     struct workspace_access s = {.role = v->rq->principal.admin ? ROLE_CLUSTER_ADMIN : ROLE_NONE};
@@ -40,7 +41,7 @@ static int find_target(struct view *v, struct target *out, struct error *e)
     return error_set(e, ERR_NOT_FOUND, "there is no webhook %lld", (long long)id);
 }
 
-static char *test_text(bool slack)
+static char *test_payload(bool slack)
 {
     char event[UUID_TEXT];
     uuid_make(event);
@@ -53,22 +54,23 @@ static char *test_text(bool slack)
                      event, (long long)(clock_wall_us() / 1000000));
 }
 
-// It waits for the receiver, so there is one at a time: the other worker stays free.
+// The call waits for the receiver, so only one test runs at a time and leaves the other worker
+// free.
 int webhook_test(struct view *v, struct error *e)
 {
-    struct target target;
-    int rc = find_target(v, &target, e);
+    struct webhook_target target;
+    int rc = find_webhook(v, &target, e);
     if (rc)
         return rc;
     if (!v->service->delivery)
         return error_set(e, ERR_UNAVAILABLE, "this master sends no webhooks");
     if (atomic_exchange(&v->service->testing, true))
-        return error_set(e, ERR_BUSY, "another webhook is being tried; try again in a moment");
-    char *text = test_text(target.slack);
+        return error_set(e, ERR_BUSY, "another webhook is being tested; try again in a moment");
+    char *text = test_payload(target.slack);
     rc = delivery_try(v->service->delivery, target.url, target.anywhere, text, e);
     free(text);
     atomic_store(&v->service->testing, false);
-    if (rc) // of the address that the caller gave, so it is his to mend
+    if (rc) // the caller gave the address and can correct it
         return error_set(e, ERR_INVALID, "the webhook cannot be reached: %s",
                          arena_strdup(&v->rq->arena, e->text));
     jw_object(&v->w);

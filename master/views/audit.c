@@ -1,4 +1,5 @@
-// Who did what, for administrators. Ours; the rows are written by master/common/audit.c.
+// The audit trail, for administrators. master/common/audit.c writes the rows. Determined has no
+// such call.
 
 #include "master/common/audit.h"
 
@@ -26,7 +27,7 @@ static void write_row(struct json_writer *w, struct db_rows *rows)
     jw_object_end(w);
 }
 
-// A bound of the time: RFC 3339.
+// Adds a condition with an RFC 3339 time of the query.
 static void filter_time(struct list *l, const char *name, const char *condition)
 {
     const char *text = query_get(l->v->query, name);

@@ -1,4 +1,4 @@
-// Checkpoints as the wire has them.
+// Checkpoints, their lists, and the preview of a retention policy.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "master/views/lists/list.h"
 #include "master/views/views.h"
 
-// {path: bytes}, the bytes as strings: 64-bit numbers are strings on the wire.
+// {path: bytes}; as in Determined, 64-bit numbers are JSON strings.
 static void write_resources(struct json_writer *w, const char *text)
 {
     const char *path;
@@ -97,8 +97,8 @@ int view_checkpoint(struct view *v, struct error *e)
     return found < 0 ? store_failed(e) : found == 0 ? no_checkpoint(v->rq->params[0], e) : 0;
 }
 
-// By any metric of its validation. The name is bound once, by its number, for the condition and the
-// order both.
+// Sorts by any validation metric. The name is bound once; the condition and the order refer to it
+// by its number.
 static void sort_by_metric(struct list *l, const char *metric)
 {
     char text[64];
@@ -127,7 +127,7 @@ static void sort_checkpoints(struct list *l)
     if (metric)
         sort_by_metric(l, metric);
     else if (by && !strcmp(by, "SORT_BY_SEARCHER_METRIC") && !query_get(l->v->query, "orderBy"))
-        buf_puts(&l->order, SQL_ORDER_BY SQL_CHECKPOINT_BEST_FIRST); // the caller names no order
+        buf_puts(&l->order, SQL_ORDER_BY SQL_CHECKPOINT_BEST_FIRST); // the caller gives no order
     else
         list_sort(l, name, sorts, "c.steps DESC, c.reported_at DESC, c.uuid", "c.uuid");
 }
@@ -161,10 +161,11 @@ int view_experiment_checkpoints(struct view *v, struct error *e)
     return rc ? rc : list_checkpoints(v, "c.experiment_id = ?", id, e);
 }
 
-// --- what a policy would delete ------------------------------------------------------------------
+// --- preview of a retention policy
+// ------------------------------------------------------------------
 
-// With the keys of the wire's own rows, which are not those of its other calls.
-static void write_victim(struct json_writer *w, struct db_rows *rows)
+// This call of Determined has keys unlike those of the other calls.
+static void write_gc_checkpoint(struct json_writer *w, struct db_rows *rows)
 {
     json_t *validation = NULL;
     const char *text = DB_GET(rows, CHECKPOINT_VIEW, validation);
@@ -187,7 +188,8 @@ static void write_victim(struct json_writer *w, struct db_rows *rows)
     json_decref(validation);
 }
 
-static void write_victims(struct view *v, const struct checkpoint_candidate *rows, size_t count)
+static void write_gc_checkpoints(struct view *v, const struct checkpoint_candidate *rows,
+                                 size_t count)
 {
     jw_key(&v->w, "checkpoints");
     jw_array(&v->w);
@@ -196,7 +198,7 @@ static void write_victims(struct view *v, const struct checkpoint_candidate *row
             continue;
         struct db_rows *found = DB_QUERY(v->db, CHECKPOINT_VIEW_BY_UUID, rows[i].uuid);
         if (db_next(found) == 1)
-            write_victim(&v->w, found);
+            write_gc_checkpoint(&v->w, found);
         db_rows_close(found);
     }
     jw_array_end(&v->w);
@@ -237,7 +239,7 @@ int view_preview_gc(struct view *v, struct error *e)
         rc = gc_choose(v->db, v->service->storage, id, &policy, &rows, &count, e);
     if (!rc) {
         jw_object(&v->w);
-        write_victims(v, rows, count);
+        write_gc_checkpoints(v, rows, count);
         write_metric_name(v, id);
         jw_object_end(&v->w);
     }

@@ -1,5 +1,5 @@
-// Commands, shells, notebooks, tensorboards and generic tasks as the wire has them: rows of
-// experiments of another kind, each with its one trial.
+// Commands, shells, notebooks, TensorBoards and generic tasks. Each is a row of the table of
+// experiments, with a kind of its own and one trial.
 
 #include <string.h>
 
@@ -44,10 +44,10 @@ static void write_generic(struct json_writer *w, struct db_rows *rows)
     jw_object_end(w);
 }
 
-// --- commands and what is like them --------------------------------------------------------------
+// --- lists and objects of all kinds --------------------------------------------------------------
 
-static int list(struct view *v, enum kind kind, const char *key, list_writer *write,
-                struct error *e)
+static int list_tasks(struct view *v, enum kind kind, const char *key, list_writer *write,
+                      struct error *e)
 {
     static const struct list_sort sorts[] = {{"SORT_BY_ID", "t.task_id"},
                                              {"SORT_BY_DESCRIPTION", "e.name"},
@@ -71,9 +71,9 @@ static int list(struct view *v, enum kind kind, const char *key, list_writer *wr
     return list_answer(&l, &source, e);
 }
 
-// {"command": {..}} of the row, and "config" where it is asked for.
-static int answer(struct view *v, struct db_rows *rows, enum kind kind, bool config,
-                  struct error *e)
+// Writes {"command": {..}} from the only row, and "config" if `config` is set.
+static int answer_task(struct view *v, struct db_rows *rows, enum kind kind, bool config,
+                       struct error *e)
 {
     int found = db_next(rows);
     if (found == 1) {
@@ -83,7 +83,7 @@ static int answer(struct view *v, struct db_rows *rows, enum kind kind, bool con
             write_generic(&v->w, rows);
         else
             write_row(&v->w, rows);
-        if (config && kind == KIND_GENERIC) // as it was written, in YAML
+        if (config && kind == KIND_GENERIC) // the YAML text as it was submitted
             jw_kv_string(&v->w, "config", DB_GET(rows, TASK_VIEW, config));
         else if (config)
             jw_kv_raw(&v->w, "config", DB_GET(rows, TASK_VIEW, config));
@@ -98,35 +98,35 @@ static int answer(struct view *v, struct db_rows *rows, enum kind kind, bool con
                         : 0;
 }
 
-static int view_one(struct view *v, enum kind kind, struct error *e)
+static int answer_named_task(struct view *v, enum kind kind, struct error *e)
 {
     const char *id = v->rq->params[0], *word = kind_words[kind].word;
-    return answer(v, DB_QUERY(v->db, TASK_VIEW_BY_ID, id, word), kind, true, e);
+    return answer_task(v, DB_QUERY(v->db, TASK_VIEW_BY_ID, id, word), kind, true, e);
 }
 
-// Of rq->id, that the core left.
-static int render_one(struct view *v, enum kind kind, bool config, struct error *e)
+// Renders the object of the experiment in rq->id.
+static int render_task(struct view *v, enum kind kind, bool config, struct error *e)
 {
-    return answer(v, DB_QUERY(v->db, TASK_VIEW_OF_EXPERIMENT, v->rq->id), kind, config, e);
+    return answer_task(v, DB_QUERY(v->db, TASK_VIEW_OF_EXPERIMENT, v->rq->id), kind, config, e);
 }
 
 int render_command_created(struct view *v, struct error *e)
 {
-    return render_one(v, KIND_COMMAND, true, e);
+    return render_task(v, KIND_COMMAND, true, e);
 }
 
 #define VIEWS(noun, kind)                                                                          \
     int view_##noun##s(struct view *v, struct error *e)                                            \
     {                                                                                              \
-        return list(v, kind, kind_words[kind].list, write_row, e);                                 \
+        return list_tasks(v, kind, kind_words[kind].list, write_row, e);                           \
     }                                                                                              \
     int view_##noun(struct view *v, struct error *e)                                               \
     {                                                                                              \
-        return view_one(v, kind, e);                                                               \
+        return answer_named_task(v, kind, e);                                                      \
     }                                                                                              \
     int render_##noun(struct view *v, struct error *e)                                             \
     {                                                                                              \
-        return render_one(v, kind, false, e);                                                      \
+        return render_task(v, kind, false, e);                                                     \
     }
 VIEWS(command, KIND_COMMAND)
 VIEWS(shell, KIND_SHELL)
@@ -138,12 +138,12 @@ VIEWS(tensorboard, KIND_TENSORBOARD)
 
 int view_generic_tasks(struct view *v, struct error *e)
 {
-    return list(v, KIND_GENERIC, "tasks", write_generic, e);
+    return list_tasks(v, KIND_GENERIC, "tasks", write_generic, e);
 }
 
 int view_generic_task(struct view *v, struct error *e)
 {
-    return view_one(v, KIND_GENERIC, e);
+    return answer_named_task(v, KIND_GENERIC, e);
 }
 
 int render_generic_created(struct view *v, struct error *e)
@@ -159,7 +159,8 @@ int render_generic_created(struct view *v, struct error *e)
     return found == 1 ? 0 : store_failed(e);
 }
 
-// --- of any task ---------------------------------------------------------------------------------
+// --- tasks of any kind
+// ---------------------------------------------------------------------------------
 
 int view_task_config(struct view *v, struct error *e)
 {
@@ -175,7 +176,7 @@ int view_task_config(struct view *v, struct error *e)
                         : 0;
 }
 
-// How many of each live.
+// Counts the active tasks of each kind.
 int view_task_count(struct view *v, struct error *e)
 {
     struct list l;

@@ -1,4 +1,4 @@
-// Parts that several views need.
+// Functions that most views need.
 
 #include "base/clock.h"
 #include "master/views/views.h"

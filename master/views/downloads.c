@@ -1,8 +1,10 @@
-// What is made while it is sent: a checkpoint's folder as an archive, a copy of the store.
+// Downloads whose bytes are produced while they are sent: a checkpoint as an archive, a copy of the
+// store.
 //
-// Making it blocks on the disk, so it has a thread of its own, which is AHEAD bytes before its
-// caller and sleeps while he does not read. There are so many seats for downloads, few of them for
-// one user; who takes nothing for PATIENCE_S seconds loses his.
+// Each download has a thread, because reading and compressing block. The thread is at most
+// BUFFER_MAX bytes ahead of the connection and sleeps while the client does not read. The number of
+// downloads is limited, in all and for one user; a client that reads nothing for PATIENCE_S seconds
+// loses its download.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,37 +26,37 @@
 
 enum {
     PIECE = 64 * 1024,
-    AHEAD = 4 * PIECE,
+    BUFFER_MAX = 4 * PIECE,
     PATIENCE_S = 20, // for STREAM_CHUNK bytes
-    NICE = 10,       // compressing gives way to everything else
+    NICE = 10,       // compression gives way to everything else
 };
 
 struct download { // shared by its stream and its thread; the last of them frees it
-    int (*make)(struct download *d, struct error *e);
-    struct seats *seats; // one of them is taken; given back at the end
+    int (*produce)(struct download *d, struct error *e);
+    struct seats *seats; // where the download holds a seat; given back at the end
     int64_t user;
-    char *path; // of the folder, for messages; of the copy
-    int dir;    // the folder; -1: none
+    char *path; // of the checkpoint's folder, for messages; of the copy
+    int dir;    // the checkpoint's folder; -1: none
     const char *store;
     enum archive_format format;
 
-    pthread_mutex_t lock; // for all below
+    pthread_mutex_t lock; // guards the members below
     pthread_cond_t capacity;
     struct stream *stream; // NULL: closed
     struct buf ready;      // bytes for the connection
-    bool makes;            // the thread is under way
-    bool over, failed;
+    bool running;          // the thread runs
+    bool done, failed;
 };
 
-struct sending {
-    struct stream stream; // the first
+struct download_stream {
+    struct stream stream; // must be the first member
     struct download *d;
 };
 
 // --- common to all downloads ---------------------------------------------------------------------
 
 // The caller holds the lock; `d` is freed.
-static void free_download(struct download *d)
+static void download_free_locked(struct download *d)
 {
     pthread_mutex_unlock(&d->lock);
     pthread_cond_destroy(&d->capacity);
@@ -69,13 +71,14 @@ static void free_download(struct download *d)
     seats_leave(seats, user);
 }
 
-// Hands bytes to the stream, in parts that fit. -1: the stream is closed.
-static int hand_over(void *ctx, const void *data, size_t len)
+// Appends bytes to the stream's buffer and waits while it is full. -1: the stream is closed.
+static int download_append(void *ctx, const void *data, size_t len)
 {
     struct download *d = ctx;
     pthread_mutex_lock(&d->lock);
     for (size_t done = 0; d->stream && done < len;) {
-        size_t capacity = AHEAD - d->ready.len, n = len - done < capacity ? len - done : capacity;
+        size_t capacity = BUFFER_MAX - d->ready.len,
+               n = len - done < capacity ? len - done : capacity;
         if (!n) {
             pthread_cond_wait(&d->capacity, &d->lock);
             continue;
@@ -89,26 +92,26 @@ static int hand_over(void *ctx, const void *data, size_t len)
     return wanted ? 0 : -1;
 }
 
-static void *maker_main(void *arg)
+static void *download_thread(void *arg)
 {
     struct download *d = arg;
     struct error e = {0};
     setpriority(PRIO_PROCESS, 0, NICE); // of this thread only
-    int rc = d->make(d, &e);
+    int rc = d->produce(d, &e);
     pthread_mutex_lock(&d->lock);
     bool wanted = d->stream;
     pthread_mutex_unlock(&d->lock);
     if (rc && wanted) {
         char quoted[ERROR_TEXT_MAX];
-        log_warn("a download could not be made", "path=%s err=%s", d->path,
+        log_warn("a download failed", "path=%s err=%s", d->path,
                  log_quote(quoted, sizeof quoted, e.text));
     }
     pthread_mutex_lock(&d->lock);
-    d->makes = false;
+    d->running = false;
     d->failed = rc != 0;
-    d->over = true;
+    d->done = true;
     if (!d->stream) {
-        free_download(d);
+        download_free_locked(d);
         return NULL;
     }
     stream_wake(d->stream);
@@ -117,40 +120,40 @@ static void *maker_main(void *arg)
 }
 
 // The caller holds the lock.
-static int start_maker(struct download *d)
+static int download_start_thread(struct download *d)
 {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, maker_main, d))
+    if (pthread_create(&thread, NULL, download_thread, d))
         return -1;
     pthread_detach(thread);
-    d->makes = true;
+    d->running = true;
     return 0;
 }
 
 static enum stream_turn fill_download(struct stream *s, struct db_reader *db, struct buf *out)
 {
-    struct download *d = ((struct sending *)s)->d;
+    struct download *d = ((struct download_stream *)s)->d;
     (void)db;
     pthread_mutex_lock(&d->lock);
-    if (!d->makes && !d->over && start_maker(d))
-        d->over = d->failed = true;
+    if (!d->running && !d->done && download_start_thread(d))
+        d->done = d->failed = true;
     buf_append(out, d->ready.data, d->ready.len);
     buf_reset(&d->ready);
-    bool over = d->over, failed = d->failed;
+    bool done = d->done, failed = d->failed;
     pthread_cond_signal(&d->capacity);
     pthread_mutex_unlock(&d->lock);
-    if (atomic_load(&s->ending) || (over && failed))
+    if (atomic_load(&s->ending) || (done && failed))
         return STREAM_BROKEN;
-    return over ? STREAM_END : out->len ? STREAM_MORE : STREAM_WAIT;
+    return done ? STREAM_END : out->len ? STREAM_MORE : STREAM_WAIT;
 }
 
 static void close_download(struct stream *s)
 {
-    struct download *d = ((struct sending *)s)->d;
+    struct download *d = ((struct download_stream *)s)->d;
     pthread_mutex_lock(&d->lock);
     d->stream = NULL;
-    if (!d->makes) {
-        free_download(d);
+    if (!d->running) {
+        download_free_locked(d);
         return;
     }
     pthread_cond_signal(&d->capacity);
@@ -159,7 +162,7 @@ static void close_download(struct stream *s)
 
 static struct download *open_download(struct view *v, struct seats *seats, struct stream **out)
 {
-    struct sending *s = arena_alloc(&v->rq->arena, sizeof *s);
+    struct download_stream *s = arena_alloc(&v->rq->arena, sizeof *s);
     struct download *d = xcalloc(1, sizeof *d);
     s->stream.fill = fill_download;
     s->stream.close = close_download;
@@ -171,18 +174,18 @@ static struct download *open_download(struct view *v, struct seats *seats, struc
     d->stream = *out = &s->stream;
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->capacity, NULL);
-    buf_init(&d->ready, AHEAD);
+    buf_init(&d->ready, BUFFER_MAX);
     return d;
 }
 
-// --- a checkpoint --------------------------------------------------------------------------------
+// --- checkpoints --------------------------------------------------------------------------------
 
 static int pack_folder(struct download *d, struct error *e)
 {
-    return archive_pack_foreign(d->dir, d->path, d->format, hand_over, d, e);
+    return archive_pack_foreign(d->dir, d->path, d->format, download_append, d, e);
 }
 
-static const struct kind {
+static const struct archive_kind {
     const char *type, *suffix;
     enum archive_format format;
 } kinds[] = {
@@ -191,8 +194,8 @@ static const struct kind {
     {"application/zip", "zip", ARCHIVE_ZIP},
 };
 
-// The first of a header Accept that there is; tar.gz where it names none.
-static const struct kind *choose_kind(const char *accept)
+// Returns the first known type of an Accept header; tar.gz if the header names none.
+static const struct archive_kind *choose_archive_kind(const char *accept)
 {
     for (const char *p = accept; p && *p; p += strcspn(p, ","), p += strspn(p, ", "))
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -202,7 +205,7 @@ static const struct kind *choose_kind(const char *accept)
     return kinds;
 }
 
-// Opens the folder of the checkpoint's files, if the master can reach it.
+// Opens the folder with the checkpoint's files.
 static int find_folder(struct view *v, const char *uuid, int *dir, char **folder, struct error *e)
 {
     struct error why;
@@ -212,8 +215,7 @@ static int find_folder(struct view *v, const char *uuid, int *dir, char **folder
         rc = no_checkpoint(uuid, e);
     if (found == 1 && strcmp(DB_GET(rows, CHECKPOINT_STORAGE, state), "COMPLETED") &&
         strcmp(DB_GET(rows, CHECKPOINT_STORAGE, state), "PARTIALLY_DELETED"))
-        rc = error_set(e, ERR_NOT_FOUND, "the files of checkpoint %.64s are not there (it is %s)",
-                       uuid,
+        rc = error_set(e, ERR_NOT_FOUND, "checkpoint %.64s has no files; its state is %s", uuid,
                        wire_name(WIRE_CHECKPOINT_STATE, DB_GET(rows, CHECKPOINT_STORAGE, state)));
     if (!rc && (rc = storage_open(v->service->storage, DB_GET(rows, CHECKPOINT_STORAGE, storage),
                                   uuid, dir, folder, &why)))
@@ -226,7 +228,7 @@ static int find_folder(struct view *v, const char *uuid, int *dir, char **folder
 int stream_checkpoint_archive(struct view *v, struct stream **out, struct error *e)
 {
     const char *uuid = v->rq->params[0];
-    const struct kind *kind = choose_kind(v->rq->header(v->rq, "Accept"));
+    const struct archive_kind *kind = choose_archive_kind(v->rq->header(v->rq, "Accept"));
     char *folder = NULL;
     int dir = -1, rc = find_folder(v, uuid, &dir, &folder, e);
     if (!rc)
@@ -239,7 +241,7 @@ int stream_checkpoint_archive(struct view *v, struct stream **out, struct error 
         return rc;
     }
     struct download *d = open_download(v, &v->service->downloads, out);
-    d->make = pack_folder;
+    d->produce = pack_folder;
     d->format = kind->format;
     d->path = folder;
     d->dir = dir;
@@ -248,7 +250,7 @@ int stream_checkpoint_archive(struct view *v, struct stream **out, struct error 
     return 0;
 }
 
-// --- a copy of the store -------------------------------------------------------------------------
+// --- copies of the store -------------------------------------------------------------------------
 
 static int send_file(struct download *d, int from, struct error *e)
 {
@@ -257,9 +259,9 @@ static int send_file(struct download *d, int from, struct error *e)
     ssize_t n;
     while (!rc && (n = read(from, piece, PIECE)) != 0)
         if (n < 0)
-            rc = error_set_errno(e, ERR_IO, errno, "sending the copy");
-        else if (hand_over(d, piece, (size_t)n))
-            rc = error_set(e, ERR_PEER, "nobody wants the rest");
+            rc = error_set_errno(e, ERR_IO, errno, "reading the copy of the store");
+        else if (download_append(d, piece, (size_t)n))
+            rc = error_set(e, ERR_PEER, "the client closed the connection");
     free(piece);
     return rc;
 }
@@ -274,8 +276,8 @@ static bool is_wanted(void *ctx, const char *what, int64_t done, int64_t total)
     return wanted;
 }
 
-// The copy has a name only until it is open. One at a time, so the next one replaces what the end
-// of a master had left.
+// The copy keeps its name only until it is open. Backups run one at a time, so the next one
+// replaces a file that a killed master left behind.
 static int copy_store(struct download *d, struct error *e)
 {
     const struct backup_watch watch = {is_wanted, d};
@@ -299,7 +301,7 @@ int stream_backup(struct view *v, struct stream **out, struct error *e)
     if (rc)
         return rc;
     struct download *d = open_download(v, &v->service->backups, out);
-    d->make = copy_store;
+    d->produce = copy_store;
     d->store = db_path(v->service->db);
     d->path = xasprintf("%s.sending", d->store);
     (*out)->content_type = "application/vnd.sqlite3";

@@ -1,5 +1,5 @@
-// GET /events: what changes, as server-sent events. A follower sends what the hub has written, for
-// whom it is, and forgets every two seconds which workspaces the caller may see.
+// GET /events: changes as server-sent events. The stream forwards the hub's events that the caller
+// may see, and checks the caller's workspaces anew every two seconds.
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,89 +13,91 @@
 #include "master/views/views.h"
 
 enum {
-    BEAT_US = 15 * 1000000,
-    CHECK_US = 2 * 1000000, // a role that was taken away works no longer than this
+    HEARTBEAT_US = 15 * 1000000,
+    CHECK_US = 2 * 1000000, // how long a removed role may still work
     BATCH = 64,             // events taken from the hub at a time
-    SEEN_MAX = 64,          // workspaces that are remembered
+    VISIBLE_MAX = 64,       // workspaces whose visibility is remembered
 };
 
 struct events_stream {
     struct stream stream;
     struct hub *hub;
     struct hub_follower follower;
-    bool listens;
+    bool listening;
     struct event_filter filter;
-    const struct principal *who; // refreshed by the http layer
-    uint64_t place;              // number of the last event that was sent or passed over
-    int64_t beat_at, check_at;
+    const struct principal *who; // the HTTP server refreshes it
+    uint64_t position;           // number of the last event that was sent or skipped
+    int64_t heartbeat_at, check_at;
     struct {
         int64_t workspace;
         bool yes;
-    } seen[SEEN_MAX];
-    size_t seen_count;
+    } visible[VISIBLE_MAX];
+    size_t visible_count;
 };
 
-// --- what the caller may see ---------------------------------------------------------------------
+// --- visibility ---------------------------------------------------------------------
 
-static bool sees_workspace(struct events_stream *s, struct db_reader *db, int64_t workspace)
+static bool can_see_workspace(struct events_stream *s, struct db_reader *db, int64_t workspace)
 {
     char id[32];
-    for (size_t i = 0; i < s->seen_count; i++)
-        if (s->seen[i].workspace == workspace)
-            return s->seen[i].yes;
+    for (size_t i = 0; i < s->visible_count; i++)
+        if (s->visible[i].workspace == workspace)
+            return s->visible[i].yes;
     snprintf(id, sizeof id, "%lld", (long long)workspace);
     bool yes = s->who->admin || !authz_check(db, s->who, AUTHZ_WORKSPACE, id, NULL);
-    if (s->seen_count == SEEN_MAX)
-        s->seen_count = 0;
-    s->seen[s->seen_count].workspace = workspace;
-    s->seen[s->seen_count++].yes = yes;
+    if (s->visible_count == VISIBLE_MAX)
+        s->visible_count = 0;
+    s->visible[s->visible_count].workspace = workspace;
+    s->visible[s->visible_count++].yes = yes;
     return yes;
 }
 
-// Agents and the lengths of queues are everybody's; the rest belongs to a workspace.
-static bool may_see(struct events_stream *s, struct db_reader *db, const struct event *ev)
+// Agent, queue and audit events belong to no workspace; a follower of these topics gets all of
+// them.
+static bool can_see_event(struct events_stream *s, struct db_reader *db, const struct event *ev)
 {
     if (ev->topic == EVENT_AGENT || ev->topic == EVENT_QUEUE || ev->topic == EVENT_AUDIT)
         return true;
-    return ev->workspace_id && sees_workspace(s, db, ev->workspace_id);
+    return ev->workspace_id && can_see_workspace(s, db, ev->workspace_id);
 }
 
-static void forget_seen(struct events_stream *s, int64_t now)
+static void forget_visibility(struct events_stream *s, int64_t now)
 {
     if (now < s->check_at)
         return;
     s->check_at = now + CHECK_US;
-    s->seen_count = 0;
+    s->visible_count = 0;
 }
 
-// --- what is sent --------------------------------------------------------------------------------
+// --- the stream --------------------------------------------------------------------------------
 
-static void say(struct events_stream *s, struct buf *out, const char *event, const char *reason)
+static void write_event(struct events_stream *s, struct buf *out, const char *event,
+                        const char *reason)
 {
-    buf_printf(out, "id: %" PRIu64 "\nevent: %s\ndata: {\"sequence\":%" PRIu64, s->place, event,
-               s->place);
+    buf_printf(out, "id: %" PRIu64 "\nevent: %s\ndata: {\"sequence\":%" PRIu64, s->position, event,
+               s->position);
     if (reason)
         buf_printf(out, ",\"reason\":\"%s\"", reason);
     buf_puts(out, "}\n\n");
 }
 
-static void reset(struct events_stream *s, struct buf *out)
+static void write_reset(struct events_stream *s, struct buf *out)
 {
-    s->place = hub_last(s->hub);
-    say(s, out, "reset", "events were missed; read anew what you show");
+    s->position = hub_last(s->hub);
+    write_event(s, out, "reset", "events were lost; read all objects again");
 }
 
-// False: there is nothing more now.
+// Returns false if no more events are waiting.
 static bool send_batch(struct events_stream *s, struct db_reader *db, struct buf *out)
 {
     struct event *batch[BATCH];
-    int count = hub_read(s->hub, &s->place, &s->filter, batch, BATCH);
+    int count = hub_read(s->hub, &s->position, &s->filter, batch, BATCH);
     if (count < 0) {
-        reset(s, out);
+        write_reset(s, out);
         return false;
     }
     for (int i = 0; i < count; i++) {
-        if (may_see(s, db, batch[i]))
+        if (can_see_event(s, db, batch[i]))
             buf_append(out, batch[i]->text, batch[i]->len);
         event_release(batch[i]);
     }
@@ -106,25 +108,25 @@ static enum stream_turn fill_events(struct stream *stream, struct db_reader *db,
 {
     struct events_stream *s = (struct events_stream *)stream;
     int64_t now = clock_mono_us();
-    if (!s->listens) { // before the first look, so that nothing is missed
+    if (!s->listening) { // subscribe before the first read, so that no event is lost
         hub_listen(s->hub, &s->follower);
-        s->listens = true;
-        s->beat_at = now + BEAT_US;
-        say(s, out, "start", NULL);
+        s->listening = true;
+        s->heartbeat_at = now + HEARTBEAT_US;
+        write_event(s, out, "start", NULL);
     }
     if (atomic_load(&stream->ending))
         return STREAM_END;
-    forget_seen(s, now);
+    forget_visibility(s, now);
     bool more = true;
     while (more && out->len < STREAM_CHUNK)
         more = send_batch(s, db, out);
-    if (!out->len && now >= s->beat_at)
+    if (!out->len && now >= s->heartbeat_at)
         buf_puts(out, ":\n\n");
     if (out->len) {
-        s->beat_at = now + BEAT_US;
+        s->heartbeat_at = now + HEARTBEAT_US;
         return STREAM_MORE;
     }
-    stream->wait_until = s->beat_at;
+    stream->wait_until = s->heartbeat_at;
     return STREAM_WAIT;
 }
 
@@ -134,7 +136,7 @@ static void close_events(struct stream *stream)
     hub_remove_follower(s->hub, &s->follower);
 }
 
-// --- what is asked for ---------------------------------------------------------------------------
+// --- parameters ---------------------------------------------------------------------------
 
 static int read_topics(const struct query *q, unsigned *bits, struct error *e)
 {
@@ -148,7 +150,7 @@ static int read_topics(const struct query *q, unsigned *bits, struct error *e)
     return rc;
 }
 
-// "3,4", also repeated, into numbers of the arena.
+// Reads "3,4", possibly repeated, into numbers in the arena.
 static int read_ids(struct view *v, const char *name, const int64_t **out, size_t *count,
                     struct error *e)
 {
@@ -173,18 +175,19 @@ static int read_ids(struct view *v, const char *name, const int64_t **out, size_
     return 0;
 }
 
-// Where to go on: the header that a browser repeats wins, as it is the newer one.
-static int read_place(struct view *v, struct events_stream *s, struct error *e)
+// Where to continue. A browser repeats the header Last-Event-ID after each reconnect, so the header
+// is newer than the parameter and wins.
+static int read_position(struct view *v, struct events_stream *s, struct error *e)
 {
     const char *text = v->rq->header(v->rq, "Last-Event-ID");
     if (!text)
         text = query_get(v->query, "since");
     char *end;
-    s->place = hub_last(s->hub);
+    s->position = hub_last(s->hub);
     if (!text || !*text)
         return 0;
     errno = 0;
-    s->place = strtoull(text, &end, 10);
+    s->position = strtoull(text, &end, 10);
     if (errno || *end || *text < '0' || *text > '9')
         return error_set(e, ERR_INVALID, "\"%.64s\" is not the id of an event", text);
     return 0;
@@ -205,7 +208,7 @@ int stream_events(struct view *v, struct stream **out, struct error *e)
     if (!rc)
         rc = read_ids(v, "trialIds", &s->filter.trials, &s->filter.trial_count, e);
     if (!rc)
-        rc = read_place(v, s, e);
+        rc = read_position(v, s, e);
     if (!rc)
         rc = hub_add_follower(s->hub, &s->follower, e);
     if (!rc)

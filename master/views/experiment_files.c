@@ -1,5 +1,5 @@
-// The files of an experiment without downloading all of them: their names as a tree, one by itself.
-// On a worker: the archive is read through for it.
+// The files of an experiment: the tree of their names, and single files. Runs on a worker, because
+// it reads the whole archive.
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,18 +10,18 @@
 #include "base/log.h"
 #include "master/views/views.h"
 
-struct node { // of the tree
+struct file_node { // one file or folder
     char *path;
     bool folder;
     int64_t bytes, mtime;
 };
 
-struct nodes {
-    struct node *items;
+struct file_nodes {
+    struct file_node *items;
     size_t count, cap;
 };
 
-static void add_node(struct nodes *n, struct node node)
+static void add_node(struct file_nodes *n, struct file_node node)
 {
     if (n->count == n->cap) {
         n->cap = n->cap ? 2 * n->cap : 64;
@@ -30,37 +30,38 @@ static void add_node(struct nodes *n, struct node node)
     n->items[n->count++] = node;
 }
 
-static bool see(void *ctx, const struct archive_item *item)
+static bool add_item(void *ctx, const struct archive_item *item)
 {
-    add_node(ctx,
-             (struct node){xstrdup(item->path), item->folder, item->bytes, item->mtime * 1000000});
+    add_node(ctx, (struct file_node){xstrdup(item->path), item->folder, item->bytes,
+                                     item->mtime * 1000000});
     return true;
 }
 
-// By the parts of the path, so that a folder is followed by what is in it.
+// Compares paths part by part, so that the files of a folder follow it.
 static int by_path(const void *left, const void *right)
 {
-    const char *a = ((const struct node *)left)->path, *b = ((const struct node *)right)->path;
+    const char *a = ((const struct file_node *)left)->path,
+               *b = ((const struct file_node *)right)->path;
     while (*a && *a == *b)
         a++, b++;
     int x = *a == '/' ? 1 : (unsigned char)*a, y = *b == '/' ? 1 : (unsigned char)*b;
     return (x > y) - (x < y);
 }
 
-// Folders that the archive only has as parts of paths.
-static void add_parents(struct nodes *n)
+// Adds folders that have no entry of their own in the archive.
+static void add_parents(struct file_nodes *n)
 {
     size_t count = n->count;
     for (size_t i = 0; i < count; i++)
         for (const char *slash = strchr(n->items[i].path, '/'); slash;
              slash = strchr(slash + 1, '/'))
-            add_node(n, (struct node){
+            add_node(n, (struct file_node){
                             xasprintf("%.*s", (int)(slash - n->items[i].path), n->items[i].path),
                             true, 0, 0});
 }
 
-// One of each path, in order: of what the archive says and what was added, what it says.
-static void tidy(struct nodes *n)
+// Sorts the nodes and merges those with the same path.
+static void merge_duplicates(struct file_nodes *n)
 {
     size_t kept = 0;
     if (n->count)
@@ -77,7 +78,7 @@ static void tidy(struct nodes *n)
     n->count = kept;
 }
 
-static bool is_inside(const struct node *n, const char *folder, size_t len)
+static bool is_inside(const struct file_node *n, const char *folder, size_t len)
 {
     return !len || (!strncmp(n->path, folder, len) && n->path[len] == '/');
 }
@@ -100,15 +101,15 @@ static const char *content_type(const char *path)
     return "text/plain";
 }
 
-// What is in a folder, from items[at] on; the place after it. Deeper than the writer can nest is
-// left out.
-static size_t write_nodes(struct json_writer *w, const struct nodes *n, size_t at,
+// Writes the nodes of a folder, beginning with items[at], and returns the index behind them. Leaves
+// out levels that are deeper than the JSON writer can nest.
+static size_t write_nodes(struct json_writer *w, const struct file_nodes *n, size_t at,
                           const char *folder)
 {
     size_t len = strlen(folder);
     jw_array(w);
     while (at < n->count && is_inside(&n->items[at], folder, len)) {
-        const struct node *node = &n->items[at++];
+        const struct file_node *node = &n->items[at++];
         const char *name = strrchr(node->path, '/');
         jw_object(w);
         jw_kv_string(w, "path", node->path);
@@ -130,7 +131,8 @@ static size_t write_nodes(struct json_writer *w, const struct nodes *n, size_t a
     return at;
 }
 
-// The archive of the experiment of the path; empty: it was submitted without files.
+// Reads the archive of the experiment in the path. It is empty if the experiment was submitted
+// without files.
 static int read_archive(struct view *v, struct buf *archive, struct error *e)
 {
     int64_t id;
@@ -151,15 +153,15 @@ static int read_archive(struct view *v, struct buf *archive, struct error *e)
 
 int view_file_tree(struct view *v, struct error *e)
 {
-    struct nodes n = {0};
+    struct file_nodes n = {0};
     struct buf archive;
     int rc = read_archive(v, &archive, e);
     if (!rc && archive.len)
-        rc = archive_look(archive.data, archive.len, see, &n, e);
+        rc = archive_look(archive.data, archive.len, add_item, &n, e);
     buf_free(&archive);
     if (!rc) {
         add_parents(&n);
-        tidy(&n);
+        merge_duplicates(&n);
         jw_object(&v->w);
         jw_key(&v->w, "files");
         write_nodes(&v->w, &n, 0, "");

@@ -1,4 +1,4 @@
-// Experiments as the wire has them, read from the committed store.
+// Single experiments and their archives.
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,6 @@
 #include "master/views/live_state/live_state.h"
 #include "master/views/views.h"
 
-// The members that lists and descriptions share.
 void write_experiment_members(struct json_writer *w, struct db_rows *rows)
 {
     jw_kv_int(w, "id", DB_GET(rows, EXPERIMENT_VIEW, id));
@@ -18,7 +17,7 @@ void write_experiment_members(struct json_writer *w, struct db_rows *rows)
                  wire_name(WIRE_EXPERIMENT_STATE, DB_GET(rows, EXPERIMENT_VIEW, state)));
     jw_kv_string(w, "name", DB_GET(rows, EXPERIMENT_VIEW, name));
     if (!DB_IS_NULL(rows, EXPERIMENT_VIEW,
-                    description)) { // a light list goes without, and without the config
+                    description)) { // short lists leave out the texts and the configuration
         jw_kv_string(w, "description", DB_GET(rows, EXPERIMENT_VIEW, description));
         jw_kv_string(w, "notes", DB_GET(rows, EXPERIMENT_VIEW, notes));
     }
@@ -75,7 +74,7 @@ static void write_best_trial(struct view *v, int64_t id)
     db_rows_close(rows);
 }
 
-// Key "experiment" with everything there is about it; `config`: and that key beside it.
+// Writes the key "experiment" with all members; `config`: and the key "config" beside it.
 static int write_experiment_view(struct view *v, int64_t id, bool config, struct error *e)
 {
     struct json_writer *w = &v->w;
@@ -129,14 +128,15 @@ int render_experiment_created(struct view *v, struct error *e)
     return rc;
 }
 
-// {"b64Tgz": ..} of the archive's pieces. A submission without files has an empty archive. Each
-// piece but the last has a length that is a multiple of 3 (core/files.c).
+// Writes {"b64Tgz": ..}. A submission without files has an empty archive. The pieces can be encoded
+// one by one because the length of each, except the last, is a multiple of 3.
 static int answer_archive(struct view *v, struct db_rows *rows, const char *what, struct error *e)
 {
     int pieces = 0, more;
     buf_puts(&v->rq->answer, "{\"b64Tgz\":\""); // base64 needs no escapes
     for (; (more = db_next(rows)) > 0; pieces++) {
-        struct db_blob piece = DB_GET(rows, EXPERIMENT_ARCHIVE, piece); // as TASK_ARCHIVE has it
+        struct db_blob piece =
+            DB_GET(rows, EXPERIMENT_ARCHIVE, piece); // the column of TASK_ARCHIVE, too
         char *text = base64_encode(piece.data ? piece.data : "", piece.len);
         buf_puts(&v->rq->answer, text);
         free(text);

@@ -24,30 +24,6 @@ int view_openapi(struct view *v, struct error *e)
     return 0;
 }
 
-int view_master(struct view *v, struct error *e)
-{
-    (void)e;
-    jw_object(&v->w);
-    jw_kv_string(&v->w, "version", MUSTER_VERSION);
-    jw_kv_string(&v->w, "masterId", v->service->master_id);
-    jw_kv_string(&v->w, "clusterId", v->service->cluster_id);
-    jw_kv_string(&v->w, "clusterName", v->service->cluster_name);
-    jw_kv_bool(&v->w, "telemetryEnabled", false);
-    jw_kv_raw(&v->w, "ssoProviders", "[]");
-    jw_kv_string(&v->w, "externalLoginUri", "");
-    jw_kv_string(&v->w, "externalLogoutUri", "");
-    jw_kv_string(&v->w, "branding", "muster");
-    jw_kv_bool(&v->w, "rbacEnabled", false);
-    jw_kv_string(&v->w, "product", "PRODUCT_UNSPECIFIED");
-    jw_kv_bool(&v->w, "userManagementEnabled", true);
-    jw_kv_raw(&v->w, "featureSwitches", "[]");
-    jw_kv_bool(&v->w, "strictJobQueueControl", false);
-    jw_kv_bool(&v->w, "hasCustomLogo", false);
-    write_cluster_message(v, false);
-    jw_object_end(&v->w);
-    return 0;
-}
-
 // --- the configuration ---------------------------------------------------------------------------
 
 static json_t *config_now(struct view *v)
@@ -72,8 +48,8 @@ int view_master_config(struct view *v, struct error *e)
 
 // --- the message to all users --------------------------------------------------------------------
 
-// Writes the notice that a disk is nearly full; false if none is.
-static bool write_room_message(struct view *v)
+// Writes a warning if a disk is nearly full, and returns whether one is.
+static bool write_disk_warning(struct view *v)
 {
     const struct free_space *free_space = v->service->free_space;
     char text[FREE_SPACE_TEXT];
@@ -95,16 +71,17 @@ static bool write_room_message(struct view *v)
     return true;
 }
 
-void write_cluster_message(struct view *v, bool also_later)
+// `future`: also writes a message that does not show yet.
+static void write_cluster_message(struct view *v, bool future)
 {
-    if (write_room_message(v))
-        return; // it comes before the administrators' own
+    if (write_disk_warning(v))
+        return; // the warning replaces the administrators' message
     struct db_rows *rows = DB_QUERY(v->db, CLUSTER_MESSAGE);
     int64_t now = clock_wall_us();
     bool there = db_next(rows) == 1 &&
                  (DB_IS_NULL(rows, CLUSTER_MESSAGE, end_at) ||
                   DB_GET(rows, CLUSTER_MESSAGE, end_at) > now) &&
-                 (also_later || DB_GET(rows, CLUSTER_MESSAGE, start_at) <= now);
+                 (future || DB_GET(rows, CLUSTER_MESSAGE, start_at) <= now);
     jw_key(&v->w, "clusterMessage");
     if (!there) {
         jw_null(&v->w);
@@ -119,12 +96,36 @@ void write_cluster_message(struct view *v, bool also_later)
     db_rows_close(rows);
 }
 
-// Administrators see one that has yet to begin.
+// Administrators also see a message that does not show yet.
 int view_cluster_message(struct view *v, struct error *e)
 {
     (void)e;
     jw_object(&v->w);
     write_cluster_message(v, v->rq->principal.admin);
+    jw_object_end(&v->w);
+    return 0;
+}
+
+int view_master(struct view *v, struct error *e)
+{
+    (void)e;
+    jw_object(&v->w);
+    jw_kv_string(&v->w, "version", MUSTER_VERSION);
+    jw_kv_string(&v->w, "masterId", v->service->master_id);
+    jw_kv_string(&v->w, "clusterId", v->service->cluster_id);
+    jw_kv_string(&v->w, "clusterName", v->service->cluster_name);
+    jw_kv_bool(&v->w, "telemetryEnabled", false);
+    jw_kv_raw(&v->w, "ssoProviders", "[]");
+    jw_kv_string(&v->w, "externalLoginUri", "");
+    jw_kv_string(&v->w, "externalLogoutUri", "");
+    jw_kv_string(&v->w, "branding", "muster");
+    jw_kv_bool(&v->w, "rbacEnabled", false);
+    jw_kv_string(&v->w, "product", "PRODUCT_UNSPECIFIED");
+    jw_kv_bool(&v->w, "userManagementEnabled", true);
+    jw_kv_raw(&v->w, "featureSwitches", "[]");
+    jw_kv_bool(&v->w, "strictJobQueueControl", false);
+    jw_kv_bool(&v->w, "hasCustomLogo", false);
+    write_cluster_message(v, false);
     jw_object_end(&v->w);
     return 0;
 }

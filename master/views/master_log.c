@@ -6,8 +6,8 @@
 #include "master/views/views.h"
 
 enum {
-    LOOK_US = 250 * 1000,
-    ENTRIES = 64, // of one look
+    POLL_US = 250 * 1000,
+    ENTRIES_PER_TURN = 64, // read at a time
 };
 
 struct master_log_stream {
@@ -37,13 +37,13 @@ static void write_entry(struct json_writer *w, const struct master_log_entry *en
     jw_object_end(w);
 }
 
-static enum stream_turn fill_journal(struct stream *s, struct db_reader *db, struct buf *out)
+static enum stream_turn fill_master_log(struct stream *s, struct db_reader *db, struct buf *out)
 {
     struct master_log_stream *j = (struct master_log_stream *)s;
-    struct master_log_entry entries[ENTRIES];
+    struct master_log_entry entries[ENTRIES_PER_TURN];
     struct arena arena = {0};
     (void)db;
-    size_t most = j->left < 0 || j->left > ENTRIES ? ENTRIES : (size_t)j->left;
+    size_t most = j->left < 0 || j->left > ENTRIES_PER_TURN ? ENTRIES_PER_TURN : (size_t)j->left;
     size_t count = master_log_read(j->master_log, j->after, &arena, entries, most);
     for (size_t i = 0; i < count; i++) {
         struct json_writer w;
@@ -59,17 +59,17 @@ static enum stream_turn fill_journal(struct stream *s, struct db_reader *db, str
         return STREAM_END;
     if (count)
         return STREAM_MORE;
-    s->wait_until = clock_mono_us() + LOOK_US;
+    s->wait_until = clock_mono_us() + POLL_US;
     return STREAM_WAIT;
 }
 
-static void close_journal(struct stream *s)
+static void close_master_log(struct stream *s)
 {
     struct master_log_stream *j = (struct master_log_stream *)s;
     log_followers_remove(j->log_followers, &j->follower);
 }
 
-// offset: so many are passed over; negative: so many from the end are shown.
+// offset: the number of lines to skip; negative: the number of last lines to show.
 int stream_master_logs(struct view *v, struct stream **out, struct error *e)
 {
     int64_t offset, limit, before, newest;
@@ -80,14 +80,15 @@ int stream_master_logs(struct view *v, struct stream **out, struct error *e)
         return rc;
     master_log_range(v->service->master_log, &before, &newest);
     struct master_log_stream *j = arena_alloc(&v->rq->arena, sizeof *j);
-    *j = (struct master_log_stream){.stream = {.fill = fill_journal, .close = close_journal},
+    *j = (struct master_log_stream){.stream = {.fill = fill_master_log, .close = close_master_log},
                                     .log_followers = v->service->log_followers,
                                     .master_log = v->service->master_log,
                                     .after = offset < 0 ? newest + offset : before + offset,
                                     .left = limit > 0 ? limit : -1,
                                     .follows = query_flag(v->query, "follow")};
     j->follower = (struct log_follower){.task_id = "", .stream = &j->stream};
-    log_followers_add(j->log_followers, &j->follower); // so that it ends when the server does
+    log_followers_add(j->log_followers,
+                      &j->follower); // so that the stream ends when the server stops
     *out = &j->stream;
     return 0;
 }

@@ -1,4 +1,5 @@
-// The members of a workspace, with what is theirs of it. Ours.
+// The members of a workspace, with their roles, weights and slot limits. Determined has no such
+// call.
 
 #include "base/log.h"
 #include "master/views/views.h"
@@ -8,7 +9,8 @@ static void write_member(struct json_writer *w, struct db_rows *rows)
     jw_object(w);
     jw_kv_int(w, "userId", DB_GET(rows, WORKSPACE_MEMBERS, user_id));
     jw_kv_string(w, "username", DB_GET(rows, WORKSPACE_MEMBERS, username));
-    jw_kv_string(w, "role", DB_GET(rows, WORKSPACE_MEMBERS, role)); // "": the workspace's default
+    jw_kv_string(w, "role",
+                 DB_GET(rows, WORKSPACE_MEMBERS, role)); // "": the default role of the workspace
     jw_kv_double(w, "weight", DB_GET(rows, WORKSPACE_MEMBERS, weight));
     jw_kv_int(w, "maxSlots", DB_GET(rows, WORKSPACE_MEMBERS, max_slots));
     jw_object_end(w);

@@ -1,4 +1,4 @@
-// Projects as the wire has them.
+// Projects.
 
 #include "base/log.h"
 #include "master/views/lists/list.h"
@@ -38,7 +38,7 @@ int view_workspace_projects(struct view *v, struct error *e)
     struct list l;
     list_init(&l, v);
     list_filter_visible(&l, "p.workspace_id");
-    if (id) { // 0: of every workspace
+    if (id) { // 0: projects of every workspace
         list_and(&l, "p.workspace_id = ?");
         list_bind_int(&l, id);
     }

@@ -1,6 +1,5 @@
-// Who has used what: the allocations of a time, one by one or by day and month, as CSV and as JSON.
-// A second counts for each slot in what is summed up. Callers see the workspaces they see
-// elsewhere.
+// Slot usage: the allocations of a period one by one, or their slot-seconds by day or month; as CSV
+// and as JSON. Callers see the allocations of their workspaces only.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,37 +14,38 @@
 
 enum { PAGE_ROWS = 500, RAW_JSON_MAX = 100000, PERIODS_MAX = 4000 };
 
-// --- the allocations of a time -------------------------------------------------------------------
+// --- the allocations of a period
+// -------------------------------------------------------------------
 
-struct used { // one start of a trial, as far as it lies within the time asked for
+struct slot_use { // one allocation, as far as it lies within the period
     int64_t experiment, slots, start, end;
     const char *username, *pool, *kind;
     const json_t *labels;
 };
 
-struct scan {
-    int64_t after, before, now; // wall
-    int64_t last_end, last_row; // of what has ended: how far it was read
+struct slot_use_scan {
+    int64_t after, before, now; // wall time
+    int64_t last_end, last_row; // position in the list of ended allocations
     bool admin;
     int64_t user;
     bool over;
 };
 
-typedef void take_used(void *ctx, const struct used *u);
+typedef void slot_use_fn(void *ctx, const struct slot_use *u);
 
-static void show(struct scan *s, struct db_rows *rows, take_used *take, void *ctx)
+static void scan_row(struct slot_use_scan *s, struct db_rows *rows, slot_use_fn *take, void *ctx)
 {
     int64_t end = DB_GET(rows, SLOT_USE, ended_at) ? DB_GET(rows, SLOT_USE, ended_at) : s->now,
             start = DB_GET(rows, SLOT_USE, started_at);
     if (!start || !DB_GET(rows, SLOT_USE, visible))
         return;
-    struct used u = {.experiment = DB_GET(rows, SLOT_USE, experiment_id),
-                     .slots = DB_GET(rows, SLOT_USE, slots),
-                     .start = start > s->after ? start : s->after,
-                     .end = end < s->before ? end : s->before,
-                     .username = DB_GET(rows, SLOT_USE, username),
-                     .pool = DB_GET(rows, SLOT_USE, pool),
-                     .kind = DB_GET(rows, SLOT_USE, kind)};
+    struct slot_use u = {.experiment = DB_GET(rows, SLOT_USE, experiment_id),
+                         .slots = DB_GET(rows, SLOT_USE, slots),
+                         .start = start > s->after ? start : s->after,
+                         .end = end < s->before ? end : s->before,
+                         .username = DB_GET(rows, SLOT_USE, username),
+                         .pool = DB_GET(rows, SLOT_USE, pool),
+                         .kind = DB_GET(rows, SLOT_USE, kind)};
     if (u.start >= u.end)
         return;
     json_t *labels = json_loads(DB_GET(rows, SLOT_USE, labels), 0, NULL);
@@ -54,8 +54,8 @@ static void show(struct scan *s, struct db_rows *rows, take_used *take, void *ct
     json_decref(labels);
 }
 
-// The next page; s->over after the last one.
-static int scan_page(struct scan *s, struct db_reader *db, take_used *take, void *ctx)
+// Reads the next page; s->over is set after the last one.
+static int scan_page(struct slot_use_scan *s, struct db_reader *db, slot_use_fn *take, void *ctx)
 {
     bool more = s->last_row >= 0;
     struct db_rows *rows = more ? DB_QUERY(db, SLOT_USE_OF_ENDED, s->admin, s->user, s->last_end,
@@ -63,7 +63,7 @@ static int scan_page(struct scan *s, struct db_reader *db, take_used *take, void
                                 : DB_QUERY(db, SLOT_USE_OF_ACTIVE, s->admin, s->user);
     int rc, count = 0;
     for (; (rc = db_next(rows)) == 1; count++) {
-        show(s, rows, take, ctx);
+        scan_row(s, rows, take, ctx);
         if (more) {
             s->last_end = DB_GET(rows, SLOT_USE, ended_at);
             s->last_row = DB_GET(rows, SLOT_USE, allocation_row);
@@ -72,11 +72,11 @@ static int scan_page(struct scan *s, struct db_reader *db, take_used *take, void
     db_rows_close(rows);
     s->over = !more;
     if (more && count < PAGE_ROWS)
-        s->last_row = -1; // those that live come last
+        s->last_row = -1; // active allocations come last
     return rc;
 }
 
-static int read_moment(struct view *v, const char *name, int64_t *out, struct error *e)
+static int read_time(struct view *v, const char *name, int64_t *out, struct error *e)
 {
     const char *text = query_get(v->query, name);
     if (text && !clock_parse(text, out))
@@ -85,25 +85,25 @@ static int read_moment(struct view *v, const char *name, int64_t *out, struct er
                      name);
 }
 
-static void begin(struct view *v, struct scan *s, int64_t after, int64_t before)
+static void scan_begin(struct view *v, struct slot_use_scan *s, int64_t after, int64_t before)
 {
-    *s = (struct scan){.after = after,
-                       .before = before,
-                       .now = clock_wall_us(),
-                       .last_end = after,
-                       .admin = v->rq->principal.admin,
-                       .user = v->rq->principal.user_id};
+    *s = (struct slot_use_scan){.after = after,
+                                .before = before,
+                                .now = clock_wall_us(),
+                                .last_end = after,
+                                .admin = v->rq->principal.admin,
+                                .user = v->rq->principal.user_id};
 }
 
-static int begin_raw(struct view *v, struct scan *s, struct error *e)
+static int scan_begin_raw(struct view *v, struct slot_use_scan *s, struct error *e)
 {
     int64_t after = 0, before = 0;
-    int rc = read_moment(v, "timestampAfter", &after, e);
+    int rc = read_time(v, "timestampAfter", &after, e);
     if (!rc)
-        rc = read_moment(v, "timestampBefore", &before, e);
+        rc = read_time(v, "timestampBefore", &before, e);
     if (!rc && after > before)
         rc = error_set(e, ERR_INVALID, "timestampAfter is later than timestampBefore");
-    begin(v, s, after, before);
+    scan_begin(v, s, after, before);
     return rc;
 }
 
@@ -114,7 +114,7 @@ static double seconds_of(int64_t start, int64_t end)
 
 // --- one by one, as CSV --------------------------------------------------------------------------
 
-static void put_labels(struct buf *out, const json_t *labels)
+static void append_labels(struct buf *out, const json_t *labels)
 {
     struct buf all;
     size_t i;
@@ -134,54 +134,54 @@ static void put_labels(struct buf *out, const json_t *labels)
     buf_free(&all);
 }
 
-static void put_raw_line(void *ctx, const struct used *u)
+static void append_use_csv(void *ctx, const struct slot_use *u)
 {
     struct buf *out = ctx;
     char start[CLOCK_RFC3339_MAX], end[CLOCK_RFC3339_MAX];
     buf_printf(out, "%lld,%s,", (long long)u->experiment, u->kind);
     csv_append_cell(out, u->username);
     buf_puts(out, ",");
-    put_labels(out, u->labels);
+    append_labels(out, u->labels);
     buf_printf(out, ",%lld,%s,%s,%.6f\n", (long long)u->slots, clock_format(u->start, start),
                clock_format(u->end, end), seconds_of(u->start, u->end));
 }
 
-struct raw_stream {
+struct slot_use_stream {
     struct stream stream;
-    struct scan scan;
+    struct slot_use_scan scan;
     bool begun;
 };
 
 static enum stream_turn fill_raw(struct stream *s, struct db_reader *db, struct buf *out)
 {
-    struct raw_stream *r = (struct raw_stream *)s;
+    struct slot_use_stream *r = (struct slot_use_stream *)s;
     if (!r->begun)
         buf_puts(out, "experiment_id,kind,username,labels,slots,start_time,end_time,seconds\n");
     r->begun = true;
-    if (scan_page(&r->scan, db, put_raw_line, out) < 0)
+    if (scan_page(&r->scan, db, append_use_csv, out) < 0)
         return STREAM_BROKEN;
     return r->scan.over ? STREAM_END : STREAM_MORE;
 }
 
 int stream_resources_raw(struct view *v, struct stream **out, struct error *e)
 {
-    struct raw_stream *r = arena_alloc(&v->rq->arena, sizeof *r);
+    struct slot_use_stream *r = arena_alloc(&v->rq->arena, sizeof *r);
     r->stream.fill = fill_raw;
     r->stream.content_type = "text/csv";
     *out = &r->stream;
-    return begin_raw(v, &r->scan, e);
+    return scan_begin_raw(v, &r->scan, e);
 }
 
 // --- one by one, as JSON -------------------------------------------------------------------------
 
-struct raw_list {
+struct slot_use_list {
     struct json_writer *w;
     int64_t count;
 };
 
-static void write_used(void *ctx, const struct used *u)
+static void write_use(void *ctx, const struct slot_use *u)
 {
-    struct raw_list *l = ctx;
+    struct slot_use_list *l = ctx;
     if (l->count++ >= RAW_JSON_MAX)
         return;
     jw_object(l->w);
@@ -199,21 +199,21 @@ static void write_used(void *ctx, const struct used *u)
 
 int view_resources_raw(struct view *v, struct error *e)
 {
-    struct scan s;
-    struct raw_list l = {.w = &v->w};
-    int rc = begin_raw(v, &s, e);
+    struct slot_use_scan s;
+    struct slot_use_list l = {.w = &v->w};
+    int rc = scan_begin_raw(v, &s, e);
     if (rc)
         return rc;
     jw_object(&v->w);
     jw_key(&v->w, "resourceEntries");
     jw_array(&v->w);
     while (!s.over && !rc)
-        rc = scan_page(&s, v->db, write_used, &l) < 0 ? store_failed(e) : 0;
+        rc = scan_page(&s, v->db, write_use, &l) < 0 ? store_failed(e) : 0;
     jw_array_end(&v->w);
     jw_object_end(&v->w);
     if (!rc && l.count > RAW_JSON_MAX)
         rc = error_set(e, ERR_TOO_LARGE,
-                       "more than %d allocations: ask for a shorter time, or for CSV at "
+                       "more than %d allocations: choose a shorter time, or read CSV from "
                        "/resources/allocation/raw",
                        RAW_JSON_MAX);
     return rc;
@@ -228,15 +228,15 @@ static const struct {
                      [BY_USER] = {"username", "byUsername"},
                      [BY_POOL] = {"resource_pool", "byResourcePool"}};
 
-struct period {
+struct usage_period {
     int64_t start, end;
     char name[16]; // "2026-11-21", "2026-11"
     double total;
     json_t *sums[SUMS]; // {key: slot-seconds}
 };
 
-struct periods {
-    struct period *items;
+struct usage_periods {
+    struct usage_period *items;
     size_t count;
     bool monthly;
 };
@@ -247,8 +247,8 @@ static void add_sum(json_t *sums, const char *key, double seconds)
     must(!json_object_set_new(sums, key, json_real(json_number_value(sum) + seconds)));
 }
 
-// The first period that ends after a moment.
-static size_t period_at(const struct periods *p, int64_t moment)
+// Returns the index of the first period that ends after a moment.
+static size_t period_at(const struct usage_periods *p, int64_t moment)
 {
     size_t low = 0, high = p->count;
     while (low < high) {
@@ -261,11 +261,11 @@ static size_t period_at(const struct periods *p, int64_t moment)
     return low;
 }
 
-static void sum_used(void *ctx, const struct used *u)
+static void add_use(void *ctx, const struct slot_use *u)
 {
-    struct periods *p = ctx;
+    struct usage_periods *p = ctx;
     for (size_t i = period_at(p, u->start); i < p->count && p->items[i].start < u->end; i++) {
-        struct period *d = &p->items[i];
+        struct usage_period *d = &p->items[i];
         int64_t start = u->start > d->start ? u->start : d->start;
         int64_t end = u->end < d->end ? u->end : d->end;
         double seconds = seconds_of(start, end) * (double)u->slots;
@@ -284,7 +284,7 @@ static void sum_used(void *ctx, const struct used *u)
     }
 }
 
-// The first moment of a day or month.
+// Parses a day or month; the result is its first moment.
 static bool parse_date(const char *text, bool monthly, struct tm *out)
 {
     *out = (struct tm){.tm_mday = 1};
@@ -297,11 +297,11 @@ static int64_t moment_of(struct tm date)
     return (int64_t)timegm(&date) * 1000000;
 }
 
-static int make_periods(struct view *v, struct periods *out, struct error *e)
+static int read_periods(struct view *v, struct usage_periods *out, struct error *e)
 {
     const char *period = query_get(v->query, "period");
     struct tm date, last;
-    *out = (struct periods){
+    *out = (struct usage_periods){
         .monthly = period && !strcmp(period, "RESOURCE_ALLOCATION_AGGREGATION_PERIOD_MONTHLY")};
     if (!out->monthly &&
         (!period || strcmp(period, "RESOURCE_ALLOCATION_AGGREGATION_PERIOD_DAILY")))
@@ -318,8 +318,9 @@ static int make_periods(struct view *v, struct periods *out, struct error *e)
     int64_t end = moment_of(last);
     for (int64_t at; (at = moment_of(date)) <= end; out->count++) {
         if (out->count == PERIODS_MAX)
-            return error_set(e, ERR_TOO_LARGE, "more than %d days: ask for less", PERIODS_MAX);
-        struct period *d = &out->items[out->count];
+            return error_set(e, ERR_TOO_LARGE, "more than %d periods: choose a shorter time",
+                             PERIODS_MAX);
+        struct usage_period *d = &out->items[out->count];
         strftime(d->name, sizeof d->name, out->monthly ? "%Y-%m" : "%Y-%m-%d", &date);
         *(out->monthly ? &date.tm_mon : &date.tm_mday) += 1;
         d->start = at;
@@ -330,20 +331,20 @@ static int make_periods(struct view *v, struct periods *out, struct error *e)
     return 0;
 }
 
-static int sum_up(struct view *v, struct periods *p, struct error *e)
+static int sum_up(struct view *v, struct usage_periods *p, struct error *e)
 {
-    struct scan s;
+    struct slot_use_scan s;
     int rc = 0;
     for (size_t i = 0; i < p->count; i++)
         for (int k = 0; k < SUMS; k++)
             p->items[i].sums[k] = json_object();
-    begin(v, &s, p->items[0].start, p->items[p->count - 1].end);
+    scan_begin(v, &s, p->items[0].start, p->items[p->count - 1].end);
     while (!s.over && !rc)
-        rc = scan_page(&s, v->db, sum_used, p) < 0 ? store_failed(e) : 0;
+        rc = scan_page(&s, v->db, add_use, p) < 0 ? store_failed(e) : 0;
     return rc;
 }
 
-static void free_sums(struct periods *p)
+static void periods_free(struct usage_periods *p)
 {
     for (size_t i = 0; i < p->count; i++)
         for (int k = 0; k < SUMS; k++)
@@ -352,8 +353,8 @@ static void free_sums(struct periods *p)
 
 int view_resources_aggregated(struct view *v, struct error *e)
 {
-    struct periods p;
-    int rc = make_periods(v, &p, e);
+    struct usage_periods p;
+    int rc = read_periods(v, &p, e);
     if (!rc)
         rc = sum_up(v, &p, e);
     jw_object(&v->w);
@@ -375,11 +376,11 @@ int view_resources_aggregated(struct view *v, struct error *e)
     }
     jw_array_end(&v->w);
     jw_object_end(&v->w);
-    free_sums(&p);
+    periods_free(&p);
     return rc;
 }
 
-static void put_period(struct buf *out, const struct period *d)
+static void append_period_csv(struct buf *out, const struct usage_period *d)
 {
     const char *key;
     json_t *sum;
@@ -395,14 +396,14 @@ static void put_period(struct buf *out, const struct period *d)
 
 int view_resources_aggregated_csv(struct view *v, struct error *e)
 {
-    struct periods p;
-    int rc = make_periods(v, &p, e);
+    struct usage_periods p;
+    int rc = read_periods(v, &p, e);
     if (!rc)
         rc = sum_up(v, &p, e);
     v->content_type = "text/csv";
     buf_puts(&v->rq->answer, "aggregation_type,aggregation_key,date,seconds\n");
     for (size_t i = 0; !rc && i < p.count; i++)
-        put_period(&v->rq->answer, &p.items[i]);
-    free_sums(&p);
+        append_period_csv(&v->rq->answer, &p.items[i]);
+    periods_free(&p);
     return rc;
 }

@@ -1,5 +1,6 @@
-// Where the search of an experiment stands: which of its trials has reached which rung. What is
-// told is the state that was stored last.
+// The progress of an experiment's search: its brackets, rungs, and the trials that reached them;
+// and the history of best validations. The source is the state of the searcher that was stored
+// last.
 #include "master/search/search.h"
 
 #include <stdlib.h>
@@ -9,44 +10,45 @@
 #include "base/text/json.h"
 #include "master/views/views.h"
 
-// The searcher numbers its trials; everybody else knows them by their ids.
-struct known {
+// The searcher numbers its trials; all others know a trial by its id.
+struct trial_number {
     int64_t number, id;
 };
 
 static int by_number(const void *a, const void *b)
 {
-    int64_t x = ((const struct known *)a)->number, y = ((const struct known *)b)->number;
+    int64_t x = ((const struct trial_number *)a)->number,
+            y = ((const struct trial_number *)b)->number;
     return (x > y) - (x < y);
 }
 
-static size_t read_known(struct view *v, int64_t experiment, struct known **out)
+static size_t read_trial_numbers(struct view *v, int64_t experiment, struct trial_number **out)
 {
     struct db_rows *rows = DB_QUERY(v->db, EXPERIMENT_REQUESTS, experiment);
-    struct known *known = NULL;
+    struct trial_number *numbers = NULL;
     size_t count = 0, cap = 0;
     while (db_next(rows) == 1) {
         if (count == cap) {
             cap = cap ? 2 * cap : 64;
-            known = xrealloc(known, cap * sizeof *known);
+            numbers = xrealloc(numbers, cap * sizeof *numbers);
         }
-        known[count++] =
-            (struct known){strtoll(DB_GET(rows, EXPERIMENT_REQUESTS, request_id), NULL, 10),
-                           DB_GET(rows, EXPERIMENT_REQUESTS, id)};
+        numbers[count++] =
+            (struct trial_number){strtoll(DB_GET(rows, EXPERIMENT_REQUESTS, request_id), NULL, 10),
+                                  DB_GET(rows, EXPERIMENT_REQUESTS, id)};
     }
     db_rows_close(rows);
     if (count)
-        qsort(known, count, sizeof *known, by_number);
-    *out = known;
+        qsort(numbers, count, sizeof *numbers, by_number);
+    *out = numbers;
     return count;
 }
 
-static void write_mark(struct json_writer *w, const json_t *mark, const struct known *known,
-                       size_t count)
+static void write_mark(struct json_writer *w, const json_t *mark,
+                       const struct trial_number *numbers, size_t count)
 {
-    const struct known wanted = {.number = jget_int(mark, "trial", 0)};
-    const struct known *found =
-        count ? bsearch(&wanted, known, count, sizeof *known, by_number) : NULL;
+    const struct trial_number wanted = {.number = jget_int(mark, "trial", 0)};
+    const struct trial_number *found =
+        count ? bsearch(&wanted, numbers, count, sizeof *numbers, by_number) : NULL;
     if (!found)
         return;
     jw_object(w);
@@ -56,8 +58,8 @@ static void write_mark(struct json_writer *w, const json_t *mark, const struct k
     jw_object_end(w);
 }
 
-static void write_rung(struct json_writer *w, const json_t *rung, const struct known *known,
-                       size_t count)
+static void write_rung(struct json_writer *w, const json_t *rung,
+                       const struct trial_number *numbers, size_t count)
 {
     size_t i;
     json_t *mark;
@@ -66,7 +68,7 @@ static void write_rung(struct json_writer *w, const json_t *rung, const struct k
     jw_kv_int(w, "goOn", jget_int(rung, "goOn", 0));
     jw_key(w, "marks");
     jw_array(w);
-    json_array_foreach(jget(rung, "marks"), i, mark) write_mark(w, mark, known, count);
+    json_array_foreach(jget(rung, "marks"), i, mark) write_mark(w, mark, numbers, count);
     jw_array_end(w);
     jw_object_end(w);
 }
@@ -74,8 +76,8 @@ static void write_rung(struct json_writer *w, const json_t *rung, const struct k
 static void write_brackets(struct view *v, int64_t experiment, const json_t *brackets)
 {
     struct json_writer *w = &v->w;
-    struct known *known;
-    size_t count = read_known(v, experiment, &known), i, r;
+    struct trial_number *numbers;
+    size_t count = read_trial_numbers(v, experiment, &numbers), i, r;
     json_t *bracket, *rung;
     jw_key(w, "brackets");
     jw_array(w);
@@ -87,12 +89,12 @@ static void write_brackets(struct view *v, int64_t experiment, const json_t *bra
         jw_kv_int(w, "created", jget_int(bracket, "created", 0));
         jw_key(w, "rungs");
         jw_array(w);
-        json_array_foreach(jget(bracket, "rungs"), r, rung) write_rung(w, rung, known, count);
+        json_array_foreach(jget(bracket, "rungs"), r, rung) write_rung(w, rung, numbers, count);
         jw_array_end(w);
         jw_object_end(w);
     }
     jw_array_end(w);
-    free(known);
+    free(numbers);
 }
 
 static void write_method(struct json_writer *w, const json_t *config)
@@ -107,8 +109,9 @@ static void write_method(struct json_writer *w, const json_t *config)
         jw_kv_string(w, "timeMetric", time);
 }
 
-// An unmanaged experiment has no search; nor one whose method this master does not have.
-static json_t *ladder_of(const json_t *config, int64_t seed, const char *saved)
+// The list is empty for an unmanaged experiment, and if this master does not know the search
+// method.
+static json_t *read_brackets(const json_t *config, int64_t seed, const char *saved)
 {
     struct search *s = NULL;
     if (search_restore(config, seed, saved, &s, NULL))
@@ -134,8 +137,8 @@ int view_experiment_search(struct view *v, struct error *e)
         err = found < 0 ? store_failed(e)
                         : error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)id);
     if (!err)
-        brackets = ladder_of(config, DB_GET(rows, EXPERIMENT_SEARCH, seed),
-                             DB_GET(rows, EXPERIMENT_SEARCH, searcher_state));
+        brackets = read_brackets(config, DB_GET(rows, EXPERIMENT_SEARCH, seed),
+                                 DB_GET(rows, EXPERIMENT_SEARCH, searcher_state));
     db_rows_close(rows);
     if (!err) {
         jw_object(&v->w);

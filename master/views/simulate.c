@@ -1,6 +1,7 @@
-// What more agents would have done: the simulator twice over the jobs of the last days, with the
-// agents of today and with more. On a worker, one at a time and for seconds only, because calls
-// wait behind it; `muster simulate --from-store` has no such bounds.
+// GET /simulate: the effect of additional agents. Runs the simulator twice over the jobs of the
+// last days: with the present agents, and with more. Simulations run on a worker, one at a time and
+// only for seconds, because other calls wait for the worker; `muster simulate --from-store` has no
+// such limits.
 
 #include <math.h>
 #include <string.h>
@@ -11,12 +12,12 @@
 
 enum { DAYS = 14, DAYS_MAX = 366, JOBS_MAX = 200000, SECONDS_MAX = 5 };
 
-struct wish {
-    int64_t days, nodes, slots; // slots 0: as most of the agents have
+struct simulation_request {
+    int64_t days, nodes, slots; // slots 0: as many as most agents have
     enum sched_policy policy;
 };
 
-static const int64_t preempt_cost = 60 * SIMULATE_SECOND; // as the command assumes
+static const int64_t preempt_cost = 60 * SIMULATE_SECOND; // the default of `muster simulate`
 
 static int read_number(struct view *v, const char *name, int64_t usual, int64_t least, int64_t most,
                        int64_t *out, struct error *e)
@@ -42,7 +43,7 @@ static int read_policy(struct view *v, enum sched_policy *out, struct error *e)
                          : 0;
 }
 
-static int read_wish(struct view *v, struct wish *out, struct error *e)
+static int read_request(struct view *v, struct simulation_request *out, struct error *e)
 {
     int err = read_number(v, "days", DAYS, 1, DAYS_MAX, &out->days, e);
     if (!err)
@@ -60,16 +61,16 @@ static bool has_time(void *ctx, double share)
     return clock_mono_us() < *(const int64_t *)ctx;
 }
 
-static int too_long(struct error *e)
+static int error_too_long(struct error *e)
 {
     return error_set(e, ERR_TOO_LARGE,
-                     "these are too many jobs to be worked out within %d s: ask for fewer days, or "
+                     "the simulation of these jobs takes more than %d s: choose fewer days, or "
                      "run muster simulate --from-store on the master's machine",
                      SECONDS_MAX);
 }
 
-// Those that were submitted in the last days.
-static struct simulate_trace recent(const struct history *h, int64_t days)
+// Returns the jobs that were submitted in the last days.
+static struct simulate_trace recent_jobs(const struct history *h, int64_t days)
 {
     struct simulate_trace trace = trace_view(&h->trace);
     int64_t from = clock_wall_us() - days * 86400 * SIMULATE_SECOND;
@@ -80,15 +81,16 @@ static struct simulate_trace recent(const struct history *h, int64_t days)
     return trace;
 }
 
-static int run(const struct history *h, const struct simulate_trace *trace, const struct wish *wish,
-               int64_t *deadline, struct simulate_figures *out, struct error *e)
+static int run_simulation(const struct history *h, const struct simulate_trace *trace,
+                          const struct simulation_request *request, int64_t *deadline,
+                          struct simulate_figures *out, struct error *e)
 {
-    const struct simulate_options options = {.policy = wish->policy,
+    const struct simulate_options options = {.policy = request->policy,
                                              .preempt_cost = preempt_cost,
                                              .progress = has_time,
                                              .ctx = deadline};
     int err = simulate(trace, h->nodes, h->node_count, &options, out, e);
-    return err == ERR_TIMEOUT ? too_long(e) : err;
+    return err == ERR_TIMEOUT ? error_too_long(e) : err;
 }
 
 // --- the figures ---------------------------------------------------------------------------------
@@ -136,21 +138,21 @@ static void write_figures(struct json_writer *w, const char *key, size_t nodes,
     jw_object_end(w);
 }
 
-static int compare(struct view *v, struct history *h, const struct wish *wish, struct error *e)
+static int answer_comparison(struct view *v, struct history *h,
+                             const struct simulation_request *request, struct error *e)
 {
     struct simulate_figures now = {0}, then = {0};
-    struct simulate_trace trace = recent(h, wish->days);
+    struct simulate_trace trace = recent_jobs(h, request->days);
     int64_t deadline = clock_mono_us() + SECONDS_MAX * SIMULATE_SECOND;
     size_t nodes = h->node_count;
-    int usual = history_usual_slots(h), slots = wish->slots ? (int)wish->slots : usual;
+    int usual = history_usual_slots(h), slots = request->slots ? (int)request->slots : usual;
     if (!slots)
-        return error_set(e, ERR_CONFLICT,
-                         "the pool has no agent that is enabled: say slotsPerNode");
+        return error_set(e, ERR_CONFLICT, "the pool has no enabled agent: give slotsPerNode");
     if (trace.job_count > JOBS_MAX)
-        return too_long(e);
-    int err = nodes ? run(h, &trace, wish, &deadline, &now, e) : 0;
-    history_add_nodes(h, (size_t)wish->nodes, slots);
-    err = err ? err : run(h, &trace, wish, &deadline, &then, e);
+        return error_too_long(e);
+    int err = nodes ? run_simulation(h, &trace, request, &deadline, &now, e) : 0;
+    history_add_nodes(h, (size_t)request->nodes, slots);
+    err = err ? err : run_simulation(h, &trace, request, &deadline, &then, e);
     if (!err) {
         jw_object(&v->w);
         jw_kv_int(&v->w, "jobs", (int64_t)trace.job_count);
@@ -170,18 +172,16 @@ int view_simulate(struct view *v, struct error *e)
 {
     const char *pool = query_get(v->query, "resourcePool");
     struct history h;
-    struct wish wish;
-    int err = read_wish(v, &wish, e);
+    struct simulation_request request;
+    int err = read_request(v, &request, e);
     if (err)
         return err;
     if (atomic_fetch_add(&v->service->simulations, 1) > 0)
-        err = error_set(e, ERR_BUSY,
-                        "another simulation is being worked out: try again in a few "
-                        "seconds");
+        err = error_set(e, ERR_BUSY, "another simulation is running: try again in a few seconds");
     if (!err)
         err = history_of(v->db, pool && *pool ? pool : NULL, 0, INT64_MAX, &h, e);
     if (!err) {
-        err = compare(v, &h, &wish, e);
+        err = answer_comparison(v, &h, &request, e);
         history_free(&h);
     }
     atomic_fetch_sub(&v->service->simulations, 1);

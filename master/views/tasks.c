@@ -1,5 +1,5 @@
-// Tasks and their allocations as the wire has them, living or not. A trial is one task, and each of
-// its starts one allocation.
+// Tasks and allocations of every kind, active or ended. A trial is one task; each of its starts is
+// one allocation.
 
 #include <string.h>
 
@@ -51,8 +51,8 @@ int view_allocation(struct view *v, struct error *e)
     return rc;
 }
 
-// Of a generic task; a task is not both stopping and killed.
-static const char *task_state(const char *state)
+// The API has no state for a task that is being killed; such a task shows as being canceled.
+static const char *generic_task_state(const char *state)
 {
     static const char *const states[][2] = {
         {"PAUSED", "GENERIC_TASK_STATE_PAUSED"},
@@ -73,7 +73,7 @@ void write_generic_task_members(struct json_writer *w, const char *state, const 
                                 const char *forked_from, bool no_pause)
 {
     const char *parent = strrchr(ancestors, '/');
-    jw_kv_string(w, "taskState", task_state(state));
+    jw_kv_string(w, "taskState", generic_task_state(state));
     if (parent)
         jw_kv_string(w, "parentId", parent + 1);
     if (forked_from)

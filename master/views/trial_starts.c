@@ -8,8 +8,8 @@
 #include "master/views/lists/list.h"
 #include "master/views/views.h"
 
-// Which agents; and of each its slots and ranks, as they were stored.
-static void write_places(struct json_writer *w, const char *placement)
+// Writes the names of the agents, and the slots and ranks on each of them as they are stored.
+static void write_placement(struct json_writer *w, const char *placement)
 {
     json_t *parts = NULL, *part;
     size_t i;
@@ -34,7 +34,7 @@ static void write_start(struct json_writer *w, struct db_rows *rows)
     jw_kv_int(w, "epoch", DB_GET(rows, START, epoch));
     jw_kv_string(w, "state", wire_name(WIRE_ALLOCATION_STATE, DB_GET(rows, START, state)));
     jw_kv_int(w, "slots", DB_GET(rows, START, slots));
-    write_places(w, DB_GET(rows, START, placement));
+    write_placement(w, DB_GET(rows, START, placement));
     write_time(w, "queuedTime", DB_GET(rows, START, queued_at));
     write_time(w, "startTime", DB_GET(rows, START, started_at));
     write_time(w, "endTime", DB_GET(rows, START, ended_at));

@@ -1,4 +1,4 @@
-// Trials as the wire has them: lists, descriptions.
+// Single trials.
 
 #include <stdio.h>
 #include <string.h>
@@ -90,20 +90,21 @@ int view_trial(struct view *v, struct error *e)
     return rc ? rc : render_trial(v, e);
 }
 
-// By the names that the programs of an unmanaged experiment gave to it and to the trial.
+// Finds a trial by the external ids of its experiment and itself.
 int view_trial_by_external_id(struct view *v, struct error *e)
 {
     const char *const *names = v->rq->params;
     struct db_rows *rows = DB_QUERY(v->db, TRIAL_OF_EXTERNAL, names[0], names[1]);
     size_t count = authz_count_visible(v->db, &v->rq->principal, AUTHZ_TRIAL, rows, &v->rq->id);
     if (count > 1)
-        return error_set(e, ERR_CONFLICT,
-                         "%zu experiments of several workspaces are named %.128s and have a trial "
-                         "of the name %.128s: ask for the trial by its id (one of them is %lld)",
-                         count, names[0], names[1], (long long)v->rq->id);
+        return error_set(
+            e, ERR_CONFLICT,
+            "%zu experiments in different workspaces are named %.128s and have a trial "
+            "named %.128s: use the id of the trial (one of them is %lld)",
+            count, names[0], names[1], (long long)v->rq->id);
     if (!count)
-        return error_set(e, ERR_NOT_FOUND, "experiment %.128s has no trial of the name %.128s",
-                         names[0], names[1]);
+        return error_set(e, ERR_NOT_FOUND, "experiment %.128s has no trial named %.128s", names[0],
+                         names[1]);
     return render_trial(v, e);
 }
 

@@ -83,9 +83,6 @@ stream_handler stream_metric_names;
 
 // --- shared writers ------------------------------------------------------------------------------
 
-// master.c: writes the key "clusterMessage". `future`: also a message that does not show yet.
-void write_cluster_message(struct view *v, bool future);
-
 // experiments.c: writes the members that lists and descriptions share, from a row EXPERIMENT_VIEW.
 void write_experiment_members(struct json_writer *w, struct db_rows *rows);
 

@@ -1,4 +1,4 @@
-// Workspaces as the wire has them, and what of ours makes them teams: weight, slots, roles.
+// Workspaces, including the members that make them teams of the scheduler (weight, slots, roles).
 
 #include "base/log.h"
 #include "db/statements/lists.h"
@@ -23,7 +23,7 @@ static void write_workspace(struct json_writer *w, struct db_rows *rows)
     jw_kv_int(w, "guaranteedSlots", DB_GET(rows, WORKSPACE_VIEW, guaranteed_slots));
     jw_kv_int(w, "maxSlots", DB_GET(rows, WORKSPACE_VIEW, max_slots));
     jw_kv_string(w, "defaultRole", DB_GET(rows, WORKSPACE_VIEW, default_role));
-    jw_kv_int(w, "numMembers", DB_GET(rows, WORKSPACE_VIEW, members)); // its creator among them
+    jw_kv_int(w, "numMembers", DB_GET(rows, WORKSPACE_VIEW, members)); // includes the creator
     jw_object_end(w);
 }
 
@@ -66,7 +66,7 @@ int render_workspace(struct view *v, struct error *e)
 {
     jw_object(&v->w);
     int rc = answer_workspace(v, e);
-    jw_kv_raw(&v->w, "namespaceBindings", "{}"); // required by the client
+    jw_kv_raw(&v->w, "namespaceBindings", "{}"); // the client requires this key
     jw_object_end(&v->w);
     return rc;
 }

@@ -1,6 +1,6 @@
-// What a list of experiments can be filtered, sorted and shown by: the table of the language, with
-// the names of metrics and hyperparameters there are; and how many experiments there are of each
-// state, user and project. All of it as far as the caller sees.
+// The fields by which a list of experiments can be filtered, sorted and shown, with the names of
+// all metrics and hyperparameters; and the number of experiments by state, user and project.
+// Everything is limited to the experiments that the caller may see.
 
 #include <stdio.h>
 #include <string.h>
@@ -17,14 +17,14 @@ static const char *const type_words[] = {
     [FILTER_TIME] = "time",     [FILTER_DURATION] = "duration", [FILTER_FLAG] = "flag",
     [FILTER_WORDS] = "words",   [FILTER_METRIC] = "metric",     [FILTER_HPARAM] = "hparam"};
 
-static int end_rows(struct db_rows *rows, int state, struct error *e)
+static int close_rows(struct db_rows *rows, int state, struct error *e)
 {
     db_rows_close(rows);
     return state < 0 ? store_failed(e) : 0;
 }
 
-// The names that begin with `prefix`, without it. An index is hopped through from name to name, so
-// that many experiments cost no more than few.
+// Writes the names that begin with `prefix`, without the prefix. The query skips through an index
+// from name to name, so its cost depends on the number of names and not of experiments.
 static int write_names(struct view *v, const char *table, const char *prefix, struct error *e)
 {
     struct list l;
@@ -42,14 +42,14 @@ static int write_names(struct view *v, const char *table, const char *prefix, st
         if (!strncmp(DB_GET(rows, NAME, name), prefix, skipped))
             jw_string(&v->w, DB_GET(rows, NAME, name) + skipped);
     jw_array_end(&v->w);
-    rc = end_rows(rows, more, e);
+    rc = close_rows(rows, more, e);
     buf_free(&sql);
     buf_free(&l.where);
     buf_free(&l.order);
     return rc;
 }
 
-static void write_lists(struct json_writer *w, const struct filter_field *f)
+static void write_list_names(struct json_writer *w, const struct filter_field *f)
 {
     jw_key(w, "lists");
     jw_array(w);
@@ -71,7 +71,7 @@ static int write_field(struct view *v, const struct filter_field *f, struct erro
     jw_kv_bool(w, "optional", f->optional);
     jw_kv_bool(w, "sortable", f->sortable);
     jw_kv_string(w, "help", f->help);
-    write_lists(w, f);
+    write_list_names(w, f);
     snprintf(prefix, sizeof prefix, "%s.", f->name);
     if (f->type == FILTER_METRIC)
         rc = write_names(v, "experiment_metrics", prefix, e);
@@ -81,9 +81,9 @@ static int write_field(struct view *v, const struct filter_field *f, struct erro
     return rc;
 }
 
-static const struct sort {
+static const struct count_table {
     const char *key, *columns, *joined, *group;
-} sorts[] = {
+} count_tables[] = {
     {"states", "c.state, NULL, NULL, NULL", "", "c.state"},
     {"users", "u.username, u.id, NULL, NULL", SQL_COUNTED_USERS, "u.id"},
     {"projects", "p.name, p.id, w.name, w.id", SQL_COUNTED_PROJECTS, "p.id"},
@@ -103,7 +103,7 @@ static void write_count(struct json_writer *w, struct db_rows *rows)
     jw_object_end(w);
 }
 
-static int write_counts(struct view *v, const struct sort *s, struct error *e)
+static int write_counts(struct view *v, const struct count_table *s, struct error *e)
 {
     struct list l;
     struct buf sql;
@@ -120,7 +120,7 @@ static int write_counts(struct view *v, const struct sort *s, struct error *e)
     while (rows && (more = db_next(rows)) == 1)
         write_count(&v->w, rows);
     jw_array_end(&v->w);
-    rc = end_rows(rows, more, e);
+    rc = close_rows(rows, more, e);
     buf_free(&sql);
     buf_free(&l.where);
     buf_free(&l.order);
@@ -138,13 +138,13 @@ int view_fields(struct view *v, struct error *e)
     for (const struct filter_field *f = filter_fields; f->name && !rc; f++)
         rc = write_field(v, f, e);
     jw_array_end(&v->w);
-    for (size_t i = 0; i < sizeof sorts / sizeof *sorts && !rc; i++)
-        rc = write_counts(v, &sorts[i], e);
+    for (size_t i = 0; i < sizeof count_tables / sizeof *count_tables && !rc; i++)
+        rc = write_counts(v, &count_tables[i], e);
     jw_object_end(&v->w);
     return rc;
 }
 
-// The labels of what the caller sees, those of most experiments first.
+// The labels of the experiments that the caller may see; the most frequent ones come first.
 int view_labels(struct view *v, struct error *e)
 {
     struct list l;

@@ -1,7 +1,5 @@
-// The list of experiments: what its fields are in SQL, and how their indexes are walked.
-//
-// Rows are found in the small tables of 0005_lists.sql alone; the wide ones are joined to a page
-// that is found.
+// The list of experiments. Queries find rows in the narrow tables of 0005_lists.sql alone, and join
+// the wide tables only to the rows of one page.
 
 #include <string.h>
 
@@ -11,7 +9,7 @@
 #include "master/views/lists/filtered_list.h"
 #include "master/views/views.h"
 
-// One of `words` in the parameter omit, which may be repeated or hold several with commas between.
+// The parameter `omit` may be repeated, and may hold several words with commas between them.
 static bool is_omitted(struct view *v, const char *word)
 {
     const char *given[QUERY_PAIRS_MAX];
@@ -34,7 +32,8 @@ static void write_row(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
     write_experiment_members(w, rows);
-    jw_kv_string(w, "originalConfig", ""); // required by the client; see the description
+    jw_kv_string(w, "originalConfig",
+                 ""); // the client requires this key; GET of one experiment has the value
     jw_object_end(w);
 }
 
@@ -53,23 +52,23 @@ static const struct filtered_list_sort sorts[] = {{"SORT_BY_ID", "id"},
                                                   {"SORT_BY_RESOURCE_POOL", "resource_pool"},
                                                   {NULL, NULL}};
 
-// A project that is no number is refused, and 0 is that of every project.
-static void test_project(struct filtered_list *g, struct view *v)
+// A project of 0 means every project; a value that is no number is refused.
+static void filter_project(struct filtered_list *l, struct view *v)
 {
     const char *project = query_get(v->query, "projectId");
     if (project && strcmp(project, "0"))
-        filtered_list_any_of(g, "projectId", "project_id");
+        filtered_list_any_of(l, "projectId", "project_id");
 }
 
-// What every list of experiments is about: those that the caller may see.
-static void begin(struct filtered_list *g, struct view *v,
-                  const struct filtered_list_source *source)
+// Begins a list of the experiments that the caller may see.
+static void begin_list(struct filtered_list *l, struct view *v,
+                       const struct filtered_list_source *source)
 {
-    filtered_list_init(g, v, &sql_experiments, source);
-    filtered_list_require(g, "r.kind = 'EXPERIMENT'", true);
-    if (!v->rq->principal.admin) // the + keeps indexes out of it: it is told by row
-        filtered_list_require_int(g, SQL_BRIEF_VISIBLE, true, v->rq->principal.user_id);
-    test_project(g, v);
+    filtered_list_init(l, v, &sql_experiments, source);
+    filtered_list_require(l, "r.kind = 'EXPERIMENT'", true);
+    if (!v->rq->principal.admin) // the + in the SQL keeps SQLite from using an index here
+        filtered_list_require_int(l, SQL_BRIEF_VISIBLE, true, v->rq->principal.user_id);
+    filter_project(l, v);
 }
 
 int view_experiments(struct view *v, struct error *e)
@@ -88,23 +87,23 @@ int view_experiments(struct view *v, struct error *e)
         .joined = config || texts ? SQL_LISTED_JOINED : SQL_LIGHT_JOINED,
         .order = "-id",
         .write = is_omitted(v, "originalConfig") ? write_light_row : write_row};
-    struct filtered_list g;
-    begin(&g, v, &source);
-    filtered_list_any_of(&g, "states", "state");
-    filtered_list_all_of(&g, "labels", "label");
-    filtered_list_any_of(&g, "users", "owner");
-    filtered_list_any_of(&g, "userIds", "user_id");
-    filtered_list_any_of(&g, "archived", "archived");
-    filtered_list_contains(&g, "name", "name");
-    filtered_list_contains(&g, "description", "description");
-    filtered_list_any_of(&g, "experimentIdFilter.incl", "id");
-    filtered_list_sort(&g, "sortBy", sorts);
-    return filtered_list_answer(&g, e);
+    struct filtered_list l;
+    begin_list(&l, v, &source);
+    filtered_list_any_of(&l, "states", "state");
+    filtered_list_all_of(&l, "labels", "label");
+    filtered_list_any_of(&l, "users", "owner");
+    filtered_list_any_of(&l, "userIds", "user_id");
+    filtered_list_any_of(&l, "archived", "archived");
+    filtered_list_contains(&l, "name", "name");
+    filtered_list_contains(&l, "description", "description");
+    filtered_list_any_of(&l, "experimentIdFilter.incl", "id");
+    filtered_list_sort(&l, "sortBy", sorts);
+    return filtered_list_answer(&l, e);
 }
 
-// --- as the web client of Determined searches ----------------------------------------------------
+// --- the search of Determined's web client ----------------------------------------------------
 
-static void write_searched(struct json_writer *w, struct db_rows *rows)
+static void write_search_result(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
     jw_key(w, "experiment");
@@ -114,8 +113,8 @@ static void write_searched(struct json_writer *w, struct db_rows *rows)
     jw_object_end(w);
 }
 
-// The body as the parameters of a list. The texts live in the request's arena.
-static int read_search(struct view *v, struct query *out, struct error *e)
+// Turns the body into the parameters of a list. The texts live in the request's arena.
+static int read_search_body(struct view *v, struct query *out, struct error *e)
 {
     static const char *const numbers[] = {"projectId", "offset", "limit"};
     struct arena *a = &v->rq->arena;
@@ -155,13 +154,13 @@ int view_search_experiments(struct view *v, struct error *e)
                                                            DB_COLUMNS(SEARCHED_EXPERIMENT),
                                                        .joined = SQL_LISTED_JOINED,
                                                        .order = "id",
-                                                       .write = write_searched};
+                                                       .write = write_search_result};
     struct query *query = arena_alloc(&v->rq->arena, sizeof *query);
-    struct filtered_list g;
-    int err = read_search(v, query, e);
+    struct filtered_list l;
+    int err = read_search_body(v, query, e);
     if (err)
         return err;
     v->query = query;
-    begin(&g, v, &source);
-    return filtered_list_answer(&g, e);
+    begin_list(&l, v, &source);
+    return filtered_list_answer(&l, e);
 }

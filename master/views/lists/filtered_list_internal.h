@@ -10,40 +10,40 @@
 
 enum filtered_list_phase {
     PHASE_ALL,
-    PHASE_HAVE,
-    PHASE_NONE
-}; // rows that have a value to be sorted by, or none
+    PHASE_WITH_VALUE,
+    PHASE_WITHOUT_VALUE
+}; // which rows: all, those with a value of the first sort key, those without one
 
-struct filtered_list_query { // of one query
+struct filtered_list_query { // one query; a page may need two
     enum filtered_list_phase phase;
-    const struct sql_field *walk; // NULL: driven or sorted
+    const struct sql_field *walk; // the field whose index is walked; NULL: driven or sorted
 };
 
-static inline struct error *filtered_list_first_error(struct filtered_list *g)
+static inline struct error *filtered_list_first_error(struct filtered_list *l)
 {
-    return g->error.code ? NULL : &g->error;
+    return l->error.code ? NULL : &l->error;
 }
 
-static inline const struct sql_field *filtered_list_key_field(const struct filtered_list *g,
+static inline const struct sql_field *filtered_list_key_field(const struct filtered_list *l,
                                                               size_t key)
 {
-    return sql_field_of(g->context.table, &g->keys[key].name);
+    return sql_field_of(l->context.table, &l->keys[key].name);
 }
 
-void filtered_list_read_cursor(struct filtered_list *g);
-void filtered_list_save_cursor(struct filtered_list *g, struct db_rows *rows);
-void filtered_list_write_cursor(struct filtered_list *g);
-json_t *filtered_list_cursor_value(const struct filtered_list *g, size_t key);
-void filtered_list_save_values(struct filtered_list *g, struct db_rows *rows);
-int filtered_list_write_values(struct filtered_list *g, struct error *e);
-void filtered_list_add_conditions(struct filtered_list *g, const struct filter_node *covered,
+void filtered_list_read_cursor(struct filtered_list *l);
+void filtered_list_save_cursor(struct filtered_list *l, struct db_rows *rows);
+void filtered_list_write_cursor(struct filtered_list *l);
+json_t *filtered_list_cursor_value(const struct filtered_list *l, size_t key);
+void filtered_list_save_values(struct filtered_list *l, struct db_rows *rows);
+int filtered_list_write_values(struct filtered_list *l, struct error *e);
+void filtered_list_add_conditions(struct filtered_list *l, const struct filter_node *covered,
                                   struct sql *out);
-void filtered_list_add_source(struct filtered_list *g, const struct filtered_list_query *p,
+void filtered_list_add_source(struct filtered_list *l, const struct filtered_list_query *p,
                               struct sql *out);
-void filtered_list_add_page(struct filtered_list *g, const struct filtered_list_query *p,
+void filtered_list_add_page(struct filtered_list *l, const struct filtered_list_query *p,
                             struct sql *out);
-int filtered_list_read_count(struct filtered_list *g, const struct sql *s, int64_t *out,
+int filtered_list_read_count(struct filtered_list *l, const struct sql *s, int64_t *out,
                              struct error *e);
-int filtered_list_choose_driver(struct filtered_list *g, struct error *e);
+int filtered_list_choose_driver(struct filtered_list *l, struct error *e);
 
 #endif

@@ -6,11 +6,11 @@
 
 // --- SQL -----------------------------------------------------------------------------------------
 
-static void add_expression(struct filtered_list *g, const struct filtered_list_query *p, size_t key,
-                           struct sql *out)
+static void add_key(struct filtered_list *l, const struct filtered_list_query *p, size_t key,
+                    struct sql *out)
 {
-    const struct sql_field *f = filtered_list_key_field(g, key);
-    bool down = g->keys[key].descending;
+    const struct sql_field *f = filtered_list_key_field(l, key);
+    bool down = l->keys[key].descending;
     if (p->walk && !key) {
         sql_add(out, p->walk->walk_sort);
         return;
@@ -20,17 +20,17 @@ static void add_expression(struct filtered_list *g, const struct filtered_list_q
         return;
     }
     sql_add(out, down && f->sort_down ? f->sort_down : f->sort);
-    sql_key_bind(out, g->context.arena, f, &g->keys[key].name);
+    sql_key_bind(out, l->context.arena, f, &l->keys[key].name);
 }
 
-json_t *filtered_list_cursor_value(const struct filtered_list *g, size_t key)
+json_t *filtered_list_cursor_value(const struct filtered_list *l, size_t key)
 {
-    return json_array_get(g->after, key + 1);
+    return json_array_get(l->cursor, key + 1);
 }
 
-static void bind_after(struct filtered_list *g, size_t key, struct sql *out)
+static void bind_cursor_value(struct filtered_list *l, size_t key, struct sql *out)
 {
-    const json_t *value = filtered_list_cursor_value(g, key);
+    const json_t *value = filtered_list_cursor_value(l, key);
     if (json_is_integer(value))
         sql_int(out, json_integer_value(value));
     else if (json_is_real(value))
@@ -39,186 +39,189 @@ static void bind_after(struct filtered_list *g, size_t key, struct sql *out)
         sql_text(out, json_string_value(value));
 }
 
-static void add_comparison(struct filtered_list *g, const struct filtered_list_query *p, size_t key,
+static void add_comparison(struct filtered_list *l, const struct filtered_list_query *p, size_t key,
                            const char *sign, struct sql *out)
 {
-    add_expression(g, p, key, out);
+    add_key(l, p, key, out);
     sql_add(out, sign);
-    bind_after(g, key, out);
+    bind_cursor_value(l, key, out);
 }
 
-// Rows behind the cursor: by the first key, or equal there and behind it by the next, and so on.
-static void add_after(struct filtered_list *g, const struct filtered_list_query *p, size_t key,
-                      struct sql *out)
+// Rows behind the cursor: behind it by the first key, or equal there and behind it by the next key,
+// and so on.
+static void add_behind_cursor(struct filtered_list *l, const struct filtered_list_query *p,
+                              size_t key, struct sql *out)
 {
-    bool none = json_is_null(filtered_list_cursor_value(g, key));
-    bool nulls = filtered_list_key_field(g, key)->nullable && p->phase != PHASE_HAVE;
+    bool none = json_is_null(filtered_list_cursor_value(l, key));
+    bool nulls = filtered_list_key_field(l, key)->nullable && p->phase != PHASE_WITH_VALUE;
     sql_add(out, "(");
     if (none) {
         sql_add(out, "0");
     } else {
-        add_comparison(g, p, key, g->keys[key].descending ? " < ?" : " > ?", out);
+        add_comparison(l, p, key, l->keys[key].descending ? " < ?" : " > ?", out);
         if (nulls || key) {
             sql_add(out, " OR ");
-            add_expression(g, p, key, out);
+            add_key(l, p, key, out);
             sql_add(out, " IS NULL");
         }
     }
-    if (key + 1 < g->key_count) {
+    if (key + 1 < l->key_count) {
         sql_add(out, " OR (");
         if (none)
-            add_expression(g, p, key, out), sql_add(out, " IS NULL");
+            add_key(l, p, key, out), sql_add(out, " IS NULL");
         else
-            add_comparison(g, p, key, " = ?", out);
+            add_comparison(l, p, key, " = ?", out);
         sql_add(out, " AND ");
-        add_after(g, p, key + 1, out);
+        add_behind_cursor(l, p, key + 1, out);
         sql_add(out, ")");
     }
     sql_add(out, ")");
 }
 
-static void add_cursor(struct filtered_list *g, const struct filtered_list_query *p,
+static void add_cursor(struct filtered_list *l, const struct filtered_list_query *p,
                        struct sql *out)
 {
-    bool from_none = g->after && json_is_null(filtered_list_cursor_value(g, 0));
-    if (p->phase == PHASE_NONE) {
+    bool from_none = l->cursor && json_is_null(filtered_list_cursor_value(l, 0));
+    if (p->phase == PHASE_WITHOUT_VALUE) {
         if (from_none) {
             sql_add(out, " AND ");
-            add_after(g, p, 1, out);
+            add_behind_cursor(l, p, 1, out);
         }
-    } else if (g->after) {
-        sql_add(out, " AND "); // where an index begins
-        add_comparison(g, p, 0, g->keys[0].descending ? " <= ?" : " >= ?", out);
+    } else if (l->cursor) {
+        sql_add(out, " AND "); // redundant, but SQLite can start an index here
+        add_comparison(l, p, 0, l->keys[0].descending ? " <= ?" : " >= ?", out);
         sql_add(out, " AND ");
-        add_after(g, p, 0, out);
+        add_behind_cursor(l, p, 0, out);
     }
 }
 
-// Every condition but the cursor's, and but `covered`, which the source of the rows has already.
-void filtered_list_add_conditions(struct filtered_list *g, const struct filter_node *covered,
+// Adds every condition except that of the cursor. `covered`: a test that the source of the rows
+// implies.
+void filtered_list_add_conditions(struct filtered_list *l, const struct filter_node *covered,
                                   struct sql *out)
 {
-    for (size_t i = 0; i < g->fixed_count; i++) {
+    for (size_t i = 0; i < l->required_count; i++) {
         sql_add(out, " AND ");
-        sql_add(out, g->fixed[i].sql);
-        if (g->fixed[i].bound)
-            sql_int(out, g->fixed[i].value);
+        sql_add(out, l->required[i].sql);
+        if (l->required[i].bound)
+            sql_int(out, l->required[i].value);
     }
-    for (const struct filter_node *n = g->tests; n; n = n->next) {
+    for (const struct filter_node *n = l->tests; n; n = n->next) {
         if (n == covered)
             continue;
         sql_add(out, " AND ");
-        filter_sql(&g->context, n, out);
+        filter_sql(&l->context, n, out);
     }
 }
 
-// Tests of the metric that the walk follows end it where they end: from 1.7 down, nothing below 0.3
-// would be met for long. (A column of the list itself is compared as it is walked.)
-static void add_bounds(struct filtered_list *g, const struct sql_field *walk, struct sql *out)
+// Adds the tests of the walked metric as bounds of the walk, so that it stops where the tests stop.
+// Columns of the list's own table are compared during the walk anyway.
+static void add_walk_bounds(struct filtered_list *l, const struct sql_field *walk, struct sql *out)
 {
-    const struct filter_name *key = &g->keys[0].name;
+    const struct filter_name *key = &l->keys[0].name;
     if (key->field->type != FILTER_METRIC)
         return;
-    for (const struct filter_node *t = g->tests; t; t = t->next) {
+    for (const struct filter_node *t = l->tests; t; t = t->next) {
         const struct filter_name *name = &t->name;
-        if (t->shape == FILTER_TEST && sql_field_of(g->context.table, name) == walk &&
+        if (t->shape == FILTER_TEST && sql_field_of(l->context.table, name) == walk &&
             !strcmp(name->key, key->key)) {
             sql_add(out, " AND ");
-            if (!filter_sql_of(&g->context, t, walk->walk_sort, out))
+            if (!filter_sql_of(&l->context, t, walk->walk_sort, out))
                 sql_add(out, "1");
         }
     }
 }
 
-// FROM and WHERE with the conditions.
-void filtered_list_add_source(struct filtered_list *g, const struct filtered_list_query *p,
+// Adds FROM and WHERE with the conditions.
+void filtered_list_add_source(struct filtered_list *l, const struct filtered_list_query *p,
                               struct sql *out)
 {
     const struct filter_node *covered = NULL;
     sql_add(out, SQL_FROM);
-    sql_add(out, p->walk ? p->walk->walk_from : g->source->base);
+    sql_add(out, p->walk ? p->walk->walk_from : l->source->base);
     sql_add(out, SQL_WHERE_TRUE);
     if (p->walk && p->walk->walk_where) {
         sql_add(out, " AND ");
-        bool down = g->keys[0].descending && p->walk->walk_where_down;
+        bool down = l->keys[0].descending && p->walk->walk_where_down;
         sql_add(out, down ? p->walk->walk_where_down : p->walk->walk_where);
-        if (g->along) {
-            sql_text(out, filter_along(&g->context, g->along));
+        if (l->walk_test) {
+            sql_text(out, filter_along(&l->context, l->walk_test));
         } else {
-            sql_key_bind(out, g->context.arena, p->walk, &g->keys[0].name);
-            add_bounds(g, p->walk, out);
+            sql_key_bind(out, l->context.arena, p->walk, &l->keys[0].name);
+            add_walk_bounds(l, p->walk, out);
         }
-        covered = g->along;
-    } else if (!p->walk && g->driver) {
+        covered = l->walk_test;
+    } else if (!p->walk && l->driver) {
         sql_add(out, " AND ");
-        sql_add(out, g->context.table->id);
+        sql_add(out, l->context.table->id);
         sql_add(out, SQL_IN_LIST);
-        sql_text(out, g->ids);
+        sql_text(out, l->driven_ids);
         return;
     }
-    filtered_list_add_conditions(g, covered, out);
+    filtered_list_add_conditions(l, covered, out);
 }
 
-// Of a key, which is a column of the inner query; the last is the id.
-static const char *alias_of(const struct filtered_list *g, size_t key)
+// Returns the name that a sort key has as a column of the inner query.
+static const char *key_alias(const struct filtered_list *l, size_t key)
 {
     static const char *const aliases[FILTER_KEYS_MAX] = {"k0", "k1", "k2", "k3"};
-    return key + 1 == g->key_count ? "id" : aliases[key];
+    return key + 1 == l->key_count ? "id" : aliases[key];
 }
 
-static void add_inner(struct filtered_list *g, const struct filtered_list_query *p, struct sql *out)
-{
-    sql_add(out, SQL_SELECT_WORD);
-    for (size_t i = 0; i < g->key_count; i++) {
-        sql_add(out, i ? ", " : "");
-        add_expression(g, p, i, out);
-        sql_add(out, " AS ");
-        sql_add(out, alias_of(g, i));
-    }
-    filtered_list_add_source(g, p, out);
-    if (p->phase != PHASE_ALL) {
-        sql_add(out, " AND ");
-        add_expression(g, p, 0, out);
-        sql_add(out, p->phase == PHASE_HAVE ? " IS NOT NULL" : " IS NULL");
-    }
-    add_cursor(g, p, out);
-    sql_add(out, SQL_ORDER_BY);
-    for (size_t i = p->phase == PHASE_NONE; i < g->key_count; i++) {
-        bool nulls = filtered_list_key_field(g, i)->nullable && (i || p->phase == PHASE_ALL);
-        sql_add(out, alias_of(g, i));
-        sql_add(out, g->keys[i].descending ? " DESC" : nulls ? " ASC NULLS LAST" : " ASC");
-        sql_add(out, i + 1 < g->key_count ? ", " : SQL_PAGE);
-    }
-}
-
-// The outer query follows the order of the inner one: SQLite runs it row by row, and CROSS JOIN
-// keeps it the outermost loop.
-void filtered_list_add_page(struct filtered_list *g, const struct filtered_list_query *p,
+static void add_inner_query(struct filtered_list *l, const struct filtered_list_query *p,
                             struct sql *out)
 {
-    sql_add(out, g->source->columns);
-    for (size_t i = 0; i < g->key_count; i++) {
-        sql_add(out, ", k.");
-        sql_add(out, alias_of(g, i));
+    sql_add(out, SQL_SELECT_WORD);
+    for (size_t i = 0; i < l->key_count; i++) {
+        sql_add(out, i ? ", " : "");
+        add_key(l, p, i, out);
+        sql_add(out, " AS ");
+        sql_add(out, key_alias(l, i));
     }
-    for (size_t i = 0; i < g->shown_count; i++) {
-        const struct sql_field *f = sql_field_of(g->context.table, &g->shown[i]);
-        sql_add(out, ", ");
-        sql_add(out, f->sort);
-        sql_key_bind(out, g->context.arena, f, &g->shown[i]);
+    filtered_list_add_source(l, p, out);
+    if (p->phase != PHASE_ALL) {
+        sql_add(out, " AND ");
+        add_key(l, p, 0, out);
+        sql_add(out, p->phase == PHASE_WITH_VALUE ? " IS NOT NULL" : " IS NULL");
     }
-    sql_add(out, SQL_FROM_QUERY);
-    add_inner(g, p, out);
-    sql_int(out, g->limit < 0 ? -1 : g->limit + 1 - g->rows);
-    sql_int(out, g->offset);
-    sql_add(out, ") k ");
-    sql_add(out, g->source->joined);
+    add_cursor(l, p, out);
+    sql_add(out, SQL_ORDER_BY);
+    for (size_t i = p->phase == PHASE_WITHOUT_VALUE; i < l->key_count; i++) {
+        bool nulls = filtered_list_key_field(l, i)->nullable && (i || p->phase == PHASE_ALL);
+        sql_add(out, key_alias(l, i));
+        sql_add(out, l->keys[i].descending ? " DESC" : nulls ? " ASC NULLS LAST" : " ASC");
+        sql_add(out, i + 1 < l->key_count ? ", " : SQL_PAGE);
+    }
 }
 
-int filtered_list_read_count(struct filtered_list *g, const struct sql *s, int64_t *out,
+// The outer query keeps the order of the inner one: SQLite runs the inner query row by row, and
+// CROSS JOIN makes it the outermost loop.
+void filtered_list_add_page(struct filtered_list *l, const struct filtered_list_query *p,
+                            struct sql *out)
+{
+    sql_add(out, l->source->columns);
+    for (size_t i = 0; i < l->key_count; i++) {
+        sql_add(out, ", k.");
+        sql_add(out, key_alias(l, i));
+    }
+    for (size_t i = 0; i < l->shown_count; i++) {
+        const struct sql_field *f = sql_field_of(l->context.table, &l->shown[i]);
+        sql_add(out, ", ");
+        sql_add(out, f->sort);
+        sql_key_bind(out, l->context.arena, f, &l->shown[i]);
+    }
+    sql_add(out, SQL_FROM_QUERY);
+    add_inner_query(l, p, out);
+    sql_int(out, l->limit < 0 ? -1 : l->limit + 1 - l->rows);
+    sql_int(out, l->offset);
+    sql_add(out, ") k ");
+    sql_add(out, l->source->joined);
+}
+
+int filtered_list_read_count(struct filtered_list *l, const struct sql *s, int64_t *out,
                              struct error *e)
 {
-    struct db_rows *rows = sql_query(g->v->db, s);
+    struct db_rows *rows = sql_query(l->v->db, s);
     bool found = db_next(rows) == 1;
     *out = found ? DB_GET(rows, COUNT, count) : 0;
     db_rows_close(rows);

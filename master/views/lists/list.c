@@ -21,7 +21,7 @@ void list_and(struct list *l, const char *sql)
     buf_printf(&l->where, SQL_AND_CONDITION, sql);
 }
 
-static void bind(struct list *l, struct db_value value)
+static void list_bind(struct list *l, struct db_value value)
 {
     must(l->value_count < LIST_VALUES_MAX);
     l->values[l->value_count++] = value;
@@ -29,16 +29,16 @@ static void bind(struct list *l, struct db_value value)
 
 void list_bind_int(struct list *l, int64_t value)
 {
-    bind(l, db_value_integer(value));
+    list_bind(l, db_value_integer(value));
 }
 
 void list_bind_text(struct list *l, const char *value)
 {
-    bind(l, db_value_text(value));
+    list_bind(l, db_value_text(value));
 }
 
 // " AND column IN (?, ?)"
-static void open_in(struct list *l, const char *column, size_t count)
+static void begin_in_condition(struct list *l, const char *column, size_t count)
 {
     buf_printf(&l->where, SQL_AND_COLUMN_IN, column);
     for (size_t i = 0; i < count; i++)
@@ -46,8 +46,8 @@ static void open_in(struct list *l, const char *column, size_t count)
     buf_puts(&l->where, ")");
 }
 
-// The values of a parameter, in the request's arena; their number.
-static size_t values_of(struct list *l, const char *name, const char *const **out)
+// Reads all values of a parameter into the request's arena and returns their number.
+static size_t parameter_values(struct list *l, const char *name, const char *const **out)
 {
     size_t count = query_all(l->v->query, name, NULL, 0);
     const char **values = arena_alloc(&l->v->rq->arena, (count + 1) * sizeof *values);
@@ -59,9 +59,9 @@ static size_t values_of(struct list *l, const char *name, const char *const **ou
 void list_filter_texts(struct list *l, const char *name, const char *column)
 {
     const char *const *values;
-    size_t count = values_of(l, name, &values);
+    size_t count = parameter_values(l, name, &values);
     if (count)
-        open_in(l, column, count);
+        begin_in_condition(l, column, count);
     for (size_t i = 0; i < count; i++)
         list_bind_text(l, values[i]);
 }
@@ -69,9 +69,9 @@ void list_filter_texts(struct list *l, const char *name, const char *column)
 void list_filter_ints(struct list *l, const char *name, const char *column)
 {
     const char *const *values;
-    size_t count = values_of(l, name, &values);
+    size_t count = parameter_values(l, name, &values);
     if (count)
-        open_in(l, column, count);
+        begin_in_condition(l, column, count);
     for (size_t i = 0; i < count; i++) {
         int64_t number = 0;
         if (!request_number(values[i], &number) && !l->error.code)
@@ -116,9 +116,9 @@ void list_filter_contains(struct list *l, const char *name, const char *column)
 void list_filter_enum(struct list *l, const char *name, const char *column, enum wire_names table)
 {
     const char *const *values;
-    size_t count = values_of(l, name, &values);
+    size_t count = parameter_values(l, name, &values);
     if (count)
-        open_in(l, column, count);
+        begin_in_condition(l, column, count);
     for (size_t i = 0; i < count; i++) {
         const char *word = "";
         struct error *e = l->error.code ? NULL : &l->error;
@@ -137,7 +137,7 @@ void list_filter_visible(struct list *l, const char *workspace_column)
     list_bind_int(l, me->user_id);
 }
 
-static const char *direction(struct list *l)
+static const char *sort_direction(struct list *l)
 {
     const char *order = query_get(l->v->query, "orderBy");
     if (!order || !*order || !strcmp(order, "ORDER_BY_UNSPECIFIED") ||
@@ -153,7 +153,7 @@ static const char *direction(struct list *l)
 void list_sort(struct list *l, const char *name, const struct list_sort *sorts,
                const char *fallback, const char *tie)
 {
-    const char *by = query_get(l->v->query, name), *way = direction(l);
+    const char *by = query_get(l->v->query, name), *way = sort_direction(l);
     buf_puts(&l->order, SQL_ORDER_BY);
     if (!by || !*by || !strcmp(by, "SORT_BY_UNSPECIFIED")) {
         bool asked = query_get(l->v->query, "orderBy");
@@ -178,7 +178,7 @@ void list_page(struct list *l)
     bool named = query_get(l->v->query, "limit");
     request_query_int(l->v->rq, "offset", 0, &l->offset, e);
     request_query_int(l->v->rq, "limit", LIMIT_PAGE, &l->limit, e);
-    if (l->limit == -2) // of the wire: no rows, only the total
+    if (l->limit == -2) // as in Determined: no rows, only the total
         l->limit = 0;
     else if (l->limit <= 0)
         l->limit = named ? -1 : LIMIT_PAGE;
@@ -189,9 +189,9 @@ void list_cursor(struct list *l, const char *column, bool up)
     int64_t last;
     const char *text = query_get(l->v->query, "cursor");
     struct error *e = l->error.code ? NULL : &l->error;
-    l->cursors = true;
-    l->after = text && *text && !request_query_int(l->v->rq, "cursor", 0, &last, e);
-    if (!l->after)
+    l->has_cursor = true;
+    l->after_cursor = text && *text && !request_query_int(l->v->rq, "cursor", 0, &last, e);
+    if (!l->after_cursor)
         return;
     buf_printf(&l->where, " AND %s %s ?", column, up ? ">" : "<");
     list_bind_int(l, last);
@@ -211,14 +211,14 @@ static int count_rows(struct list *l, const char *from, struct error *e)
     return rc;
 }
 
-// Counts, then opens the page. NULL: *e says why.
+// Counts the rows, then opens the page. NULL: *e has the error.
 static struct db_rows *open_page(struct list *l, const struct list_source *source, struct error *e)
 {
     if (l->error.code) {
         *e = l->error;
         return NULL;
     }
-    if (!l->after && count_rows(l, source->from, e))
+    if (!l->after_cursor && count_rows(l, source->from, e))
         return NULL;
     if (l->offset < 0)
         l->offset = l->offset + l->total > 0 ? l->offset + l->total : 0;
@@ -233,14 +233,13 @@ static struct db_rows *open_page(struct list *l, const struct list_source *sourc
     return rows;
 }
 
-// Where the next page begins; null: there is none. The total of what comes after a cursor is not
-// known.
+// "nextCursor" is null if no page follows. The total behind a cursor is not known.
 static void write_cursor(struct list *l, int64_t count, int64_t last)
 {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)last);
     jw_kv_string(&l->v->w, "nextCursor", count && count == l->limit ? text : NULL);
-    jw_kv_bool(&l->v->w, "totalIsLeast", l->after);
+    jw_kv_bool(&l->v->w, "totalIsLeast", l->after_cursor);
 }
 
 int list_answer(struct list *l, const struct list_source *source, struct error *e)
@@ -250,21 +249,21 @@ int list_answer(struct list *l, const struct list_source *source, struct error *
     int64_t count = 0, last = 0;
     int more = 0;
     if (rows) {
-        if (!l->within)
+        if (!l->inside_object)
             jw_object(w);
         jw_key(w, source->key);
         jw_array(w);
         for (; (more = db_next(rows)) == 1; count++) {
-            last = l->cursors ? DB_GET(rows, ID, id) : 0;
+            last = l->has_cursor ? DB_GET(rows, ID, id) : 0;
             source->write(w, rows);
         }
         jw_array_end(w);
-        if (l->after)
+        if (l->after_cursor)
             l->total = count;
         wire_write_pagination(w, l->offset, l->limit < 0 ? 0 : l->limit, count, l->total);
-        if (l->cursors)
+        if (l->has_cursor)
             write_cursor(l, count, last);
-        if (!l->within)
+        if (!l->inside_object)
             jw_object_end(w);
         db_rows_close(rows);
     }

@@ -1,5 +1,4 @@
-// The list of an experiment's trials: what its fields are in SQL. An experiment has few trials
-// beside all there are, so they are tested one by one.
+// The list of an experiment's trials. An experiment has few trials, so each of them is tested.
 
 #include <string.h>
 
@@ -18,7 +17,8 @@ static const struct filtered_list_source source = {
     .write = write_trial_row,
 };
 
-// The searcher's metric, as a name of the language; "metric" when it has one that cannot be quoted.
+// Returns the searcher's metric as a field of the filter language; "metric" if the name cannot be
+// quoted.
 static const char *latest_metric(struct view *v, int64_t experiment)
 {
     struct db_rows *rows = DB_QUERY(v->db, EXPERIMENT_METRIC, experiment);
@@ -47,10 +47,10 @@ int view_experiment_trials(struct view *v, struct error *e)
         {"SORT_BY_LATEST_VALIDATION_METRIC", latest_metric(v, id)},
         {"SORT_BY_DURATION", "duration"},
         {NULL, NULL}};
-    struct filtered_list g;
-    filtered_list_init(&g, v, &sql_trials, &source);
-    filtered_list_require_int(&g, "t.experiment_id = ?", false, id);
-    filtered_list_any_of(&g, "states", "state");
-    filtered_list_sort(&g, "sortBy", sorts);
-    return filtered_list_answer(&g, e);
+    struct filtered_list l;
+    filtered_list_init(&l, v, &sql_trials, &source);
+    filtered_list_require_int(&l, "t.experiment_id = ?", false, id);
+    filtered_list_any_of(&l, "states", "state");
+    filtered_list_sort(&l, "sortBy", sorts);
+    return filtered_list_answer(&l, e);
 }

@@ -10,9 +10,9 @@
 
 enum { CONTAINER_SHOWN = 8 }; // digits of a container id in a line
 
-// "[time] container [rank=N] || LEVEL: text\n", as det prints it.
-static const char *message_of(struct buf *out, const struct log_line *line,
-                              const struct log_origin *o, const char *time)
+// "[time] container [rank=N] || LEVEL: text\n", as Determined's CLI prints it.
+static const char *format_message(struct buf *out, const struct log_line *line,
+                                  const struct log_origin *o, const char *time)
 {
     buf_reset(out);
     buf_printf(out, "[%s] ", time);
@@ -27,8 +27,8 @@ static const char *message_of(struct buf *out, const struct log_line *line,
     return buf_str(out);
 }
 
-static void write_log(struct json_log_reader *r, struct json_writer *w, int64_t number,
-                      const struct log_line *line, const struct log_origin *o)
+static void write_log_line(struct json_log_reader *r, struct json_writer *w, int64_t number,
+                           const struct log_line *line, const struct log_origin *o)
 {
     char time[CLOCK_RFC3339_MAX], id[32];
     clock_format(line->time, time);
@@ -39,7 +39,7 @@ static void write_log(struct json_log_reader *r, struct json_writer *w, int64_t 
     jw_kv_string(w, "id", id);
     jw_kv_string(w, "timestamp", time);
     jw_kv_string(w, "level", wire_name(WIRE_LOG_LEVEL, o->text[LOG_LEVEL]));
-    jw_kv_string(w, "message", message_of(&r->line, line, o, time));
+    jw_kv_string(w, "message", format_message(&r->line, line, o, time));
     if (r->trial_id)
         jw_kv_int(w, "trialId", r->trial_id);
     jw_kv_string(w, "taskId", r->task);
@@ -55,9 +55,8 @@ static void write_log(struct json_log_reader *r, struct json_writer *w, int64_t 
     jw_object_end(w);
 }
 
-// The line that was looked at last counts as passed: one that is too much for this turn comes first
-// in the next.
-static void put_back(struct json_log_reader *r, int64_t id)
+// Returns the last line to the log reader; the next turn begins with it.
+static void unread_line(struct json_log_reader *r, int64_t id)
 {
     r->log.place = r->newest_first ? id + 1 : id - 1;
     r->log.left++;
@@ -65,30 +64,30 @@ static void put_back(struct json_log_reader *r, int64_t id)
 }
 
 int json_log_reader_read(struct json_log_reader *r, struct db_reader *db,
-                         const struct pattern *compiled, const struct json_log_limits *bounds,
+                         const struct pattern *compiled, const struct json_log_limits *limits,
                          struct buf *out, struct error *e)
 {
     const struct log_line *line;
     const struct log_origin *origin;
     int64_t id;
     int step = LOG_ON, chunks = 0;
-    while (r->left && out->len < STREAM_CHUNK && step > 0 && chunks < bounds->chunks) {
+    while (r->remaining && out->len < STREAM_CHUNK && step > 0 && chunks < limits->max_chunks) {
         struct json_writer w;
         step = log_reader_next(&r->log, db, &line, &origin, &id, e);
         chunks += step == LOG_ON;
         if (step != LOG_LINE)
             continue;
-        if (bounds->enough && bounds->enough(bounds->ctx, line->len)) {
-            put_back(r, id);
+        if (limits->should_stop && limits->should_stop(limits->ctx, line->len)) {
+            unread_line(r, id);
             return LOG_ON;
         }
         r->time = line->time;
-        if (!log_filter_matches_text(&r->choice, compiled, line))
+        if (!log_filter_matches_text(&r->filter, compiled, line))
             continue;
         jw_init(&w, out);
-        write_log(r, &w, id, line, origin);
+        write_log_line(r, &w, id, line, origin);
         buf_puts(out, "\n");
-        r->left -= r->left > 0;
+        r->remaining -= r->remaining > 0;
     }
     return step;
 }
@@ -97,7 +96,7 @@ int64_t json_log_reader_end_time(const struct json_log_reader *r, struct db_read
 {
     struct db_rows *rows = DB_QUERY(db, TASK_END, r->task);
     bool there = db_next(rows) == 1;
-    int64_t end = !there ? 1 // it was deleted
+    int64_t end = !there ? 1 // the task was deleted
                   : wire_state_is_terminal(DB_GET(rows, TASK_END, state))
                       ? DB_GET(rows, TASK_END, ended_at)
                       : 0;
@@ -105,8 +104,8 @@ int64_t json_log_reader_end_time(const struct json_log_reader *r, struct db_read
     return end;
 }
 
-// `after`: oldest first, only lines behind the one of this number; `before`: newest first, only
-// lines before it; 0: all.
+// `after`: oldest first, lines behind this number; `before`: newest first, lines before this
+// number; 0: all lines.
 static int read_options(struct view *v, struct json_log_reader *r, int64_t *passed, struct error *e)
 {
     const char *order = query_get(v->query, "orderBy");
@@ -114,12 +113,12 @@ static int read_options(struct view *v, struct json_log_reader *r, int64_t *pass
     r->newest_first = order && !strcmp(order, "ORDER_BY_DESC");
     r->follows = query_flag(v->query, "follow");
     if (r->follows && r->newest_first)
-        return error_set(e, ERR_INVALID, "follow goes with ORDER_BY_ASC only");
-    int rc = request_query_int(v->rq, "limit", 0, &r->left, e);
-    if (!rc && r->left < 0)
+        return error_set(e, ERR_INVALID, "query parameter follow: requires ORDER_BY_ASC");
+    int rc = request_query_int(v->rq, "limit", 0, &r->remaining, e);
+    if (!rc && r->remaining < 0)
         rc = error_set(e, ERR_INVALID, "query parameter limit: at least 0 (0: all)");
-    if (!r->left)
-        r->left = -1;
+    if (!r->remaining)
+        r->remaining = -1;
     if (!rc)
         rc = request_query_int(v->rq, "after", 0, &after, e);
     if (!rc)
@@ -138,8 +137,8 @@ int json_log_reader_new(struct view *v, int64_t trial_id, const char *task,
     buf_init(&r->line, 1 << 20);
     int rc = read_options(v, r, &passed, e);
     if (!rc)
-        rc = log_filter_read(v, &r->arena, &r->choice, e);
-    const struct log_wanted wanted = log_filter_columns(&r->choice);
+        rc = log_filter_read(v, &r->arena, &r->filter, e);
+    const struct log_wanted wanted = log_filter_columns(&r->filter);
     log_reader_init(&r->log, r->task, r->newest_first, &wanted);
     if (passed > 0)
         r->log.place = passed;

@@ -1,5 +1,5 @@
-// A reader of one log with the filters of a call: gives lines of the log as lines of JSON. It owns
-// all its memory, so it may outlive the call. One thread at a time.
+// Reads one log with the filter of a call and writes its lines as JSON. A reader owns all its
+// memory, so it may outlive the call. One thread at a time.
 #ifndef MUSTER_MASTER_VIEWS_LOGREAD_H
 #define MUSTER_MASTER_VIEWS_LOGREAD_H
 
@@ -8,34 +8,35 @@
 struct json_log_reader {
     struct arena arena;
     const char *task;
-    int64_t trial_id; // 0: asked for by task
-    int64_t left;     // lines still to send; -1: all
+    int64_t trial_id;  // 0: the call names the task
+    int64_t remaining; // lines still to send; -1: all
     bool newest_first, follows;
-    struct log_filter choice;
+    struct log_filter filter;
     struct log_reader log;
     struct buf line;
-    int64_t time; // of the line that was read last
+    int64_t time; // of the last line that was read
 };
 
-struct json_log_limits {                   // of one turn
-    int chunks;                            // to read, at most
-    bool (*enough)(void *ctx, size_t len); // asked before each line of that length; NULL: never
+struct json_log_limits { // of one turn
+    int max_chunks;      // to read at most
+    bool (*should_stop)(void *ctx,
+                        size_t len); // asked before each line with its length; NULL: never
     void *ctx;
 };
 
-// From the query parameters. ERR_INVALID, ERR_TOO_LARGE: *out is NULL then.
+// Reads the query parameters. On ERR_INVALID and ERR_TOO_LARGE *out is NULL.
 int json_log_reader_new(struct view *v, int64_t trial_id, const char *task,
                         struct json_log_reader **out, struct error *e);
 void json_log_reader_free(struct json_log_reader *r);
 
-// Continues until `out` holds STREAM_CHUNK bytes. LOG_NONE: there are no more lines for now;
-// LOG_ON: there may be; negative: an error. `compiled`: the pattern of the choice; NULL: it has
-// none.
+// Continues until `out` holds STREAM_CHUNK bytes. LOG_NONE: no more lines for now; LOG_ON: there
+// may be more; negative: an error. `compiled`: the compiled pattern of the filter; NULL if the
+// filter has none.
 int json_log_reader_read(struct json_log_reader *r, struct db_reader *db,
-                         const struct pattern *compiled, const struct json_log_limits *bounds,
+                         const struct pattern *compiled, const struct json_log_limits *limits,
                          struct buf *out, struct error *e);
 
 int64_t json_log_reader_end_time(const struct json_log_reader *r,
-                                 struct db_reader *db); // wall time; 0: not yet
+                                 struct db_reader *db); // wall time of the task's end; 0: not ended
 
 #endif

@@ -1,4 +1,5 @@
-// log fields
+// The values by which a log can be filtered: agents, allocations, ranks and so on. The stream sends
+// one line, then ends.
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,25 +7,25 @@
 #include "db/logs/logs.h"
 #include "master/views/views.h"
 
-struct fields_stream {
+struct log_fields_stream {
     struct stream stream;
     const char *task_id;
 };
 
-enum { FIELD_VALUES_MAX = 10000 }; // of one field; further ones are left out
+enum { FIELD_VALUES_MAX = 10000 }; // of one field; further values are left out
 
-struct values { // sorted, each once
+struct log_field_values { // sorted, without duplicates
     char **texts;
     size_t count;
 };
 
-struct found {
-    struct values of[LOG_FIELDS];
+struct log_field_sets {
+    struct log_field_values of[LOG_FIELDS];
     int64_t *ranks;
     size_t rank_count;
 };
 
-static void add_value(struct values *v, const char *text)
+static void add_value(struct log_field_values *v, const char *text)
 {
     size_t low = 0, high = v->count;
     while (low < high) {
@@ -45,7 +46,7 @@ static void add_value(struct values *v, const char *text)
     v->count++;
 }
 
-static void add_rank(struct found *f, int64_t rank)
+static void add_rank(struct log_field_sets *f, int64_t rank)
 {
     size_t at = f->rank_count;
     while (at && f->ranks[at - 1] >= rank)
@@ -61,14 +62,14 @@ static void add_rank(struct found *f, int64_t rank)
 
 static int add_origin(void *ctx, const struct log_origin *o)
 {
-    struct found *f = ctx;
+    struct log_field_sets *f = ctx;
     for (int i = 0; i < LOG_FIELDS; i++)
         add_value(&f->of[i], o->text[i]);
     add_rank(f, o->rank);
     return 0;
 }
 
-static void write_found(const struct found *f, struct buf *out)
+static void write_field_sets(const struct log_field_sets *f, struct buf *out)
 {
     static const struct {
         const char *key;
@@ -102,12 +103,12 @@ static void write_found(const struct found *f, struct buf *out)
 
 static enum stream_turn fill_fields(struct stream *s, struct db_reader *db, struct buf *out)
 {
-    struct found found = {0};
+    struct log_field_sets found = {0};
     struct error e = {0};
-    if (logs_each_origin(db, ((struct fields_stream *)s)->task_id, add_origin, &found, &e))
+    if (logs_each_origin(db, ((struct log_fields_stream *)s)->task_id, add_origin, &found, &e))
         wire_write_stream_error(out, ERR_INTERNAL, e.text);
     else
-        write_found(&found, out);
+        write_field_sets(&found, out);
     for (int i = 0; i < LOG_FIELDS; i++) {
         for (size_t k = 0; k < found.of[i].count; k++)
             free(found.of[i].texts[k]);
@@ -119,7 +120,7 @@ static enum stream_turn fill_fields(struct stream *s, struct db_reader *db, stru
 
 static int open_fields(struct view *v, const char *task, struct stream **out)
 {
-    struct fields_stream *f = arena_alloc(&v->rq->arena, sizeof *f);
+    struct log_fields_stream *f = arena_alloc(&v->rq->arena, sizeof *f);
     f->stream.fill = fill_fields;
     f->task_id = task;
     *out = &f->stream;

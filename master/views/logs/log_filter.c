@@ -6,12 +6,13 @@
 #include "api/wire.h"
 #include "base/clock.h"
 
-static const char *const names[LOG_FIELDS] = {
+static const char *const parameter_names[LOG_FIELDS] = {
     [LOG_ALLOCATION] = "allocationIds", [LOG_AGENT] = "agentIds",
     [LOG_CONTAINER] = "containerIds",   [LOG_SOURCE] = "sources",
     [LOG_STDTYPE] = "stdtypes",         [LOG_LEVEL] = "levels"};
 
-static size_t values_of(struct view *v, struct arena *arena, const char *name, const char ***out)
+static size_t copy_parameter(struct view *v, struct arena *arena, const char *name,
+                             const char ***out)
 {
     size_t count = query_all(v->query, name, NULL, 0);
     *out = arena_alloc(arena, (count + 1) * sizeof **out);
@@ -36,7 +37,7 @@ static int read_levels(struct log_filter *c, struct error *e)
 static int read_ranks(struct view *v, struct arena *arena, struct log_filter *c, struct error *e)
 {
     const char **texts;
-    c->rank_count = values_of(v, arena, "rankIds", &texts);
+    c->rank_count = copy_parameter(v, arena, "rankIds", &texts);
     c->ranks = arena_alloc(arena, (c->rank_count + 1) * sizeof *c->ranks);
     for (size_t i = 0; i < c->rank_count; i++) {
         if (!request_number(texts[i], &c->ranks[i]))
@@ -65,7 +66,7 @@ static int read_text(struct view *v, struct arena *arena, struct log_filter *c, 
         return 0;
     text = arena_strdup(arena, text);
     if (!query_flag(v->query, "enableRegex")) {
-        c->part = text;
+        c->contains = text;
         return 0;
     }
     c->pattern = text;
@@ -78,7 +79,7 @@ int log_filter_read(struct view *v, struct arena *arena, struct log_filter *out,
 {
     *out = (struct log_filter){.after = INT64_MIN, .before = INT64_MAX};
     for (int i = 0; i < LOG_FIELDS; i++)
-        out->fields[i].count = values_of(v, arena, names[i], &out->fields[i].texts);
+        out->fields[i].count = copy_parameter(v, arena, parameter_names[i], &out->fields[i].texts);
     int err = read_levels(out, e);
     if (!err)
         err = read_ranks(v, arena, out, e);
@@ -91,39 +92,39 @@ int log_filter_read(struct view *v, struct arena *arena, struct log_filter *out,
 
 bool log_filter_needs_text(const struct log_filter *c)
 {
-    return c->part || c->pattern;
+    return c->contains || c->pattern;
 }
 
-static bool takes_rank(const struct log_filter *c, int64_t rank)
+static bool matches_rank(const struct log_filter *c, int64_t rank)
 {
-    bool takes = !c->rank_count;
-    for (size_t i = 0; i < c->rank_count && !takes; i++)
-        takes = c->ranks[i] == rank;
-    return takes;
+    bool matches = !c->rank_count;
+    for (size_t i = 0; i < c->rank_count && !matches; i++)
+        matches = c->ranks[i] == rank;
+    return matches;
 }
 
-static bool takes_origin(const void *ctx, const struct log_origin *o)
+static bool matches_origin(const void *ctx, const struct log_origin *o)
 {
     const struct log_filter *c = ctx;
-    bool takes = takes_rank(c, o->rank);
-    for (int i = 0; i < LOG_FIELDS && takes; i++) {
-        takes = !c->fields[i].count;
-        for (size_t k = 0; k < c->fields[i].count && !takes; k++)
-            takes = !strcmp(c->fields[i].texts[k], o->text[i]);
+    bool matches = matches_rank(c, o->rank);
+    for (int i = 0; i < LOG_FIELDS && matches; i++) {
+        matches = !c->fields[i].count;
+        for (size_t k = 0; k < c->fields[i].count && !matches; k++)
+            matches = !strcmp(c->fields[i].texts[k], o->text[i]);
     }
-    return takes;
+    return matches;
 }
 
 struct log_wanted log_filter_columns(const struct log_filter *c)
 {
     return (struct log_wanted){
-        .after = c->after, .before = c->before, .origin = takes_origin, .ctx = c};
+        .after = c->after, .before = c->before, .origin = matches_origin, .ctx = c};
 }
 
 bool log_filter_matches_text(const struct log_filter *c, const struct pattern *compiled,
                              const struct log_line *line)
 {
-    if (c->part)
-        return strcasestr(line->text, c->part);
+    if (c->contains)
+        return strcasestr(line->text, c->contains);
     return !c->pattern || pattern_matches(compiled, line->text, line->len);
 }

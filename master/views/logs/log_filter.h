@@ -1,5 +1,4 @@
-// Which lines of a log a caller asks for: the filters of the log calls. It lies in an arena of its
-// owner, and so do all its texts.
+// The filter of a log call. The caller provides the arena that holds the filter and its texts.
 #ifndef MUSTER_MASTER_VIEWS_LOGCHOICE_H
 #define MUSTER_MASTER_VIEWS_LOGCHOICE_H
 
@@ -8,23 +7,24 @@
 #include "master/http/view.h"
 
 struct log_filter {
-    struct { // one of these, when there are any
+    struct { // alternatives; none: any value
         const char **texts;
         size_t count;
     } fields[LOG_FIELDS];
-    int64_t *ranks; // -1: of no rank
+    int64_t *ranks; // -1: lines without a rank
     size_t rank_count;
     int64_t after, before;
-    const char *part;    // in a line, in any case; NULL: whatever it says
-    const char *pattern; // a regular expression that compiles; NULL: none
+    const char *contains; // text that a line contains, in any case; NULL: any text
+    const char *pattern;  // a valid regular expression; NULL: none
 };
 
-// From the query parameters; ERR_INVALID, ERR_TOO_LARGE.
+// Reads the query parameters. ERR_INVALID, ERR_TOO_LARGE.
 int log_filter_read(struct view *v, struct arena *arena, struct log_filter *out, struct error *e);
-bool log_filter_needs_text(const struct log_filter *c); // what lines say is looked at
+bool log_filter_needs_text(const struct log_filter *c); // the filter looks at the text of lines
 
-struct log_wanted log_filter_columns(const struct log_filter *c); // all but what lines say
-// Whether it asks for a line that says this. `compiled`: c->pattern, where there is one.
+struct log_wanted
+log_filter_columns(const struct log_filter *c); // the filter without its tests of the text
+// Tests the text of a line. `compiled`: the compiled c->pattern, if there is one.
 bool log_filter_matches_text(const struct log_filter *c, const struct pattern *compiled,
                              const struct log_line *line);
 

@@ -1,6 +1,6 @@
-// Logs of trials and tasks as streams of lines, with filters, and followed while the task lives.
-// The pump's threads read a log that is filtered by its columns (rank, level, time ..); a worker of
-// its own searches the text of lines (logsearch.h).
+// Logs of trials and tasks as streams of lines, with filters; a stream can follow the log while the
+// task runs. The pump's threads read a log that is filtered by columns (rank, level, time ..); a
+// separate worker searches the text of lines (log_search.h).
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 #include "master/views/views.h"
 
 enum {
-    CHUNKS_IN_A_TURN = 8,    // chunks read before another stream has its turn
-    LINGER_US = 2 * 1000000, // after a trial's end, for the last lines of its agents
-    BUSY_US = 200 * 1000,    // until a search that found no room for its turn asks again
+    CHUNKS_PER_TURN = 8,     // chunks read before another stream has its turn
+    LINGER_US = 2 * 1000000, // after a trial's end, for late lines of its agents
+    BUSY_US = 200 * 1000,    // until a search polls again after LOG_SEARCH_BUSY
 };
 
 struct log_stream {
@@ -23,28 +23,28 @@ struct log_stream {
     struct log_followers *log_followers;
     struct log_follower follower;
     bool registered;
-    struct json_log_reader *read; // NULL: the search has it
-    struct log_search *search;    // NULL: none
+    struct json_log_reader *reader; // NULL: the search owns it
+    struct log_search *search;      // NULL: none
     bool follows;
-    bool holds; // an unpacked chunk, until the next part
-    atomic_int *holders;
+    bool holds_chunk; // an unpacked chunk stays in memory until the next turn
+    atomic_int *open_chunks;
 };
 
-// A stream whose caller does not read keeps its unpacked chunk in memory. Beyond
+// A stream whose client does not read keeps its unpacked chunk in memory. Beyond
 // LIMIT_LOG_CHUNKS_OPEN such streams the chunk is freed, and unpacked again later.
-static void hold_chunk(struct log_stream *l)
+static void limit_open_chunks(struct log_stream *l)
 {
-    bool holds = l->read && l->read->log.left > 0;
-    if (holds && !l->holds && atomic_load(l->holders) >= LIMIT_LOG_CHUNKS_OPEN) {
-        log_reader_free(&l->read->log);
-        holds = false;
+    bool holds_chunk = l->reader && l->reader->log.left > 0;
+    if (holds_chunk && !l->holds_chunk && atomic_load(l->open_chunks) >= LIMIT_LOG_CHUNKS_OPEN) {
+        log_reader_free(&l->reader->log);
+        holds_chunk = false;
     }
-    atomic_fetch_add(l->holders, holds - l->holds);
-    l->holds = holds;
+    atomic_fetch_add(l->open_chunks, holds_chunk - l->holds_chunk);
+    l->holds_chunk = holds_chunk;
 }
 
-// The stream has no more lines for now. `end`: the task's end, read before the lines.
-static enum stream_turn at_end(struct log_stream *l, int64_t end, const struct buf *out)
+// Called when the stream has no more lines for now. `end`: the task's end, read before the lines.
+static enum stream_turn wait_or_end(struct log_stream *l, int64_t end, const struct buf *out)
 {
     if (out->len)
         return STREAM_MORE;
@@ -55,26 +55,27 @@ static enum stream_turn at_end(struct log_stream *l, int64_t end, const struct b
     return STREAM_WAIT;
 }
 
-static enum stream_turn fill_plain(struct log_stream *l, struct db_reader *db, struct buf *out)
+static enum stream_turn fill_from_reader(struct log_stream *l, struct db_reader *db,
+                                         struct buf *out)
 {
-    static const struct json_log_limits bounds = {.chunks = CHUNKS_IN_A_TURN};
+    static const struct json_log_limits limits = {.max_chunks = CHUNKS_PER_TURN};
     struct error e = {0};
     // Reads the task's end first: the turn then sees all lines committed before that end.
-    int64_t end = l->follows ? json_log_reader_end_time(l->read, db) : 1;
-    int step = json_log_reader_read(l->read, db, NULL, &bounds, out, &e);
-    hold_chunk(l);
+    int64_t end = l->follows ? json_log_reader_end_time(l->reader, db) : 1;
+    int step = json_log_reader_read(l->reader, db, NULL, &limits, out, &e);
+    limit_open_chunks(l);
     if (step < 0) {
         char quoted[ERROR_TEXT_MAX];
         log_error("a log cannot be read", "err=%s", log_quote(quoted, sizeof quoted, e.text));
         wire_write_stream_error(out, ERR_INTERNAL, e.text);
         return STREAM_END;
     }
-    if (!l->read->left || atomic_load(&l->stream.ending))
+    if (!l->reader->remaining || atomic_load(&l->stream.ending))
         return STREAM_END;
-    return step == LOG_NONE ? at_end(l, end, out) : STREAM_MORE;
+    return step == LOG_NONE ? wait_or_end(l, end, out) : STREAM_MORE;
 }
 
-static enum stream_turn fill_search(struct log_stream *l, struct buf *out)
+static enum stream_turn fill_from_search(struct log_stream *l, struct buf *out)
 {
     int64_t end = 0;
     if (atomic_load(&l->stream.ending)) {
@@ -86,7 +87,7 @@ static enum stream_turn fill_search(struct log_stream *l, struct buf *out)
     case LOG_SEARCH_DONE:
         return STREAM_END;
     case LOG_SEARCH_AT_END:
-        return at_end(l, end, out);
+        return wait_or_end(l, end, out);
     case LOG_SEARCH_BUSY:
         l->stream.wait_until = clock_mono_us() + BUSY_US;
         break;
@@ -99,13 +100,14 @@ static enum stream_turn fill_search(struct log_stream *l, struct buf *out)
 static enum stream_turn fill_logs(struct stream *s, struct db_reader *db, struct buf *out)
 {
     struct log_stream *l = (struct log_stream *)s;
-    // Before the first look, so that nothing is missed; a search, so that a stop ends it.
+    // Registers before the first read, so that no line is missed. A search registers, too, so that
+    // the end of the server ends it.
     if ((l->follows || l->search) && !l->registered) {
         l->follower.stream = s;
         log_followers_add(l->log_followers, &l->follower);
         l->registered = true;
     }
-    return l->search ? fill_search(l, out) : fill_plain(l, db, out);
+    return l->search ? fill_from_search(l, out) : fill_from_reader(l, db, out);
 }
 
 static void close_logs(struct stream *s)
@@ -115,9 +117,9 @@ static void close_logs(struct stream *s)
         log_followers_remove(l->log_followers, &l->follower);
     if (l->search)
         log_search_free(l->search);
-    atomic_fetch_sub(l->holders, l->holds);
-    if (l->read)
-        json_log_reader_free(l->read);
+    atomic_fetch_sub(l->open_chunks, l->holds_chunk);
+    if (l->reader)
+        json_log_reader_free(l->reader);
 }
 
 static int open_logs(struct view *v, int64_t trial_id, const char *task_id, struct stream **out,
@@ -126,17 +128,17 @@ static int open_logs(struct view *v, int64_t trial_id, const char *task_id, stru
     struct log_stream *l = arena_alloc(&v->rq->arena, sizeof *l);
     *l = (struct log_stream){.stream = {.fill = fill_logs, .close = close_logs},
                              .log_followers = v->service->log_followers,
-                             .holders = &v->service->log_chunks,
+                             .open_chunks = &v->service->log_chunks,
                              .follower = {.task_id = task_id}};
-    int rc = json_log_reader_new(v, trial_id, task_id, &l->read, e);
+    int rc = json_log_reader_new(v, trial_id, task_id, &l->reader, e);
     if (rc)
         return rc;
-    l->follows = l->read->follows;
-    if (log_filter_needs_text(&l->read->choice)) {
-        rc = log_search_new(v->service, l->read, &l->stream, &l->search, e);
+    l->follows = l->reader->follows;
+    if (log_filter_needs_text(&l->reader->filter)) {
+        rc = log_search_new(v->service, l->reader, &l->stream, &l->search, e);
         if (rc)
-            json_log_reader_free(l->read);
-        l->read = NULL;
+            json_log_reader_free(l->reader);
+        l->reader = NULL;
     }
     *out = &l->stream;
     return rc;

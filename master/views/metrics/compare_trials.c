@@ -1,5 +1,5 @@
-// Metrics of several trials side by side: their series, thinned, with the points of all metrics of
-// a group at one step together; and the names of what experiments have reported.
+// Downsampled series of several trials side by side. Values of the same group and step stand
+// together.
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +13,12 @@
 
 enum {
     COMPARED_TRIALS_MAX = 200,
-    COMPARED_METRICS_MAX = 32, // of all groups
-    COMPARED_POINTS = 500,     // of each metric, where the caller does not say
+    COMPARED_METRICS_MAX = 32,     // of all groups together
+    COMPARED_POINTS_DEFAULT = 500, // the default number of points of each metric
     COMPARED_POINTS_MAX = 400 * 1000,
 };
 
-struct compared { // a group, and the metrics of it that are wanted
+struct compared_group { // a group and its requested metrics
     const char *group;
     const char *names[COMPARED_METRICS_MAX];
     size_t count;
@@ -26,24 +26,24 @@ struct compared { // a group, and the metrics of it that are wanted
 
 struct comparison {
     int64_t points, from, to;
-    struct compared groups[COMPARED_METRICS_MAX];
+    struct compared_group groups[COMPARED_METRICS_MAX];
     size_t group_count, metric_count;
     const char *trials[QUERY_PAIRS_MAX];
     size_t trial_count;
 };
 
-// --- the question --------------------------------------------------------------------------------
+// --- parameters --------------------------------------------------------------------------------
 
 static int add_metric(struct comparison *c, const char *group, const char *name, struct error *e)
 {
-    struct compared *g = c->groups, *end = c->groups + c->group_count;
+    struct compared_group *g = c->groups, *end = c->groups + c->group_count;
     while (g < end && strcmp(g->group, group))
         g++;
     for (size_t i = 0; g < end && i < g->count; i++)
         if (!strcmp(g->names[i], name))
             return 0;
     if (++c->metric_count > COMPARED_METRICS_MAX)
-        return error_set(e, ERR_TOO_LARGE, "more than %d metrics; ask for some at a time",
+        return error_set(e, ERR_TOO_LARGE, "more than %d metrics; split the request",
                          COMPARED_METRICS_MAX);
     c->group_count += g == end;
     g->group = group;
@@ -51,7 +51,7 @@ static int add_metric(struct comparison *c, const char *group, const char *name,
     return 0;
 }
 
-// "validation.loss"
+// Adds a metric of the form "validation.loss".
 static int add_metric_id(struct view *v, struct comparison *c, const char *id, struct error *e)
 {
     const char *dot = strchr(id, '.');
@@ -64,7 +64,7 @@ static int add_metric_id(struct view *v, struct comparison *c, const char *id, s
     return add_metric(c, group, dot + 1, e);
 }
 
-// Which groups the names without one are of; NULL: training and validation.
+// Reads the group of metrics that are named without one; NULL: training and validation.
 static int read_group(struct view *v, const char **group, struct error *e)
 {
     const char *type = query_get(v->query, "metricType");
@@ -81,7 +81,7 @@ static int read_group(struct view *v, const char **group, struct error *e)
     else
         return error_set(e, ERR_INVALID,
                          "query parameter metricType: METRIC_TYPE_TRAINING or "
-                         "METRIC_TYPE_VALIDATION; other groups by the parameter group");
+                         "METRIC_TYPE_VALIDATION; for other groups give the parameter group");
     return 0;
 }
 
@@ -116,7 +116,7 @@ static int read_trials(struct view *v, struct comparison *c, struct error *e)
 static int read_comparison(struct view *v, struct comparison *c, struct error *e)
 {
     *c = (struct comparison){.from = INT64_MIN};
-    int err = request_query_int(v->rq, "maxDatapoints", COMPARED_POINTS, &c->points, e);
+    int err = request_query_int(v->rq, "maxDatapoints", COMPARED_POINTS_DEFAULT, &c->points, e);
     if (!err)
         err = request_query_int(v->rq, "startBatches", 0, &c->from, e);
     if (!err)
@@ -130,7 +130,7 @@ static int read_comparison(struct view *v, struct comparison *c, struct error *e
     c->from = c->from > 0 ? c->from : INT64_MIN;
     c->to = c->to > 0 ? c->to : INT64_MAX;
     if (!c->points)
-        c->points = COMPARED_POINTS;
+        c->points = COMPARED_POINTS_DEFAULT;
     int64_t series = (int64_t)(c->trial_count * c->metric_count);
     if (c->points < 0 || c->points > COMPARED_POINTS_MAX / (series ? series : 1))
         return error_set(e, ERR_INVALID,
@@ -143,14 +143,14 @@ static int read_comparison(struct view *v, struct comparison *c, struct error *e
 
 // --- the answer ----------------------------------------------------------------------------------
 
-// The metrics that have a point at the least step that is left, together.
-static bool write_point(struct json_writer *w, const struct compared *g,
-                        const struct downsampler *thins, size_t *at)
+// Writes the next step at which any metric has a point, with the values of all metrics there.
+static bool write_point(struct json_writer *w, const struct compared_group *g,
+                        const struct downsampler *samplers, size_t *at)
 {
     const struct downsample_point *first = NULL;
     for (size_t i = 0; i < g->count; i++) {
-        const struct downsample_point *p = thins[i].points + at[i];
-        if (at[i] < thins[i].shown && (!first || p->step < first->step))
+        const struct downsample_point *p = samplers[i].points + at[i];
+        if (at[i] < samplers[i].point_count && (!first || p->step < first->step))
             first = p;
     }
     if (!first)
@@ -161,8 +161,8 @@ static bool write_point(struct json_writer *w, const struct compared *g,
     jw_key(w, "values");
     jw_object(w);
     for (size_t i = 0; i < g->count; i++) {
-        const struct downsample_point *p = thins[i].points + at[i];
-        if (at[i] == thins[i].shown || p->step != first->step)
+        const struct downsample_point *p = samplers[i].points + at[i];
+        if (at[i] == samplers[i].point_count || p->step != first->step)
             continue;
         jw_kv_double(w, g->names[i], p->value);
         at[i]++;
@@ -172,38 +172,38 @@ static bool write_point(struct json_writer *w, const struct compared *g,
     return true;
 }
 
-static const char *type_of(const char *group)
+static const char *metric_type(const char *group)
 {
     return !strcmp(group, "training")     ? "METRIC_TYPE_TRAINING"
            : !strcmp(group, "validation") ? "METRIC_TYPE_VALIDATION"
                                           : "METRIC_TYPE_UNSPECIFIED";
 }
 
-static void write_thinned(struct json_writer *w, const struct compared *g,
-                          struct downsampler *thins)
+static void write_series(struct json_writer *w, const struct compared_group *g,
+                         struct downsampler *samplers)
 {
     size_t at[COMPARED_METRICS_MAX] = {0}, points = 0;
     for (size_t i = 0; i < g->count; i++) {
-        downsampler_finish(&thins[i]);
-        points += thins[i].shown;
+        downsampler_finish(&samplers[i]);
+        points += samplers[i].point_count;
     }
     if (!points)
         return;
     jw_object(w);
     jw_kv_string(w, "group", g->group);
-    jw_kv_string(w, "type", type_of(g->group));
+    jw_kv_string(w, "type", metric_type(g->group));
     jw_key(w, "data");
     jw_array(w);
-    while (write_point(w, g, thins, at))
+    while (write_point(w, g, samplers, at))
         ;
     jw_array_end(w);
     jw_object_end(w);
 }
 
-static int write_group(struct view *v, const struct comparison *c, const struct compared *g,
+static int write_group(struct view *v, const struct comparison *c, const struct compared_group *g,
                        int64_t trial, struct error *e)
 {
-    struct downsampler thins[COMPARED_METRICS_MAX];
+    struct downsampler samplers[COMPARED_METRICS_MAX];
     const struct series_names names = {g->names, g->count};
     const struct reports_query q = {.trial = trial,
                                     .group = g->group,
@@ -212,12 +212,12 @@ static int write_group(struct view *v, const struct comparison *c, const struct 
                                     .after_steps = INT64_MIN,
                                     .only = &names};
     for (size_t i = 0; i < g->count; i++)
-        downsampler_init(&thins[i], (size_t)c->points);
-    int err = series_downsample(v->db, &q, thins, e);
+        downsampler_init(&samplers[i], (size_t)c->points);
+    int err = series_downsample(v->db, &q, samplers, e);
     if (!err)
-        write_thinned(&v->w, g, thins);
+        write_series(&v->w, g, samplers);
     for (size_t i = 0; i < g->count; i++)
-        downsampler_free(&thins[i]);
+        downsampler_free(&samplers[i]);
     return err;
 }
 

@@ -1,6 +1,7 @@
-// While points come in they are kept as stretches of equal width, up to two points of each, which
-// are twice as many as will be shown at most; a new stretch too many doubles the width. At the end,
-// half of what is shown are extremes of wider stretches, the other half is chosen by LTTB.
+// Input points go into intervals of equal width, each of which keeps its smallest and its largest
+// point. The number of intervals is limited; when it is reached, neighbors merge and the width
+// doubles. At the end, half of the points that are kept are extremes of larger parts; LTTB chooses
+// the other half.
 
 #include "master/views/metrics/downsample.h"
 
@@ -15,19 +16,19 @@
 void downsampler_init(struct downsampler *t, size_t max)
 {
     must(max >= DOWNSAMPLE_MIN);
-    *t = (struct downsampler){.width = 1, .max = max};
-    t->stretches = xcalloc(2 * max, sizeof *t->stretches);
+    *t = (struct downsampler){.width = 1, .max_points = max};
+    t->intervals = xcalloc(2 * max, sizeof *t->intervals);
 }
 
-// How many stretches there may be; those of one point have but one.
-static size_t room_for(const struct downsampler *t)
+// Intervals of one point hold one candidate each, so twice as many fit.
+static size_t interval_capacity(const struct downsampler *t)
 {
-    return t->width == 1 ? 2 * t->max : t->max;
+    return t->width == 1 ? 2 * t->max_points : t->max_points;
 }
 
 void downsampler_free(struct downsampler *t)
 {
-    free(t->stretches);
+    free(t->intervals);
     free(t->points);
 }
 
@@ -36,69 +37,70 @@ static bool is_less(double a, double b)
     return isnan(a) ? !isnan(b) : a < b;
 }
 
-static void join(struct downsample_interval *into, const struct downsample_interval *next)
+static void interval_merge(struct downsample_interval *into, const struct downsample_interval *next)
 {
-    if (is_less(next->least.value, into->least.value)) {
-        into->least = next->least;
-        into->least_at = next->least_at;
+    if (is_less(next->min.value, into->min.value)) {
+        into->min = next->min;
+        into->min_at = next->min_at;
     }
-    if (is_less(into->greatest.value, next->greatest.value)) {
-        into->greatest = next->greatest;
-        into->greatest_at = next->greatest_at;
+    if (is_less(into->max.value, next->max.value)) {
+        into->max = next->max;
+        into->max_at = next->max_at;
     }
 }
 
-// Twice as wide, half as many.
-static void widen(struct downsampler *t)
+// Merges neighboring intervals.
+static void double_width(struct downsampler *t)
 {
     size_t n = 0;
     for (size_t i = 0; i < t->count; i += 2, n++) {
-        struct downsample_interval joined = t->stretches[i];
+        struct downsample_interval joined = t->intervals[i];
         if (i + 1 < t->count)
-            join(&joined, &t->stretches[i + 1]);
-        t->stretches[n] = joined;
+            interval_merge(&joined, &t->intervals[i + 1]);
+        t->intervals[n] = joined;
     }
     t->count = n;
     t->width *= 2;
 }
 
-static void take(struct downsample_interval *s, const struct downsample_point *p, uint64_t at)
+static void interval_add_point(struct downsample_interval *s, const struct downsample_point *p,
+                               uint64_t at)
 {
-    if (is_less(p->value, s->least.value)) {
-        s->least = *p;
-        s->least_at = at;
+    if (is_less(p->value, s->min.value)) {
+        s->min = *p;
+        s->min_at = at;
     }
-    if (is_less(s->greatest.value, p->value)) {
-        s->greatest = *p;
-        s->greatest_at = at;
+    if (is_less(s->max.value, p->value)) {
+        s->max = *p;
+        s->max_at = at;
     }
 }
 
-static struct downsample_point point(const struct downsample_input *r, size_t i)
+static struct downsample_point point_at(const struct downsample_input *r, size_t i)
 {
     return (struct downsample_point){r->steps[i], r->times[i], r->values[i]};
 }
 
-// Points that go into the last stretch, which most of them change nothing of.
-static void take_run(struct downsampler *t, const struct downsample_input *r, size_t from,
-                     size_t end)
+// Adds points to the last interval. Most points change neither extreme, so that case is fast.
+static void interval_add_run(struct downsampler *t, const struct downsample_input *r, size_t from,
+                             size_t end)
 {
-    struct downsample_interval *s = &t->stretches[t->count - 1];
-    double least = s->least.value, greatest = s->greatest.value;
+    struct downsample_interval *s = &t->intervals[t->count - 1];
+    double min = s->min.value, max = s->max.value;
     for (size_t i = from; i < end; i++) {
-        if (r->values[i] >= least && r->values[i] <= greatest)
+        if (r->values[i] >= min && r->values[i] <= max)
             continue;
-        struct downsample_point p = point(r, i);
-        take(s, &p, t->total + (i - from));
-        least = s->least.value;
-        greatest = s->greatest.value;
+        struct downsample_point p = point_at(r, i);
+        interval_add_point(s, &p, t->total + (i - from));
+        min = s->min.value;
+        max = s->max.value;
     }
     t->total += end - from;
 }
 
-static void begin_stretch(struct downsampler *t, struct downsample_point p)
+static void begin_interval(struct downsampler *t, struct downsample_point p)
 {
-    t->stretches[t->count++] = (struct downsample_interval){p, p, t->total, t->total};
+    t->intervals[t->count++] = (struct downsample_interval){p, p, t->total, t->total};
     t->total++;
 }
 
@@ -107,61 +109,61 @@ void downsampler_add(struct downsampler *t, const struct downsample_input *r)
     if (!r->count)
         return;
     if (!t->total)
-        t->first = point(r, 0);
-    t->last = point(r, r->count - 1);
+        t->first = point_at(r, 0);
+    t->last = point_at(r, r->count - 1);
     for (size_t i = 0; i < r->count;) {
         uint64_t in = t->total & (t->width - 1);
-        if (!in && t->count >= room_for(t)) {
-            widen(t); // after which this point may belong to the last stretch
+        if (!in && t->count >= interval_capacity(t)) {
+            double_width(t); // this point may belong to the last interval now
             continue;
         }
         if (!in) {
-            begin_stretch(t, point(r, i++));
+            begin_interval(t, point_at(r, i++));
             continue;
         }
         size_t left = r->count - i, fits = (size_t)(t->width - in);
         size_t end = i + (left < fits ? left : fits);
-        take_run(t, r, i, end);
+        interval_add_run(t, r, i, end);
         i = end;
     }
 }
 
 // --- the choice ----------------------------------------------------------------------------------
 
-struct choice {
-    struct downsample_point *points; // first, the extremes of stretches, last
+struct downsample_selection {
+    struct downsample_point *points; // first, the extremes of all intervals, last
     bool *chosen;
     size_t count;
 };
 
-static void gather(const struct downsampler *t, struct choice *c)
+static void collect_candidates(const struct downsampler *t, struct downsample_selection *c)
 {
     c->points = xcalloc(2 * t->count + 2, sizeof *c->points);
     c->chosen = xcalloc(2 * t->count + 2, sizeof *c->chosen);
     c->points[c->count++] = t->first;
     for (size_t i = 0; i < t->count; i++) {
-        const struct downsample_interval *s = &t->stretches[i];
-        bool least_first = s->least_at <= s->greatest_at;
-        uint64_t at[] = {least_first ? s->least_at : s->greatest_at,
-                         least_first ? s->greatest_at : s->least_at};
+        const struct downsample_interval *s = &t->intervals[i];
+        bool min_first = s->min_at <= s->max_at;
+        uint64_t at[] = {min_first ? s->min_at : s->max_at, min_first ? s->max_at : s->min_at};
         for (int k = 0; k < 2; k++)
             if (at[k] && at[k] != t->total - 1 && (k == 0 || at[1] != at[0]))
-                c->points[c->count++] = (k == 0) == least_first ? s->least : s->greatest;
+                c->points[c->count++] = (k == 0) == min_first ? s->min : s->max;
     }
     if (t->total > 1)
         c->points[c->count++] = t->last;
 }
 
-// Where part `i` of `parts` begins, of what lies between the first and the last.
-static size_t part(const struct choice *c, size_t i, size_t parts)
+// Returns where part `i` of `parts` begins; the first and the last point belong to no part.
+static size_t part_begin(const struct downsample_selection *c, size_t i, size_t parts)
 {
     return 1 + (c->count - 2) * i / parts;
 }
 
-static void choose_extremes(struct choice *c, size_t parts)
+static void choose_extremes(struct downsample_selection *c, size_t parts)
 {
     for (size_t i = 0; i < parts; i++) {
-        size_t begin = part(c, i, parts), end = part(c, i + 1, parts), low = begin, high = begin;
+        size_t begin = part_begin(c, i, parts), end = part_begin(c, i + 1, parts), low = begin,
+               high = begin;
         for (size_t k = begin; k < end; k++) {
             low = is_less(c->points[k].value, c->points[low].value) ? k : low;
             high = is_less(c->points[high].value, c->points[k].value) ? k : high;
@@ -170,7 +172,8 @@ static void choose_extremes(struct choice *c, size_t parts)
     }
 }
 
-static struct downsample_point middle_of(const struct choice *c, size_t begin, size_t end)
+static struct downsample_point average_of(const struct downsample_selection *c, size_t begin,
+                                          size_t end)
 {
     double step = 0, value = 0;
     for (size_t k = begin; k < end; k++) {
@@ -180,21 +183,21 @@ static struct downsample_point middle_of(const struct choice *c, size_t begin, s
     return (struct downsample_point){.step = (int64_t)step, .value = value};
 }
 
-// Of each part the point that makes the largest triangle with the one before it and the middle of
-// the part after it.
-static void choose_shape(struct choice *c, size_t parts)
+// LTTB: chooses from each part the point that forms the largest triangle with the chosen point
+// before it and the average of the next part.
+static void choose_shape(struct downsample_selection *c, size_t parts)
 {
     size_t last = 0;
     for (size_t i = 0; i < parts; i++) {
-        size_t begin = part(c, i, parts), end = part(c, i + 1, parts), best = begin;
-        size_t after = i + 1 < parts ? part(c, i + 2, parts) : c->count;
-        struct downsample_point next = middle_of(c, end, after), *before = &c->points[last];
+        size_t begin = part_begin(c, i, parts), end = part_begin(c, i + 1, parts), best = begin;
+        size_t after = i + 1 < parts ? part_begin(c, i + 2, parts) : c->count;
+        struct downsample_point next = average_of(c, end, after), *before = &c->points[last];
         double largest = -1;
         for (size_t k = begin; k < end; k++) {
             double area =
                 fabs((double)(before->step - next.step) * (c->points[k].value - before->value) -
                      (double)(before->step - c->points[k].step) * (next.value - before->value));
-            if (area > largest) { // not where a value is no number
+            if (area > largest) { // false for a NaN
                 largest = area;
                 best = k;
             }
@@ -206,14 +209,14 @@ static void choose_shape(struct choice *c, size_t parts)
 
 void downsampler_finish(struct downsampler *t)
 {
-    struct choice c = {0};
+    struct downsample_selection c = {0};
     if (!t->total)
         return;
-    gather(t, &c);
-    if (c.count > t->max) {
-        size_t extremes = t->max / 4;
+    collect_candidates(t, &c);
+    if (c.count > t->max_points) {
+        size_t extremes = t->max_points / 4;
         choose_extremes(&c, extremes);
-        choose_shape(&c, t->max - 2 - 2 * extremes);
+        choose_shape(&c, t->max_points - 2 - 2 * extremes);
         c.chosen[0] = c.chosen[c.count - 1] = true;
     } else {
         memset(c.chosen, true, c.count);
@@ -221,6 +224,6 @@ void downsampler_finish(struct downsampler *t)
     t->points = c.points;
     for (size_t i = 0; i < c.count; i++)
         if (c.chosen[i])
-            t->points[t->shown++] = c.points[i];
+            t->points[t->point_count++] = c.points[i];
     free(c.chosen);
 }

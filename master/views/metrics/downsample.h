@@ -1,7 +1,7 @@
-// Thinning of a long series for a chart: at most `max` points that keep the first and the last, of
-// every stretch the least and the greatest, and between them those that make the shape (LTTB:
-// Steinarsson, "Downsampling Time Series for Visual Representation", 2013). One pass over the
-// series, memory in proportion to `max`. A NaN counts as the least, so that it is not lost.
+// Downsampling of a long series for a chart: keeps the first and the last point, the extremes of
+// all parts, and the points that form the shape, `max` points at most. (LTTB: Steinarsson,
+// "Downsampling Time Series for Visual Representation", 2013.) One pass over the series; memory is
+// proportional to `max`. A NaN counts as the smallest value, so that it is not lost.
 #ifndef MUSTER_MASTER_VIEWS_THIN_H
 #define MUSTER_MASTER_VIEWS_THIN_H
 
@@ -13,24 +13,24 @@ struct downsample_point {
     double value;
 };
 
-struct downsample_input { // points of a series that follow each other
+struct downsample_input { // consecutive points of a series
     const int64_t *steps, *times;
     const double *values;
     size_t count;
 };
 
 struct downsample_interval {
-    struct downsample_point least, greatest;
-    uint64_t least_at, greatest_at; // place in the series
+    struct downsample_point min, max;
+    uint64_t min_at, max_at; // index in the series
 };
 
 struct downsampler {
-    struct downsample_interval *stretches; // owned, as are the points
-    size_t count, max;
-    uint64_t width, total; // points of a stretch; points seen
+    struct downsample_interval *intervals; // owned, like `points`
+    size_t count, max_points;
+    uint64_t width, total; // points of an interval; points added
     struct downsample_point first, last;
-    struct downsample_point *points; // what is left, in order, after downsampler_finish()
-    size_t shown;
+    struct downsample_point *points; // the result in order, after downsampler_finish()
+    size_t point_count;
 };
 
 enum { DOWNSAMPLE_MIN = 8 };

@@ -1,20 +1,21 @@
-// GET metric names as a stream
+// The names of the metrics that experiments reported, as a stream that repeats while one of the
+// experiments is active.
 
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "master/views/views.h"
 
-enum { NAMES_EVERY_S = 30, NAMED_MAX = QUERY_PAIRS_MAX };
+enum { NAMES_PERIOD_S = 30, NAMES_EXPERIMENTS_MAX = QUERY_PAIRS_MAX };
 
-struct metric_names {
+struct metric_names_stream {
     struct stream stream;
     const int64_t *experiments;
     size_t count;
-    int64_t every; // seconds
+    int64_t period_s; // seconds
 };
 
-// Names of a group, of all experiments together: "validation.loss" without the group before it.
+// Writes the names of one group, of all experiments together, without the group.
 static int write_names(struct json_writer *w, struct db_reader *db, const char *ids,
                        const char *group, const char *key)
 {
@@ -46,7 +47,7 @@ static int write_searcher_metrics(struct json_writer *w, struct db_reader *db, c
     return more;
 }
 
-static int write_named(struct json_writer *w, struct db_reader *db, const char *ids)
+static int write_grouped_names(struct json_writer *w, struct db_reader *db, const char *ids)
 {
     static const char *const groups[] = {"training", "validation"};
     int more = 0;
@@ -66,10 +67,10 @@ static int write_named(struct json_writer *w, struct db_reader *db, const char *
     return more;
 }
 
-static char *list_of_ids(const struct metric_names *m)
+static char *ids_to_json(const struct metric_names_stream *m)
 {
     struct buf text;
-    buf_init(&text, 32 * NAMED_MAX);
+    buf_init(&text, 32 * NAMES_EXPERIMENTS_MAX);
     for (size_t i = 0; i < m->count; i++)
         buf_printf(&text, "%s%lld", i ? "," : "[", (long long)m->experiments[i]);
     buf_puts(&text, "]");
@@ -78,17 +79,17 @@ static char *list_of_ids(const struct metric_names *m)
     return ids;
 }
 
-// A line now, and another every so often while one of the experiments lives.
+// Sends one line now, and one in each period while an experiment is active.
 static enum stream_turn fill_names(struct stream *s, struct db_reader *db, struct buf *out)
 {
-    struct metric_names *m = (struct metric_names *)s;
+    struct metric_names_stream *m = (struct metric_names_stream *)s;
     struct json_writer w;
     bool live = false;
     if (atomic_load(&s->ending))
         return STREAM_END;
     if (clock_mono_us() < s->wait_until)
         return STREAM_WAIT;
-    char *ids = list_of_ids(m);
+    char *ids = ids_to_json(m);
     jw_init(&w, out);
     jw_object(&w);
     jw_key(&w, "result");
@@ -99,7 +100,7 @@ static enum stream_turn fill_names(struct stream *s, struct db_reader *db, struc
     if (!err)
         err = write_names(&w, db, ids, "validation", "validationMetrics");
     if (!err)
-        err = write_named(&w, db, ids);
+        err = write_grouped_names(&w, db, ids);
     jw_object_end(&w);
     jw_object_end(&w);
     buf_puts(out, "\n");
@@ -109,17 +110,17 @@ static enum stream_turn fill_names(struct stream *s, struct db_reader *db, struc
         wire_write_stream_error(out, ERR_INTERNAL, "the store cannot be read");
         return STREAM_END;
     }
-    s->wait_until = clock_mono_us() + m->every * 1000000;
+    s->wait_until = clock_mono_us() + m->period_s * 1000000;
     return live ? STREAM_WAIT : STREAM_END;
 }
 
 int stream_metric_names(struct view *v, struct stream **out, struct error *e)
 {
-    const char *texts[NAMED_MAX];
-    struct metric_names *m = arena_alloc(&v->rq->arena, sizeof *m);
-    m->count = query_all(v->query, "ids", texts, NAMED_MAX);
+    const char *texts[NAMES_EXPERIMENTS_MAX];
+    struct metric_names_stream *m = arena_alloc(&v->rq->arena, sizeof *m);
+    m->count = query_all(v->query, "ids", texts, NAMES_EXPERIMENTS_MAX);
     int64_t *ids = arena_alloc(&v->rq->arena, (m->count + 1) * sizeof *ids);
-    int err = request_query_int(v->rq, "periodSeconds", NAMES_EVERY_S, &m->every, e);
+    int err = request_query_int(v->rq, "periodSeconds", NAMES_PERIOD_S, &m->period_s, e);
     if (!err && !m->count)
         err = error_set(e, ERR_INVALID, "query parameter ids: give at least one experiment");
     for (size_t i = 0; !err && i < m->count; i++) {
@@ -130,7 +131,7 @@ int stream_metric_names(struct view *v, struct stream **out, struct error *e)
                 error_set(e, ERR_INVALID,
                           "query parameter ids: \"%.64s\" is not an integer of 64 bits", texts[i]);
     }
-    m->every = m->every < 1 ? NAMES_EVERY_S : m->every > 3600 ? 3600 : m->every;
+    m->period_s = m->period_s < 1 ? NAMES_PERIOD_S : m->period_s > 3600 ? 3600 : m->period_s;
     m->experiments = ids;
     m->stream.fill = fill_names;
     *out = &m->stream;

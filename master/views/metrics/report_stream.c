@@ -1,5 +1,5 @@
-// The reports of trials as a stream: det's SDK, and our own command; and those of the trials that
-// say which checkpoint or version of a model they worked with.
+// The metric reports of trials as streams, for Determined's SDK and the CLI; and the reports of the
+// trials that name a checkpoint or model version as their source.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,17 +12,17 @@
 #include "master/views/lists/list.h"
 #include "master/views/views.h"
 
-struct metric_stream {
+struct report_stream {
     struct stream stream;
-    const char *only; // group; NULL: all
+    const char *only_group; // group; NULL: all
     const int64_t *trials;
-    size_t trial_count, at;     // the trial being read
-    char group[LIMIT_NAME + 1]; // of it; "": not begun
+    size_t trial_count, at;     // index of the trial being read
+    char group[LIMIT_NAME + 1]; // of that trial; "": not begun
     bool group_ended;
-    int64_t after_steps, after_id; // the last report of it that was sent
+    int64_t after_steps, after_id; // the last report that was sent
 };
 
-static void start_group(struct metric_stream *m, const char *name)
+static void start_group(struct report_stream *m, const char *name)
 {
     snprintf(m->group, sizeof m->group, "%s", name);
     m->group_ended = false;
@@ -30,13 +30,13 @@ static void start_group(struct metric_stream *m, const char *name)
     m->after_id = 0;
 }
 
-static void start_trial(struct metric_stream *m)
+static void start_trial(struct report_stream *m)
 {
-    start_group(m, m->only ? m->only : "");
-    m->group_ended = !m->only;
+    start_group(m, m->only_group ? m->only_group : "");
+    m->group_ended = !m->only_group;
 }
 
-static void write_report(struct json_writer *w, const struct metric_stream *m,
+static void write_report(struct json_writer *w, const struct report_stream *m,
                          const struct series_block *b, size_t at)
 {
     jw_object(w);
@@ -60,7 +60,7 @@ static void write_report(struct json_writer *w, const struct metric_stream *m,
     jw_object_end(w);
 }
 
-static void write_span(struct metric_stream *m, const struct reports_span *span, struct buf *out)
+static void write_reports(struct report_stream *m, const struct reports_span *span, struct buf *out)
 {
     for (size_t i = span->first; i < span->end && out->len < STREAM_CHUNK; i++) {
         struct json_writer w;
@@ -72,8 +72,8 @@ static void write_span(struct metric_stream *m, const struct reports_span *span,
     }
 }
 
-// A line of reports of the group, if any are left.
-static int fill_group(struct metric_stream *m, struct db_reader *db, struct buf *out,
+// Sends one line with reports of the group, if any are left.
+static int fill_group(struct report_stream *m, struct db_reader *db, struct buf *out,
                       struct error *e)
 {
     struct reports_query q = REPORTS_ALL(m->trials[m->at], m->group);
@@ -85,7 +85,7 @@ static int fill_group(struct metric_stream *m, struct db_reader *db, struct buf 
     if (!more)
         more = 1;
     while (more == 1 && out->len < STREAM_CHUNK && (more = reports_next(r, &span, e)) == 1)
-        write_span(m, &span, out);
+        write_reports(m, &span, out);
     reports_close(r);
     m->group_ended = more == 0;
     if (out->len)
@@ -93,12 +93,13 @@ static int fill_group(struct metric_stream *m, struct db_reader *db, struct buf 
     return more < 0 ? more : 0;
 }
 
-// The next group of the trial, or the next trial.
-static int advance(struct metric_stream *m, struct db_reader *db, struct error *e)
+// Moves to the next group of the trial, or to the next trial.
+static int next_group_or_trial(struct report_stream *m, struct db_reader *db, struct error *e)
 {
     struct arena arena = {0};
     const char *next = NULL;
-    int err = m->only ? 0 : reports_next_group(db, m->trials[m->at], m->group, &arena, &next, e);
+    int err =
+        m->only_group ? 0 : reports_next_group(db, m->trials[m->at], m->group, &arena, &next, e);
     if (next)
         start_group(m, next);
     else if (!err && ++m->at < m->trial_count)
@@ -107,15 +108,15 @@ static int advance(struct metric_stream *m, struct db_reader *db, struct error *
     return err;
 }
 
-static enum stream_turn fill_metrics(struct stream *s, struct db_reader *db, struct buf *out)
+static enum stream_turn fill_reports(struct stream *s, struct db_reader *db, struct buf *out)
 {
-    struct metric_stream *m = (struct metric_stream *)s;
+    struct report_stream *m = (struct report_stream *)s;
     struct error e = {0};
     if (m->at == m->trial_count || atomic_load(&s->ending))
         return STREAM_END;
     int err = db_snapshot_begin(db, &e);
     if (!err) {
-        err = m->group_ended ? advance(m, db, &e) : fill_group(m, db, out, &e);
+        err = m->group_ended ? next_group_or_trial(m, db, &e) : fill_group(m, db, out, &e);
         db_snapshot_end(db);
     }
     if (err) {
@@ -127,7 +128,7 @@ static enum stream_turn fill_metrics(struct stream *s, struct db_reader *db, str
     return STREAM_MORE;
 }
 
-static int open_metrics(struct view *v, const char *group, struct stream **out, struct error *e)
+static int open_reports(struct view *v, const char *group, struct stream **out, struct error *e)
 {
     const char *texts[QUERY_PAIRS_MAX];
     size_t count = query_all(v->query, "trialIds", texts, QUERY_PAIRS_MAX);
@@ -143,9 +144,9 @@ static int open_metrics(struct view *v, const char *group, struct stream **out, 
         if (rc)
             return rc;
     }
-    struct metric_stream *m = arena_alloc(&v->rq->arena, sizeof *m);
-    m->stream.fill = fill_metrics;
-    m->only = group && *group ? group : NULL;
+    struct report_stream *m = arena_alloc(&v->rq->arena, sizeof *m);
+    m->stream.fill = fill_reports;
+    m->only_group = group && *group ? group : NULL;
     m->trials = trials;
     m->trial_count = count;
     start_trial(m);
@@ -155,24 +156,25 @@ static int open_metrics(struct view *v, const char *group, struct stream **out, 
 
 int stream_training_metrics(struct view *v, struct stream **out, struct error *e)
 {
-    return open_metrics(v, "training", out, e);
+    return open_reports(v, "training", out, e);
 }
 
 int stream_validation_metrics(struct view *v, struct stream **out, struct error *e)
 {
-    return open_metrics(v, "validation", out, e);
+    return open_reports(v, "validation", out, e);
 }
 
 int stream_trial_metrics(struct view *v, struct stream **out, struct error *e)
 {
-    return open_metrics(v, query_get(v->query, "group"), out, e);
+    return open_reports(v, query_get(v->query, "group"), out, e);
 }
 
-// --- by what trials worked with ------------------------------------------------------------------
+// --- reports of trials by their source
+// ------------------------------------------------------------------
 
 enum { SOURCE_REPORTS_MAX = 20 * 1000 }; // of one answer
 
-static int write_group(struct view *v, struct metric_stream *m, int64_t *count, struct error *e)
+static int write_group(struct view *v, struct report_stream *m, int64_t *count, struct error *e)
 {
     struct reports_query q = REPORTS_ALL(m->trials[m->at], m->group);
     struct reports *r = NULL;
@@ -192,27 +194,27 @@ static int write_group(struct view *v, struct metric_stream *m, int64_t *count, 
     return more < 0 ? more : 0;
 }
 
-static int write_trial_reports(struct view *v, struct metric_stream *m, int64_t *count,
+static int write_trial_reports(struct view *v, struct report_stream *m, int64_t *count,
                                struct error *e)
 {
-    const char *group = m->only ? m->only : "";
+    const char *group = m->only_group ? m->only_group : "";
     int err = 0;
     while (!err) {
-        if (!m->only)
+        if (!m->only_group)
             err = reports_next_group(v->db, m->trials[m->at], m->group, &v->rq->arena, &group, e);
         if (err || !group)
             break;
         start_group(m, group);
         err = write_group(v, m, count, e);
-        if (m->only)
+        if (m->only_group)
             break;
     }
     return err;
 }
 
-// The trials of `rows` that the caller may see; closes rows.
-static int read_trials(struct view *v, struct db_rows *rows, struct metric_stream *m,
-                       struct error *e)
+// Reads the trials that the caller may see; closes rows.
+static int read_visible_trials(struct view *v, struct db_rows *rows, struct report_stream *m,
+                               struct error *e)
 {
     int64_t *trials = NULL;
     int found;
@@ -232,9 +234,9 @@ static int read_trials(struct view *v, struct db_rows *rows, struct metric_strea
 int write_source_metrics(struct view *v, struct db_rows *rows, struct error *e)
 {
     const char *group = query_get(v->query, "metricGroup");
-    struct metric_stream m = {.only = group && *group ? group : NULL};
+    struct report_stream m = {.only_group = group && *group ? group : NULL};
     int64_t count = 0;
-    int err = read_trials(v, rows, &m, e);
+    int err = read_visible_trials(v, rows, &m, e);
     if (!err)
         err = db_snapshot_begin(v->db, e);
     if (!err) {
@@ -253,7 +255,6 @@ int write_source_metrics(struct view *v, struct db_rows *rows, struct error *e)
     return err;
 }
 
-// "" stands for any sort.
 int read_source_type(struct view *v, const char **type, struct error *e)
 {
     static const char prefix[] = "TRIAL_SOURCE_INFO_TYPE_";

@@ -1,5 +1,4 @@
-// Metrics of a trial as arrays for a chart or a table: a range of steps, thinned, with what it was
-// thinned from.
+// Metrics of one trial as arrays for a chart or a table: a range of steps, downsampled.
 
 #include <stdio.h>
 #include <string.h>
@@ -13,18 +12,18 @@
 
 enum { SERIES_POINTS = 2000, SERIES_POINTS_MAX = 100000, SERIES_METRICS_MAX = 64 };
 
-struct chart {
+struct series_request {
     int64_t trial, max, from, to;
     const char *group;
     const char *names[SERIES_METRICS_MAX];
     size_t count;
-    const char *answers[SERIES_METRICS_MAX]; // one object each; NULL: not known yet
+    const char *answers[SERIES_METRICS_MAX]; // one JSON object for each metric; NULL: not read yet
     struct reports_version version;
 };
 
-// --- the question --------------------------------------------------------------------------------
+// --- parameters --------------------------------------------------------------------------------
 
-static int read_names(struct view *v, struct chart *c, struct error *e)
+static int read_names(struct view *v, struct series_request *c, struct error *e)
 {
     const char *texts[QUERY_PAIRS_MAX];
     size_t count = query_all(v->query, "metric", texts, QUERY_PAIRS_MAX);
@@ -47,10 +46,10 @@ static int read_names(struct view *v, struct chart *c, struct error *e)
     return 0;
 }
 
-static int read_chart(struct view *v, struct chart *c, struct error *e)
+static int read_request(struct view *v, struct series_request *c, struct error *e)
 {
     const char *group = query_get(v->query, "group");
-    *c = (struct chart){.group = group && *group ? group : "training"};
+    *c = (struct series_request){.group = group && *group ? group : "training"};
     int err = request_param_int(v->rq, 0, &c->trial, e);
     if (!err)
         err = request_query_int(v->rq, "max", SERIES_POINTS, &c->max, e);
@@ -72,7 +71,7 @@ static bool is_number(const struct series_column *c, size_t at)
     return kind == SERIES_REAL || kind == SERIES_INTEGER;
 }
 
-static void add_span(struct downsampler *t, const struct reports_span *span, size_t column)
+static void sample_span(struct downsampler *t, const struct reports_span *span, size_t column)
 {
     const struct series_block *b = span->block;
     const struct series_column *c = &b->columns[column];
@@ -87,7 +86,7 @@ static void add_span(struct downsampler *t, const struct reports_span *span, siz
 }
 
 int series_downsample(struct db_reader *db, const struct reports_query *q,
-                      struct downsampler *thins, struct error *e)
+                      struct downsampler *samplers, struct error *e)
 {
     struct reports *r = NULL;
     struct reports_span span;
@@ -95,12 +94,12 @@ int series_downsample(struct db_reader *db, const struct reports_query *q,
     if (!more)
         while ((more = reports_next(r, &span, e)) == 1)
             for (size_t i = 0; i < q->only->count; i++)
-                add_span(&thins[i], &span, i);
+                sample_span(&samplers[i], &span, i);
     reports_close(r);
     return more;
 }
 
-// Seconds with microseconds; doubles have just as many digits.
+// Seconds with microseconds; a double has just enough digits for them.
 static void write_seconds(struct json_writer *w, int64_t us)
 {
     char text[32];
@@ -121,22 +120,22 @@ static void write_arrays(struct json_writer *w, const struct downsampler *t)
 {
     jw_key(w, "steps");
     jw_array(w);
-    for (size_t i = 0; i < t->shown; i++)
+    for (size_t i = 0; i < t->point_count; i++)
         jw_int(w, t->points[i].step);
     jw_array_end(w);
     jw_key(w, "times");
     jw_array(w);
-    for (size_t i = 0; i < t->shown; i++)
+    for (size_t i = 0; i < t->point_count; i++)
         write_seconds(w, t->points[i].time);
     jw_array_end(w);
     jw_key(w, "values");
     jw_array(w);
-    for (size_t i = 0; i < t->shown; i++)
+    for (size_t i = 0; i < t->point_count; i++)
         jw_double(w, t->points[i].value);
     jw_array_end(w);
 }
 
-static const char *text_of(struct arena *a, const char *name, struct downsampler *t)
+static const char *series_json(struct arena *a, const char *name, struct downsampler *t)
 {
     struct buf out;
     struct json_writer w;
@@ -146,7 +145,7 @@ static const char *text_of(struct arena *a, const char *name, struct downsampler
     jw_object(&w);
     jw_kv_string(&w, "metric", name);
     jw_kv_int(&w, "total", (int64_t)t->total);
-    jw_kv_int(&w, "shown", (int64_t)t->shown);
+    jw_kv_int(&w, "shown", (int64_t)t->point_count);
     write_arrays(&w, t);
     jw_object_end(&w);
     must(!out.err);
@@ -155,21 +154,21 @@ static const char *text_of(struct arena *a, const char *name, struct downsampler
     return text;
 }
 
-static const char *key_of(struct arena *a, const struct chart *c, size_t i)
+static const char *cache_key(struct arena *a, const struct series_request *c, size_t i)
 {
     return arena_printf(a, "%lld %lld %lld %lld %zu %s %s", (long long)c->trial, (long long)c->max,
                         (long long)c->from, (long long)c->to, strlen(c->group), c->group,
                         c->names[i]);
 }
 
-// The series that are not known from before, all in one reading.
-static int find_answers(struct view *v, struct chart *c, struct error *e)
+// Takes series from the cache, and reads all others in one pass.
+static int read_series(struct view *v, struct series_request *c, struct error *e)
 {
     struct arena *a = &v->rq->arena;
     const char *missing[SERIES_METRICS_MAX];
     size_t places[SERIES_METRICS_MAX];
     struct series_names names = {missing, 0};
-    struct downsampler thins[SERIES_METRICS_MAX];
+    struct downsampler samplers[SERIES_METRICS_MAX];
     struct reports_query q = {.trial = c->trial,
                               .group = c->group,
                               .from = c->from,
@@ -178,36 +177,36 @@ static int find_answers(struct view *v, struct chart *c, struct error *e)
                               .only = &names};
     int err = reports_version(v->db, c->trial, c->group, &c->version, e);
     for (size_t i = 0; !err && i < c->count; i++) {
-        c->answers[i] = series_cache_get(v->service->series, key_of(a, c, i), &c->version, a);
+        c->answers[i] = series_cache_get(v->service->series, cache_key(a, c, i), &c->version, a);
         if (c->answers[i])
             continue;
-        downsampler_init(&thins[names.count], (size_t)c->max);
+        downsampler_init(&samplers[names.count], (size_t)c->max);
         missing[names.count] = c->names[i];
         places[names.count++] = i;
     }
     if (!err && names.count)
-        err = series_downsample(v->db, &q, thins, e);
+        err = series_downsample(v->db, &q, samplers, e);
     for (size_t i = 0; i < names.count; i++) {
         size_t at = places[i];
         if (!err) {
-            c->answers[at] = text_of(a, missing[i], &thins[i]);
-            series_cache_put(v->service->series, key_of(a, c, at), &c->version, c->answers[at]);
+            c->answers[at] = series_json(a, missing[i], &samplers[i]);
+            series_cache_put(v->service->series, cache_key(a, c, at), &c->version, c->answers[at]);
         }
-        downsampler_free(&thins[i]);
+        downsampler_free(&samplers[i]);
     }
     return err;
 }
 
 int view_trial_series(struct view *v, struct error *e)
 {
-    struct chart c;
+    struct series_request c;
     struct json_writer *w = &v->w;
-    int err = read_chart(v, &c, e);
+    int err = read_request(v, &c, e);
     if (!err)
         err = db_snapshot_begin(v->db, e);
     if (err)
         return err;
-    err = find_answers(v, &c, e);
+    err = read_series(v, &c, e);
     db_snapshot_end(v->db);
     if (err)
         return err;

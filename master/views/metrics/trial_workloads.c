@@ -1,5 +1,5 @@
-// Training reports, validations and checkpoints of a trial in one list, by steps. Which there are
-// is read first, without their values; then those of the page.
+// Training reports, validations and checkpoints of a trial in one list, sorted by steps or time.
+// The list is built without metric values; these are read for the requested page only.
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,29 +10,29 @@
 #include "master/views/lists/list.h"
 #include "master/views/views.h"
 
-enum kind { TRAINING, VALIDATION, CHECKPOINT, KINDS };
+enum workload_kind { TRAINING, VALIDATION, CHECKPOINT, KINDS };
 
 static const char *const words[KINDS] = {"training", "validation", "checkpoint"};
 
-struct item {
-    enum kind kind;
-    int64_t steps, time, id; // id: of a report; its place among the checkpoints
-    const char *text;        // uuid of a checkpoint; then the whole object; NULL: not read
+struct workload {
+    enum workload_kind kind;
+    int64_t steps, time, id; // id: of a report; index of a checkpoint
+    const char *text;        // a checkpoint's uuid, or a report's JSON; NULL: not read yet
 };
 
-struct workloads {
+struct workload_list {
     struct view *v;
     struct arena *arena;
     int64_t trial;
     bool wanted[KINDS], batches, without_deleted;
     bool by_time, by_key, descends;
-    struct item *items;
+    struct workload *items;
     size_t count, cap;
 };
 
-// --- the question --------------------------------------------------------------------------------
+// --- parameters --------------------------------------------------------------------------------
 
-static void read_filters(struct workloads *l)
+static void read_filter(struct workload_list *l)
 {
     static const struct {
         const char *name;
@@ -53,7 +53,7 @@ static void read_filters(struct workloads *l)
     l->without_deleted = query_flag(l->v->query, "removeDeletedCheckpoints");
 }
 
-static int read_order(struct workloads *l, struct error *e)
+static int read_order(struct workload_list *l, struct error *e)
 {
     const char *by = query_get(l->v->query, "sortKey"), *way = query_get(l->v->query, "orderBy");
     l->by_key = by && *by && strcmp(by, "SORT_BY_UNSPECIFIED");
@@ -71,9 +71,10 @@ static int read_order(struct workloads *l, struct error *e)
     return 0;
 }
 
-// --- what there is -------------------------------------------------------------------------------
+// --- the list without values
+// -------------------------------------------------------------------------------
 
-static void add(struct workloads *l, struct item item)
+static void add_workload(struct workload_list *l, struct workload item)
 {
     if (l->count == l->cap) {
         l->cap = l->cap ? 2 * l->cap : 256;
@@ -82,7 +83,7 @@ static void add(struct workloads *l, struct item item)
     l->items[l->count++] = item;
 }
 
-static int list_reports(struct workloads *l, enum kind kind, struct error *e)
+static int collect_reports(struct workload_list *l, enum workload_kind kind, struct error *e)
 {
     static const struct series_names none = {0};
     struct reports_query q = REPORTS_ALL(l->trial, words[kind]);
@@ -93,25 +94,25 @@ static int list_reports(struct workloads *l, enum kind kind, struct error *e)
     if (!more)
         while ((more = reports_next(r, &span, e)) == 1)
             for (size_t i = span.first; i < span.end; i++)
-                add(l, (struct item){.kind = kind,
-                                     .steps = span.block->steps[i],
-                                     .time = span.block->times[i],
-                                     .id = span.block->ids[i]});
+                add_workload(l, (struct workload){.kind = kind,
+                                                  .steps = span.block->steps[i],
+                                                  .time = span.block->times[i],
+                                                  .id = span.block->ids[i]});
     reports_close(r);
     return more;
 }
 
-static int list_checkpoints(struct workloads *l, struct error *e)
+static int collect_checkpoints(struct workload_list *l, struct error *e)
 {
     int more;
     struct db_rows *rows = DB_QUERY(l->v->db, WORKLOAD_CHECKPOINTS, l->trial, l->without_deleted);
     for (int64_t place = 0; (more = db_next(rows)) == 1; place++)
-        add(l, (struct item){.kind = CHECKPOINT,
-                             .steps = DB_GET(rows, WORKLOAD_CHECKPOINTS, steps),
-                             .time = DB_GET(rows, WORKLOAD_CHECKPOINTS, reported_at),
-                             .id = place,
-                             .text =
-                                 arena_strdup(l->arena, DB_GET(rows, WORKLOAD_CHECKPOINTS, uuid))});
+        add_workload(l, (struct workload){.kind = CHECKPOINT,
+                                          .steps = DB_GET(rows, WORKLOAD_CHECKPOINTS, steps),
+                                          .time = DB_GET(rows, WORKLOAD_CHECKPOINTS, reported_at),
+                                          .id = place,
+                                          .text = arena_strdup(
+                                              l->arena, DB_GET(rows, WORKLOAD_CHECKPOINTS, uuid))});
     db_rows_close(rows);
     return more ? store_failed(e) : 0;
 }
@@ -123,7 +124,7 @@ static int compare_integers(int64_t a, int64_t b)
 
 static int by_steps(const void *a, const void *b)
 {
-    const struct item *x = a, *y = b;
+    const struct workload *x = a, *y = b;
     int order = compare_integers(x->steps, y->steps);
     if (!order)
         order = compare_integers(x->kind, y->kind);
@@ -132,16 +133,17 @@ static int by_steps(const void *a, const void *b)
 
 static int by_time(const void *a, const void *b)
 {
-    int order = compare_integers(((const struct item *)a)->time, ((const struct item *)b)->time);
+    int order =
+        compare_integers(((const struct workload *)a)->time, ((const struct workload *)b)->time);
     return order ? order : by_steps(a, b);
 }
 
-static void sort(struct workloads *l)
+static void sort_workloads(struct workload_list *l)
 {
     if (l->count)
         qsort(l->items, l->count, sizeof *l->items, l->by_time ? by_time : by_steps);
     for (size_t i = 0; l->descends && i < l->count / 2; i++) {
-        struct item other = l->items[l->count - 1 - i];
+        struct workload other = l->items[l->count - 1 - i];
         l->items[l->count - 1 - i] = l->items[i];
         l->items[i] = other;
     }
@@ -149,7 +151,7 @@ static void sort(struct workloads *l)
 
 // --- the page ------------------------------------------------------------------------------------
 
-static const char *report_text(struct workloads *l, const struct series_block *b, size_t at)
+static const char *report_json(struct workload_list *l, const struct series_block *b, size_t at)
 {
     struct buf out;
     struct json_writer w;
@@ -173,43 +175,43 @@ static const char *report_text(struct workloads *l, const struct series_block *b
     return text;
 }
 
-static int by_address(const void *a, const void *b)
+static int by_steps_indirect(const void *a, const void *b)
 {
-    return by_steps(*(struct item *const *)a, *(struct item *const *)b);
+    return by_steps(*(struct workload *const *)a, *(struct workload *const *)b);
 }
 
-// The reports of one kind among the items, sorted by steps; their number.
-static size_t sorted_of(struct workloads *l, struct item *items, size_t count, enum kind kind,
-                        struct item ***out)
+// Collects the reports of one kind among the workloads, sorted by steps, and returns their number.
+static size_t reports_of_kind(struct workload_list *l, struct workload *items, size_t count,
+                              enum workload_kind kind, struct workload ***out)
 {
     size_t n = 0;
-    struct item **list = arena_alloc(l->arena, (count + 1) * sizeof *list);
+    struct workload **list = arena_alloc(l->arena, (count + 1) * sizeof *list);
     for (size_t i = 0; i < count; i++)
         if (items[i].kind == kind)
             list[n++] = &items[i];
     if (n)
-        qsort(list, n, sizeof *list, by_address);
+        qsort(list, n, sizeof *list, by_steps_indirect);
     *out = list;
     return n;
 }
 
-// Both are in the same order.
-static void match(struct workloads *l, const struct reports_span *span, struct item **list,
-                  size_t count, size_t *at)
+// Both lists have the same order.
+static void fill_matching(struct workload_list *l, const struct reports_span *span,
+                          struct workload **list, size_t count, size_t *at)
 {
     for (size_t i = span->first; i < span->end && *at < count; i++)
         if (span->block->ids[i] == list[*at]->id)
-            list[(*at)++]->text = report_text(l, span->block, i);
+            list[(*at)++]->text = report_json(l, span->block, i);
 }
 
-static int read_reports(struct workloads *l, struct item *items, size_t count, enum kind kind,
-                        struct error *e)
+static int read_reports(struct workload_list *l, struct workload *items, size_t count,
+                        enum workload_kind kind, struct error *e)
 {
-    struct item **list;
+    struct workload **list;
     struct reports *r = NULL;
     struct reports_span span;
     struct reports_query q = REPORTS_ALL(l->trial, words[kind]);
-    size_t n = sorted_of(l, items, count, kind, &list), at = 0;
+    size_t n = reports_of_kind(l, items, count, kind, &list), at = 0;
     if (!n)
         return 0;
     q.from = list[0]->steps;
@@ -217,12 +219,12 @@ static int read_reports(struct workloads *l, struct item *items, size_t count, e
     int more = reports_open(l->v->db, &q, &r, e);
     if (!more)
         while (at < n && (more = reports_next(r, &span, e)) == 1)
-            match(l, &span, list, n, &at);
+            fill_matching(l, &span, list, n, &at);
     reports_close(r);
     return more < 0 ? more : 0;
 }
 
-static int write_item(struct workloads *l, const struct item *item, struct error *e)
+static int write_item(struct workload_list *l, const struct workload *item, struct error *e)
 {
     struct json_writer *w = &l->v->w;
     jw_object(w);
@@ -241,7 +243,7 @@ static int write_item(struct workloads *l, const struct item *item, struct error
     return found == 1 ? 0 : store_failed(e);
 }
 
-static int write_page(struct workloads *l, struct list *page, struct error *e)
+static int write_page(struct workload_list *l, struct list *page, struct error *e)
 {
     struct json_writer *w = &l->v->w;
     int64_t total = (int64_t)l->count;
@@ -249,7 +251,8 @@ static int write_page(struct workloads *l, struct list *page, struct error *e)
         page->offset = page->offset + total > 0 ? page->offset + total : 0;
     int64_t left = page->offset < total ? total - page->offset : 0;
     int64_t count = page->limit >= 0 && page->limit < left ? page->limit : left;
-    struct item *items = left ? l->items + page->offset : l->items; // which is NULL without any
+    struct workload *items =
+        left ? l->items + page->offset : l->items; // l->items is NULL if the list is empty
     int err = read_reports(l, items, (size_t)count, TRAINING, e);
     if (!err)
         err = read_reports(l, items, (size_t)count, VALIDATION, e);
@@ -264,23 +267,23 @@ static int write_page(struct workloads *l, struct list *page, struct error *e)
     return err;
 }
 
-static int answer(struct workloads *l, struct list *page, struct error *e)
+static int answer_workloads(struct workload_list *l, struct list *page, struct error *e)
 {
     int err = page->error.code ? error_set(e, page->error.code, "%s", page->error.text) : 0;
     for (int k = TRAINING; k <= VALIDATION; k++)
         if (!err && l->wanted[k])
-            err = list_reports(l, (enum kind)k, e);
+            err = collect_reports(l, (enum workload_kind)k, e);
     if (!err && l->wanted[CHECKPOINT])
-        err = list_checkpoints(l, e);
+        err = collect_checkpoints(l, e);
     if (err)
         return err;
-    sort(l);
+    sort_workloads(l);
     return write_page(l, page, e);
 }
 
 int view_trial_workloads(struct view *v, struct error *e)
 {
-    struct workloads l = {.v = v, .arena = &v->rq->arena};
+    struct workload_list l = {.v = v, .arena = &v->rq->arena};
     struct list page;
     int err = request_param_int(v->rq, 0, &l.trial, e);
     if (!err)
@@ -289,10 +292,10 @@ int view_trial_workloads(struct view *v, struct error *e)
         err = db_snapshot_begin(v->db, e);
     if (err)
         return err;
-    read_filters(&l);
+    read_filter(&l);
     list_init(&page, v);
     list_page(&page);
-    err = answer(&l, &page, e);
+    err = answer_workloads(&l, &page, e);
     db_snapshot_end(v->db);
     buf_free(&page.where);
     buf_free(&page.order);

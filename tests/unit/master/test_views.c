@@ -1,4 +1,4 @@
-// What the store holds, as the wire shows it: required keys, states, lists and pages, logs,
+// Objects of the store as the API shows them: required keys, states, lists and pages, logs,
 // metrics.
 
 #include "tests/unit/master/support/fixture.h"
@@ -16,7 +16,7 @@
 #include "db/metrics/compaction.h"
 #include "db/metrics/series_json.h"
 
-// Every key the generated Python client indexes without asking.
+// The generated Python client requires each of these keys.
 static void expect_keys(const json_t *object, const char *keys)
 {
     char key[64];
@@ -44,10 +44,10 @@ static void expect_and_drop(json_t *json, const char *path, const char *value)
     json_decref(json);
 }
 
-// A number that 64 bits do not hold is nobody's id, and never the next that they do.
+// A number beyond 64 bits is no id; it must not be cut to another object's id.
 static void test_ids_that_are_too_large(void **state)
 {
-#define LARGE "18446744073709551617" // 1, if it were cut off
+#define LARGE "18446744073709551617" // 1, if it were truncated
     static const char *const refused[] = {
         "/api/v1/experiments/" LARGE,
         "/api/v1/trials/" LARGE,
@@ -125,7 +125,7 @@ static void test_experiment(void **state)
     assert_int_equal(status_of("GET", "/api/v1/experiments/99", BY_USER, NULL), 404);
     assert_int_equal(status_of("GET", "/api/v1/experiments/x", BY_USER, NULL), 400);
 
-    // Rendered after the core: a submission and a change.
+    // Answers that are rendered after the core's work: a submission and a change.
     struct reply r = call("POST", "/api/v1/experiments", BY_USER, "{\"config\":\"name: x\"}");
     assert_int_equal(r.status, 200);
     expect_keys(r.json, "config experiment warnings");
@@ -193,14 +193,14 @@ static void test_experiment_list(void **state)
 
     assert_int_equal(total_of("states=STATE_COMPLETED"), 5);
     assert_int_equal(total_of("states=STATE_COMPLETED&states=STATE_PAUSED"), 10);
-    assert_int_equal(total_of("states=STATE_ACTIVE"), 1); // which is also any of its sub-states
+    assert_int_equal(total_of("states=STATE_ACTIVE"), 1); // includes its sub-states
     assert_int_equal(total_of("states=STATE_RUNNING"), 1);
     assert_int_equal(total_of("states=STATE_QUEUED"), 0);
     assert_int_equal(total_of("users=determined"), 11);
     assert_int_equal(total_of("users=admin"), 0);
     assert_int_equal(total_of("userIds=2&userIds=1"), 11);
     assert_int_equal(total_of("archived=true"), 1);
-    assert_int_equal(total_of("name=%25_"), 1); // nothing but itself
+    assert_int_equal(total_of("name=%25_"), 1); // wildcards match only themselves
     assert_int_equal(total_of("name=OTHER"), 9);
     assert_int_equal(total_of("labels=a&labels=b"), 11);
     assert_int_equal(total_of("labels=a&labels=c"), 0);
@@ -278,7 +278,7 @@ static void test_trial(void **state)
     expect(t, "searcherMetricValue", "0.5");
     expect(t, "bestCheckpoint.uuid", "c1");
     expect(t, "taskIds.0", "1.task");
-    expect(t, "checkpointCount", "2"); // of three one is deleted
+    expect(t, "checkpointCount", "2"); // one of three is deleted
     expect(t, "logRetentionDays", "7");
     json_decref(j);
     STORE(ALLOCATION_SET_CAUSE, "SHARE", I(7), "1.task.1");
@@ -301,7 +301,7 @@ static void test_trial(void **state)
     json_decref(j);
     j = get_json("/api/v1/experiments/1/trials?filter=ran%20%3C%200.001", BY_USER);
     expect_and_drop(j, "pagination.total",
-                    "0"); // what it waited does not count, nor is it too little
+                    "0"); // waiting time does not count
     j = get_json("/api/v1/experiments/1/trials?sortBy=SORT_BY_BEST_VALIDATION_METRIC", BY_USER);
     expect(j, "trials.0.searcherMetricValue", "0.5");
     expect_and_drop(j, "pagination.total", "1");
@@ -392,7 +392,7 @@ static void test_workloads(void **state)
     }
 }
 
-// The lines of a stream as a JSON list of their results.
+// Returns the lines of a stream as a JSON list of their results.
 static json_t *get_lines(const char *path, int by)
 {
     struct reply r = call("GET", path, by, NULL);
@@ -426,7 +426,7 @@ static void test_metric_streams(void **state)
     (void)state;
     for (int64_t step = 1000; step < 3000; step++)
         report("training", 1, step, "{\"loss\":0.25}", NULL);
-    STORE(METRIC_CUT_INSERT, I(1), I(2), I(2899)); // 100 of them are void
+    STORE(METRIC_CUT_INSERT, I(1), I(2), I(2899)); // hides 100 of them
     json_t *lines = get_lines("/api/v1/trials/metrics/training_metrics?trialIds=1", BY_USER);
     expect_keys(value_at(lines, "0.metrics.0"),
                 "archived endTime group id metrics totalBatches trialId trialRunId");
@@ -480,7 +480,8 @@ static void test_series(void **state)
     json_decref(j);
     j = get_json("/api/v1/trials/1/series?group=curve&metric=other", BY_USER);
     expect_and_drop(j, "series.0.total", "0");
-    j = get_json("/api/v1/trials/1/series?metric=loss&max=100000", BY_USER); // group training
+    j = get_json("/api/v1/trials/1/series?metric=loss&max=100000",
+                 BY_USER); // the group is training
     expect_and_drop(j, "series.0.total", "1902");
     const char *const bad[] = {
         "", "?metric=", "?metric=a&max=7", "?metric=a&max=100001", "?metric=a&max=x", NULL};
@@ -504,7 +505,7 @@ static void test_parts_of_a_series(void **state)
     expect(j, "series.1.shown", "0");
     assert_true(json_integer_value(value_at(j, "series.0.shown")) <= 50);
     json_decref(j);
-    // What was answered before is not answered again once there is more.
+    // New reports make the cached series invalid.
     const char path[] = "/api/v1/trials/1/series?group=curve&metric=a.b";
     for (int64_t step = 5000; step < 5003; step++) {
         for (int again = 0; again < 2; again++) {
@@ -572,14 +573,14 @@ static size_t lines_of(const char *query)
 static void the_longest_pattern(void)
 {
     char longest[LIMIT_PATTERN + 2];
-    memset(longest, '.', sizeof longest); // one instruction each would be too many
+    memset(longest, '.', sizeof longest); // one state for each character would be too many
     longest[LIMIT_PATTERN] = '\0';
     memset(longest, '|', LIMIT_PATTERN);
     longest[0] = 'z';
     longest[LIMIT_PATTERN - 1] = 'z';
     char query[LIMIT_PATTERN + 100];
     snprintf(query, sizeof query, "enableRegex=true&searchText=%s", longest);
-    assert_int_equal(lines_of(query), 3000); // nothing at all is one of the choices
+    assert_int_equal(lines_of(query), 3000); // a pattern that also matches the empty text
     snprintf(query, sizeof query, "/api/v1/trials/1/logs?enableRegex=true&searchText=%sa", longest);
     assert_int_equal(status_of("GET", query, BY_USER, NULL), 413);
 }
@@ -647,8 +648,8 @@ static void test_logs(void **state)
     expect_and_drop(lines, "0.sources.0", "task");
 }
 
-// A search that uses up its time says where it was; going on from there finds the rest, and each
-// line once.
+// A search that used all its time says where it stopped. Continuing from there finds the remaining
+// lines, each of them once.
 static void search_in_parts(const char *order, const char *on, size_t expected)
 {
     size_t found = 0, calls = 0;
@@ -669,7 +670,7 @@ static void search_in_parts(const char *order, const char *on, size_t expected)
             const char *way = strstr(said, on);
             found += jget(one, "result") != NULL;
             cut = *said;
-            assert_true(!cut || (way && strstr(said, "processor time")));
+            assert_true(!cut || (way && strstr(said, "CPU time")));
             if (cut) {
                 int64_t next = strtoll(way + strlen(on) + 1, NULL, 10);
                 assert_int_not_equal(next, place);
@@ -708,7 +709,7 @@ static void test_files(void **state)
     json_decref(files);
     STORE(MODEL_DEFINITION_INSERT, "hash-2", DB_BLOB(archive, len));
     STORE(MODEL_DEFINITION_INSERT_PARTS, "hash-3", I(1));
-    for (size_t part = 3; part-- > 0;) // in whatever order they were written
+    for (size_t part = 3; part-- > 0;) // written in any order
         STORE(MODEL_PART_INSERT, I(1), (int64_t)part,
               DB_BLOB((char *)archive + 9 * part, part < 2 ? 9 : len - 18));
     for (int64_t id = 2; id <= 3; id++) {
@@ -731,7 +732,7 @@ static void test_files(void **state)
     free(archive);
     expect_and_drop(get_json("/api/v1/experiments/3/file_tree", BY_USER), "files.0.path",
                     "train.py");
-    // Submitted without files: an empty archive, not an error.
+    // An experiment without files has an empty archive; this is no error.
     expect_and_drop(get_json("/api/v1/experiments/1/model_def", BY_USER), "b64Tgz", "");
     assert_int_equal(status_of("GET", "/api/v1/tasks/none/context_directory", BY_AGENT, NULL), 404);
     assert_int_equal(status_of("GET", "/api/v1/experiments/99/model_def", BY_USER, NULL), 404);
@@ -745,7 +746,7 @@ static void test_download(void **state)
     char *big = xcalloc(1, BIG), path[256];
     struct error e = {0};
     uint32_t seed = 1;
-    for (size_t i = 0; i < BIG; i++) // does not compress
+    for (size_t i = 0; i < BIG; i++) // incompressible data
         big[i] = (char)((seed = seed * 1664525 + 1013904223) >> 24);
     snprintf(path, sizeof path, "checkpoints/%s/part", uuid);
     assert_int_equal(dir_make(path, 0755, &e), 0);
@@ -766,7 +767,7 @@ static void test_download(void **state)
     free(big);
     reply_free(&r);
 
-    // Who leaves in the middle is noticed: the places are free again.
+    // The master notices a client that disconnects in the middle, and frees its seats.
     for (int i = 0; i < 12; i++) {
         int fd = dial();
         send_request(fd, "GET", path, BY_USER, NULL);

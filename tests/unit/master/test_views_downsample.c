@@ -1,4 +1,4 @@
-// Thinning keeps what a chart must show, whatever is left out.
+// Downsampling keeps the points that a chart must show.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ struct kept {
     size_t count;
 };
 
-// Thins `n` values and checks what holds for every series.
+// Downsamples `n` values and checks the properties that every result must have.
 static struct kept thinned(const double *values, size_t n, size_t max)
 {
     struct downsampler t;
@@ -39,13 +39,13 @@ static struct kept thinned(const double *values, size_t n, size_t max)
     free(steps);
     assert_int_equal(t.total, n);
     downsampler_finish(&t);
-    assert_true(t.shown <= max);
-    k.count = t.shown;
+    assert_true(t.point_count <= max);
+    k.count = t.point_count;
     if (n)
-        memcpy(k.points, t.points, t.shown * sizeof *t.points);
+        memcpy(k.points, t.points, t.point_count * sizeof *t.points);
     for (size_t i = 0; i < k.count; i++) {
         if (i)
-            assert_true(k.points[i].step > k.points[i - 1].step); // in order, none twice
+            assert_true(k.points[i].step > k.points[i - 1].step); // in order, without duplicates
         size_t at = (size_t)k.points[i].step;
         assert_true(k.points[i].time == (int64_t)at * 10);
         assert_true(k.points[i].value == values[at] || isnan(values[at]));
@@ -123,7 +123,7 @@ static void test_a_nan_is_not_lost(void **state)
     free(values);
 }
 
-// A straight line with one kink among noise-free stretches: its corner is where the shape is.
+// A straight line with one kink and no noise: the corner must be kept.
 static void test_the_shape_stays(void **state)
 {
     (void)state;
@@ -133,7 +133,8 @@ static void test_the_shape_stays(void **state)
         values[i] = i < KINK ? i : KINK + (i - KINK) * 0.1;
     struct kept k = thinned(values, N, 40);
     double worst = 0;
-    for (size_t i = 1; i < k.count; i++) { // the line through what is left, against all points
+    for (size_t i = 1; i < k.count;
+         i++) { // interpolates the result and compares it with all points
         const struct downsample_point *a = &k.points[i - 1], *b = &k.points[i];
         for (int64_t s = a->step; s <= b->step; s++) {
             double part = (double)(s - a->step) / (double)(b->step - a->step);

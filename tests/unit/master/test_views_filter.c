@@ -1,5 +1,5 @@
-// Lists of experiments under random filters and orders, page by page, against a plain evaluation of
-// the same trees over the same rows.
+// Lists of experiments under random filters and orders, page by page, compared with a simple
+// evaluation of the same trees over the same rows.
 
 #include <math.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static struct arena arena;
 
 // --- rows ----------------------------------------------------------------------------------------
 
-static double coarse(void) // so that some are equal
+static double coarse(void) // coarse, so that some values are equal
 {
     return (double)rng_below(&r, 40) / 8;
 }
@@ -168,7 +168,7 @@ static int metric_of(const struct row *x, const struct filter_name *name, struct
     return number(out, x->has_metric[i], picks[name->pick][i]);
 }
 
-// The values that a row has of a field; how many.
+// Collects the values of a row's field and returns their number.
 static int values_of(const struct row *x, const struct filter_name *name, struct value *out)
 {
     const char *f = name->field->name;
@@ -225,7 +225,7 @@ static bool is_equal(const struct value *a, const struct filter_value *b)
     if (a->is_text != (b->kind == FILTER_IS_TEXT))
         return false;
     if (a->is_text && !strcmp(a->text, "ACTIVE") && !strcmp(b->text, "QUEUED"))
-        return true; // none of them has an allocation
+        return true; // no row has an allocation
     return a->is_text ? !strcmp(a->text, b->text) : a->number == b->number;
 }
 
@@ -300,7 +300,7 @@ static bool is_below(const struct value *a, const struct value *b)
     return a->is_text ? strcmp(a->text, b->text) < 0 : a->number < b->number;
 }
 
-// The value that a row is sorted by; false: it has none.
+// Finds the value by which a row is sorted; false if it has none.
 static bool value_of(const struct row *x, const struct filter_key *key, struct value *out)
 {
     struct value values[LABELS + TRIALS_MOST];
@@ -318,7 +318,7 @@ static int compare(const void *left, const void *right)
         struct value va = {0}, vb = {0};
         bool has_a = value_of(a, &keys[i], &va), has_b = value_of(b, &keys[i], &vb);
         if (has_a != has_b)
-            return has_a ? -1 : 1; // what has none comes last
+            return has_a ? -1 : 1; // rows without a value come last
         if (has_a && is_below(&va, &vb))
             return keys[i].descending ? 1 : -1;
         if (has_a && is_below(&vb, &va))
@@ -452,7 +452,7 @@ static json_t *get_page(const char *filter, const char *sort, int limit, const c
     return page;
 }
 
-// Every page: the ids in order; how many.
+// Reads every page; returns the number of ids, in order.
 static int walk(const char *filter, const char *sort, int limit, int64_t ids[ROWS],
                 int64_t expected)
 {
@@ -509,7 +509,7 @@ static void test_random_filters(void **state)
         struct buf filter, sort;
         buf_init(&filter, FILTER_LENGTH_MAX);
         buf_init(&sort, FILTER_LENGTH_MAX);
-        buf_puts(&filter, "id >= 1000 and ("); // not that of the fixture
+        buf_puts(&filter, "id >= 1000 and ("); // not the rows of the fixture
         write_tree(2, &filter);
         buf_puts(&filter, ")");
         write_sort(&sort);
@@ -520,8 +520,8 @@ static void test_random_filters(void **state)
     }
 }
 
-// Every field alone, up and down, and in pages so small that some end among equal and absent
-// values.
+// Sorts by every field alone, in both directions, with pages so small that some end among equal and
+// missing values.
 static void test_every_order(void **state)
 {
     (void)state;
@@ -568,7 +568,7 @@ static void test_what_is_refused(void **state)
         assert_int_equal(status(bad[i]), 400);
 }
 
-// Words that mean something to the full text index are only words.
+// Operators of the full text index are plain words here.
 static void test_words_are_words(void **state)
 {
     (void)state;
@@ -586,7 +586,7 @@ static void test_words_are_words(void **state)
     json_decref(page);
 }
 
-// A page that is read while others submit has no row twice and none is passed over.
+// Experiments are submitted while a list is read page by page: no row appears twice or is skipped.
 static void test_inserts_move_nothing(void **state)
 {
     (void)state;

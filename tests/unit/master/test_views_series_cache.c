@@ -1,4 +1,4 @@
-// Charts that were answered before: found by what was asked and what there was, and not too many.
+// The cache of downsampled series: lookups by key and version, and the limit on its size.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,14 +64,14 @@ static void test_no_more_than_there_is_room_for(void **state)
     struct arena a = {0};
     for (int i = 0; i < 2 * SERIES_CACHE_ENTRIES; i++) {
         put(c, i, 10);
-        assert_non_null(series_cache_get(c, "series 0", &now, &a)); // asked for all the time
+        assert_non_null(series_cache_get(c, "series 0", &now, &a)); // used all the time
     }
     assert_int_equal(found(c, 2 * SERIES_CACHE_ENTRIES), SERIES_CACHE_ENTRIES);
     for (int i = 0; i < 20; i++)
         put(c, i, SERIES_CACHE_BYTES / 10);
-    assert_int_equal(found(c, 20), 9); // what it costs to keep them counts, too
+    assert_int_equal(found(c, 20), 9); // the overhead of an entry counts, too
     put(c, 100, SERIES_CACHE_BYTES / 2);
-    assert_null(series_cache_get(c, "series 100", &now, &a)); // too large to be worth it
+    assert_null(series_cache_get(c, "series 100", &now, &a)); // too large to be cached
     assert_int_equal(found(c, 20), 9);
     arena_free(&a);
     series_cache_free(c);

@@ -1,4 +1,5 @@
-// What more agents would have done: two gangs of which one agent has room for one at a time.
+// The effect of additional agents: two gangs, and one agent that has capacity for one of them at a
+// time.
 
 #include "tests/unit/master/support/fixture.h"
 
@@ -9,7 +10,7 @@
 
 static const int64_t second = 1000000;
 
-// Held `slots` for `seconds` on end, from when it asked for them.
+// A job that held `slots` for `seconds` from its submission on.
 static void store_run(int64_t trial, int64_t slots, int64_t asked_at, int64_t seconds)
 {
     char id[32], task[16];
@@ -33,7 +34,7 @@ static int start(void **state)
     return failed;
 }
 
-// Of the gangs of 2 to 4 slots, in seconds.
+// Mean wait in seconds of the gangs of 2 to 4 slots.
 static double mean_wait(const json_t *answer, const char *key)
 {
     char path[64];
@@ -54,7 +55,8 @@ static void one_more_agent_ends_the_wait(void **state)
     json_decref(answer);
     answer = get_json("/api/v1/simulate?resourcePool=gpu&slotsPerNode=2&scheduler=fifo", BY_ADMIN);
     assert_string_equal(at(answer, "then.slots"), "6");
-    assert_true(mean_wait(answer, "then") == 500); // two slots are no help, and nobody is preempted
+    assert_true(mean_wait(answer, "then") ==
+                500); // two slots do not help, and nothing is preempted
     json_decref(answer);
 }
 
@@ -72,7 +74,7 @@ static void bad_questions_are_refused(void **state)
             fail_msg("%s: %d", path, status);
     }
     assert_int_equal(status_of("GET", "/api/v1/simulate?resourcePool=gpu", BY_USER, NULL), 403);
-    // Of a pool without agents nobody knows how large one would be.
+    // A pool without agents has no usual size of an agent.
     assert_int_equal(status_of("GET", "/api/v1/simulate?resourcePool=default", BY_ADMIN, NULL),
                      409);
     assert_int_equal(
