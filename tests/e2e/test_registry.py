@@ -468,7 +468,7 @@ class Registry(unittest.TestCase):
         self.admin.ok("PATCH", "/master/config", {"config": {"log": {"level": "info"}}})
         follower.join(10)
         connection.close()
-        self.assertIn(b"the level of the log is changed", followed[0])
+        self.assertIn(b"the log level was changed", followed[0])
         self.refused(403, self.user, "GET", "/master/logs")
         self.refused(400, self.admin, "PATCH", "/master/config", {"config": {"log": {"level": "loud"}}})
         config = self.admin.get("/master/config")["config"]
