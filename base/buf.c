@@ -67,7 +67,7 @@ int buf_puts(struct buf *b, const char *s)
     return buf_append(b, s, strlen(s));
 }
 
-int buf_vprintf(struct buf *b, const char *fmt, va_list args)
+static int buf_vprintf(struct buf *b, const char *fmt, va_list args)
 {
     va_list again;
     va_copy(again, args);

@@ -5,6 +5,7 @@
 #define MUSTER_BASE_BUF_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -21,7 +22,6 @@ void buf_free(struct buf *b);
 void buf_reset(struct buf *b); // len = 0, err = 0, memory kept
 int buf_puts(struct buf *b, const char *s);
 int buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-int buf_vprintf(struct buf *b, const char *fmt, va_list args);
 void buf_drop_front(struct buf *b, size_t n);
 const char *buf_str(const struct buf *b); // "" when empty
 char *buf_take(struct buf *b);            // the heap string; b is empty afterwards
@@ -31,7 +31,8 @@ int buf_append_growing(struct buf *b, const void *data, size_t len); // for buf_
 // Inline, because responses are written in many small pieces and most of them fit.
 static inline int buf_append(struct buf *b, const void *data, size_t len)
 {
-    if (!len || len >= b->cap - b->len || b->err)
+    bool fits = len && len < b->cap - b->len && !b->err;
+    if (!fits)
         return buf_append_growing(b, data, len);
     memcpy(b->data + b->len, data, len);
     b->len += len;

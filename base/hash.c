@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 
-#undef sha256_update // nettle/sha2.h defines a macro of this name
+#undef sha256_update // nettle defines a macro of this name
 
 struct sha256 {
     struct sha256_ctx state;

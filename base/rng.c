@@ -67,7 +67,7 @@ void philox4x32(uint64_t key, uint64_t counter_hi, uint64_t counter_lo, uint32_t
 enum { FEISTEL_ROUNDS = 6 }; // even, so that both halves end in their first position
 
 // A Feistel network over left_bits + right_bits bits: a bijection for any round function.
-static uint64_t feistel(uint64_t key, uint64_t value, int left_bits, int right_bits)
+static uint64_t feistel_permute(uint64_t key, uint64_t value, int left_bits, int right_bits)
 {
     uint64_t left = value >> right_bits;
     uint64_t right = value & ((UINT64_C(1) << right_bits) - 1);
@@ -94,7 +94,7 @@ uint64_t keyed_permutation(uint64_t key, uint64_t n, uint64_t i)
     // The network permutes [0, 2^bits), and 2^bits is less than 2n. A value outside [0, n) is
     // mapped again; its cycle must return to [0, n).
     do
-        i = feistel(key, i, bits / 2, bits - bits / 2);
+        i = feistel_permute(key, i, bits / 2, bits - bits / 2);
     while (i >= n);
     return i;
 }

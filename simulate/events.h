@@ -11,20 +11,20 @@ enum event_kind {
     EVENT_LEAVES // the drain of a gang is over
 };
 
-struct event {
+struct simulate_event {
     int64_t at;
     size_t job;
     uint32_t run; // of the job; an event of an older run is obsolete
     enum event_kind kind;
 };
 
-struct events {
-    struct event *heap;
+struct event_heap {
+    struct simulate_event *heap;
     size_t count, cap;
 };
 
-void events_add(struct events *all, struct event event);
-struct event events_take(struct events *all); // the first event; there must be one
-void events_free(struct events *all);
+void event_heap_push(struct event_heap *all, struct simulate_event event);
+struct simulate_event event_heap_pop(struct event_heap *all); // the first event; there must be one
+void event_heap_free(struct event_heap *all);
 
 #endif

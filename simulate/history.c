@@ -87,26 +87,26 @@ static int read_teams(struct db_reader *r, struct trace *t, struct error *e)
 
 // --- trials --------------------------------------------------------------------------------------
 
-static int at_least(int64_t value, int min_slots)
+static int at_least(int64_t value, int minimum)
 {
-    return value > min_slots ? (int)value : min_slots;
+    return value > minimum ? (int)value : minimum;
 }
 
 static void add_trial(struct history *h, struct db_rows *rows)
 {
-    int most = at_least(DB_GET(rows, HISTORY_TRIALS, wanted_slots),
-                        at_least(DB_GET(rows, HISTORY_TRIALS, slots), 1));
+    int max_slots = at_least(DB_GET(rows, HISTORY_TRIALS, wanted_slots),
+                             at_least(DB_GET(rows, HISTORY_TRIALS, slots), 1));
     int min_slots = (int)DB_GET(rows, HISTORY_TRIALS, min_slots);
-    int64_t length = DB_GET(rows, HISTORY_TRIALS, slot_us) / most;
-    struct simulate_job job = {.submit = DB_GET(rows, HISTORY_TRIALS, queued_at),
-                               .length = length > 1 ? length : 1,
-                               .min_slots = min_slots > 0 && min_slots < most ? min_slots : most,
-                               .max_slots = most,
-                               .priority = (int)DB_GET(rows, HISTORY_TRIALS, priority),
-                               .team =
-                                   trace_user(&h->trace, DB_GET(rows, HISTORY_TRIALS, workspace),
-                                              DB_GET(rows, HISTORY_TRIALS, username)),
-                               .one_node = DB_GET(rows, HISTORY_TRIALS, single_node)};
+    int64_t length = DB_GET(rows, HISTORY_TRIALS, slot_us) / max_slots;
+    struct simulate_job job = {
+        .submit = DB_GET(rows, HISTORY_TRIALS, queued_at),
+        .length = length > 1 ? length : 1,
+        .min_slots = min_slots > 0 && min_slots < max_slots ? min_slots : max_slots,
+        .max_slots = max_slots,
+        .priority = (int)DB_GET(rows, HISTORY_TRIALS, priority),
+        .team = trace_user(&h->trace, DB_GET(rows, HISTORY_TRIALS, workspace),
+                           DB_GET(rows, HISTORY_TRIALS, username)),
+        .one_node = DB_GET(rows, HISTORY_TRIALS, single_node)};
     h->unfinished += DB_GET(rows, HISTORY_TRIALS, unfinished) != 0;
     trace_add(&h->trace, &job);
 }
@@ -166,13 +166,13 @@ void history_add_nodes(struct history *h, size_t count, int slots)
 int history_usual_slots(const struct history *h)
 {
     int best = 0;
-    size_t most = 0;
+    size_t best_count = 0;
     for (size_t i = 0; i < h->node_count; i++) {
         size_t same = 0;
         for (size_t k = 0; k < h->node_count; k++)
             same += h->nodes[k].slots == h->nodes[i].slots;
-        if (same > most) {
-            most = same;
+        if (same > best_count) {
+            best_count = same;
             best = h->nodes[i].slots;
         }
     }

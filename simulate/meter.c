@@ -7,22 +7,22 @@
 
 static const int64_t step_width = METER_STEP_S * SIMULATE_SECOND;
 
-void meter_init(struct meter *m, int64_t slots, int64_t window, size_t team_count)
+void meter_init(struct simulate_meter *m, int64_t slots, int64_t window, size_t team_count)
 {
-    *m = (struct meter){.slots = slots, .window = window, .team_count = team_count};
+    *m = (struct simulate_meter){.slots = slots, .window = window, .team_count = team_count};
     m->bin_width = SIMULATE_SECOND;
     m->teams = xcalloc(team_count + 1, sizeof *m->teams);
     for (size_t i = 0; i < team_count; i++)
         m->teams[i].worst = NAN;
 }
 
-void meter_free(struct meter *m)
+void meter_free(struct simulate_meter *m)
 {
     free(m->teams);
     m->teams = NULL;
 }
 
-void meter_wait(struct meter *m, size_t team, int max_slots)
+void meter_wait(struct simulate_meter *m, size_t team, int max_slots)
 {
     m->teams[team].demand += max_slots;
     m->teams[team].waiting++;
@@ -31,7 +31,7 @@ void meter_wait(struct meter *m, size_t team, int max_slots)
     m->changed = true;
 }
 
-void meter_hold(struct meter *m, size_t team, int max_slots, int slots)
+void meter_hold(struct simulate_meter *m, size_t team, int max_slots, int slots)
 {
     m->teams[team].held += slots;
     m->teams[team].waiting--;
@@ -40,7 +40,7 @@ void meter_hold(struct meter *m, size_t team, int max_slots, int slots)
     m->wanted -= max_slots;
 }
 
-void meter_release(struct meter *m, size_t team, int max_slots, int slots)
+void meter_release(struct simulate_meter *m, size_t team, int max_slots, int slots)
 {
     m->teams[team].held -= slots;
     m->teams[team].demand -= max_slots;
@@ -58,7 +58,7 @@ static double limit_of(const struct meter_team *t)
 // Weighted max-min fairness (water filling) over the teams below the root: guarantees first, the
 // rest by weight, no team more than it can use. The meter computes it independently, because the
 // scheduler is what it measures.
-static void entitle(struct meter *m)
+static void teams_entitle(struct simulate_meter *m)
 {
     double guaranteed = 0, rest = (double)m->slots;
     for (size_t i = 0; i < m->team_count; i++)
@@ -92,7 +92,7 @@ static void entitle(struct meter *m)
 static void end_step(struct meter_team *t, int64_t end)
 {
     size_t at = t->steps % METER_STEPS;
-    if (t->was_fed) {
+    if (t->did_not_wait) {
         t->steps = 0;
         t->sum_held = t->sum_entitled = 0;
     } else {
@@ -110,10 +110,10 @@ static void end_step(struct meter_team *t, int64_t end)
         }
     }
     t->now_held = t->now_entitled = 0;
-    t->was_fed = false;
+    t->did_not_wait = false;
 }
 
-static bool is_hungry(const struct meter *m)
+static bool any_team_waits(const struct simulate_meter *m)
 {
     for (size_t i = 0; i < m->team_count; i++)
         if (m->teams[i].waiting)
@@ -122,26 +122,26 @@ static bool is_hungry(const struct meter *m)
 }
 
 // Ends all windows: no team waits from m->at to `to`.
-static void all_fed(struct meter *m, int64_t to)
+static void windows_end(struct simulate_meter *m, int64_t to)
 {
     bool is_new = to / step_width != m->step;
     for (size_t i = 0; i < m->team_count; i++) {
-        m->teams[i].was_fed = true;
+        m->teams[i].did_not_wait = true;
         if (is_new)
             end_step(&m->teams[i], to);
-        m->teams[i].was_fed = to % step_width || !is_new;
+        m->teams[i].did_not_wait = to % step_width || !is_new;
     }
     m->step = to / step_width;
 }
 
-static void shares_advance(struct meter *m, int64_t to)
+static void shares_advance(struct simulate_meter *m, int64_t to)
 {
-    if (!is_hungry(m)) {
-        all_fed(m, to);
+    if (!any_team_waits(m)) {
+        windows_end(m, to);
         return;
     }
     if (m->changed)
-        entitle(m);
+        teams_entitle(m);
     for (int64_t from = m->at; from < to;) {
         int64_t end = (m->step + 1) * step_width, until = end < to ? end : to;
         double seconds = (double)(until - from) / SIMULATE_SECOND;
@@ -149,7 +149,7 @@ static void shares_advance(struct meter *m, int64_t to)
             struct meter_team *t = &m->teams[i];
             t->now_held += (double)t->held * seconds;
             t->now_entitled += t->entitled * seconds;
-            t->was_fed |= !t->waiting;
+            t->did_not_wait |= !t->waiting;
             if (until == end)
                 end_step(t, end);
         }
@@ -161,7 +161,7 @@ static void shares_advance(struct meter *m, int64_t to)
 // --- use and queue over time ---------------------------------------------------------------------
 
 // The factor 2 keeps `to` within the last bin.
-static void bins_widen(struct meter *m, int64_t to)
+static void bins_widen(struct simulate_meter *m, int64_t to)
 {
     while (to > SIMULATE_BINS * m->bin_width) {
         for (size_t i = 0; i < SIMULATE_BINS; i++) {
@@ -178,7 +178,7 @@ static void bins_widen(struct meter *m, int64_t to)
     }
 }
 
-static void bins_advance(struct meter *m, int64_t to)
+static void bins_advance(struct simulate_meter *m, int64_t to)
 {
     bins_widen(m, to);
     for (int64_t from = m->at; from < to;) {
@@ -193,7 +193,7 @@ static void bins_advance(struct meter *m, int64_t to)
     }
 }
 
-size_t meter_bins(struct meter *m, struct simulate_bin *out)
+size_t meter_bins(struct simulate_meter *m, struct simulate_bin *out)
 {
     size_t count = (size_t)((m->at + m->bin_width - 1) / m->bin_width);
     for (size_t i = 0; i < count; i++) {
@@ -205,7 +205,7 @@ size_t meter_bins(struct meter *m, struct simulate_bin *out)
     return count;
 }
 
-void meter_advance(struct meter *m, int64_t to)
+void meter_advance(struct simulate_meter *m, int64_t to)
 {
     if (to == m->at)
         return;
@@ -220,7 +220,7 @@ void meter_advance(struct meter *m, int64_t to)
 
 // --- spreads -------------------------------------------------------------------------------------
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -241,7 +241,7 @@ struct simulate_spread spread_of(double *values, size_t count)
     struct simulate_spread spread = {.count = count};
     if (!count)
         return spread;
-    qsort(values, count, sizeof *values, compare);
+    qsort(values, count, sizeof *values, compare_doubles);
     for (size_t i = 0; i < count; i++)
         spread.mean += values[i];
     spread.mean /= (double)count;

@@ -20,12 +20,12 @@ struct meter_team { // a team below the root
     double step_held[METER_STEPS], step_entitled[METER_STEPS]; // slot-seconds
     double sum_held, sum_entitled;
     double now_held, now_entitled; // in the current, incomplete sample
-    bool was_fed;           // the team had no waiting gang at some time of the current sample
+    bool did_not_wait;      // the team had no waiting gang at some time of the current sample
     size_t steps;           // consecutive samples so far
     double worst, worst_at; // NaN: no complete window yet; seconds
 };
 
-struct meter {
+struct simulate_meter {
     int64_t slots;  // of the cluster
     int64_t window; // time of the last submission, microseconds since the first
     struct meter_team *teams;
@@ -37,16 +37,17 @@ struct meter {
     int64_t bin_width, at, step;             // at: the current time; step: the number of its sample
 };
 
-void meter_init(struct meter *m, int64_t slots, int64_t window, size_t team_count);
-void meter_free(struct meter *m);
-void meter_advance(struct meter *m, int64_t to); // nothing changes until then
+void meter_init(struct simulate_meter *m, int64_t slots, int64_t window, size_t team_count);
+void meter_free(struct simulate_meter *m);
+void meter_advance(struct simulate_meter *m, int64_t to); // nothing changes until then
 
 // A gang of `team` starts to wait, gets slots, returns them.
-void meter_wait(struct meter *m, size_t team, int max_slots);
-void meter_hold(struct meter *m, size_t team, int max_slots, int slots);
-void meter_release(struct meter *m, size_t team, int max_slots, int slots);
+void meter_wait(struct simulate_meter *m, size_t team, int max_slots);
+void meter_hold(struct simulate_meter *m, size_t team, int max_slots, int slots);
+void meter_release(struct simulate_meter *m, size_t team, int max_slots, int slots);
 
-size_t meter_bins(struct meter *m, struct simulate_bin *out); // averages; call it once, at the end
+size_t meter_bins(struct simulate_meter *m,
+                  struct simulate_bin *out); // averages; call it once, at the end
 
 struct simulate_spread spread_of(double *values, size_t count); // sorts the values
 

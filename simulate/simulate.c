@@ -22,12 +22,12 @@ static const int64_t start_of_time = SIMULATE_SECOND; // the scheduler reads 0 a
 
 const char *const simulate_class_names[SIMULATE_CLASSES] = {"1", "2-4", "5-8", "9+"};
 
-int simulate_class_of(int slots)
+static int class_of(int slots)
 {
     return slots <= 1 ? 0 : slots <= 4 ? 1 : slots <= 8 ? 2 : 3;
 }
 
-struct life {      // of a job
+struct simulated_job {
     int job, gang; // handles of the scheduler; SCHED_NONE
     int slots;     // that it holds
     bool leaving, working;
@@ -46,9 +46,9 @@ struct run {
     struct sched *sched;
     int *leaf;    // the scheduler's team for each team of the trace
     size_t *team; // the meter's team for each team of the trace
-    struct life *lives;
-    struct events events;
-    struct meter meter;
+    struct simulated_job *simulated;
+    struct event_heap events;
+    struct simulate_meter meter;
     int64_t now, first; // virtual time; the trace's first submission
     size_t next;        // index of the next job to submit
     size_t waiting;
@@ -119,21 +119,21 @@ static void leave_out(struct run *r, int largest)
         bool is_over = (user->maximum && j->min_slots > user->maximum) ||
                        (team->maximum && j->min_slots > team->maximum);
         bool is_large = j->min_slots > r->out->slots || (j->one_node && j->min_slots > largest);
-        r->lives[i].run = is_over || is_large ? UINT32_MAX : 0;
+        r->simulated[i].run = is_over || is_large ? UINT32_MAX : 0;
         r->out->too_large += is_over || is_large;
     }
 }
 
 static bool is_left_out(const struct run *r, size_t job)
 {
-    return r->lives[job].run == UINT32_MAX;
+    return r->simulated[job].run == UINT32_MAX;
 }
 
 // --- what happens to gangs -----------------------------------------------------------------------
 
 static void wait_for_slots(struct run *r, size_t i)
 {
-    struct life *l = &r->lives[i];
+    struct simulated_job *l = &r->simulated[i];
     const struct simulate_job *j = &r->trace->jobs[i];
     struct sched_gang_spec gang = {.job = l->job,
                                    .min_slots = j->min_slots,
@@ -151,28 +151,28 @@ static void wait_for_slots(struct run *r, size_t i)
     r->waiting++;
 }
 
-static void submit(struct run *r, size_t i)
+static void job_submit(struct run *r, size_t i)
 {
     const struct simulate_job *j = &r->trace->jobs[i];
     struct sched_job_spec job = {.team = r->leaf[j->team],
                                  .priority = j->priority,
                                  .order = (int64_t)i,
                                  .weight = SCHED_WEIGHT_ONE};
-    r->lives[i].job = sched_job_add(r->sched, &job);
-    r->lives[i].work = j->length * j->max_slots;
+    r->simulated[i].job = sched_job_add(r->sched, &job);
+    r->simulated[i].work = j->length * j->max_slots;
     wait_for_slots(r, i);
 }
 
-static void set_working(struct run *r, struct life *l, bool working)
+static void set_working(struct run *r, struct simulated_job *l, bool working)
 {
     if (l->working != working)
         r->meter.working += working ? l->slots : -l->slots;
     l->working = working;
 }
 
-static void start(struct run *r, size_t i, int slots)
+static void job_start(struct run *r, size_t i, int slots)
 {
-    struct life *l = &r->lives[i];
+    struct simulated_job *l = &r->simulated[i];
     const struct simulate_job *j = &r->trace->jobs[i];
     must(!l->slots && slots >= j->min_slots && slots <= j->max_slots);
     l->slots = slots;
@@ -180,9 +180,10 @@ static void start(struct run *r, size_t i, int slots)
     l->waited += r->now - l->queued;
     l->end = r->now + l->owed + (l->work + slots - 1) / slots;
     l->leaving = false;
-    events_add(&r->events, (struct event){l->end, i, ++l->run, EVENT_ENDS});
+    event_heap_push(&r->events, (struct simulate_event){l->end, i, ++l->run, EVENT_ENDS});
     if (l->owed)
-        events_add(&r->events, (struct event){r->now + l->owed, i, l->run, EVENT_WORKS});
+        event_heap_push(&r->events,
+                        (struct simulate_event){r->now + l->owed, i, l->run, EVENT_WORKS});
     meter_hold(&r->meter, r->team[j->team], j->max_slots, slots);
     set_working(r, l, !l->owed);
     if (r->options->policy == SCHED_POLICY_EASY)
@@ -192,9 +193,9 @@ static void start(struct run *r, size_t i, int slots)
 }
 
 // The gang stops working now and returns its slots at the end of the drain, unless it ends before.
-static void leave(struct run *r, size_t i, enum sched_cause cause)
+static void job_drain(struct run *r, size_t i, enum sched_cause cause)
 {
-    struct life *l = &r->lives[i];
+    struct simulated_job *l = &r->simulated[i];
     must(l->slots && !l->leaving);
     l->leaving = true;
     bool is_resize = cause == SCHED_TO_SHRINK || cause == SCHED_TO_GROW;
@@ -207,13 +208,13 @@ static void leave(struct run *r, size_t i, enum sched_cause cause)
     l->owed -= paid;
     l->work -= (spent - paid) * l->slots;
     set_working(r, l, false);
-    struct event event = {r->now + r->options->drain, i, ++l->run, EVENT_LEAVES};
-    events_add(&r->events, event);
+    struct simulate_event event = {r->now + r->options->drain, i, ++l->run, EVENT_LEAVES};
+    event_heap_push(&r->events, event);
 }
 
-static void release(struct run *r, size_t i)
+static void job_release(struct run *r, size_t i)
 {
-    struct life *l = &r->lives[i];
+    struct simulated_job *l = &r->simulated[i];
     const struct simulate_job *j = &r->trace->jobs[i];
     sched_gang_remove(r->sched, l->gang, r->now);
     set_working(r, l, false);
@@ -221,18 +222,18 @@ static void release(struct run *r, size_t i)
     l->slots = 0;
 }
 
-static void end(struct run *r, size_t i)
+static void job_end(struct run *r, size_t i)
 {
-    struct life *l = &r->lives[i];
+    struct simulated_job *l = &r->simulated[i];
     const struct simulate_job *j = &r->trace->jobs[i];
-    release(r, i);
+    job_release(r, i);
     sched_job_remove(r->sched, l->job);
     double length = (double)j->length / SIMULATE_SECOND;
     double took = (double)(r->now - start_of_time - (j->submit - r->first)) / SIMULATE_SECOND;
     double wait = fmax(0, took - length); // at least 0: the end of an elastic gang is rounded up
     struct simulate_figures *f = r->out;
     struct simulate_team_figures *team = &f->teams[r->team[j->team]];
-    int class = simulate_class_of(j->max_slots);
+    int class = class_of(j->max_slots);
     r->completion[f->jobs++] = took;
     r->wait[class][f->wait[class].count++] = wait;
     r->slowdown += fmax(1, took / fmax(length, SLOWDOWN_FLOOR_S));
@@ -241,9 +242,9 @@ static void end(struct run *r, size_t i)
     team->mean_wait += wait; // a sum until the end of the simulation
 }
 
-static void handle(struct run *r, const struct event *event)
+static void event_handle(struct run *r, const struct simulate_event *event)
 {
-    struct life *l = &r->lives[event->job];
+    struct simulated_job *l = &r->simulated[event->job];
     if (event->run != l->run)
         return;
     r->out->events++;
@@ -253,10 +254,10 @@ static void handle(struct run *r, const struct event *event)
         break;
     case EVENT_ENDS:
         l->run++;
-        end(r, event->job);
+        job_end(r, event->job);
         break;
     case EVENT_LEAVES:
-        release(r, event->job);
+        job_release(r, event->job);
         l->owed += r->options->preempt_cost;
         wait_for_slots(r, event->job);
         break;
@@ -275,7 +276,7 @@ static void note_time(struct run *r, int64_t ns)
 }
 
 // Copies the commands, because executing them calls the scheduler, which may overwrite them.
-static size_t decide(struct run *r)
+static size_t run_pass(struct run *r)
 {
     int64_t (*clock)(void) = r->options->clock_ns;
     const struct sched_command *commands;
@@ -293,9 +294,9 @@ static size_t decide(struct run *r)
     for (size_t i = 0; i < count; i++) {
         const struct sched_command *c = &r->commands[i];
         if (c->kind == SCHED_START)
-            start(r, (size_t)c->tag, (int)c->count);
+            job_start(r, (size_t)c->tag, (int)c->count);
         else
-            leave(r, (size_t)c->tag, c->cause);
+            job_drain(r, (size_t)c->tag, c->cause);
     }
     return count;
 }
@@ -306,7 +307,7 @@ static void skip_left_out(struct run *r)
         r->next++;
 }
 
-static int64_t arrival(const struct run *r)
+static int64_t next_arrival(const struct run *r)
 {
     if (r->next == r->trace->job_count)
         return INT64_MAX;
@@ -319,25 +320,25 @@ static int64_t next_moment(const struct run *r)
     int64_t moment = sched_next_pass(r->sched);
     if (moment <= r->now)
         moment = r->now + 1;
-    if (arrival(r) < moment)
-        moment = arrival(r);
+    if (next_arrival(r) < moment)
+        moment = next_arrival(r);
     if (r->events.count && r->events.heap[0].at < moment)
         moment = r->events.heap[0].at;
     return moment;
 }
 
 // Obsolete events must not advance the time.
-static void drop_overtaken(struct run *r)
+static void drop_obsolete_events(struct run *r)
 {
-    const struct events *all = &r->events;
-    while (all->count && all->heap[0].run != r->lives[all->heap[0].job].run)
-        events_take(&r->events);
+    const struct event_heap *all = &r->events;
+    while (all->count && all->heap[0].run != r->simulated[all->heap[0].job].run)
+        event_heap_pop(&r->events);
 }
 
 // Handles one moment. Returns false when no event is left.
-static bool step(struct run *r)
+static bool run_moment(struct run *r)
 {
-    drop_overtaken(r);
+    drop_obsolete_events(r);
     bool is_quiet = !r->events.count && r->next == r->trace->job_count;
     int64_t moment = next_moment(r);
     if (moment == INT64_MAX || (is_quiet && (!r->waiting || r->idle > IDLE_MAX)))
@@ -347,25 +348,25 @@ static bool step(struct run *r)
     r->now = moment;
     bool is_paid_only = true;
     while (r->events.count && r->events.heap[0].at == r->now) {
-        struct event event = events_take(&r->events);
-        is_paid_only &= event.kind == EVENT_WORKS || event.run != r->lives[event.job].run;
-        handle(r, &event);
+        struct simulate_event event = event_heap_pop(&r->events);
+        is_paid_only &= event.kind == EVENT_WORKS || event.run != r->simulated[event.job].run;
+        event_handle(r, &event);
     }
-    for (; arrival(r) == r->now; skip_left_out(r)) {
-        submit(r, r->next++);
+    for (; next_arrival(r) == r->now; skip_left_out(r)) {
+        job_submit(r, r->next++);
         r->out->events++;
         is_paid_only = false;
     }
     if (is_paid_only && sched_next_pass(r->sched) > r->now && !is_quiet)
         return true; // the scheduler need not hear of it
-    r->idle = decide(r) || !is_quiet ? 0 : r->idle + 1;
+    r->idle = run_pass(r) || !is_quiet ? 0 : r->idle + 1;
     return true;
 }
 
 static int run_all(struct run *r, struct error *e)
 {
     skip_left_out(r);
-    for (size_t n = 0; step(r); n++) {
+    for (size_t n = 0; run_moment(r); n++) {
         if (r->rounds > ROUNDS_MAX)
             return error_set(e, ERR_INTERNAL,
                              "the scheduler goes round in circles, %.0f s after the first "
@@ -381,10 +382,10 @@ static int run_all(struct run *r, struct error *e)
 
 // --- figures -------------------------------------------------------------------------------------
 
-static void conclude(struct run *r)
+static void figures_complete(struct run *r)
 {
     struct simulate_figures *f = r->out;
-    const struct meter *m = &r->meter;
+    const struct simulate_meter *m = &r->meter;
     f->stuck = r->waiting;
     f->completion = spread_of(r->completion, f->jobs);
     f->slowdown = f->jobs ? r->slowdown / (double)f->jobs : 0;
@@ -413,10 +414,10 @@ static void run_free(struct run *r)
 {
     sched_free(r->sched);
     meter_free(&r->meter);
-    events_free(&r->events);
+    event_heap_free(&r->events);
     free(r->leaf);
     free(r->team);
-    free(r->lives);
+    free(r->simulated);
     free(r->commands);
     free(r->times);
     free(r->completion);
@@ -440,7 +441,7 @@ int simulate(const struct simulate_trace *trace, const struct simulate_node *nod
     r->sched = sched_new(options->rules);
     r->now = 0;
     r->first = trace->job_count ? trace->jobs[0].submit : 0;
-    r->lives = xcalloc(trace->job_count + 1, sizeof *r->lives);
+    r->simulated = xcalloc(trace->job_count + 1, sizeof *r->simulated);
     r->completion = xcalloc(trace->job_count + 1, sizeof *r->completion);
     for (int i = 0; i < SIMULATE_CLASSES; i++)
         r->wait[i] = xcalloc(trace->job_count + 1, sizeof *r->wait[i]);
@@ -448,7 +449,7 @@ int simulate(const struct simulate_trace *trace, const struct simulate_node *nod
     add_teams(r);
     leave_out(r, largest_node(nodes, node_count));
     err = run_all(r, e);
-    conclude(r);
+    figures_complete(r);
     run_free(r);
     if (err)
         simulate_figures_free(out);

@@ -75,7 +75,6 @@ struct simulate_spread { // of times in seconds; all 0 when count is
 // Jobs by slots: 1, 2-4, 5-8, 9 and more.
 enum { SIMULATE_CLASSES = 4 };
 extern const char *const simulate_class_names[SIMULATE_CLASSES];
-int simulate_class_of(int slots);
 
 struct simulate_team_figures { // a team below the root
     const char *name;          // owned by the caller

@@ -20,7 +20,7 @@ struct trace {
     size_t user_count;
 };
 
-void trace_free(struct trace *t); // also of a zeroed trace
+void trace_free(struct trace *t); // accepts a zeroed trace
 
 // Reads teams and their users; call it before the jobs. `file` is used in messages.
 //   teams: [{name: vision, weight: 2, guaranteed: 16, maximum: 64, users: [ada, grace]}]

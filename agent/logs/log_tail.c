@@ -104,7 +104,7 @@ static bool has_letter_or_digit(const char *line, size_t len)
     return false;
 }
 
-// Whether one of Muster's own programs logged the line at level info or debug.
+// Returns whether one of Muster's own programs logged the line at level info or debug.
 static bool is_routine_log(const char *line, size_t len)
 {
     static const char stamp[] = "ts=", info[] = " level=info ", debug[] = " level=debug ";

@@ -86,7 +86,7 @@ static bool is_task_process(int proc_fd, pid_t pid, const void *ctx, struct buf 
     return read_proc_file(proc_fd, "environ", text) && has_marker(text, filter->marker);
 }
 
-// Whether a process matches; `proc_fd` is its folder in /proc.
+// Returns whether a process matches; `proc_fd` is its folder in /proc.
 typedef bool match_fn(int proc_fd, pid_t pid, const void *ctx, struct buf *text);
 
 static size_t signal_matches(match_fn *matches, const void *ctx, int signal)
@@ -136,8 +136,8 @@ static const char *marked_folder(const struct buf *environment, const char *fold
     return NULL;
 }
 
-// Whether the absolute path `folder` is missing below the root folder `root`. A mount may keep a
-// deleted folder, which then has no links.
+// Returns whether the absolute path `folder` is missing below the root folder `root`. A mount may
+// keep a deleted folder, which then has no links.
 static bool is_missing(int root, const char *folder)
 {
     struct stat there;

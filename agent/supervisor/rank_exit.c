@@ -13,16 +13,17 @@ static bool is_termination(int signal)
     return signal == SIGTERM || signal == SIGKILL;
 }
 
-enum rank_exit rank_exit_classify(int wait_status, bool told)
+enum rank_exit rank_exit_classify(int wait_status, bool asked_to_end)
 {
     if (WIFSIGNALED(wait_status))
-        return told && is_termination(WTERMSIG(wait_status)) ? RANK_TERMINATED : RANK_FAILED;
+        return asked_to_end && is_termination(WTERMSIG(wait_status)) ? RANK_TERMINATED
+                                                                     : RANK_FAILED;
     if (!WIFEXITED(wait_status))
         return RANK_RUNNING;
     int code = WEXITSTATUS(wait_status);
     if (code == 0)
         return RANK_SUCCEEDED;
-    return told && is_termination(code - SHELL_SIGNAL_BASE) ? RANK_TERMINATED : RANK_FAILED;
+    return asked_to_end && is_termination(code - SHELL_SIGNAL_BASE) ? RANK_TERMINATED : RANK_FAILED;
 }
 
 bool rank_exit_blames_peer(const char *last_lines)

@@ -15,10 +15,10 @@ enum rank_exit {
     RANK_FAILED,     // by itself
 };
 
-// Classifies a status of waitpid(2). `told`: the supervisor had told the rank to end.
-enum rank_exit rank_exit_classify(int wait_status, bool told);
+// Classifies a status of waitpid(2). `asked_to_end`: the supervisor had asked the rank to end.
+enum rank_exit rank_exit_classify(int wait_status, bool asked_to_end);
 
-// Whether the last lines of a failed rank report a lost peer, as NCCL, Gloo and sockets do.
+// Returns whether the last lines of a failed rank report a lost peer, as NCCL, Gloo and sockets do.
 bool rank_exit_blames_peer(const char *last_lines);
 
 #endif

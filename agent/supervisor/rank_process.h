@@ -26,7 +26,7 @@ struct rank_process {
     int number;
     pid_t pid; // 0: not started
     bool ended;
-    bool told; // to end, before it ended
+    bool asked_to_end; // by the supervisor, before it ended
     int wait_status;
     struct rank_output outputs[2]; // stdout, stderr
 };

@@ -239,7 +239,7 @@ static void rank_ended(struct supervisor *s, struct rank_process *r, int wait_st
     if (verdict == RANK_RUNNING)
         return;
     r->ended = s->changed = true;
-    r->told = s->ending;
+    r->asked_to_end = s->ending;
     r->wait_status = wait_status;
     s->ends[s->end_count++] = (size_t)(r - s->ranks);
     for (int i = 0; i < 2; i++)
@@ -253,7 +253,7 @@ static void rank_ended(struct supervisor *s, struct rank_process *r, int wait_st
     end_task(s, SUPERVISOR_PEER_GRACE_S, reason);
 }
 
-// Whether a failed rank reports a lost peer, by its exit code or its last lines.
+// Returns whether a failed rank reports a lost peer, by its exit code or its last lines.
 static bool lost_a_peer(const struct supervisor *s, const struct rank_process *r)
 {
     json_t *last_lines = log_tail_json(rank_process_tail(r));
@@ -266,7 +266,7 @@ static bool lost_a_peer(const struct supervisor *s, const struct rank_process *r
 
 static enum rank_exit classify_rank(const struct supervisor *s, const struct rank_process *r)
 {
-    enum rank_exit verdict = rank_exit_classify(r->wait_status, r->told);
+    enum rank_exit verdict = rank_exit_classify(r->wait_status, r->asked_to_end);
     return verdict == RANK_FAILED && lost_a_peer(s, r) ? RANK_LOST_PEER : verdict;
 }
 

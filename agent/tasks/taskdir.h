@@ -35,7 +35,8 @@
 #define TASK_RUNNING  "RUNNING"
 #define TASK_EXITED   "EXITED"
 
-// Whether an allocation id is a safe folder name: letters, digits, ".", "_", "-", not "." or "..".
+// Returns whether an allocation id is a safe folder name: letters, digits, ".", "_", "-", not "."
+// or "..".
 bool taskdir_id_valid(const char *id);
 
 // Creates the folder and task.json. `spec` NULL: there is no specification.

@@ -39,7 +39,8 @@ int dir_open_below(int root, const char *relative, const char *label, int *fd, s
 bool path_exists(const char *path);
 char *path_join(const char *a, const char *b); // "A/B" with one slash; heap string
 
-// Whether a relative path from an untrusted source stays inside its folder: no "..", no leading
+// Returns whether a relative path from an untrusted source stays inside its folder: no "..", no
+// leading
 // "/", no empty component, at most 1,024 bytes.
 bool path_is_inside(const char *relative);
 

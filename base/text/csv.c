@@ -23,7 +23,8 @@ static bool is_number(const char *text)
     return whole + part > 0 && *text == '\0';
 }
 
-bool csv_is_formula(const char *text)
+// Returns whether the cell needs the apostrophe.
+static bool is_formula(const char *text)
 {
     static const char *const full_width[] = {"\uff1d", "\uff0b", "\uff0d", "\uff20"};
     for (size_t i = 0; i < sizeof full_width / sizeof full_width[0]; i++)
@@ -34,7 +35,7 @@ bool csv_is_formula(const char *text)
 
 void csv_append_cell(struct buf *out, const char *text)
 {
-    const char *mark = csv_is_formula(text) ? "'" : "";
+    const char *mark = is_formula(text) ? "'" : "";
     if (!strpbrk(text, ",\"\r\n")) {
         buf_printf(out, "%s%s", mark, text);
         return;

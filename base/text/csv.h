@@ -11,6 +11,4 @@
 // a cell gets an apostrophe in front. A plain number, such as -1.5 or -inf, stays as it is.
 void csv_append_cell(struct buf *out, const char *text);
 
-bool csv_is_formula(const char *text); // whether the cell needs the apostrophe
-
 #endif

@@ -107,7 +107,7 @@ struct json_position {
     int line, column; // from 1; a column is a byte
 };
 
-static void advance(struct json_position *at, char c)
+static void position_advance(struct json_position *at, char c)
 {
     at->column++;
     if (c == '\n') {
@@ -126,14 +126,14 @@ static bool find_too_deep(const char *text, size_t len, struct json_position *at
     for (size_t i = 0; i < len; i++) {
         char c = text[i];
         if (in_string && c == '\\' && i + 1 < len)
-            advance(at, text[i++]);
+            position_advance(at, text[i++]);
         else if (c == '"')
             in_string = !in_string;
         else if (!in_string && (c == '[' || c == '{') && ++depth > LIMIT_RESPONSE_DEPTH)
             return true;
         else if (!in_string && (c == ']' || c == '}'))
             depth--;
-        advance(at, text[i]);
+        position_advance(at, text[i]);
     }
     return false;
 }

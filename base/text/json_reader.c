@@ -43,7 +43,7 @@ char jr_peek(struct json_reader *r)
     return *r->at;
 }
 
-static bool consume(struct json_reader *r, char c)
+static bool reader_consume(struct json_reader *r, char c)
 {
     if (jr_peek(r) != c || r->at == r->end)
         return false;
@@ -55,7 +55,7 @@ bool jr_enter(struct json_reader *r, char bracket)
 {
     if (r->err)
         return false;
-    if (!consume(r, bracket))
+    if (!reader_consume(r, bracket))
         return fail_invalid(r, bracket == '{' ? "expected an object" : "expected a list");
     if (++r->depth > LIMIT_JSON_DEPTH)
         return fail_invalid(r, "too many levels");
@@ -68,12 +68,12 @@ static bool next_item(struct json_reader *r, char bracket)
 {
     if (r->err)
         return false;
-    if (consume(r, bracket)) {
+    if (reader_consume(r, bracket)) {
         r->depth--;
         r->fresh = false;
         return false;
     }
-    if (!r->fresh && !consume(r, ','))
+    if (!r->fresh && !reader_consume(r, ','))
         return fail_invalid(r, "expected a comma");
     r->fresh = false;
     return true;
@@ -89,7 +89,7 @@ bool jr_member(struct json_reader *r, char **key)
     if (!next_item(r, '}'))
         return false;
     *key = jr_string(r, NULL);
-    if (*key && !consume(r, ':'))
+    if (*key && !reader_consume(r, ':'))
         return fail_invalid(r, "expected a colon");
     return *key;
 }
@@ -178,7 +178,7 @@ char *jr_string(struct json_reader *r, size_t *len)
 {
     if (r->err)
         return NULL;
-    if (!consume(r, '"')) {
+    if (!reader_consume(r, '"')) {
         fail_invalid(r, "expected a string");
         return NULL;
     }

@@ -22,7 +22,7 @@ struct pattern; // opaque
 // `where` the place in the pattern, the fault, and the correction.
 int pattern_compile(const char *text, const char *where, struct pattern **out, struct error *e);
 
-// Whether the pattern matches anywhere in the first LIMIT_PATTERN_TEXT bytes of the text.
+// Returns whether the pattern matches anywhere in the first LIMIT_PATTERN_TEXT bytes of the text.
 bool pattern_matches(const struct pattern *p, const char *text, size_t len);
 
 void pattern_free(struct pattern *p); // NULL is fine

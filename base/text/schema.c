@@ -304,7 +304,7 @@ static bool is_whole_real(const json_t *value)
     return json_is_real(value) && v == floor(v) && fabs(v) <= 0x1p53;
 }
 
-// Whether the value has the field's JSON type; does not look inside.
+// Returns whether the value has the field's JSON type; does not look inside.
 static bool has_type(const struct schema_field *field, const json_t *value)
 {
     switch (field->type) {

@@ -83,7 +83,7 @@ static struct yaml_position position_of_byte(const char *text, size_t offset)
 
 // --- events --------------------------------------------------------------------------------------
 
-// Whether the fault is a tab, which libyaml does not name.
+// Returns whether the fault is a tab, which libyaml does not name.
 static bool is_at_tab(const yaml_parser_t *p)
 {
     return p->error == YAML_SCANNER_ERROR && strstr(p->problem, "cannot start any token") &&
@@ -119,7 +119,7 @@ static const yaml_char_t *tag_of(const yaml_event_t *event)
     }
 }
 
-// 0: the caller deletes the event.
+// Reads the next event. On success the caller deletes it.
 static int next_event(struct yaml_reader *r, yaml_event_t *event)
 {
     if (!yaml_parser_parse(&r->parser, event))
@@ -522,8 +522,8 @@ void yaml_doc_free(struct yaml_doc *doc)
 
 // --- positions -----------------------------------------------------------------------------------
 
-// Whether `path` (`len` bytes) is the dotted path of mark `index`: compares the names from the last
-// to the first.
+// Returns whether `path` (`len` bytes) is the dotted path of mark `index`: compares the names from
+// the last to the first.
 static bool mark_is_at(const struct yaml_doc *doc, size_t index, const char *path, size_t len)
 {
     for (;;) {

@@ -75,7 +75,8 @@ static void filter_bind_text(struct bulk_filter *f, const char *text)
     f->values[f->count++] = db_value_text(text);
 }
 
-// Whether the list is there. A list with too many values for the statement is an error.
+// Returns whether the filters have this list with at least one value. A list with more values than
+// the statement takes is an error.
 static bool filter_has_list(struct bulk_filter *f, const json_t *filters, const char *name)
 {
     const json_t *list = jget(filters, name);

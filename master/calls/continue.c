@@ -55,7 +55,8 @@ static int read_override(struct continuation *n, struct yaml_doc *doc)
     return err;
 }
 
-// Removes the location from a message about the merged configuration, whose text nobody wrote.
+// Removes the location from a message about the merged configuration: it has no text with lines
+// that the user could look up.
 static void strip_location(struct error *e, const char *name)
 {
     const char *colon = strstr(e->text, ": ");

@@ -10,11 +10,12 @@ void external_id_set(struct core *c, struct experiment *x,
                      const char *text); // the experiment must have none
 void external_id_forget(struct core *c, struct experiment *x);
 
-// The experiment with that external id; NULL: none.
+// Returns the experiment with that external id; NULL: none.
 struct experiment *external_id_find(const struct core *c, const struct workspace *ws,
                                     enum kind kind, const char *text);
 
-// Whether the experiment may move to a workspace. ERR_CONFLICT: another has its external id there.
+// Checks that the experiment may move to a workspace. ERR_CONFLICT: another has its external id
+// there.
 int external_id_check_move(struct core *c, const struct experiment *x, const struct workspace *to,
                            struct error *e);
 

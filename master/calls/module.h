@@ -1,4 +1,5 @@
-// The request handlers of this room, and the hooks that the kernel calls (master/kernel/module.h).
+// The request handlers of this folder, and the hooks that the kernel calls
+// (master/kernel/module.h).
 #ifndef MUSTER_MASTER_CALLS_MODULE_H
 #define MUSTER_MASTER_CALLS_MODULE_H
 
@@ -56,7 +57,7 @@ core_handler core_agents, core_agent, core_agent_enable, core_agent_disable, cor
 core_handler core_job_queue, core_job_queue_stats, core_job_queue_update, core_shares,
     core_resource_pools;
 
-// Hooks of the sources of this room, for module.c.
+// Hooks of the sources of this folder, which module.c lists.
 void external_ids_init(struct core *c);
 int external_ids_load(struct core *c, struct error *e); // after the experiments
 void external_ids_free(struct core *c);

@@ -75,7 +75,7 @@ int core_available_pools(struct core *c, struct request *rq, struct error *e)
     return answer_pools(c, rq, NULL, false, e);
 }
 
-// How many jobs wait and run in each pool, or in the pool that the caller names.
+// Counts the jobs that wait and that run in each pool, or in the pool that the caller names.
 int core_job_queue_stats(struct core *c, struct request *rq, struct error *e)
 {
     return answer_pools(c, rq, rq->query(rq, "resourcePools"), false, e);

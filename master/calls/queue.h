@@ -18,8 +18,8 @@ int queue_move_read(struct core *c, const struct experiment *x, const json_t *fr
                     const char *path, struct queue_move *out, struct error *e);
 bool queue_move_is_empty(const struct queue_move *move);
 
-// Whether the caller may move the job there. ERR_FORBIDDEN names the role that may, and what the
-// caller may do instead (master/teams/precedence.h). Changes nothing.
+// Checks that the caller may move the job there. ERR_FORBIDDEN names the role that may, and what
+// the caller may do instead (master/teams/precedence.h). Changes nothing.
 int queue_move_check(struct core *c, const struct request *rq, struct active_experiment *active,
                      const struct queue_move *move, const char *path, struct error *e);
 
@@ -31,16 +31,17 @@ void queue_move_apply(struct core *c, struct active_experiment *active,
 // Puts a job that is continued behind all others of its pool, and stores its position.
 void queue_move_to_end(struct core *c, struct active_experiment *active);
 
-// Whether the caller may give the priority and the weight of a configuration to a new job of the
-// workspace, or to one that is continued. Errors as queue_move_check().
+// Checks that the caller may give the priority and the weight of a configuration to a new job of
+// the workspace, or to one that is continued. Errors as queue_move_check().
 int queue_check_submission(struct core *c, const struct request *rq, const struct workspace *ws,
                            const json_t *config, struct error *e);
 
-// --- wait reasons (wait_reason.c); they read the state and the scheduler's last pass
-// --------------
+// --- wait reasons --------------------------------------------------------------------------------
+
+// wait_reason.c. These functions read the state and the scheduler's last pass.
 
 bool trial_waits(const struct trial *t); // for its slots
-// The slots that the trials of an experiment want, and those that they hold.
+// Counts the slots that the trials of an experiment want and the slots that they hold.
 void experiment_count_slots(const struct active_experiment *active, int64_t *wanted, int64_t *held);
 
 // The reason of the first trial that waits. False: no trial waits.
@@ -49,9 +50,9 @@ bool wait_reason_find(struct core *c, const struct active_experiment *active,
 const char *wait_reason_code(const struct sched_reason *r);                    // "BUSY", ..; static
 int64_t wait_reason_start(const struct core *c, const struct sched_reason *r); // 0: not known
 
-// Why the experiment waits, or why it will leave its slots, or that it is paused or will start
-// again: a sentence without its subject and full stop, in the arena of the request. "": it runs,
-// and nothing is to be said.
+// Explains why the experiment waits, why it will leave its slots, or that it is paused or will
+// start again. Returns a sentence without its subject and full stop, in the arena of the request;
+// "" if the experiment runs undisturbed.
 const char *wait_reason_text(struct core *c, struct request *rq,
                              const struct active_experiment *active);
 

@@ -3,7 +3,7 @@
 // and its neighbour; when no number is left between them, all jobs get new ones. A move is planned
 // first: positions change in memory only, and are restored when the caller may not move the job
 // there. Several updates of one call are planned one after the other, so that each is judged by the
-// result of those before it.
+// result of the updates before it.
 #include "master/calls/queue.h"
 
 #include <stdlib.h>
@@ -168,7 +168,7 @@ static int refuse_passing(struct core *c, const struct request *rq, const char *
     return ERR_FORBIDDEN;
 }
 
-// Whether the change puts the job above the pool's limits. A job keeps the priority that an
+// Returns whether the change puts the job above the pool's limits. A job keeps the priority that an
 // administrator gave it within its pool, and loses that right in another pool.
 static bool exceeds_pool_limits(const struct active_experiment *active,
                                 const struct queue_position *was, double weight)
@@ -177,7 +177,7 @@ static bool exceeds_pool_limits(const struct active_experiment *active,
     return weight > 1 || (raised && active->priority < active->pool->max_user_priority);
 }
 
-// Whether the caller may move the job from `was` to its present place. `weight`: -1: unchanged.
+// Checks that the caller may move the job from `was` to its present place. `weight`: -1: unchanged.
 static int check_position(struct core *c, const struct request *rq,
                           const struct active_experiment *active, const struct queue_position *was,
                           double weight, const char *path, struct error *e)
@@ -274,8 +274,8 @@ static void plan_undo(struct queue_plan *p)
 }
 
 // The nearest order below `order` (ahead) or above it, among all jobs but `moved`.
-static int64_t neighbour(const struct core *c, const struct active_experiment *moved, int64_t order,
-                         bool ahead)
+static int64_t neighbour_order(const struct core *c, const struct active_experiment *moved,
+                               int64_t order, bool ahead)
 {
     int64_t found = ahead ? order - ORDER_STEP : order + ORDER_STEP;
     bool any = false;
@@ -297,7 +297,7 @@ static int by_order(const void *left, const void *right)
     return (a->order > b->order) - (a->order < b->order);
 }
 
-// Numbers all jobs anew, a step apart, in their present order. The numbers stay at most ORDER_STEP
+// Renumbers all jobs in their present order, ORDER_STEP apart. The numbers stay at most ORDER_STEP
 // times the id of the last job, so that new jobs stand behind it.
 static void renumber_all(struct core *c, struct queue_plan *p)
 {
@@ -319,7 +319,7 @@ static void move_beside(struct core *c, struct queue_plan *p, struct active_expe
                         const struct active_experiment *anchor, bool ahead)
 {
     for (;;) {
-        int64_t other = neighbour(c, active, anchor->order, ahead);
+        int64_t other = neighbour_order(c, active, anchor->order, ahead);
         int64_t middle = anchor->order + (other - anchor->order) / 2;
         if (!middle) // 0 in the store means "by id"
             middle = anchor->order / 2;

@@ -133,17 +133,17 @@ static int check_limits(struct submission *s)
     const json_t *resources = jget(s->config, "resources");
     int64_t slots = jget_int(resources, "slots_per_trial", 1);
     slots = jget_int(resources, "min_slots", slots);
-    int64_t most = jget_int(resources, "max_slots", 0);
+    int64_t max_slots = jget_int(resources, "max_slots", 0);
     if (strlen(jget_string(s->config, "name", "")) > LIMIT_NAME)
         return error_set(&s->e, ERR_TOO_LARGE, "name: more than %d bytes", LIMIT_NAME);
     if (strlen(jget_string(s->config, "description", "")) > LIMIT_DESCRIPTION)
         return error_set(&s->e, ERR_TOO_LARGE, "description: more than %d bytes",
                          LIMIT_DESCRIPTION);
-    if (most && slots > most)
+    if (max_slots && slots > max_slots)
         return error_set(&s->e, ERR_INVALID,
                          "resources.max_slots: %lld is less than the slots of a trial (%lld), so "
                          "no trial could ever start",
-                         (long long)most, (long long)slots);
+                         (long long)max_slots, (long long)slots);
     return check_size(s);
 }
 

@@ -14,7 +14,7 @@
 
 // --- kill and early exit -------------------------------------------------------------------------
 
-// Whether the store has a trial that is no longer active.
+// Returns whether the store has a trial that is no longer active.
 static bool trial_was(struct core *c, int64_t id)
 {
     struct db_rows *rows = DB_QUERY(c->reader, TRIAL_EXISTS, id);
@@ -225,7 +225,7 @@ static int read_type(const json_t *info, const char **out, struct error *e)
                      type, prefix, prefix);
 }
 
-// Whether the owner of the experiment may see the checkpoint, which may belong to another
+// Checks that the owner of the experiment may see the checkpoint, which may belong to another
 // experiment.
 static int check_checkpoint(struct core *c, const struct request *rq, const char *uuid,
                             struct error *e)

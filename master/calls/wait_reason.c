@@ -1,5 +1,5 @@
-// Why a trial waits: the reason of the scheduler as a code, numbers, and a sentence that says what
-// would help.
+// Explains why a trial waits: the reason of the scheduler as a code, numbers, and a sentence that
+// says what would help.
 #include "master/calls/queue.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 
 enum { DETAIL_MAX = 512, WORD_MAX = 64 };
 
-static bool changes(const char *method)
+static bool method_changes(const char *method)
 {
     return method && strcmp(method, "GET") && strcmp(method, "HEAD") && strcmp(method, "OPTIONS");
 }
@@ -15,7 +15,7 @@ bool audit_wants(const struct request *rq, int status)
     const struct principal *who = &rq->principal;
     // A login has no principal yet; its row names the user that the body names.
     bool user = who->kind == PRINCIPAL_USER || (who->kind == PRINCIPAL_NONE && *who->username);
-    return user && !rq->audited && changes(rq->method) && (status < 400 || status == 403);
+    return user && !rq->audited && method_changes(rq->method) && (status < 400 || status == 403);
 }
 
 static bool names_something(const char *key)
@@ -29,7 +29,7 @@ static bool names_something(const char *key)
 }
 
 // `prefix`: "user." for objects within the body; objects within those are only named.
-static void describe(const json_t *object, const char *prefix, struct buf *out)
+static void describe_object(const json_t *object, const char *prefix, struct buf *out)
 {
     const char *key;
     json_t *value;
@@ -40,7 +40,7 @@ static void describe(const json_t *object, const char *prefix, struct buf *out)
             continue;
         if (json_is_object(value) && !*prefix) {
             snprintf(inner, sizeof inner, "%.*s.", WORD_MAX, key);
-            describe(value, inner, out);
+            describe_object(value, inner, out);
             continue;
         }
         buf_printf(out, "%s%s%.*s", out->len ? ", " : "", prefix, WORD_MAX, key);
@@ -56,15 +56,15 @@ static void describe(const json_t *object, const char *prefix, struct buf *out)
 void audit_describe(const json_t *body, struct buf *out)
 {
     if (json_is_object(body))
-        describe(body, "", out);
+        describe_object(body, "", out);
 }
 
 void audit_subject(const char *path, char out[AUDIT_SUBJECT])
 {
     static const char base[] = "/api/v1/";
     size_t len = path && !strncmp(path, base, sizeof base - 1) ? sizeof base - 1 : 0;
-    size_t most = len ? strcspn(path + len, "/") : 0;
-    snprintf(out, AUDIT_SUBJECT, "%.*s", (int)(most < AUDIT_SUBJECT ? most : 0),
+    size_t subject_len = len ? strcspn(path + len, "/") : 0;
+    snprintf(out, AUDIT_SUBJECT, "%.*s", (int)(subject_len < AUDIT_SUBJECT ? subject_len : 0),
              path ? path + len : "");
 }
 

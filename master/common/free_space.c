@@ -111,7 +111,7 @@ int free_space_look_statvfs(const char *path, uint64_t *free, uint64_t *total)
     return 0;
 }
 
-static void tell(const struct free_space *r, enum free_space_place place, bool low)
+static void report_change(const struct free_space *r, enum free_space_place place, bool low)
 {
     char text[FREE_SPACE_TEXT], quoted[2 * FREE_SPACE_TEXT];
     if (low)
@@ -130,21 +130,21 @@ void free_space_poll(struct free_space *r, enum free_space_place place)
     uint64_t free, total;
     if (r->o.look(w->path, &free, &total))
         return; // the state is unchanged
-    uint64_t least = floor_of(&r->o.floor, total);
+    uint64_t minimum = floor_of(&r->o.floor, total);
     uint64_t spare = place == FREE_SPACE_DATA && r->o.spare ? r->o.spare(r->o.spare_ctx) : 0;
     bool was = atomic_load(&w->low);
-    free += spare < least / 4 * 3 ? spare : least / 4 * 3;
-    bool low = free < (was ? least + least / 8 : least);
+    free += spare < minimum / 4 * 3 ? spare : minimum / 4 * 3;
+    bool low = free < (was ? minimum + minimum / 8 : minimum);
     atomic_store(&w->free, free);
     atomic_store(&w->total, total);
     if (low && !was)
         atomic_store(&w->since, clock_wall_us());
     atomic_store(&w->low, low);
     if (low != was)
-        tell(r, place, low);
+        report_change(r, place, low);
 }
 
-static void *watch(void *arg)
+static void *watch_place(void *arg)
 {
     struct watched *w = arg;
     struct free_space *r = w->free_space;
@@ -191,7 +191,7 @@ struct free_space *free_space_new(const struct free_space_options *options)
 int free_space_start(struct free_space *r, struct error *e)
 {
     for (int i = 0; i < FREE_SPACE_PLACES; i++) {
-        int err = pthread_create(&r->places[i].thread, NULL, watch, &r->places[i]);
+        int err = pthread_create(&r->places[i].thread, NULL, watch_place, &r->places[i]);
         if (err)
             return error_set_errno(e, ERR_INTERNAL, err, "cannot start a thread");
         r->places[i].runs = true;
@@ -237,16 +237,16 @@ int64_t free_space_low_since(const struct free_space *r, enum free_space_place p
 static const char *const place_names[FREE_SPACE_PLACES] = {"the disk of the master's data",
                                                            "the checkpoint storage"};
 
-static void measure(const struct free_space *r, enum free_space_place place,
-                    char text[FREE_SPACE_TEXT])
+static void describe_shortage(const struct free_space *r, enum free_space_place place,
+                              char text[FREE_SPACE_TEXT])
 {
     const struct watched *w = &r->places[place];
-    char free[SIZE_TEXT], total[SIZE_TEXT], least[SIZE_TEXT];
+    char free[SIZE_TEXT], total[SIZE_TEXT], minimum[SIZE_TEXT];
     uint64_t size = atomic_load(&w->total);
     snprintf(text, FREE_SPACE_TEXT,
-             "%s (%.200s) is nearly full: %s of %s are free, and %s have to be", place_names[place],
-             w->path, size_text(atomic_load(&w->free), free), size_text(size, total),
-             size_text(floor_of(&r->o.floor, size), least));
+             "%s (%.200s) is nearly full: %s of %s are free, but at least %s must be",
+             place_names[place], w->path, size_text(atomic_load(&w->free), free),
+             size_text(size, total), size_text(floor_of(&r->o.floor, size), minimum));
 }
 
 const char *free_space_describe(const struct free_space *r, enum free_space_place place,
@@ -256,7 +256,7 @@ const char *free_space_describe(const struct free_space *r, enum free_space_plac
         "new submissions, metrics and logs wait until there is more; delete experiments or other "
         "files",
         "no trial starts until there is more; delete checkpoints or other files"};
-    measure(r, place, text);
+    describe_shortage(r, place, text);
     size_t len = strlen(text);
     snprintf(text + len, FREE_SPACE_TEXT - len, "; %s", remedy[place]);
     return text;
@@ -282,7 +282,7 @@ int free_space_refuse_copy(const struct free_space *r, struct error *e)
     char text[FREE_SPACE_TEXT];
     if (!free_space_is_low(r, FREE_SPACE_DATA))
         return 0;
-    measure(r, FREE_SPACE_DATA, text);
+    describe_shortage(r, FREE_SPACE_DATA, text);
     return error_set(
         e, ERR_FULL,
         "there is not enough free space for a copy of the store: %s; delete experiments or other "

@@ -52,7 +52,7 @@ void free_space_poll(struct free_space *r, enum free_space_place place); // meas
 bool free_space_is_low(const struct free_space *r, enum free_space_place place);
 int64_t free_space_low_since(const struct free_space *r, enum free_space_place place); // wall clock
 // A text for users: "the disk of the master's data (/var/lib/muster) is nearly full: 312 MiB of
-// 40.0 GiB are free, and 1.0 GiB have to be; new submissions, ..".
+// 40.0 GiB are free, but at least 1.0 GiB must be; new submissions, ..".
 enum { FREE_SPACE_TEXT = 512 };
 const char *free_space_describe(const struct free_space *r, enum free_space_place place,
                                 char text[FREE_SPACE_TEXT]);

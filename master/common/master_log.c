@@ -25,7 +25,7 @@ static void drop_oldest(struct master_log *j)
     k->text = NULL;
 }
 
-static void take(void *ctx, enum log_level level, int64_t time, const char *text)
+static void store_line(void *ctx, enum log_level level, int64_t time, const char *text)
 {
     struct master_log *j = ctx;
     size_t size = strlen(text) + 1;
@@ -43,7 +43,7 @@ struct master_log *master_log_new(void)
     struct master_log *j = xcalloc(1, sizeof *j);
     pthread_mutex_init(&j->lock, NULL);
     j->first = j->next = 1;
-    log_set_sink(take, j);
+    log_set_sink(store_line, j);
     return j;
 }
 

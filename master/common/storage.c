@@ -18,7 +18,7 @@ struct storage {
     size_t count;
 };
 
-static char *trimmed(const char *path)
+static char *path_trimmed(const char *path)
 {
     size_t len = strlen(path);
     while (len > 1 && path[len - 1] == '/')
@@ -26,11 +26,11 @@ static char *trimmed(const char *path)
     return xasprintf("%.*s", (int)len, path);
 }
 
-static int allow(struct storage *s, const char *path, struct error *e)
+static int allow_folder(struct storage *s, const char *path, struct error *e)
 {
     if (*path != '/')
         return error_set(e, ERR_INVALID, "storage-allow: \"%.200s\" is no absolute folder", path);
-    s->allowed[s->count++] = (struct allowed){trimmed(path), realpath(path, NULL)};
+    s->allowed[s->count++] = (struct allowed){path_trimmed(path), realpath(path, NULL)};
     return 0;
 }
 
@@ -42,7 +42,7 @@ static int allow_own(struct storage *s, struct error *e)
     if (!rc)
         rc = checkpoint_root(at, &root, e);
     if (!rc)
-        rc = allow(s, root, e);
+        rc = allow_folder(s, root, e);
     free(root);
     json_decref(at);
     return rc;
@@ -56,7 +56,7 @@ int storage_new(const char *own, const char *const *allowed, size_t count, struc
     s->allowed = xcalloc(count + 1, sizeof *s->allowed);
     int rc = allow_own(s, e);
     for (size_t i = 0; !rc && i < count; i++)
-        rc = allow(s, allowed[i], e);
+        rc = allow_folder(s, allowed[i], e);
     if (rc) {
         storage_free(s);
         s = NULL;
@@ -91,7 +91,7 @@ const char *storage_own(const struct storage *s)
 // --- which folders -------------------------------------------------------------------------------
 
 // Returns the part of `path` below `folder`; NULL if `path` is not below it.
-static const char *below(const char *folder, const char *path)
+static const char *path_below(const char *folder, const char *path)
 {
     size_t len = folder ? strlen(folder) : 0;
     if (!folder || strncmp(path, folder, len) || (len > 1 && path[len] && path[len] != '/'))
@@ -101,10 +101,12 @@ static const char *below(const char *folder, const char *path)
     return !*path || path_is_inside(path) ? path : NULL;
 }
 
-static const struct allowed *find(const struct storage *s, const char *path, const char **rest)
+static const struct allowed *find_allowed(const struct storage *s, const char *path,
+                                          const char **rest)
 {
     for (size_t i = 0; i < s->count; i++)
-        if ((*rest = below(s->allowed[i].path, path)) || (*rest = below(s->allowed[i].real, path)))
+        if ((*rest = path_below(s->allowed[i].path, path)) ||
+            (*rest = path_below(s->allowed[i].real, path)))
             return &s->allowed[i];
     return NULL;
 }
@@ -114,11 +116,11 @@ static int find_root(const struct storage *s, const json_t *at, char **root,
 {
     char *named = NULL;
     int rc = checkpoint_root(at, &named, e);
-    *root = rc ? NULL : trimmed(named);
+    *root = rc ? NULL : path_trimmed(named);
     free(named);
     if (rc)
         return rc;
-    if ((*allowed = find(s, *root, rest)))
+    if ((*allowed = find_allowed(s, *root, rest)))
         return 0;
     return error_set(e, ERR_FORBIDDEN,
                      "checkpoints may not be stored in %.200s; use a folder below %s, or ask the "

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-// How many additional slots the gang could use.
+// Returns how many additional slots the gang could use.
 static int extra_slots_wanted(const struct sched *s, const struct sched_gang *g)
 {
     const struct sched_job *j = &s->jobs[g->spec.job];

@@ -185,7 +185,7 @@ int sched_gang_add(struct sched *s, const struct sched_gang_spec *gang, int64_t 
     return handle;
 }
 
-void gang_take(struct sched *s, int gang, struct sched_place place)
+static void gang_take(struct sched *s, int gang, struct sched_place place)
 {
     struct sched_agent *a = agent_at(s, place.agent);
     struct sched_gang *g = &s->gangs[gang];
@@ -246,8 +246,8 @@ void sched_gang_adopt(struct sched *s, int gang, const struct sched_place *place
                       int64_t started)
 {
     const struct sched_gang *g = gang_at(s, gang);
-    size_t most = g->spec.max_slots ? (size_t)g->spec.max_slots : 1;
-    must(!g->placed && count >= 1 && count <= most && count >= (size_t)g->min_slots);
+    size_t max_places = g->spec.max_slots ? (size_t)g->spec.max_slots : 1;
+    must(!g->placed && count >= 1 && count <= max_places && count >= (size_t)g->min_slots);
     gang_start(s, gang, places, count, started);
 }
 

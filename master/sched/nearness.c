@@ -4,7 +4,7 @@
 
 // --- groups --------------------------------------------------------------------------------------
 
-static bool together(const int *groups, int one, int other)
+static bool share_group(const int *groups, int one, int other)
 {
     return one == other || (groups[one] >= 0 && groups[one] == groups[other]);
 }
@@ -32,8 +32,8 @@ void near_arrange(struct near_slot *spots, int count, const int *nvlink, const i
         spots[i] = (struct near_slot){.position = 0};
     for (int i = 0; i < count; i++)
         for (int k = count; k-- > 0;) {
-            bool link = together(nvlink, i, k), node = together(numa, i, k);
-            if (!together(model, i, k))
+            bool link = share_group(nvlink, i, k), node = share_group(numa, i, k);
+            if (!share_group(model, i, k))
                 continue;
             const bool near[NEAR_KINDS] = {link && node, link, node, true};
             for (int kind = 0; kind < NEAR_KINDS; kind++)
@@ -68,7 +68,7 @@ static void count_spots(struct near_slot *spots, int count)
         }
 }
 
-static bool breaks(const struct near_slot *first, enum near_kind kind, int wanted)
+static bool breaks_group(const struct near_slot *first, enum near_kind kind, int wanted)
 {
     return first->free[kind] == first->size[kind] && first->free[kind] > wanted;
 }
@@ -83,8 +83,8 @@ static void group_cost(const struct near_slot *spots, struct near_group g, int w
     const struct near_slot *node = &spots[spots[g.first].first[NEAR_NODE]];
     bool one_link = g.kind == NEAR_LINK_AND_NODE || g.kind == NEAR_LINK;
     bool one_node = g.kind == NEAR_LINK_AND_NODE || g.kind == NEAR_NODE;
-    cost[0] = one_link && breaks(link, NEAR_LINK, wanted);
-    cost[1] = one_node && breaks(node, NEAR_NODE, wanted);
+    cost[0] = one_link && breaks_group(link, NEAR_LINK, wanted);
+    cost[1] = one_node && breaks_group(node, NEAR_NODE, wanted);
     cost[2] = one_link ? -link->own[NEAR_LINK] : 0;
     cost[3] = one_node ? -node->own[NEAR_NODE] : 0;
     cost[4] = one_link ? link->free[NEAR_LINK] : 0;
@@ -103,18 +103,18 @@ static bool costs_less(const int a[COSTS], const int b[COSTS])
 static struct near_group best_fit(const struct near_slot *spots, int count, int wanted)
 {
     struct near_group best = {.first = -1};
-    int least[COSTS], cost[COSTS];
+    int best_cost[COSTS], cost[COSTS];
     for (int kind = 0; kind < NEAR_KINDS && best.first < 0; kind++)
         for (int i = 0; i < count; i++) {
             struct near_group g = {(enum near_kind)kind, i};
             if (spots[i].first[kind] != i || spots[i].free[kind] < wanted)
                 continue;
             group_cost(spots, g, wanted, cost);
-            if (best.first >= 0 && !costs_less(cost, least))
+            if (best.first >= 0 && !costs_less(cost, best_cost))
                 continue;
             best = g;
             for (int k = 0; k < COSTS; k++)
-                least[k] = cost[k];
+                best_cost[k] = cost[k];
         }
     return best;
 }
@@ -123,16 +123,16 @@ static struct near_group best_fit(const struct near_slot *spots, int count, int 
 static struct near_group largest_piece(const struct near_slot *spots, int count, int wanted)
 {
     struct near_group best = {.first = -1};
-    int most = 0;
+    int best_free = 0;
     for (int kind = NEAR_LINK; kind < NEAR_KINDS; kind++)
         for (int i = 0; i < count; i++) {
             int has = spots[i].first[kind] == i ? spots[i].free[kind] : 0;
-            if (has <= most || has >= wanted)
+            if (has <= best_free || has >= wanted)
                 continue;
-            most = has;
+            best_free = has;
             best = (struct near_group){(enum near_kind)kind, i};
         }
-    must(most);
+    must(best_free);
     return best;
 }
 

@@ -386,11 +386,11 @@ static int64_t fast_lane_size(struct sched *s, struct sched_pool *p)
 {
     int64_t part = p->capacity * s->rules.fast_percent * MILLISLOTS / 100;
     int64_t passed = p->fast_at ? (s->now - p->fast_at) / 1000 : 0; // ms
-    int64_t most = part * (LANE_SAVES_US / 1000);
+    int64_t max_saved = part * (LANE_SAVES_US / 1000);
     if (!p->fast_at || passed >= LANE_LOOK_US / 1000) {
         p->fast_saved += passed * (part - p->fast_used);
-        if (!p->fast_at || p->fast_saved > most)
-            p->fast_saved = most;
+        if (!p->fast_at || p->fast_saved > max_saved)
+            p->fast_saved = max_saved;
         p->fast_saved = p->fast_saved > 0 ? p->fast_saved : 0;
         p->fast_at = s->now;
     }

@@ -28,7 +28,7 @@ struct placement_search {
     int rack; // SCHED_NONE: any
 };
 
-static int room(const struct placement_search *q, int agent)
+static int agent_room(const struct placement_search *q, int agent)
 {
     const struct sched_agent *a = &q->s->agents[agent];
     if (q->rack != SCHED_NONE && a->rack != q->rack)
@@ -51,7 +51,7 @@ static int best_agent(const struct placement_search *q, int slots, int *has)
     bool best_kept = false;
     *has = 0;
     for (size_t i = 0; i < q->p->agents.count; i++) {
-        int agent = q->p->agents.items[i], here = room(q, agent);
+        int agent = q->p->agents.items[i], here = agent_room(q, agent);
         if (here <= 0 || q->s->agents[agent].skip)
             continue;
         bool kept = kept_for_another(q, agent), fits = here >= slots, best_fits = *has >= slots;
@@ -76,7 +76,7 @@ static int best_rack(struct sched *s, const struct placement_search *q, int slot
     for (int i = 0; i < s->rack_count; i++)
         s->rack_slots[i] = 0;
     for (size_t i = 0; i < q->p->agents.count; i++) {
-        int agent = q->p->agents.items[i], has = room(q, agent);
+        int agent = q->p->agents.items[i], has = agent_room(q, agent);
         if (s->agents[agent].rack != SCHED_NONE && has > 0)
             s->rack_slots[s->agents[agent].rack] += has;
     }
@@ -127,7 +127,7 @@ size_t place_more(struct sched *s, const struct sched_pool *p, int gang, int *sl
     struct placement_search q = {s, p, g, gang, false, SCHED_NONE};
     if (!g->spec.one_agent || g->first_agent == SCHED_NONE)
         return cut_pieces(s, &q, slots);
-    int has = room(&q, g->first_agent);
+    int has = agent_room(&q, g->first_agent);
     if (has <= 0)
         return 0;
     s->pieces[0] = (struct placement_piece){g->first_agent, has < *slots ? has : *slots};

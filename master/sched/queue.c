@@ -93,7 +93,7 @@ bool item_before(const struct queue_item *a, const struct queue_item *b)
     return a->third < b->third;
 }
 
-static size_t find(const struct sched_queue *q, const struct queue_item *key)
+static size_t item_position(const struct sched_queue *q, const struct queue_item *key)
 {
     size_t low = 0, high = q->count;
     while (low < high) {
@@ -111,7 +111,7 @@ void queue_insert(struct sched *s, struct sched_pool *p, struct team_share *shar
     struct sched_queue *q = &share->queue;
     int64_t changes;
     struct queue_item key = key_of(s, p, gang, &changes);
-    size_t at = find(q, &key);
+    size_t at = item_position(q, &key);
     if (q->count == q->cap) {
         q->cap = q->cap ? 2 * q->cap : 16;
         q->items = xrealloc(q->items, q->cap * sizeof *q->items);
@@ -127,7 +127,7 @@ void queue_insert(struct sched *s, struct sched_pool *p, struct team_share *shar
 void queue_erase(struct sched *s, struct team_share *share, int gang)
 {
     struct sched_queue *q = &share->queue;
-    size_t at = find(q, &s->gangs[gang].key);
+    size_t at = item_position(q, &s->gangs[gang].key);
     must(at < q->count && q->items[at].gang == gang);
     share->dirty = true;
     q->count--;
@@ -146,8 +146,8 @@ static size_t run_end(const struct queue_item *items, size_t from, size_t count)
 }
 
 // Merges items[from, middle) and items[middle, end) through `scratch`.
-static void merge(struct queue_item *items, struct queue_item *scratch, size_t from, size_t middle,
-                  size_t end)
+static void merge_runs(struct queue_item *items, struct queue_item *scratch, size_t from,
+                       size_t middle, size_t end)
 {
     size_t left = 0, right = middle, at = from, count = middle - from;
     memcpy(scratch, items + from, count * sizeof *items);
@@ -167,7 +167,7 @@ void items_sort(struct queue_item *items, struct queue_item *scratch, size_t cou
             if (middle == count)
                 break;
             size_t end = run_end(items, middle, count);
-            merge(items, scratch, from, middle, end);
+            merge_runs(items, scratch, from, middle, end);
             merged = true;
             from = end;
         }

@@ -133,16 +133,17 @@ static bool counts_protected(const struct sched_pass *ps)
 
 // Slots that are free, being handed over or spare; with `later`, also spare slots that are still
 // protected by min_runtime.
-static int64_t spared(const struct sched_pass *ps, bool later)
+static int64_t spare_slots(const struct sched_pass *ps, bool later)
 {
     return ps->available + ps->incoming + ps->spare + (later ? ps->spare_protected : 0);
 }
 
 // Slots that a gang of this rank could get in addition to those of its own team.
-static int64_t reach(const struct sched_pass *ps, const struct gang_rank *rank, bool later)
+static int64_t reachable_slots(const struct sched_pass *ps, const struct gang_rank *rank,
+                               bool later)
 {
     const struct sched *s = ps->s;
-    return spared(ps, later) + tally_behind(later ? &s->all : &s->preemptible, ps, rank);
+    return spare_slots(ps, later) + tally_behind(later ? &s->all : &s->preemptible, ps, rank);
 }
 
 // Within a team, min_runtime does not protect a gang from a higher priority.
@@ -162,10 +163,10 @@ static bool within_reach(const struct sched_pass *ps, const struct team_share *s
                          const struct queue_cursor *c, const struct sched_gang *g)
 {
     bool later = counts_protected(ps);
-    if (g->overdue || pool_is_strict(ps->pool) || g->min_slots <= spared(ps, false))
+    if (g->overdue || pool_is_strict(ps->pool) || g->min_slots <= spare_slots(ps, false))
         return true;
     return g->min_slots < share->unattainable &&
-           g->min_slots <= reach(ps, &g->rank, later) + c->preemptible +
+           g->min_slots <= reachable_slots(ps, &g->rank, later) + c->preemptible +
                                (later ? c->protected : c->lower_protected);
 }
 
@@ -204,11 +205,10 @@ static bool could_reach(const struct sched_pass *ps, const struct team_share *sh
     if (!share->queue.count || !(share->waits & 1U << entitlement))
         return false;
     return pool_is_strict(ps->pool) || (later ? share->lacks_later : share->lacks) <=
-                                           reach(ps, &share->best[entitlement], later);
+                                           reachable_slots(ps, &share->best[entitlement], later);
 }
 
-// --- the heap: of each team and entitlement the next
-// -----------------------------------------------
+// --- the heap: the next gang of each team and entitlement ----------------------------------------
 
 // An entry starts with the best rank of any waiting gang of its team and entitlement. The real gang
 // is looked up when the entry reaches the top of the heap.

@@ -5,7 +5,7 @@
 // The caller reports events (agents, slots, teams, jobs and gangs appear and change) and then asks
 // for a pass, which returns commands; the next pass is due at sched_next_pass() at the latest.
 // Handles are small integers that are reused after removal. Times are microseconds of one monotonic
-// clock. README.md describes the rules; explain.h tells why a gang waits.
+// clock. README.md describes the rules; explain.h explains why a gang waits.
 #ifndef MUSTER_MASTER_SCHED_SCHED_H
 #define MUSTER_MASTER_SCHED_SCHED_H
 
@@ -111,7 +111,7 @@ void sched_gang_adopt(struct sched *s, int gang, const struct sched_place *place
 void sched_gang_set_leaving(struct sched *s, int gang); // the caller drains or kills it
 void sched_gang_set_saved(struct sched *s, int gang,
                           int64_t at); // a checkpoint holds work until at
-// When the gang will probably end (a waiting gang: how long it will run); 0: unknown.
+// Sets the probable end of the gang (for a waiting gang: its probable length); 0: unknown.
 void sched_gang_set_expected_end(struct sched *s, int gang, int64_t end);
 
 // --- deciding ------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ static int64_t give_by_weight(const struct sched *s, struct sched_pool *p, int f
     return sated ? left : 0;
 }
 
-static void divide(struct sched *s, struct sched_pool *p, int parent, int64_t amount)
+static void divide_among_children(struct sched *s, struct sched_pool *p, int parent, int64_t amount)
 {
     int first = s->teams[parent].first_child;
     if (first == SCHED_NONE || !p->shares[parent].wanted)
@@ -69,7 +69,7 @@ static void divide(struct sched *s, struct sched_pool *p, int parent, int64_t am
     while (left > 0)
         left = give_by_weight(s, p, first, left);
     for (int t = first; t != SCHED_NONE; t = s->teams[t].next_sibling)
-        divide(s, p, t, p->shares[t].entitled);
+        divide_among_children(s, p, t, p->shares[t].entitled);
 }
 
 // A debt grows while a team has less than it is entitled to and wants, and shrinks while it has
@@ -92,7 +92,7 @@ void shares_divide(struct sched *s, struct sched_pool *p, int64_t amount)
 {
     struct team_share *all = &p->shares[SCHED_ROOT];
     all->entitled = smaller(all->wanted, amount);
-    divide(s, p, SCHED_ROOT, all->entitled);
+    divide_among_children(s, p, SCHED_ROOT, all->entitled);
 }
 
 void shares_begin(struct sched *s, struct sched_pool *p)

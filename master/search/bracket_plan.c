@@ -103,12 +103,13 @@ static void plan_halving(struct bracket_search *bs, const json_t *searcher)
 // --- adaptive ASHA -------------------------------------------------------------------------------
 
 // The number of useful rungs: limited by the training time and by the number of trials.
-static int most_rungs(const struct bracket_search *bs, const json_t *searcher)
+static int useful_rungs(const struct bracket_search *bs, const json_t *searcher)
 {
     double by_time = log(whole_time(searcher)) / log(bs->divisor);
     double by_trials = log(jget_double(searcher, "max_trials", 1)) / log(bs->divisor);
-    double most = floor((by_time < by_trials ? by_time : by_trials) + 1e-9) + 1;
-    return (int)smaller(jget_int(searcher, "max_rungs", 5), (int64_t)(most < 1 ? 1 : most));
+    double max_rungs = floor((by_time < by_trials ? by_time : by_trials) + 1e-9) + 1;
+    return (int)smaller(jget_int(searcher, "max_rungs", 5),
+                        (int64_t)(max_rungs < 1 ? 1 : max_rungs));
 }
 
 // The rungs of each bracket, the longest first. An aggressive search has one bracket that stops
@@ -118,15 +119,17 @@ static int choose_brackets(const struct bracket_search *bs, const json_t *search
 {
     const json_t *given = jget(searcher, "bracket_rungs");
     const char *mode = jget_string(searcher, "mode", "standard");
-    int most = most_rungs(bs, searcher), count = 0;
+    int max_rungs = useful_rungs(bs, searcher), count = 0;
     for (size_t i = 0; i < json_array_size(given) && count < RUNGS_MAX; i++) {
         int64_t wanted = json_integer_value(json_array_get(given, i));
         rungs[count++] = (int)larger(1, smaller(wanted, RUNGS_MAX));
     }
     if (count)
         return count;
-    int least = !strcmp(mode, "aggressive") ? most : !strcmp(mode, "standard") ? most / 2 + 1 : 1;
-    for (int i = most; i >= least; i--)
+    int min_rungs = !strcmp(mode, "aggressive") ? max_rungs
+                    : !strcmp(mode, "standard") ? max_rungs / 2 + 1
+                                                : 1;
+    for (int i = max_rungs; i >= min_rungs; i--)
         rungs[count++] = i;
     return count;
 }

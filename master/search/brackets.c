@@ -1,6 +1,6 @@
 // Searches with many trials: which trial starts, which is stopped, and when the search is over.
 //
-// A trial that reaches a rung continues only if it is among the best of those that have reached the
+// A trial that reaches a rung continues only if it is among the best trials that have reached the
 // rung so far: one of `divisor`, and always the first (the stopping variant of ASHA: Li et al.,
 // MLSys 2020, which pauses no trial). The next trial starts when one has ended.
 #include "master/search/brackets.h"
@@ -90,7 +90,7 @@ static void start_trials(struct search *s, struct search_commands *out)
 
 // --- rungs ---------------------------------------------------------------------------------------
 
-// How many of the trials that reached a rung continue.
+// Returns how many of the trials that reached a rung continue.
 static size_t rung_promotions(const struct bracket_search *bs, size_t count)
 {
     double kept = floor((double)count / bs->divisor);

@@ -56,7 +56,7 @@ struct bracket_search {
 };
 
 // Makes the brackets of a method from its configuration (bracket_plan.c). ERR_INVALID,
-// ERR_TOO_LARGE. ERR_TOO_LARGE.
+// ERR_TOO_LARGE.
 int bracket_search_plan(struct bracket_search *bs, const json_t *config, struct error *e);
 double bracket_search_lowest_rung(const json_t *config); // training time; 0: no rungs
 void bracket_search_free(struct bracket_search *bs);

@@ -25,7 +25,7 @@ int authz_check(struct db_reader *db, const struct principal *who, enum authz_ob
 
 // Counts the ids in column 0 of `rows` that the caller may see, and closes `rows`. *first: the
 // first of them. Several objects may have the same name, because a name is unique only among those
-// that its maker may see.
+// that its creator may see.
 size_t authz_count_visible(struct db_reader *db, const struct principal *who,
                            enum authz_object what, struct db_rows *rows, int64_t *first);
 

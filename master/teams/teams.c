@@ -73,8 +73,8 @@ bool core_sees(struct core *c, const struct request *rq, const struct experiment
     return role_may(core_role(rq, core_workspace_of(c, x)), ACT_SEE);
 }
 
-static int check(struct core *c, const struct request *rq, const struct experiment *x, enum act act,
-                 struct error *e)
+static int experiment_check_act(struct core *c, const struct request *rq,
+                                const struct experiment *x, enum act act, struct error *e)
 {
     const struct workspace *ws = core_workspace_of(c, x);
     enum role role = core_role(rq, ws);
@@ -83,7 +83,7 @@ static int check(struct core *c, const struct request *rq, const struct experime
     return error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)x->id);
 }
 
-static int name(const struct experiment *x, struct error *e)
+static int experiment_prefix_error(const struct experiment *x, struct error *e)
 {
     return error_prefix(e, "%s %lld", kind_words[x->kind].noun, (long long)x->id);
 }
@@ -92,8 +92,8 @@ int core_may_change(struct core *c, const struct request *rq, const struct exper
                     struct error *e)
 {
     bool own = rq->principal.kind == PRINCIPAL_USER && rq->principal.user_id == x->user_id;
-    int err = check(c, rq, x, own ? ACT_CHANGE_OWN : ACT_CHANGE_OTHERS, e);
-    return err == ERR_FORBIDDEN ? name(x, e)
+    int err = experiment_check_act(c, rq, x, own ? ACT_CHANGE_OWN : ACT_CHANGE_OTHERS, e);
+    return err == ERR_FORBIDDEN ? experiment_prefix_error(x, e)
                                 : err; // an invisible object gets the usual ERR_NOT_FOUND
 }
 

@@ -46,7 +46,7 @@ static int read_weight(const json_t *body, double *out, struct error *e)
         *out = json_is_number(given) ? json_number_value(given) : NAN;
     if (isfinite(*out) && *out > 0 && *out <= weight_max)
         return 0;
-    return error_set(e, ERR_INVALID, "weight: a number above 0, at most %.0f; 1 is usual",
+    return error_set(e, ERR_INVALID, "weight: a number above 0, at highest %.0f; 1 is usual",
                      weight_max);
 }
 
@@ -59,21 +59,21 @@ static int read_slots(const json_t *body, const char *key, int64_t *out, struct 
     return error_set(e, ERR_INVALID, "%s: a number of slots from 0 to %d", key, QUOTA_MAX);
 }
 
-static int read_role(const json_t *body, const char *key, enum role most, const char **out,
+static int read_role(const json_t *body, const char *key, enum role highest, const char **out,
                      struct error *e)
 {
     const char *given = jget_string(body, key, NULL);
     if (!jget(body, key))
         return 0;
-    if (most == ROLE_ADMIN && given && !*given) { // no longer a member
+    if (highest == ROLE_ADMIN && given && !*given) { // no longer a member
         *out = "";
         return 0;
     }
-    *out = role_word(given, most);
+    *out = role_word(given, highest);
     if (*out)
         return 0;
     return error_set(e, ERR_INVALID, "%s: one of none, viewer, editor%s", key,
-                     most == ROLE_ADMIN ? ", admin" : "");
+                     highest == ROLE_ADMIN ? ", admin" : "");
 }
 
 // Writes a copy of the workspace to `ws`.

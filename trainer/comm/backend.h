@@ -44,9 +44,9 @@ const char *comm_nccl_version(char *out, size_t cap);
 // The backend for ranks whose buffers are in host memory.
 const struct comm_backend *comm_host_backend(const json_t *peers);
 
-// Collective. Exchanges who the ranks are: a new array of objects by rank with "rank", "host",
-// "machine" (equal for ranks that can share memory), "pid", "start" (see comm_start_time). The
-// caller frees the array, also after an error.
+// Collective. Exchanges the identities of the ranks: a new array of objects by rank with "rank",
+// "host", "machine" (equal for ranks that can share memory), "pid", "start" (see comm_start_time).
+// The caller frees the array, also after an error.
 int comm_rendezvous(const struct comm_config *config, json_t **peers, struct error *e);
 bool comm_same_machine(const json_t *peers, int a, int b);
 

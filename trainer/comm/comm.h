@@ -51,8 +51,8 @@ struct comm_part {
 // first ranks take one more.
 struct comm_part comm_part(size_t count, size_t unit, int world, int rank);
 
-// How ranks exchange values before a communicator exists. `mine` is borrowed; *all becomes a new
-// array with the values of all ranks, by rank.
+// The function by which ranks exchange values before a communicator exists. `mine` is borrowed;
+// *all becomes a new array with the values of all ranks, by rank.
 struct rendezvous {
     int (*all_gather)(void *ctx, const json_t *mine, json_t **all, struct error *e);
     void *ctx;

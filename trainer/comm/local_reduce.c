@@ -38,7 +38,8 @@ static reduce_fn *const reduce_functions[2][3] = {
     [COMM_MAX] = {[COMM_INT32] = max_int32, [COMM_INT64] = max_int64, [COMM_FLOAT] = max_float},
 };
 
-// Whether the sum may accumulate in `into`: it is one of the inputs, and the order does not matter.
+// Returns whether the sum may accumulate in `into`: it is one of the inputs, and the order does not
+// matter.
 static bool accumulates_in_place(char *const *from, int count, const char *into,
                                  enum comm_type type)
 {

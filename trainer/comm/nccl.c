@@ -30,7 +30,7 @@ enum {
     ID_TEXT = 2 * NCCL_UNIQUE_ID_BYTES + 1,
 };
 
-static bool reached(uint32_t value, uint32_t wanted)
+static bool counter_reached(uint32_t value, uint32_t wanted)
 {
     return (int32_t)(value - wanted) >= 0; // counters wrap
 }
@@ -139,7 +139,7 @@ static int await_operation(struct nccl *n, uint32_t ticket, struct error *e)
     for (bool ended = false; !ended && !nccl_failed(n);) {
         pthread_mutex_lock(&n->lock);
         nccl_update_progress(n);
-        ended = reached(n->ended, ticket);
+        ended = counter_reached(n->ended, ticket);
         pthread_mutex_unlock(&n->lock);
         if (!ended)
             yield_or_sleep(begin);
@@ -175,7 +175,8 @@ static int post_operation(struct nccl *n, const struct comm_work *w,
     else if (n->nccl)
         result = ncclBroadcast(b->data, b->data, b->bytes, ncclInt8, b->root, n->nccl, n->stream);
     pthread_mutex_unlock(&n->calls);
-    // Peers may be late by the timeout of an operation; the watcher then reports who is.
+    // Peers may be late by the timeout of an operation; the watcher then reports which rank is
+    // late.
     err = await_call(n, result, "an operation", 2 * n->timeout_us, e);
     if (!err)
         err = nccl_cuda(n, cudaEventRecord(slot->end, n->stream), "the end of an operation", e);
@@ -195,7 +196,7 @@ static int nccl_start(struct comm *c, const struct comm_work *work, uint32_t *ti
 
 static void set_waited(struct nccl *n, uint32_t ticket)
 {
-    if (reached(ticket, n->waited))
+    if (counter_reached(ticket, n->waited))
         n->waited = ticket;
 }
 

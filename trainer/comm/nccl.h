@@ -67,7 +67,7 @@ struct nccl {
     struct error suspicion;            // NCCL's complaint, until a better explanation is known
     int64_t suspected_at;
     struct error error; // the first failure; code 0: none
-    bool own;           // the failure began on this rank, so the others must be told
+    bool own;           // the failure began on this rank, so it must notify the others
     atomic_bool failed;
 };
 

@@ -12,8 +12,8 @@ enum {
     BEAT_US = 200 * 1000,
     GRACE_US = 600 * 1000,   // NCCL may complain about a death before the watcher has seen it
     ABORT_US = 1000 * 1000,  // how long an abort waits for a call of NCCL to return
-    LEAVE_US = 10000 * 1000, // ... and a leaving rank waits for the others
-    END_US = 10000 * 1000,   // ... and comm_close() waits for the abort
+    LEAVE_US = 10000 * 1000, // how long a leaving rank waits for the others
+    END_US = 10000 * 1000,   // how long comm_close() waits for the abort
     TURN_US = 1000,
 };
 
@@ -85,7 +85,7 @@ cudaError_t nccl_query(cudaEvent_t event)
     return result;
 }
 
-// Whether the event has happened. Records a failure of the GPU.
+// Returns whether the event has happened. Records a failure of the GPU.
 static bool event_done(struct nccl *n, cudaEvent_t event)
 {
     struct error why = {0};

@@ -15,7 +15,7 @@
 
 enum { IDLE_NS = 100 * 1000 * 1000 }; // how often an idle leader checks for lost peers
 
-static bool reached(uint32_t value, uint32_t wanted)
+static bool counter_reached(uint32_t value, uint32_t wanted)
 {
     return (int32_t)(value - wanted) >= 0; // counters wrap
 }
@@ -90,12 +90,12 @@ static bool wait_for_post(struct net *n)
 static void *run_communication(void *arg)
 {
     struct net *n = arg;
-    bool told = false;
+    bool notified = false;
     pthread_mutex_lock(&n->lock);
     while (!n->closing) {
-        if (n->error.code && !told && !n->driven) {
+        if (n->error.code && !notified && !n->driven) {
             net_notify(n, NET_FAILED, n->error.text);
-            told = true;
+            notified = true;
         } else if (n->posted != n->finished && !n->driven && !n->error.code) {
             int64_t begin = clock_mono_us();
             drive_next(n, 0); // no spinning, which would slow down the compute thread
@@ -104,7 +104,7 @@ static void *run_communication(void *arg)
             check_peers(n);
         }
     }
-    if (!told)
+    if (!notified)
         net_notify(n, n->error.code ? NET_FAILED : NET_BYE, n->error.text);
     pthread_mutex_unlock(&n->lock);
     return NULL;
@@ -115,7 +115,7 @@ static void *run_communication(void *arg)
 // Waits until operation `ticket` is finished; the caller holds the lock.
 static int finish_operation(struct net *n, uint32_t ticket, struct error *e)
 {
-    while (!reached(n->finished, ticket)) {
+    while (!counter_reached(n->finished, ticket)) {
         if (n->error.code)
             return error_set(e, n->error.code, "%s", n->error.text);
         if (n->driven)

@@ -1,4 +1,4 @@
-// How the machines of a world connect.
+// Connects the machines of a world.
 //
 // Consecutive ranks that can share memory form a machine. Every leader listens on a port of its own
 // and publishes address, port and a random key through the rendezvous. A leader connects to the
@@ -29,7 +29,7 @@
 enum {
     KEY = 32, // bytes
     MEETING_S = 30,
-    GUEST_S = 5, // time in which a new connection must identify itself
+    GUEST_S = 5, // seconds in which a new connection (a guest) must identify itself
     GUESTS_MAX = 64,
     PORT_TEXT = 8,
 };
@@ -146,7 +146,8 @@ static void *port_of(struct sockaddr_storage *address)
                                           : (void *)&((struct sockaddr_in *)address)->sin_port;
 }
 
-static int resolve(const char *host, const char *port, struct addrinfo **found, struct error *e)
+static int address_resolve(const char *host, const char *port, struct addrinfo **found,
+                           struct error *e)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     int rc = getaddrinfo(host, port, &hints, found);
@@ -178,7 +179,7 @@ static int listen_at(struct net_meeting *meeting, const char *host, int *port, s
     struct addrinfo *found = NULL;
     struct sockaddr_storage address = {0};
     socklen_t len = sizeof address;
-    int err = resolve(host, "0", &found, e);
+    int err = address_resolve(host, "0", &found, e);
     if (err)
         return err;
     int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -299,7 +300,7 @@ static int call_leader(struct net_meeting *meeting, int machine, enum channel ch
     memcpy(hello.magic, magic, sizeof magic);
     if (hex_decode(jget_string(place, "key", ""), hello.key, KEY))
         return error_set(e, ERR_PEER, "rank %d published no address", m->first);
-    int err = resolve(host, port, &found, e);
+    int err = address_resolve(host, port, &found, e);
     if (err)
         return err;
     int fd = connect_to(meeting, found);
@@ -347,7 +348,8 @@ static bool is_expected(const struct net_meeting *meeting, const struct net_hell
                0;
 }
 
-// Reads from a guest. Returns whether to remove it: it is a stranger, or it is now connected.
+// Reads from a new connection. Returns whether to remove it from the guests: it does not know the
+// key, or it is now connected.
 static bool guest_read(struct net_meeting *meeting, struct net_guest *g)
 {
     unsigned char answer[KEY];

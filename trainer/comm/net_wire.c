@@ -17,9 +17,9 @@
 
 enum { TICK_MS = 50, LAST_WORDS_MS = 200 };
 
-static void queue_buffer(struct iovec *list, int *count, void *data, size_t bytes, int most)
+static void queue_buffer(struct iovec *list, int *count, void *data, size_t bytes, int max_count)
 {
-    must(*count < most);
+    must(*count < max_count);
     if (bytes > 0)
         list[(*count)++] = (struct iovec){data, bytes};
 }

@@ -1,4 +1,4 @@
-// How ranks identify each other before a backend is chosen: every rank publishes its machine, its
+// The ranks identify each other before a backend is chosen: every rank publishes its machine, its
 // process, its version and the size of its arena.
 #include <inttypes.h>
 #include <stdio.h>

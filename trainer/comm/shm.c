@@ -1,9 +1,9 @@
 // Backend `shm`: the ranks of one machine reduce data that they share in memory.
 //
 // The operations of every rank are numbered in the order of its calls, which is the same on all
-// ranks. Two counters per rank are the whole protocol: `posted` operations have their data in the
-// rank's shared arena, and of `reduced` operations the rank has done its share. A rank may do its
-// share of operation n when every rank has posted n:
+// ranks. Two counters per rank are the whole protocol: the rank has published its data for the
+// first `posted` operations, and has done its share of the first `reduced` operations. A rank may
+// do its share of operation n when every rank has posted n:
 // - all-reduce: it reduces all shared arenas over the whole buffer. Large all-reduces are rare, and
 //   small ones save a hop this way.
 // - reduce-scatter: it reduces its part of all shared arenas. Ranks publish only the others' parts.
@@ -37,22 +37,23 @@ enum { YIELDS = 64, SLEEP_NS = 50 * 1000 * 1000 };
 
 enum shm_phase { POSTED, REDUCED };
 
-static _Atomic uint32_t *counter(struct shm *s, int rank, enum shm_phase phase)
+static _Atomic uint32_t *phase_counter(struct shm *s, int rank, enum shm_phase phase)
 {
     struct shm_rank *r = &s->segment->ranks[rank];
     return phase == POSTED ? &r->posted : &r->reduced;
 }
 
-static bool reached(uint32_t value, uint32_t wanted)
+static bool counter_reached(uint32_t value, uint32_t wanted)
 {
     return (int32_t)(value - wanted) >= 0; // counters wrap
 }
 
 // The first rank that has not reached operation `wanted`; -1: all have.
-static int laggard(struct shm *s, enum shm_phase phase, uint32_t wanted)
+static int first_late_rank(struct shm *s, enum shm_phase phase, uint32_t wanted)
 {
     for (int i = 0; i < s->base.world; i++)
-        if (!reached(atomic_load_explicit(counter(s, i, phase), memory_order_acquire), wanted))
+        if (!counter_reached(atomic_load_explicit(phase_counter(s, i, phase), memory_order_acquire),
+                             wanted))
             return i;
     return -1;
 }
@@ -72,7 +73,7 @@ static void futex_sleep(_Atomic uint32_t *word, uint32_t value)
 // the sleeper.
 static void set_counter(struct shm *s, enum shm_phase phase, uint32_t value)
 {
-    _Atomic uint32_t *word = counter(s, s->base.rank, phase);
+    _Atomic uint32_t *word = phase_counter(s, s->base.rank, phase);
     atomic_store(word, value);
     if (atomic_load(&s->segment->sleepers) > 0)
         futex_wake(word);
@@ -141,7 +142,7 @@ static void do_share(struct shm *s, const struct comm_work *w)
 
 static void reduce_ready(struct shm *s)
 {
-    while (s->reduced != s->posted && laggard(s, POSTED, s->reduced + 1) < 0) {
+    while (s->reduced != s->posted && first_late_rank(s, POSTED, s->reduced + 1) < 0) {
         do_share(s, &s->works[(s->reduced + 1) % COMM_PENDING_MAX]);
         set_counter(s, REDUCED, ++s->reduced);
     }
@@ -202,17 +203,17 @@ static int wait_once(struct shm *s, struct shm_wait_state *p, int rank, enum shm
         sched_yield();
         return 0;
     }
-    _Atomic uint32_t *word = counter(s, rank, phase);
+    _Atomic uint32_t *word = phase_counter(s, rank, phase);
     uint32_t value = atomic_load(word);
     if (!p->since || value != p->seen) {
         p->since = clock_mono_us();
         p->seen = value;
     }
     atomic_fetch_add(&s->segment->sleepers, 1);
-    if (!reached(atomic_load(word), wanted))
+    if (!counter_reached(atomic_load(word), wanted))
         futex_sleep(word, value);
     atomic_fetch_sub(&s->segment->sleepers, 1);
-    if (reached(atomic_load(word), wanted))
+    if (counter_reached(atomic_load(word), wanted))
         return 0;
     if (poll(&s->peers[rank], 1, 0) == 1)
         set_failed(s, rank, SHM_DIED);
@@ -221,8 +222,8 @@ static int wait_once(struct shm *s, struct shm_wait_state *p, int rank, enum shm
     return 0;
 }
 
-// Whether the operation is complete once this rank has done its share. An operation that is no
-// longer in `works` may have been an all-reduce.
+// Returns whether the operation is complete once this rank has done its share. An operation that is
+// no longer in `works` may have been an all-reduce.
 static bool completes_alone(const struct shm *s, uint32_t ticket)
 {
     return s->posted - ticket < COMM_PENDING_MAX &&
@@ -238,11 +239,11 @@ static int shm_wait(struct comm *c, uint32_t ticket, struct error *e)
         reduce_ready(s);
         if (s->reduced != reduced)
             waiting = (struct shm_wait_state){0};
-        enum shm_phase phase = reached(s->reduced, ticket) ? REDUCED : POSTED;
+        enum shm_phase phase = counter_reached(s->reduced, ticket) ? REDUCED : POSTED;
         if (phase == REDUCED && completes_alone(s, ticket))
             return 0;
         uint32_t wanted = phase == REDUCED ? ticket : s->reduced + 1;
-        int rank = laggard(s, phase, wanted);
+        int rank = first_late_rank(s, phase, wanted);
         if (rank < 0 && phase == REDUCED)
             return 0;
         int err = rank < 0 ? 0 : wait_once(s, &waiting, rank, phase, wanted, e);

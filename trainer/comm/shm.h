@@ -20,7 +20,7 @@ enum { SHM_STAGE = 1 << 20, SHM_WHY_MAX = 200 };
 // futex words.
 struct shm_rank {
     _Alignas(128) _Atomic uint32_t posted; // operations whose data this rank has published
-    _Atomic uint32_t reduced;              // operations of which it has done its share
+    _Atomic uint32_t reduced;              // operations in which it has done its share
     char why[SHM_WHY_MAX];                 // reason of its abort, written before `failed` is set
 };
 

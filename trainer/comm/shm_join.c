@@ -1,4 +1,4 @@
-// How the ranks of one machine connect.
+// Connects the ranks of one machine.
 //
 // Rank 0 publishes the path of its segment. A rank on another machine is rejected; the error names
 // both machines. The pidfd of every peer is opened before its start time is compared, so a reused

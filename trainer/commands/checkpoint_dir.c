@@ -46,7 +46,7 @@ static int list_checkpoints(struct checkpoint_dir *d, struct error *e)
     return 0;
 }
 
-static bool contains(const struct checkpoint_dir *d, const char *checkpoint)
+static bool dir_contains(const struct checkpoint_dir *d, const char *checkpoint)
 {
     char *wanted = realpath(checkpoint, NULL);
     bool found = false;
@@ -84,7 +84,7 @@ static char *best_link(const struct checkpoint_dir *d)
 
 static int remove_all(struct checkpoint_dir *d, const char *from, struct error *e)
 {
-    if (from && contains(d, from))
+    if (from && dir_contains(d, from))
         return error_set(e, ERR_INVALID,
                          "--overwrite would remove %s, the checkpoint to resume from; give another "
                          "--checkpoint-dir",

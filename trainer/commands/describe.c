@@ -27,7 +27,7 @@ enum {
 struct model_summary {
     struct experiment_file experiment;
     struct dataset *train, *validation;
-    struct model *model;
+    struct compiled_model *model;
     struct optimizer *optimizer;
     bool json;
     struct process_memory at_start, after_data, after_pass; // of this process
@@ -280,14 +280,14 @@ static const char *format_mebibytes(int64_t bytes, char out[32])
 
 static int column_width(const json_t *layers, const char *key, const char *title)
 {
-    size_t i, most = strlen(title);
+    size_t i, width = strlen(title);
     json_t *layer;
     json_array_foreach(layers, i, layer)
     {
         size_t length = strlen(jget_string(layer, key, ""));
-        most = length > most ? length : most;
+        width = length > width ? length : width;
     }
-    return (int)most;
+    return (int)width;
 }
 
 static void print_layers(const json_t *answer)
@@ -363,7 +363,7 @@ static void print_buckets(const json_t *answer)
     const json_t *buckets = jget(answer, "buckets");
     int64_t size = jget_int(buckets, "bytes", 0);
     if (size)
-        printf("\ngradients are reduced in %lld bucket%s of at most %s MiB\n",
+        printf("\ngradients are reduced in %lld bucket%s of at width %s MiB\n",
                (long long)jget_int(buckets, "count", 0),
                jget_int(buckets, "count", 0) == 1 ? "" : "s", format_mebibytes(size, text));
     else if (jget_int(answer, "slots", 1) > 1)

@@ -20,7 +20,7 @@
 enum { BYTE_VALUES = 256 };
 
 struct sampler {
-    struct model *model;
+    struct compiled_model *model;
     struct sample_shape shape;
     float *weights;
     int32_t *tokens; // [shape.context], the newest last

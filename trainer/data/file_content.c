@@ -50,7 +50,7 @@ static int unpack_all(gzFile gz, struct file_content *c, struct error *e)
     }
 }
 
-static int unpack(int fd, struct file_content *c, struct error *e)
+static int gzip_unpack(int fd, struct file_content *c, struct error *e)
 {
     gzFile gz = gzdopen(dup(fd), "rb");
     if (!gz)
@@ -103,7 +103,8 @@ int file_content_open(const char *name, const char *path, const char *folder, bo
     c->path = path[0] == '/' ? xstrdup(path) : path_join(folder, path);
     int fd = open_regular(name, c, &st, e), rc = fd;
     if (fd >= 0) {
-        rc = unpack_gzip && is_gzip(fd) ? unpack(fd, c, e) : map_file(fd, (size_t)st.st_size, c, e);
+        rc = unpack_gzip && is_gzip(fd) ? gzip_unpack(fd, c, e)
+                                        : map_file(fd, (size_t)st.st_size, c, e);
         close(fd);
     }
     if (rc) {

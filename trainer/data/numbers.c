@@ -118,13 +118,13 @@ bool numbers_scale(enum number_type type, const uint8_t *first, int64_t n, const
 #define TOKENS(name, element)                                                                      \
     LOOPS_CLONED static uint32_t name(const element *x, int64_t n, int32_t *to)                    \
     {                                                                                              \
-        uint32_t most = 0;                                                                         \
+        uint32_t largest = 0;                                                                      \
         for (int64_t i = 0; i < n; i++) {                                                          \
             uint32_t token = x[i];                                                                 \
-            most = token > most ? token : most;                                                    \
+            largest = token > largest ? token : largest;                                           \
             to[i] = (int32_t)token;                                                                \
         }                                                                                          \
-        return most;                                                                               \
+        return largest;                                                                            \
     }
 
 TOKENS(tokens_u8, uint8_t)

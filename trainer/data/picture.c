@@ -157,8 +157,8 @@ static int read_pnm(const struct picture_bytes *s, struct picture *out, struct e
 {
     size_t at = 2;
     int64_t channels = s->data[1] == '6' ? 3 : 1;
-    int64_t width = pnm_number(s, &at), height = pnm_number(s, &at), most = pnm_number(s, &at);
-    if (width < 0 || height < 0 || most != 255)
+    int64_t width = pnm_number(s, &at), height = pnm_number(s, &at), max_value = pnm_number(s, &at);
+    if (width < 0 || height < 0 || max_value != 255)
         return error_set(e, ERR_CORRUPT, "%s: offset %zu: damaged PNM, or one of 16 bits", s->path,
                          at);
     int rc = alloc_pixels(s, height, width, channels, out, e);

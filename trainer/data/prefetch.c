@@ -139,7 +139,7 @@ void prefetch_request(struct prefetch *p, const struct prefetch_request *request
 }
 
 // Withdraws the request; returns whether its samples are there.
-static bool reclaim(struct prefetch_slot *s)
+static bool slot_reclaim(struct prefetch_slot *s)
 {
     if (change_state(s, WANTED, EMPTY) || change_state(s, FETCHING, ABANDONED))
         return false;
@@ -152,7 +152,7 @@ int prefetch_get(struct prefetch *p, const struct prefetch_request *request, str
     struct prefetch_slot *found = NULL;
     for (int i = 0; i < PREFETCH_DEPTH; i++) {
         struct prefetch_slot *s = &p->slots[i];
-        if (is_pending(s) && s->request.cursor <= request->cursor && reclaim(s) &&
+        if (is_pending(s) && s->request.cursor <= request->cursor && slot_reclaim(s) &&
             is_same_request(&s->request, request))
             found = s;
     }

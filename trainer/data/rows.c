@@ -156,12 +156,12 @@ static int check_rows(const struct sample_rows *r, struct error *e)
 // At most INT32_MAX.
 static int64_t largest_label(const struct sample_rows *r)
 {
-    int64_t most = 0;
+    int64_t largest = 0;
     for (int64_t i = 0; i < r->targets.dims[0]; i++) {
         int64_t label = number_integer_at(r->targets.type, r->targets.first, i);
-        most = label > most ? label : most;
+        largest = label > largest ? label : largest;
     }
-    return most < INT32_MAX ? most : INT32_MAX;
+    return largest < INT32_MAX ? largest : INT32_MAX;
 }
 
 static int check_labels(const struct sample_rows *r, int64_t classes, struct error *e)

@@ -41,9 +41,9 @@ struct synthetic_dataset {
 static void set_doublings(struct synthetic_dataset *d, uint32_t vocabulary)
 {
     for (uint32_t begin = 0; begin < vocabulary; begin = 2 * begin + 1) {
-        uint32_t most = begin + 1, left = vocabulary - begin;
+        uint32_t doubled = begin + 1, left = vocabulary - begin;
         d->begin[d->doublings] = begin;
-        d->width[d->doublings++] = left < most ? left : most;
+        d->width[d->doublings++] = left < doubled ? left : doubled;
     }
 }
 

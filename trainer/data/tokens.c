@@ -89,10 +89,10 @@ static int fetch_window(const struct dataset *base, int64_t index, int64_t i, st
     const struct token_run *run = run_of(&d->all, index);
     int64_t context = base->shape.context, first = (index - run->before) * d->stride;
     const uint8_t *from = run->first + (size_t)first * number_size(run->type);
-    uint32_t most = numbers_tokens(run->type, from, context, out->tokens + i * context);
+    uint32_t largest = numbers_tokens(run->type, from, context, out->tokens + i * context);
     from += number_size(run->type);
     uint32_t other = numbers_tokens(run->type, from, context, out->targets + i * context);
-    if (most >= base->shape.vocabulary || other >= base->shape.vocabulary)
+    if (largest >= base->shape.vocabulary || other >= base->shape.vocabulary)
         return fail_outside_vocabulary(run, first, context + 1, base->shape.vocabulary, e);
     return 0;
 }

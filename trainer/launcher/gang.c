@@ -104,7 +104,7 @@ bool gang_drain_requested(struct gang_member *member)
     return member->drain;
 }
 
-// Where slots are GPUs, each rank uses one of the GPUs that this process may use, in turn. If there
+// If slots are GPUs, each rank uses one of the GPUs that this process may use, in turn. If there
 // are more ranks than GPUs, ranks share them. NCCL allows that only for ranks on different
 // machines, so such ranks get different host ids, and NCCL connects them by TCP. All of this
 // happens before the CUDA driver is loaded, because the driver does not survive a fork.

@@ -1,5 +1,5 @@
-// Reports that wait to be sent to the master, and how they are combined. Whoever queues a report
-// hands it over.
+// Reports that wait to be sent to the master, and their combination. The queue owns its
+// reports.
 //
 // Training may take a thousand steps a second, while one call to the master takes a few
 // milliseconds. So the reports that gathered meanwhile travel together: the metrics of consecutive
@@ -23,7 +23,8 @@ struct queued_report {
 };
 void queued_report_free(struct queued_report *r);
 
-// How many of the first of n reports (at least one) go into one call: metrics of one group.
+// Returns how many of n reports, from the first on, go into one call: at least one, and only
+// consecutive metrics of one group.
 size_t report_batch_size(struct queued_report *const *reports, size_t n);
 
 // The body of that call: {"group", "trialRunId", "steps", "times", "metrics": {name: [values]}},

@@ -24,8 +24,8 @@ static bool is_exact(const struct training_job *job)
 }
 
 // With scale_with_slots, global_batch_size counts the samples of each slot that the training began
-// with. A checkpoint records the resulting batch. Rank 0 reads the checkpoints and tells the
-// others.
+// with. A checkpoint records the resulting batch. Rank 0 reads the checkpoints and sends the
+// result to the others.
 static int agree_on_batch(const struct training_job *job, struct training_plan *plan,
                           struct error *e)
 {

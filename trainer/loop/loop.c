@@ -6,7 +6,7 @@
 #include "trainer/reduction/sampler.h"
 
 // Before the first step of an exact training, a dry run measures how large the gradients are.
-static int calibrate(struct training *t, struct sampler_share share, struct error *e)
+static int calibrate_exponents(struct training *t, struct sampler_share share, struct error *e)
 {
     struct loss_sum ignored = {0};
     struct gradient_sink sink = reducer_calibration_begin(t->reducer);
@@ -67,7 +67,7 @@ static void count_step(struct training *t, const struct reducer_totals *totals)
 static int train_step(struct training *t, bool *drain, struct error *e)
 {
     struct sampler_share share = sampler_share(t->plan.micro_batches, t->job->world, t->job->rank);
-    int err = reducer_needs_calibration(t->reducer) ? calibrate(t, share, e) : 0;
+    int err = reducer_needs_calibration(t->reducer) ? calibrate_exponents(t, share, e) : 0;
     struct reducer_totals totals = {0};
     bool wanted = false;
     if (!err && t->job->rank == 0)

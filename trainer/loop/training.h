@@ -38,7 +38,7 @@ struct training {
     struct prefetch *prefetch; // fetches training samples ahead
     struct batch **batches;    // [batch_count], exchanged with those of the prefetch
     int64_t batch_count;       // 1, or all micro-batches of this rank where they run in lockstep
-    struct model *model;
+    struct compiled_model *model;
     struct optimizer *optimizer;
     struct comm *comm;
     struct reducer *reducer;

@@ -126,13 +126,13 @@ bool training_is_over(const struct training *t)
 const char *training_stop_reason(const struct training *t, char out[TRAINING_STOP_REASON_MAX])
 {
     const struct train_best *best = &t->state.position.best;
-    char least[64] = "";
+    char by_delta[64] = "";
     if (t->plan.min_delta > 0)
-        snprintf(least, sizeof least, " by min_delta, %.6g,", t->plan.min_delta);
+        snprintf(by_delta, sizeof by_delta, " by min_delta, %.6g,", t->plan.min_delta);
     snprintf(out, TRAINING_STOP_REASON_MAX,
              "stopped at step %lld of %lld: %s has not improved%s in %lld validations; the best is "
              "%.6g at step %lld",
-             (long long)t->state.position.step, (long long)t->plan.steps, best->metric, least,
+             (long long)t->state.position.step, (long long)t->plan.steps, best->metric, by_delta,
              (long long)best->validations_since, best->value, (long long)best->step);
     return out;
 }

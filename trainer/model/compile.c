@@ -16,7 +16,7 @@ static const size_t block_max = (size_t)1 << 40;
 
 // --- parameters ----------------------------------------------------------------------------------
 
-static struct parameter *find_parameter(struct model *m, const char *name)
+static struct parameter *find_parameter(struct compiled_model *m, const char *name)
 {
     for (int i = 0; i < m->parameter_count; i++)
         if (strcmp(m->parameters[i].name, name) == 0)
@@ -28,7 +28,7 @@ int compiler_add_parameter(struct compiler *c, struct layer *l, int slot, int ra
                            const int64_t *shape, struct initializer initial, struct error *e)
 {
     static const char *const slots[] = {"weight", "bias", "running_mean", "running_var"};
-    struct model *m = c->m;
+    struct compiled_model *m = c->m;
     struct parameter p = {.rank = rank, .offset = m->block_size, .count = 1, .decay = rank > 1};
     snprintf(p.name, sizeof p.name, "%.*s.%s", LIMIT_LAYER_NAME, l->name, slots[slot]);
     if (find_parameter(m, p.name))
@@ -95,7 +95,7 @@ static int new_value(struct compiler *c, const struct tensor_shape *shape, bool 
 
 static struct layer *new_layer(struct compiler *c, const struct layer_kind *kind, const char *name)
 {
-    struct model *m = c->m;
+    struct compiled_model *m = c->m;
     if (m->layer_count == c->layer_capacity) {
         c->layer_capacity = c->layer_capacity ? 2 * c->layer_capacity : 64;
         m->layers = xrealloc(m->layers, (size_t)c->layer_capacity * sizeof *m->layers);
@@ -242,7 +242,7 @@ static int compile_list(struct compiler *c, const json_t *list, const char *pref
 
 static void start_compile(struct compiler *c)
 {
-    struct model *m = c->m;
+    struct compiled_model *m = c->m;
     const int64_t micro_batch = m->micro_batch;
     const struct sample_shape *s = &m->sample;
     struct tensor_shape shape = {.rank = 1, .dim = {s->channels}};
@@ -263,7 +263,7 @@ static void start_compile(struct compiler *c)
 
 static int check_output(const struct compiler *c, struct error *e)
 {
-    const struct model *m = c->m;
+    const struct compiled_model *m = c->m;
     bool sequence = m->sample.kind == SAMPLE_TOKENS;
     const char *each = sequence      ? "position and byte value"
                        : m->loss.mse ? "value to predict"
@@ -287,12 +287,12 @@ static int check_output(const struct compiler *c, struct error *e)
 }
 
 int model_compile_layers(json_t *list, const struct loss_config *loss,
-                         const struct sample_shape *shape, int64_t micro_batch, struct model **out,
-                         struct error *e)
+                         const struct sample_shape *shape, int64_t micro_batch,
+                         struct compiled_model **out, struct error *e)
 {
     must(micro_batch > 0);
     ops_init_thread();
-    struct model *m = xcalloc(1, sizeof *m);
+    struct compiled_model *m = xcalloc(1, sizeof *m);
     struct compiler c = {.m = m};
     m->sample = *shape;
     m->loss = *loss;

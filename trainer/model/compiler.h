@@ -16,7 +16,7 @@ struct graph_value {
 };
 
 struct compiler {
-    struct model *m;
+    struct compiled_model *m;
     int layer_capacity;
     struct graph_value *values;
     int value_count, value_capacity;
@@ -85,8 +85,8 @@ int loss_read(const json_t *spec, const struct sample_shape *shape, struct loss_
 // family that does not name its classes. ERR_INVALID.
 int family_expand(const json_t *spec, int64_t outputs, json_t **layers, struct error *e);
 int model_compile_layers(json_t *list, const struct loss_config *loss,
-                         const struct sample_shape *shape, int64_t micro_batch, struct model **out,
-                         struct error *e);
+                         const struct sample_shape *shape, int64_t micro_batch,
+                         struct compiled_model **out, struct error *e);
 // Fuses consecutive layers that can be computed in one pass over memory (fuse.c).
 void compiler_fuse(struct compiler *c);
 void layer_replace_kind(struct layer *l, const struct layer_kind *kind);

@@ -6,7 +6,7 @@ static double layer_flops(const struct layer *l)
     return l->flops + l->flops_weights + (l->dx == NONE ? 0 : l->flops);
 }
 
-double model_flops(const struct model *m)
+double model_flops(const struct compiled_model *m)
 {
     double sum = 0;
     for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++)
@@ -14,7 +14,7 @@ double model_flops(const struct model *m)
     return sum;
 }
 
-static int64_t tensor_bytes(const struct model *m, int tensor)
+static int64_t tensor_bytes(const struct compiled_model *m, int tensor)
 {
     return tensor == NONE ? 0 : m->plan.tensors[tensor].floats * (int64_t)sizeof(float);
 }
@@ -25,7 +25,7 @@ static json_int_t trainable_count(const struct parameter *p)
     return p->momentum > 0 ? 0 : (json_int_t)p->count;
 }
 
-static json_t *describe_layer(const struct model *m, const struct layer *l)
+static json_t *describe_layer(const struct compiled_model *m, const struct layer *l)
 {
     char in[TENSOR_SHAPE_TEXT_MAX], out[TENSOR_SHAPE_TEXT_MAX];
     json_int_t parameters = 0, bytes = tensor_bytes(m, l->saved) + l->op_bytes;
@@ -39,7 +39,7 @@ static json_t *describe_layer(const struct model *m, const struct layer *l)
                      "parameters", parameters, "flops", layer_flops(l), "activation_bytes", bytes);
 }
 
-int model_describe(const struct model *m, json_t **out)
+int model_describe(const struct compiled_model *m, json_t **out)
 {
     json_t *layers = json_array();
     json_int_t count = 0, bytes = (json_int_t)(m->plan.floats * sizeof(float));

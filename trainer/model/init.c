@@ -31,7 +31,7 @@ static void draw_values(const struct initializer *initial, uint64_t seed, int in
     }
 }
 
-void model_init(const struct model *m, uint64_t seed, float *parameters)
+void model_init(const struct compiled_model *m, uint64_t seed, float *parameters)
 {
     size_t largest = 0;
     for (int i = 0; i < m->parameter_count; i++)

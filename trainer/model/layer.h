@@ -81,7 +81,7 @@ struct loss_config {
     float label_smoothing; // in training only
 };
 
-struct model {
+struct compiled_model {
     struct sample_shape sample;
     struct loss_config loss;
     int64_t micro_batch, positions; // positions: predictions per sample
@@ -101,14 +101,14 @@ struct model {
     struct staged { // tensors of the other parts of a batch, and of dropout keys; NONE: unused
         int labels, values, tokens, targets, samples, keys;
     } staged;
-    uint64_t *keys;          // [layer_count] dropout keys on the host
-    float *arena;            // plan.floats floats in the device's memory
-    const float *floats;     // the parameters as the optimizer has them
-    const real *reals;       // and as ops read them
-    real *real_block;        // memory for `reals` where real is not float
-    struct batch *padded;    // used for incomplete batches
-    json_t *list;            // the list of layers that this was compiled from
-    struct model **replicas; // copies of the model for the other micro-batches in lockstep
+    uint64_t *keys;                   // [layer_count] dropout keys on the host
+    float *arena;                     // plan.floats floats in the device's memory
+    const float *floats;              // the parameters as the optimizer has them
+    const real *reals;                // and as ops read them
+    real *real_block;                 // memory for `reals` where real is not float
+    struct batch *padded;             // used for incomplete batches
+    json_t *list;                     // the list of layers that this was compiled from
+    struct compiled_model **replicas; // copies of the model for the other micro-batches in lockstep
     int replica_count;
     double *step_sums;        // sums of all micro-batches of the step
     struct model_recordings { // recorded training passes, by kind of the sink

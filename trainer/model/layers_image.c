@@ -19,11 +19,11 @@ static int read_window(const struct layer *l, const json_t *spec, bool own_strid
                        e)) ||
         (rc = spec_int(spec, "padding", 0, 0, w->kernel - 1, &w->padding, e)))
         return rc;
-    int64_t least = w->kernel - 2 * w->padding;
+    int64_t min_size = w->kernel - 2 * w->padding;
     char expected[64];
-    snprintf(expected, sizeof expected, "an image of at least %lldx%lld", (long long)least,
-             (long long)least);
-    return layer_expect(l, least <= l->in.dim[0] && least <= l->in.dim[1], expected, e);
+    snprintf(expected, sizeof expected, "an image of at least %lldx%lld", (long long)min_size,
+             (long long)min_size);
+    return layer_expect(l, min_size <= l->in.dim[0] && min_size <= l->in.dim[1], expected, e);
 }
 
 static void set_window_shape(struct layer *l, const struct window *w, int64_t channels)

@@ -9,7 +9,7 @@
 #include "trainer/model/compiler.h"
 
 int model_compile(const json_t *spec, const json_t *loss, const struct sample_shape *shape,
-                  int64_t micro_batch, struct model **out, struct error *e)
+                  int64_t micro_batch, struct compiled_model **out, struct error *e)
 {
     json_t *layers = NULL;
     struct loss_config known;
@@ -23,7 +23,7 @@ int model_compile(const json_t *spec, const json_t *loss, const struct sample_sh
     return rc;
 }
 
-void model_free(struct model *m)
+void model_free(struct compiled_model *m)
 {
     if (!m)
         return;
@@ -51,18 +51,18 @@ void model_free(struct model *m)
     free(m);
 }
 
-const struct parameter *model_parameters(const struct model *m, int *count)
+const struct parameter *model_parameters(const struct compiled_model *m, int *count)
 {
     *count = m->parameter_count;
     return m->parameters;
 }
 
-size_t model_block_size(const struct model *m)
+size_t model_block_size(const struct compiled_model *m)
 {
     return m->block_size;
 }
 
-void model_set_parameters(struct model *m, const float *parameters)
+void model_set_parameters(struct compiled_model *m, const float *parameters)
 {
     must((uintptr_t)parameters % 64 == 0);
     m->floats = parameters;
@@ -91,7 +91,7 @@ static void copy_sample(void *into, int64_t to, const void *values, int64_t from
 
 // Pads `batch` with copies of its first sample: an evaluation has the shape of training, so the
 // result of a sample does not depend on how many follow it.
-static const struct batch *pad_batch(struct model *m, const struct batch *batch)
+static const struct batch *pad_batch(struct compiled_model *m, const struct batch *batch)
 {
     if (batch->count == m->micro_batch)
         return batch;
@@ -111,8 +111,8 @@ static const struct batch *pad_batch(struct model *m, const struct batch *batch)
     return full;
 }
 
-int model_evaluate(struct model *m, const struct batch *batch, float *losses, int32_t *correct,
-                   struct error *e)
+int model_evaluate(struct compiled_model *m, const struct batch *batch, float *losses,
+                   int32_t *correct, struct error *e)
 {
     must(batch->count > 0 && batch->count <= m->micro_batch);
     int rc = pass_check_batch(m, batch, e);
@@ -127,8 +127,8 @@ int model_evaluate(struct model *m, const struct batch *batch, float *losses, in
     return ops_synchronize(e);
 }
 
-int model_next_logits(struct model *m, const int32_t *tokens, int64_t length, float *logits,
-                      struct error *e)
+int model_next_logits(struct compiled_model *m, const int32_t *tokens, int64_t length,
+                      float *logits, struct error *e)
 {
     if (m->sample.kind != SAMPLE_TOKENS)
         return error_set(e, ERR_INVALID,

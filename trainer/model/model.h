@@ -33,30 +33,33 @@ struct parameter {
     double momentum;
 };
 
-struct model; // opaque
+struct compiled_model; // opaque
 
 // Builds the graph of `spec` (trainer.model with all defaults) for samples of `shape` and
 // micro-batches of `micro_batch` samples. `loss` is trainer.loss; NULL means cross_entropy if the
 // data has classes or tokens, and mse if it has values. Errors about shapes name the layer, the
 // expected and the actual shape.
 int model_compile(const json_t *spec, const json_t *loss, const struct sample_shape *shape,
-                  int64_t micro_batch, struct model **out, struct error *e);
-void model_free(struct model *m);
+                  int64_t micro_batch, struct compiled_model **out, struct error *e);
+void model_free(struct compiled_model *m);
 
-const struct parameter *model_parameters(const struct model *m, int *count); // in forward order
-size_t model_block_size(const struct model *m); // floats of the parameter block, with padding
-double model_flops(const struct model *m);      // forward and backward pass of one sample, in FLOP
+const struct parameter *model_parameters(const struct compiled_model *m,
+                                         int *count); // in forward order
+size_t
+model_block_size(const struct compiled_model *m); // floats of the parameter block, with padding
+double
+model_flops(const struct compiled_model *m); // forward and backward pass of one sample, in FLOP
 
 // Describes the compiled model: {"layers": [{"name", "kind", "in", "out", "parameters", "flops",
 // "activation_bytes"}], "parameters", "flops_per_sample", "parameter_bytes", "activation_bytes"}.
 // Statistics are not counted as parameters; FLOP are those of matrix products, forward and
 // backward. The activation_bytes of a layer are the memory that it keeps; those of the model are
 // its allocation, in which layers share memory.
-int model_describe(const struct model *m, json_t **out);
+int model_describe(const struct compiled_model *m, json_t **out);
 
 // Writes initial values, keyed by (seed, parameter index, element) and distributed as the
 // literature of each layer has it. Padding is zeroed. `parameters` is in the device's memory.
-void model_init(const struct model *m, uint64_t seed, float *parameters);
+void model_init(const struct compiled_model *m, uint64_t seed, float *parameters);
 
 struct gradient_sink {
     // Called once per parameter. `gradient` (count floats) is the gradient of the sum of the
@@ -74,18 +77,18 @@ enum { GRADIENT_KINDS = 4 };
 
 // Sets the parameters of all following passes (block_size floats in the device's memory, which the
 // caller owns). Call it again after each change of the parameters.
-void model_set_parameters(struct model *m, const float *parameters);
+void model_set_parameters(struct compiled_model *m, const float *parameters);
 
 // A training pass over batch->count == micro_batch samples. losses[i] is the loss of sample i (the
 // mean over its positions or outputs), available after ops_synchronize(). The gradient is that of
 // the sum of losses[]. ERR_CORRUPT names the sample and position of a label or token that is out of
 // range.
-int model_train(struct model *m, const struct batch *batch, const struct draw_key *key,
+int model_train(struct compiled_model *m, const struct batch *batch, const struct draw_key *key,
                 const struct gradient_sink *sink, float *losses, struct error *e);
 
-// Whether layers take statistics over the whole step (batch_norm with sync). Then the micro-batches
-// of a step must be computed in lockstep, layer by layer, each with its own memory.
-bool model_needs_lockstep(const struct model *m);
+// Returns whether layers take statistics over the whole step (batch_norm with sync). Then the
+// micro-batches of a step must be computed in lockstep, layer by layer, each with its own memory.
+bool model_needs_lockstep(const struct compiled_model *m);
 
 struct model_lockstep {
     const struct batch *const *batches; // [count] this rank's micro-batches of the step
@@ -99,21 +102,21 @@ struct model_lockstep {
     int (*gather)(void *ctx, double *values, size_t count, struct error *e);
     void *ctx;
 };
-size_t model_lockstep_doubles(const struct model *m, int64_t step_count);
+size_t model_lockstep_doubles(const struct compiled_model *m, int64_t step_count);
 
 // model_train() for several micro-batches. The result does not depend on how ranks share the
 // micro-batches of the step; without such layers it equals model_train() for each.
-int model_train_lockstep(struct model *m, const struct model_lockstep *t,
+int model_train_lockstep(struct compiled_model *m, const struct model_lockstep *t,
                          const struct draw_key *key, struct error *e);
 
 // An evaluation pass, without dropout and label smoothing; batch->count <= micro_batch. correct[i]
 // is the number of correct predictions of sample i (0 or 1; 0..context for tokens; 0 for values).
-int model_evaluate(struct model *m, const struct batch *batch, float *losses, int32_t *correct,
-                   struct error *e);
+int model_evaluate(struct compiled_model *m, const struct batch *batch, float *losses,
+                   int32_t *correct, struct error *e);
 
 // Computes the logits of the last position of a sequence of 1..context tokens, to sample text.
 // ERR_INVALID for models that do not learn from tokens.
-int model_next_logits(struct model *m, const int32_t *tokens, int64_t length, float *logits,
-                      struct error *e);
+int model_next_logits(struct compiled_model *m, const int32_t *tokens, int64_t length,
+                      float *logits, struct error *e);
 
 #endif

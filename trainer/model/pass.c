@@ -57,7 +57,7 @@ static void stage_tensor(const struct model_pass *p, int tensor, const void *val
 // The dropout of a layer is keyed by its position, step and seed.
 static void stage_dropout_keys(const struct model_pass *p)
 {
-    const struct model *m = p->model;
+    const struct compiled_model *m = p->model;
     for (int i = 0; i < m->layer_count; i++)
         m->keys[i] = ops_dropout_key(p->key.seed, p->key.step, (uint64_t)m->layers[i].position);
     ops_upload(pass_value(p, m->staged.keys), m->keys, (size_t)m->layer_count * sizeof *m->keys);
@@ -65,7 +65,7 @@ static void stage_dropout_keys(const struct model_pass *p)
 
 void pass_stage(const struct model_pass *p)
 {
-    const struct model *m = p->model;
+    const struct compiled_model *m = p->model;
     const struct batch *b = p->batch;
     const int64_t number = (int64_t)sizeof(float); // labels, tokens and values have the same size
     if (m->sample.kind != SAMPLE_TOKENS)
@@ -140,7 +140,7 @@ static int check_range(const struct batch *b, const int32_t *values, int64_t per
     return 0;
 }
 
-int pass_check_batch(const struct model *m, const struct batch *b, struct error *e)
+int pass_check_batch(const struct compiled_model *m, const struct batch *b, struct error *e)
 {
     if (m->loss.mse)
         return 0;
@@ -152,7 +152,7 @@ int pass_check_batch(const struct model *m, const struct batch *b, struct error 
 
 void pass_loss(const struct model_pass *p, int64_t count)
 {
-    const struct model *m = p->model;
+    const struct compiled_model *m = p->model;
     const bool tokens = m->sample.kind == SAMPLE_TOKENS;
     const real *logits = pass_value(p, m->logits);
     real *dlogits = p->training ? pass_value(p, m->dlogits) : NULL;
@@ -175,7 +175,7 @@ void pass_loss(const struct model_pass *p, int64_t count)
 
 void pass_results(const struct model_pass *p, int64_t count, float *losses, int32_t *correct)
 {
-    const struct model *m = p->model;
+    const struct compiled_model *m = p->model;
     ops_download(losses, pass_value(p, m->losses), (size_t)count * sizeof *losses);
     if (correct)
         ops_download(correct, pass_value(p, m->correct), (size_t)count * sizeof *correct);

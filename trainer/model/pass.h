@@ -6,7 +6,7 @@
 #include "trainer/model/layer.h"
 
 struct model_pass {
-    const struct model *model;
+    const struct compiled_model *model;
     const float *floats; // the parameters
     const real *reals;
     const struct batch *batch; // count == micro_batch; layers read its staged copy
@@ -33,7 +33,7 @@ void pass_backward_layer(const struct model_pass *p, const struct layer *l,
                          const struct gradient_sink *sink);
 
 // ERR_CORRUPT: a label or a token is out of range.
-int pass_check_batch(const struct model *m, const struct batch *b, struct error *e);
+int pass_check_batch(const struct compiled_model *m, const struct batch *b, struct error *e);
 // Computes the losses of the first `count` samples and, in training, the gradient of their sum,
 // otherwise the number of correct predictions.
 void pass_loss(const struct model_pass *p, int64_t count);

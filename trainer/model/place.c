@@ -19,7 +19,7 @@
 
 static const int64_t floats_max = INT64_C(1) << 40;
 
-static int backward_moment(const struct model *m, const struct layer *l)
+static int backward_moment(const struct compiled_model *m, const struct layer *l)
 {
     return 2 * m->layer_count - l->position;
 }
@@ -34,7 +34,7 @@ static void note_read(struct compiler *c, int value, int moment)
 
 static void find_last_reads(struct compiler *c)
 {
-    const struct model *m = c->m;
+    const struct compiled_model *m = c->m;
     for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++) {
         note_read(c, l->input, l->position);
         note_read(c, l->other, l->position);
@@ -53,14 +53,14 @@ static bool can_overwrite_input(const struct compiler *c, const struct layer *l)
 }
 
 // Floats that hold so many reals for each sample.
-static int64_t float_count(const struct model *m, int64_t size)
+static int64_t float_count(const struct compiled_model *m, int64_t size)
 {
     return ops_floats_for_reals(m->micro_batch * size);
 }
 
 static void place_values(struct compiler *c)
 {
-    struct model *m = c->m;
+    struct compiled_model *m = c->m;
     c->values[INPUT].tensor = INPUT;
     memory_plan_use(&m->plan, INPUT, c->values[INPUT].last);
     for (struct layer *l = m->layers; l < m->layers + m->layer_count; l++) {
@@ -87,7 +87,7 @@ static void place_values(struct compiler *c)
 }
 
 // Adds a tensor that lives throughout all passes; NONE if it is empty.
-static int place_throughout(struct model *m, int64_t floats)
+static int place_throughout(struct compiled_model *m, int64_t floats)
 {
     if (floats == 0)
         return NONE;
@@ -96,7 +96,7 @@ static int place_throughout(struct model *m, int64_t floats)
     return tensor;
 }
 
-static void place_batch(struct model *m)
+static void place_batch(struct compiled_model *m)
 {
     const struct sample_shape *s = &m->sample;
     int64_t n = m->micro_batch, context = s->kind == SAMPLE_TOKENS ? n * m->positions : 0;
@@ -112,7 +112,7 @@ static void place_batch(struct model *m)
 
 static void place_loss(struct compiler *c)
 {
-    struct model *m = c->m;
+    struct compiled_model *m = c->m;
     int64_t rows = m->micro_batch * m->positions;
     int now = m->layer_count;
     m->logits = c->values[c->current].tensor;
@@ -175,7 +175,7 @@ static void place_input_gradient(struct compiler *c, struct layer *l)
 
 static void place_gradients(struct compiler *c)
 {
-    struct model *m = c->m;
+    struct compiled_model *m = c->m;
     // A layer adds at most three tensors: dx and two sums.
     c->holders = xcalloc((size_t)m->plan.count + 3 * (size_t)m->layer_count, sizeof *c->holders);
     assign_gradient(c, c->current, m->dlogits);
@@ -199,7 +199,7 @@ static void place_gradients(struct compiler *c)
 // lets through. So batch_norm computes it itself while it sums it.
 static void fuse_residual_gradients(struct compiler *c)
 {
-    struct model *m = c->m;
+    struct compiled_model *m = c->m;
     for (struct layer *l = m->layers; l + 2 < m->layers + m->layer_count; l++) {
         struct layer *residual = l + 1, *relu = l + 2, *reader = l + 3;
         bool is_read = reader < m->layers + m->layer_count && reader->sums[0].into == relu->dy;
@@ -223,7 +223,7 @@ static void fuse_residual_gradients(struct compiler *c)
 
 // --- gradients of parameters ---------------------------------------------------------------------
 
-static void place_parameter_gradients(struct model *m)
+static void place_parameter_gradients(struct compiled_model *m)
 {
     size_t count = (size_t)m->parameter_count;
     bool **last = xcalloc(count + 1, sizeof *last);
@@ -248,7 +248,7 @@ static void place_parameter_gradients(struct model *m)
 
 // --- allocation ----------------------------------------------------------------------------------
 
-static int allocate_arena(struct model *m, struct error *e)
+static int allocate_arena(struct compiled_model *m, struct error *e)
 {
     for (int i = 0; i < m->plan.count; i++) {
         if (m->plan.tensors[i].floats > floats_max)
@@ -278,7 +278,7 @@ static int allocate_arena(struct model *m, struct error *e)
 
 int compiler_place(struct compiler *c, struct error *e)
 {
-    struct model *m = c->m;
+    struct compiled_model *m = c->m;
     compiler_fuse(c);
     find_last_reads(c);
     place_batch(m);

@@ -10,7 +10,7 @@
 #include "trainer/model/compiler.h"
 
 struct lockstep_pass {
-    struct model *m;
+    struct compiled_model *m;
     const struct model_lockstep *t;
     struct model_pass *passes; // [t->count]
 };
@@ -54,7 +54,7 @@ static int all_reduce_sums(const struct lockstep_pass *s, int position, struct e
 // --- lockstep ------------------------------------------------------------------------------------
 
 // The next sync layer from `at` in this direction (1 or -1), or the end of the layers.
-static int next_sync_layer(const struct model *m, int at, int direction)
+static int next_sync_layer(const struct compiled_model *m, int at, int direction)
 {
     while (at >= 0 && at < m->layer_count && !m->layers[at].norm.sync)
         at += direction;
@@ -105,21 +105,22 @@ static int backward_lockstep(const struct lockstep_pass *s, struct error *e)
 
 // --- preparing replicas, running in lockstep -----------------------------------------------------
 
-bool model_needs_lockstep(const struct model *m)
+bool model_needs_lockstep(const struct compiled_model *m)
 {
     return next_sync_layer(m, 0, 1) < m->layer_count;
 }
 
-size_t model_lockstep_doubles(const struct model *m, int64_t step_count)
+size_t model_lockstep_doubles(const struct compiled_model *m, int64_t step_count)
 {
-    size_t most = 0;
+    size_t max_sums = 0;
     for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++)
-        if (l->norm.sync && l->norm.sums > most)
-            most = l->norm.sums;
-    return most * (size_t)step_count;
+        if (l->norm.sync && l->norm.sums > max_sums)
+            max_sums = l->norm.sums;
+    return max_sums * (size_t)step_count;
 }
 
-static int prepare_replicas(struct model *m, const struct model_lockstep *t, struct error *e)
+static int prepare_replicas(struct compiled_model *m, const struct model_lockstep *t,
+                            struct error *e)
 {
     int twins = t->count > 1 && model_needs_lockstep(m) ? (int)t->count - 1 : 0;
     m->step_sums =
@@ -135,7 +136,7 @@ static int prepare_replicas(struct model *m, const struct model_lockstep *t, str
     return 0;
 }
 
-static int train_lockstep(struct model *m, const struct model_lockstep *t,
+static int train_lockstep(struct compiled_model *m, const struct model_lockstep *t,
                           const struct draw_key *key, struct error *e)
 {
     struct lockstep_pass s = {m, t, xcalloc((size_t)t->count + 1, sizeof *s.passes)};
@@ -181,7 +182,7 @@ static void start_backward_phase(void *ctx)
 static void run_recorded_pass(void *ctx)
 {
     const struct recorded_pass *a = ctx;
-    const struct model *m = a->pass->model;
+    const struct compiled_model *m = a->pass->model;
     pass_forward(a->pass, 0, m->layer_count);
     pass_loss(a->pass, m->micro_batch);
     ops_call_host(start_backward_phase, NULL);
@@ -190,7 +191,8 @@ static void run_recorded_pass(void *ctx)
 
 // The recording for passes of the sink's kind. If the sink or the parameters have changed, old
 // recordings are freed.
-static struct ops_recording **find_recording(struct model *m, const struct gradient_sink *sink)
+static struct ops_recording **find_recording(struct compiled_model *m,
+                                             const struct gradient_sink *sink)
 {
     struct model_recordings *r = &m->recordings;
     must(*sink->kind >= 0 && *sink->kind < GRADIENT_KINDS);
@@ -202,7 +204,7 @@ static struct ops_recording **find_recording(struct model *m, const struct gradi
     return &r->of[*sink->kind];
 }
 
-static void train_one_micro_batch(struct model *m, const struct batch *batch,
+static void train_one_micro_batch(struct compiled_model *m, const struct batch *batch,
                                   const struct draw_key *key, const struct gradient_sink *sink,
                                   float *losses)
 {
@@ -224,7 +226,7 @@ static void train_one_micro_batch(struct model *m, const struct batch *batch,
     ops_phase(before);
 }
 
-int model_train_lockstep(struct model *m, const struct model_lockstep *t,
+int model_train_lockstep(struct compiled_model *m, const struct model_lockstep *t,
                          const struct draw_key *key, struct error *e)
 {
     int rc = 0;
@@ -241,7 +243,7 @@ int model_train_lockstep(struct model *m, const struct model_lockstep *t,
     return rc;
 }
 
-int model_train(struct model *m, const struct batch *batch, const struct draw_key *key,
+int model_train(struct compiled_model *m, const struct batch *batch, const struct draw_key *key,
                 const struct gradient_sink *sink, float *losses, struct error *e)
 {
     const struct model_lockstep single = {

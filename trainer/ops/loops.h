@@ -34,7 +34,7 @@ LOOPS_INLINE uint32_t loops_bits_of_float(float f)
 
 // e^x for x in [-87, 88], clamped outside; relative error below 1.2e-7. e^x = 2^n e^r with |r| <=
 // ln(2)/2; adding 1.5 * 2^23 rounds n, and ln 2 is split into two parts. e^r is the polynomial of
-// Cephes (S. Moshier, expf.c). NaN stays NaN.
+// Cephes (S. Moshier, expf). NaN stays NaN.
 LOOPS_INLINE float loops_exp(float x)
 {
     x = x < -87.0f ? -87.0f : x;
@@ -52,7 +52,7 @@ LOOPS_INLINE float loops_exp(float x)
     return loops_float_of_bits(loops_bits_of_float(p) + (loops_bits_of_float(shifted) << 23));
 }
 
-// tanh x; relative error below 3e-7. Near zero it uses the polynomial of Cephes (tanhf.c), because
+// tanh x; relative error below 3e-7. Near zero it uses the polynomial of Cephes (tanhf), because
 // 1 - 2 / (e^2x + 1) would lose small values.
 LOOPS_INLINE float loops_tanh(float x)
 {

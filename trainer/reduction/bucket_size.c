@@ -41,11 +41,11 @@ static int measure_size(struct reducer *s, size_t size, int64_t *best, struct er
 
 static size_t choose_size(const int64_t best[SIZES], size_t count)
 {
-    int64_t least = best[0];
+    int64_t fastest = best[0];
     for (size_t i = 1; i < count; i++)
-        least = best[i] < least ? best[i] : least;
+        fastest = best[i] < fastest ? best[i] : fastest;
     size_t chosen = 0;
-    while ((double)best[chosen] > tolerance * (double)least)
+    while ((double)best[chosen] > tolerance * (double)fastest)
         chosen++;
     return chosen;
 }

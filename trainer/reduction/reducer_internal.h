@@ -40,8 +40,8 @@ struct reducer {
     int precision;         // p in the number format (reducer.c)
     bool first, last;      // position of the current micro-batch among the local ones
     int kind;              // the same as a number, for gradient_sink.kind
-    int queued[OPS_EXACT_PARTS];                    // parameters whose gradients are queued ..
-    const float *queued_gradients[OPS_EXACT_PARTS]; // .. and these gradients
+    int queued[OPS_EXACT_PARTS];                    // parameters whose gradients are queued
+    const float *queued_gradients[OPS_EXACT_PARTS]; // their gradients
     int queued_count;
     int err; // of the first bucket that could not start
     struct error error;

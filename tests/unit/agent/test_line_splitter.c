@@ -22,7 +22,7 @@ static void gather(void *ctx, const char *text, size_t len)
 }
 
 // Feeds `text` in pieces of `piece` bytes.
-static void split(const char *text, size_t len, size_t piece, struct buf *out)
+static void split_text(const char *text, size_t len, size_t piece, struct buf *out)
 {
     struct line_splitter s;
     line_splitter_init(&s);
@@ -55,7 +55,7 @@ static void splitting(void **state)
     buf_init(&out, 1 << 20);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         for (size_t piece = 1; piece <= 4; piece++) { // for every way to cut the stream
-            split(cases[i].text, strlen(cases[i].text), piece, &out);
+            split_text(cases[i].text, strlen(cases[i].text), piece, &out);
             assert_string_equal(buf_str(&out), cases[i].lines);
         }
     }
@@ -68,7 +68,7 @@ static void split_x(size_t len, struct buf *out)
     memset(text, 'x', len);
     text[len] = '\n';
     text[len + 1] = 'y';
-    split(text, len + 2, 4096, out);
+    split_text(text, len + 2, 4096, out);
     free(text);
 }
 
@@ -100,7 +100,7 @@ static void a_cut_does_not_go_through_a_character(void **state)
     for (size_t shift = 1; shift <= 4; shift++) {
         memset(text, 'x', len);
         memcpy(text + whole - shift, "\xF0\x9F\x98\x80", 4);
-        split(text, len, len, &out);
+        split_text(text, len, len, &out);
         const char *mark = strstr(buf_str(&out), " [cut");
         assert_non_null(mark);
         assert_int_equal(mark - buf_str(&out), shift == 4 ? whole : whole - shift);

@@ -23,7 +23,7 @@
 
 enum { LARGE = 256 << 20, TRIES = 20 };
 
-static pid_t start(const char *marker, bool new_session)
+static pid_t start_process(const char *marker, bool new_session)
 {
     const char *const argv[] = {"sleep", "1000", NULL};
     const char *const envp[] = {"A=B", marker, "C=D", NULL};
@@ -49,7 +49,7 @@ static bool is_dead(pid_t pid) // and reaps it
 static void test_by_environment(void **state)
 {
     (void)state;
-    pid_t ours = start(MARKER, true), other = start(MARKER "/more", true);
+    pid_t ours = start_process(MARKER, true), other = start_process(MARKER "/more", true);
     const struct process_filter filter = {.marker = MARKER};
     assert_int_equal(proctrack_signal(&filter, 0), 1);
     assert_int_equal(proctrack_signal(&filter, SIGKILL), 1);
@@ -63,7 +63,7 @@ static void test_by_environment(void **state)
 static void test_by_session_and_parent(void **state)
 {
     (void)state;
-    pid_t child = start("A=1", true);
+    pid_t child = start_process("A=1", true);
     const struct process_filter by_session = {.marker = MARKER, .session = child};
     const struct process_filter by_parent = {.marker = MARKER, .parent = getpid()};
     assert_int_equal(proctrack_signal(&by_session, 0), 1);
@@ -89,8 +89,8 @@ static pid_t start_large(void)
     return child;
 }
 
-// Whether proctrack_signal() found the process while it was dying.
-static bool see_it_die(pid_t child)
+// Returns whether proctrack_signal() found the process while it was dying.
+static bool is_found_while_dying(pid_t child)
 {
     const struct process_filter filter = {.marker = MARKER, .known = &child, .known_count = 1};
     bool seen = false;
@@ -114,7 +114,7 @@ static void test_dying_is_not_dead(void **state)
     (void)state;
     bool seen = false;
     for (int i = 0; i < TRIES && !seen; i++)
-        seen = see_it_die(start_large());
+        seen = is_found_while_dying(start_large());
     assert_true(seen);
 }
 

@@ -27,7 +27,7 @@ static void statuses(void **state)
     static const struct {
         const char *what;
         int status;
-        enum rank_exit by_itself, told;
+        enum rank_exit by_itself, asked;
     } cases[] = {
         {"exit 0", EXITED(0), RANK_SUCCEEDED, RANK_SUCCEEDED},
         {"exit 1", EXITED(1), RANK_FAILED, RANK_FAILED},
@@ -51,7 +51,7 @@ static void statuses(void **state)
         if (rank_exit_classify(cases[i].status, false) != cases[i].by_itself)
             fail_msg("%s, by itself: %d", cases[i].what,
                      rank_exit_classify(cases[i].status, false));
-        if (rank_exit_classify(cases[i].status, true) != cases[i].told)
+        if (rank_exit_classify(cases[i].status, true) != cases[i].asked)
             fail_msg("%s, told to end: %d", cases[i].what,
                      rank_exit_classify(cases[i].status, true));
     }
@@ -71,12 +71,12 @@ static void whoever_lost_a_peer_is_less_guilty(void **state)
     assert_false(rank_exit_blames_peer(""));
 }
 
-static void add(struct log_tail *w, const char *line)
+static void tail_add_line(struct log_tail *w, const char *line)
 {
     log_tail_add(w, line, strlen(line));
 }
 
-static void expect(const struct log_tail *w, const char *all, const char *last)
+static void expect_tail(const struct log_tail *w, const char *all, const char *last)
 {
     char text[64];
     json_t *value = log_tail_json(w);
@@ -91,22 +91,22 @@ static void lines_are_made_readable(void **state)
     (void)state;
     struct log_tail w;
     log_tail_init(&w);
-    expect(&w, "", "");
-    add(&w, "Traceback (most recent call last):");
-    add(&w, "");
-    add(&w, "\t  \033[0m");
-    add(&w, "\t\033[1;31mValueError\033[0m: \033]bad\a");
-    add(&w, "=========");
-    expect(&w,
-           "Traceback (most recent call last):\n ValueError: ]bad\n=========", "ValueError: ]bad");
+    expect_tail(&w, "", "");
+    tail_add_line(&w, "Traceback (most recent call last):");
+    tail_add_line(&w, "");
+    tail_add_line(&w, "\t  \033[0m");
+    tail_add_line(&w, "\t\033[1;31mValueError\033[0m: \033]bad\a");
+    tail_add_line(&w, "=========");
+    expect_tail(
+        &w, "Traceback (most recent call last):\n ValueError: ]bad\n=========", "ValueError: ]bad");
     log_tail_free(&w);
 
     log_tail_init(&w);
     log_tail_add(&w, "a\0b\xff\xc3\xa9\x80", 7);
-    expect(&w, "ab\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd", "ab\xff\xc3\xa9\x80");
-    add(&w, "cut off in its sequence \033[1;3");
-    expect(&w, "ab\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\ncut off in its sequence ",
-           "cut off in its sequence ");
+    expect_tail(&w, "ab\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd", "ab\xff\xc3\xa9\x80");
+    tail_add_line(&w, "cut off in its sequence \033[1;3");
+    expect_tail(&w, "ab\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\ncut off in its sequence ",
+                "cut off in its sequence ");
     log_tail_free(&w);
 }
 
@@ -115,12 +115,12 @@ static void the_reason_is_no_routine_line(void **state)
     (void)state;
     struct log_tail w;
     log_tail_init(&w);
-    add(&w, "ts=2026-11-22T10:00:00.000Z level=info msg=\"training begins\"");
-    add(&w, "ts=2026-11-22T10:00:00.000Z level=debug msg=step");
+    tail_add_line(&w, "ts=2026-11-22T10:00:00.000Z level=info msg=\"training begins\"");
+    tail_add_line(&w, "ts=2026-11-22T10:00:00.000Z level=debug msg=step");
     char last[128];
     log_tail_last_line(&w, last, sizeof last);
     assert_string_equal(last, "");
-    static const char *const told[] = {
+    static const char *const last_lines[] = {
         "ts=2026-11-22T10:00:00.000Z level=error msg=\"loss is NaN\"",
         "ts=2026-11-22T10:00:00.000Z level=warn msg=slow",
         "ts=2026-11-22T10:00:00.000Z level=information",
@@ -128,11 +128,11 @@ static void the_reason_is_no_routine_line(void **state)
         "ts=0",
         "ts=0 level=info",
     };
-    for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
-        add(&w, told[i]);
-        add(&w, "ts=2026-11-22T10:00:01.000Z level=info msg=ends");
+    for (size_t i = 0; i < sizeof last_lines / sizeof *last_lines; i++) {
+        tail_add_line(&w, last_lines[i]);
+        tail_add_line(&w, "ts=2026-11-22T10:00:01.000Z level=info msg=ends");
         log_tail_last_line(&w, last, sizeof last);
-        assert_string_equal(last, told[i]);
+        assert_string_equal(last, last_lines[i]);
     }
     log_tail_free(&w);
 }
@@ -145,7 +145,7 @@ static void few_lines_are_kept(void **state)
     log_tail_init(&w);
     for (int i = 0; i < 3 * LOG_TAIL_LINES; i++) {
         snprintf(line, sizeof line, "line %d", i);
-        add(&w, line);
+        tail_add_line(&w, line);
         assert_int_equal(w.lines, i < LOG_TAIL_LINES ? i + 1 : LOG_TAIL_LINES);
     }
     log_tail_last_line(&w, last, sizeof last);

@@ -36,7 +36,7 @@ static void every_pair(void **state)
 }
 
 // Returns the state after an action.
-static enum observed_state after(enum action_kind action, enum observed_state state)
+static enum observed_state state_after(enum action_kind action, enum observed_state state)
 {
     switch (action) {
     case ACTION_START:
@@ -60,7 +60,7 @@ static void answers_may_come_again_and_in_any_order(void **state)
         for (int seen = 0; seen < OBSERVED_COUNT; seen++) {
             enum action_kind action =
                 reconcile_pair((enum desired_action)first, (enum observed_state)seen);
-            enum observed_state now = after(action, (enum observed_state)seen);
+            enum observed_state now = state_after(action, (enum observed_state)seen);
             assert_int_equal(reconcile_pair((enum desired_action)first, now), ACTION_NONE);
             for (int late = 0; late < DESIRED_COUNT; late++)
                 if (now != OBSERVED_ABSENT)
@@ -70,7 +70,7 @@ static void answers_may_come_again_and_in_any_order(void **state)
     }
 }
 
-static struct desired_state parse(const char *text)
+static struct desired_state parse_desired(const char *text)
 {
     struct desired_state d;
     struct error e = {0};
@@ -90,8 +90,8 @@ static void whole_sets(void **state)
 {
     (void)state;
     struct desired_state d =
-        parse("{\"version\": 4, \"tasks\": [" RUN("new") "," RUN("runs") "," KILL("bad") "," KILL(
-            "unknown") "," RUN("new") "], \"forget\": [\"done\", \"stranger\"]}");
+        parse_desired("{\"version\": 4, \"tasks\": [" RUN("new") "," RUN("runs") "," KILL(
+            "bad") "," KILL("unknown") "," RUN("new") "], \"forget\": [\"done\", \"stranger\"]}");
     const struct observed_task observed[] = {
         {"runs", OBSERVED_RUNNING},
         {"bad", OBSERVED_RUNNING},
@@ -120,7 +120,7 @@ static void whole_sets(void **state)
 static void nothing_at_all(void **state)
 {
     (void)state;
-    struct desired_state d = parse("{\"version\": 0, \"tasks\": []}");
+    struct desired_state d = parse_desired("{\"version\": 0, \"tasks\": []}");
     struct action actions[1];
     assert_int_equal(reconcile(&d, NULL, 0, actions), 0);
     desired_state_free(&d);

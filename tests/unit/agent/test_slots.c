@@ -235,7 +235,7 @@ static void write_events(const char *lines)
     fclose(f);
 }
 
-static void watch(struct slots *s, struct inbox *inbox, struct gpu_monitor **out)
+static void monitor_start(struct slots *s, struct inbox *inbox, struct gpu_monitor **out)
 {
     *inbox = (struct inbox){.box = mailbox_new(100), .wake = never_woken};
     assert_int_equal(slots_find_gpus(s, FAKE_NVML, NULL), 0);
@@ -261,7 +261,7 @@ static void use_and_faults(void **state)
     setenv("FAKE_GPUS", "2", 1);
     setenv("FAKE_NVML_EVENTS", "test_slots.events", 1);
     write_events("1 79 -1\n0 0 -1\n");
-    watch(&s, &inbox, &w);
+    monitor_start(&s, &inbox, &w);
     struct inbox_message *message = next_note(&inbox, INBOX_USAGE);
     assert_string_equal(jget_string(message->usage, "group", ""), "gpu");
     const json_t *second = json_array_get(jget(message->usage, "slots"), 1);
@@ -287,7 +287,7 @@ static void faults_of_instances(void **state)
     setenv("FAKE_INSTANCES", "2", 1);
     setenv("FAKE_NVML_EVENTS", "test_slots.events", 1);
     write_events("");
-    watch(&s, &inbox, &w);
+    monitor_start(&s, &inbox, &w);
     struct inbox_message *message = next_note(&inbox, INBOX_USAGE);
     const json_t *second = json_array_get(jget(message->usage, "slots"), 1);
     assert_null(jget(second, "gpu_util")); // the driver does not report it for instances

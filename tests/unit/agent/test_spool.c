@@ -22,7 +22,7 @@
 
 static const char path[] = "log.spool";
 
-static void append(struct spool *s, const char *text)
+static void append_line(struct spool *s, const char *text)
 {
     const struct spool_line line = {
         .wall_us = 1000000,
@@ -39,7 +39,7 @@ static void append(struct spool *s, const char *text)
 static void append_number(struct spool *s, int64_t n)
 {
     char *text = xasprintf("line %lld", (long long)n);
-    append(s, text);
+    append_line(s, text);
     free(text);
 }
 
@@ -86,8 +86,8 @@ static void lines_come_back(void **state)
     struct spool s;
     struct spool_cursor c = {0};
     open_new(&s);
-    append(&s, "hello \"world\"\t\x01 \xC3\xA9");
-    append(&s, "broken \xFF byte");
+    append_line(&s, "hello \"world\"\t\x01 \xC3\xA9");
+    append_line(&s, "broken \xFF byte");
     json_t *lines = read_all(&c);
     assert_int_equal(json_array_size(lines), 2);
     const json_t *first = json_array_get(lines, 0);
@@ -219,12 +219,12 @@ static void a_full_disk_costs_lines_and_says_so(void **state)
     spool_close(&s);
 }
 
-static void fill(struct spool *s, int64_t bytes)
+static void fill_spool(struct spool *s, int64_t bytes)
 {
     char *text = xcalloc(1001, 1);
     memset(text, 'x', 1000);
     for (int64_t end = s->end + bytes; s->end < end && s->dropped == 0;)
-        append(s, text);
+        append_line(s, text);
     free(text);
 }
 
@@ -236,7 +236,7 @@ static void waiting_output_is_bounded(void **state)
     struct spool_cursor c = {0};
     unlink(path);
     assert_int_equal(spool_open(&s, path, 0, 4 << 20, NULL), 0);
-    fill(&s, 64 << 20);
+    fill_spool(&s, 64 << 20);
     assert_true(s.dropped > 0);
     assert_true(s.end <= 6 << 20);
     json_decref(read_all(&c));
@@ -247,7 +247,7 @@ static void waiting_output_is_bounded(void **state)
         spool_close(&s);
         skip(); // the file system has no holes
     }
-    append(&s, "again");
+    append_line(&s, "again");
     assert_int_equal(s.dropped, 0);
     json_t *lines = read_all(&c);
     assert_int_equal(json_array_size(lines), 2);
@@ -256,7 +256,7 @@ static void waiting_output_is_bounded(void **state)
     json_decref(lines);
     spool_close(&s);
     assert_int_equal(spool_open(&s, path, c.sequence, 4 << 20, NULL), 0); // with a hole
-    append(&s, "once more");
+    append_line(&s, "once more");
     lines = read_all(&c);
     assert_int_equal(json_array_size(lines), 1);
     json_decref(lines);

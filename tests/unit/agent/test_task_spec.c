@@ -26,7 +26,7 @@ static const char two_ranks[] =
     "\"DET_CONTAINER_ID\": \"c7\"}, \"ranks\": [{\"rank\": 5, \"localRank\": 1, \"slots\": [0], "
     "\"env\": {\"A\": \"own\"}}, {\"rank\": 4, \"localRank\": 0, \"slots\": [2]}]}]}";
 
-static int build(const char *answer, const struct slots *slots, json_t **spec, struct error *e)
+static int build_spec(const char *answer, const struct slots *slots, json_t **spec, struct error *e)
 {
     const struct task_host place = {
         .agent_id = "agent-9",
@@ -60,7 +60,7 @@ static void complete(void **state)
     (void)state;
     json_t *spec;
     struct error e = {0};
-    assert_int_equal(build(two_ranks, &cpus, &spec, &e), 0);
+    assert_int_equal(build_spec(two_ranks, &cpus, &spec, &e), 0);
     assert_string_equal(jget_string(spec, "allocationId", ""), "7.1");
     assert_string_equal(jget_string(spec, "containerId", ""), "c7");
     assert_string_equal(jget_string(spec, "contextUrl", ""), "/c");
@@ -91,7 +91,7 @@ static void devices(void **state)
     (void)state;
     json_t *spec;
     struct error e = {0};
-    assert_int_equal(build(two_ranks, &gpus, &spec, &e), 0);
+    assert_int_equal(build_spec(two_ranks, &gpus, &spec, &e), 0);
     assert_string_equal(env_of(spec, 0, "CUDA_VISIBLE_DEVICES"), "GPU-c,GPU-a");
     assert_string_equal(env_of(spec, 1, "CUDA_VISIBLE_DEVICES"), "GPU-c,GPU-a");
     assert_null(env_of(spec, 1, "OMP_NUM_THREADS"));
@@ -106,7 +106,7 @@ static void instances(void **state)
     struct error e = {0};
     static struct agent_slot cut[] = {{.uuid = "MIG-a"}, {.uuid = "MIG-b"}, {.uuid = "MIG-c"}};
     static const struct slots migs = {.items = cut, .count = 3, .cuda = true};
-    assert_int_equal(build(two_ranks, &migs, &spec, &e), 0);
+    assert_int_equal(build_spec(two_ranks, &migs, &spec, &e), 0);
     assert_string_equal(env_of(spec, 0, "CUDA_VISIBLE_DEVICES"), "MIG-a");
     assert_string_equal(env_of(spec, 1, "CUDA_VISIBLE_DEVICES"), "MIG-c");
     json_decref(spec);
@@ -128,14 +128,14 @@ static void threads_and_tasks_without_slots(void **state)
     struct error e = {0};
     char text[512];
     task(text, sizeof text, "{}", "[0, 1]"); // one process with two slots
-    assert_int_equal(build(text, &cpus, &spec, &e), 0);
+    assert_int_equal(build_spec(text, &cpus, &spec, &e), 0);
     assert_string_equal(env_of(spec, 0, "OMP_NUM_THREADS"), "2");
     assert_string_equal(json_string_value(json_array_get(jget(spec, "argv"), 0)), "sh");
     assert_string_equal(jget_string(spec, "containerId", ""), "7.1");
     assert_null(jget(spec, "contextUrl"));
     json_decref(spec);
     task(text, sizeof text, "{\"OMP_NUM_THREADS\": \"8\"}", "null");
-    assert_int_equal(build(text, &gpus, &spec, &e), 0);
+    assert_int_equal(build_spec(text, &gpus, &spec, &e), 0);
     assert_string_equal(env_of(spec, 0, "OMP_NUM_THREADS"), "8");
     assert_string_equal(env_of(spec, 0, "DET_SLOT_IDS"), "[]");
     assert_string_equal(env_of(spec, 0, "CUDA_VISIBLE_DEVICES"), ""); // no device
@@ -149,13 +149,13 @@ static void slots_that_are_not_here(void **state)
     struct error e = {0};
     char text[512];
     task(text, sizeof text, "{}", "[2]");
-    assert_int_equal(build(text, &cpus, &spec, &e), 0);
+    assert_int_equal(build_spec(text, &cpus, &spec, &e), 0);
     json_decref(spec);
     task(text, sizeof text, "{}", "[3]");
-    assert_int_equal(build(text, &cpus, &spec, &e), ERR_PEER);
+    assert_int_equal(build_spec(text, &cpus, &spec, &e), ERR_PEER);
     assert_non_null(strstr(e.text, "slot 3 is not on this machine, which has slots 0 to 2"));
     task(text, sizeof text, "{}", "[-1]");
-    assert_int_equal(build(text, &cpus, &spec, &e), ERR_PEER);
+    assert_int_equal(build_spec(text, &cpus, &spec, &e), ERR_PEER);
 }
 
 int main(void)

@@ -114,15 +114,15 @@ static void torn_files(void **state)
 }
 
 // A reason that was cut within a character, or contains bytes that are not UTF-8.
-static void any_reason_can_be_told(void **state)
+static void any_reason_can_be_reported(void **state)
 {
     (void)state;
     static const struct {
-        const char *reason, *told;
+        const char *reason, *reported;
     } cases[] = {{"", ""}, {"ok \xC3\xA9", "ok \xC3\xA9"}, {"cut \xC3", "cut "}, {"\xFF x", ""}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         json_t *status = taskdir_status("a", TASK_EXITED, NULL, cases[i].reason);
-        assert_string_equal(jget_string(status, "reason", NULL), cases[i].told);
+        assert_string_equal(jget_string(status, "reason", NULL), cases[i].reported);
         json_decref(status);
     }
 }
@@ -147,7 +147,7 @@ static void sockets_in_deep_folders(void **state)
     free(dir);
 }
 
-static pid_t start(const char *const *envp, bool session)
+static pid_t start_process(const char *const *envp, bool session)
 {
     const char *const argv[] = {"/bin/sleep", "1000", NULL};
     const struct proc_spec spec = {
@@ -170,7 +170,8 @@ static void sweep_finds_the_tasks_processes_alone(void **state)
     char *marker = taskdir_marker("/nowhere/of-this-test");
     char *other = xasprintf("%s-2", marker);
     const char *const marked[] = {"A=1", marker, NULL}, *const unmarked[] = {other, NULL};
-    pid_t a = start(marked, false), b = start(marked, true), c = start(unmarked, true);
+    pid_t a = start_process(marked, false), b = start_process(marked, true),
+          c = start_process(unmarked, true);
     const struct process_filter by_marker = {.marker = marker};
     const struct process_filter by_session = {.marker = "X=1", .session = c};
     const struct process_filter by_parent = {.marker = "X=1", .parent = getpid()};
@@ -197,7 +198,7 @@ int main(void)
         cmocka_unit_test(lock_goes_with_its_holder),
         cmocka_unit_test(status_round_trip),
         cmocka_unit_test(torn_files),
-        cmocka_unit_test(any_reason_can_be_told),
+        cmocka_unit_test(any_reason_can_be_reported),
         cmocka_unit_test(sockets_in_deep_folders),
         cmocka_unit_test(sweep_finds_the_tasks_processes_alone),
     };

@@ -131,7 +131,7 @@ static void running(void **state)
     assert_true(clock_wall_us() > 1700000000000000);
 }
 
-// In the format of Go.
+// Durations in the format of Go.
 static void lengths(void **state)
 {
     static const struct {

@@ -14,7 +14,7 @@
 #include "base/rng.h"
 #include "base/text/decimal.h"
 
-static void expect(const char *text)
+static void expect_same_double(const char *text)
 {
     double want = strtod(text, NULL), got = decimal_to_double(text);
     if (memcmp(&want, &got, sizeof want))
@@ -65,7 +65,7 @@ static void test_odd_ones(void **state)
                                         "1.5}",
                                         "4503599627370497.5"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        expect(texts[i]);
+        expect_same_double(texts[i]);
 }
 
 static void test_many(void **state)
@@ -81,16 +81,16 @@ static void test_many(void **state)
         snprintf(text, sizeof text, "%.*g", 1 + (int)rng_below(&r, 20),
                  i % 3 ? rng_double(&r) * (double)(1 << rng_below(&r, 30)) : any);
         if (text[0] != 'i' && text[0] != 'n' && text[1] != 'i' && text[1] != 'n')
-            expect(text);
+            expect_same_double(text);
         snprintf(text, sizeof text, "%u.%u%09ue%d", rng_below(&r, 1000), rng_u32(&r),
                  rng_below(&r, 1000000000), (int)rng_below(&r, 60) - 30);
-        expect(text);
+        expect_same_double(text);
         // Halfway between two doubles, and next to it.
         uint64_t half = ((UINT64_C(1) << 53) + (bits >> 11)) * 2 + 1;
         snprintf(text, sizeof text, "%llu", (unsigned long long)half);
-        expect(text);
+        expect_same_double(text);
         snprintf(text, sizeof text, "%llu.0000%u", (unsigned long long)half, rng_below(&r, 10));
-        expect(text);
+        expect_same_double(text);
     }
 }
 

@@ -306,14 +306,14 @@ static void look_below(void)
     assert_int_equal(open_below("a/none"), ERR_NOT_FOUND);
     assert_int_equal(open_below("a/file"), ERR_INVALID);
     assert_int_equal(open_below("a/near"), ERR_INVALID);   // a link to a folder beside it
-    assert_int_equal(open_below("a/near/b"), ERR_INVALID); // .. on the way
+    assert_int_equal(open_below("a/near/b"), ERR_INVALID); // a component on the way is a link
     assert_int_equal(open_below("a/far"), ERR_INVALID);
     assert_int_equal(open_below("far/etc"), ERR_INVALID);
     assert_int_equal(open_below("a/../.."), ERR_INVALID);
     assert_int_equal(open_below("/etc"), ERR_INVALID);
 }
 
-// A kernel or container without openat2().
+// Simulates a kernel or container without openat2().
 static void forbid_openat2(void)
 {
     struct sock_filter program[] = {

@@ -25,7 +25,7 @@ struct parsed_flags {
     struct error e;
 };
 
-static int parse(struct parsed_flags *o, const char *const *words)
+static int parse_words(struct parsed_flags *o, const char *const *words)
 {
     const struct flag flags[] = {
         {"verbose", 'v', FLAG_BOOL, &o->verbose, NULL, "say more", 0, 0, "MUSTER_TEST_VERBOSE"},
@@ -43,7 +43,7 @@ static int parse(struct parsed_flags *o, const char *const *words)
     return flags_parse(flags, argc, argv, o->rest, &o->rest_count, &o->e);
 }
 
-#define PARSE(o, ...) parse(o, (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+#define PARSE(o, ...) parse_words(o, (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
 
 static void refuses(const char *word, const char *value, const char *expected)
 {
@@ -146,12 +146,12 @@ static void lists_at_the_limit_and_past_it(void **state)
         words[i] = "-lx";
     words[FLAG_LIST_MAX] = NULL;
     struct parsed_flags o = {0};
-    assert_int_equal(parse(&o, words), 0);
+    assert_int_equal(parse_words(&o, words), 0);
     assert_int_equal(o.labels.count, FLAG_LIST_MAX);
     words[FLAG_LIST_MAX] = "-lx";
     words[FLAG_LIST_MAX + 1] = NULL;
     o = (struct parsed_flags){0};
-    assert_int_equal(parse(&o, words), ERR_INVALID);
+    assert_int_equal(parse_words(&o, words), ERR_INVALID);
     assert_string_equal(o.e.text, "-l: at most 64 values are allowed");
 }
 

@@ -21,7 +21,7 @@
 #include "base/os/proc.h"
 
 // Runs `spec` to its end; returns its output (heap string) and its status.
-static char *run(struct proc_spec spec, int *status)
+static char *run_to_end(struct proc_spec spec, int *status)
 {
     int out[2];
     struct error e;
@@ -47,7 +47,7 @@ static char *run_shell(const char *script, struct proc_spec spec)
     int status;
     spec.argv = (const char *const[]){"sh", "-c", script, NULL};
     spec.fd_in = -1;
-    char *text = run(spec, &status);
+    char *text = run_to_end(spec, &status);
     assert_int_equal(status, 0);
     return text;
 }
@@ -65,7 +65,7 @@ static void argv_is_no_shell_string(void **state)
     int status;
     struct proc_spec spec = {
         .argv = (const char *const[]){"printf", "%s|", "a b", "$HOME", "*", NULL}, .fd_in = -1};
-    char *text = run(spec, &status);
+    char *text = run_to_end(spec, &status);
     assert_string_equal(text, "a b|$HOME|*|");
     free(text);
 }
@@ -95,7 +95,7 @@ static void no_descriptor_leaks(void **state)
     int status;
     struct proc_spec spec = {.argv = (const char *const[]){"ls", "/proc/self/fd", NULL},
                              .fd_in = -1};
-    char *text = run(spec, &status);
+    char *text = run_to_end(spec, &status);
     assert_string_equal(text, "0\n1\n2\n3\n"); // 3 is the folder that ls reads
     free(text);
     close(high);
@@ -261,13 +261,14 @@ static void statuses(void **state)
     (void)state;
     char out[64];
     int status;
-    free(run(
+    free(run_to_end(
         (struct proc_spec){.argv = (const char *const[]){"sh", "-c", "exit 3", NULL}, .fd_in = -1},
         &status));
     assert_string_equal(proc_status_text(status, out, sizeof out), "exit 3");
-    free(run((struct proc_spec){.argv = (const char *const[]){"sh", "-c", "kill -9 $$", NULL},
-                                .fd_in = -1},
-             &status));
+    free(
+        run_to_end((struct proc_spec){.argv = (const char *const[]){"sh", "-c", "kill -9 $$", NULL},
+                                      .fd_in = -1},
+                   &status));
     assert_string_equal(proc_status_text(status, out, sizeof out), "signal 9 (SIGKILL)");
     assert_string_equal(proc_status_text(SIGRTMIN + 1, out, sizeof out), "signal 35");
     assert_string_equal(proc_status_text(0x137f, out, sizeof out), "status 0x137f");

@@ -147,10 +147,10 @@ static void test_messages_name_place_sizes_and_remedy(void **state)
     char text[FREE_SPACE_TEXT];
     struct free_space *r = make(40 * GiB, 300 * MiB, (struct free_space_floor){.bytes = GiB});
     assert_int_equal(free_space_refuse_submission(r, &e), ERR_FULL);
-    assert_string_equal(e.text,
-                        "the disk of the master's data (data) is nearly full: 300 MiB of 40.0 GiB "
-                        "are free, and 1.0 GiB have to be; new submissions, metrics and logs wait "
-                        "until there is more; delete experiments or other files");
+    assert_string_equal(
+        e.text, "the disk of the master's data (data) is nearly full: 300 MiB of 40.0 GiB "
+                "are free, but at least 1.0 GiB must be; new submissions, metrics and logs wait "
+                "until there is more; delete experiments or other files");
     assert_int_equal(free_space_refuse_report(r, &e), ERR_UNAVAILABLE);
     assert_non_null(strstr(e.text, "send it again later"));
     assert_int_equal(free_space_refuse_copy(r, &e), ERR_FULL);

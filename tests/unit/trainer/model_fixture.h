@@ -11,7 +11,7 @@
 
 struct model_fixture {
     struct arithmetic a;
-    struct model *model;
+    struct compiled_model *model;
     struct sample_shape shape;
     const struct parameter *parameters;
     int count, delivered; // number of parameters; number of gradients received
@@ -41,7 +41,7 @@ static inline json_t *json_of(const char *text)
 
 // Compiles a list of layers, trainer.model, or an object {"model": .., "loss": ..}.
 static inline int compile_text(const char *text, const struct sample_shape *shape,
-                               int64_t micro_batch, struct model **out, struct error *e)
+                               int64_t micro_batch, struct compiled_model **out, struct error *e)
 {
     json_t *spec = json_of(text);
     if (json_is_array(spec))

@@ -1,6 +1,6 @@
-// The communicator over several machines, which ranks simulate by claiming to be on one: results,
-// and every way of losing a peer. A placement such as "AAB" has a letter for the machine of each
-// rank.
+// The communicator over several machines: results, and every way of losing a peer. All ranks run on
+// one machine; each pretends to be on the machine that its test names. A placement such as "AAB"
+// has a letter for the machine of each rank.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -91,7 +91,7 @@ static int64_t of_all(int world, size_t i, enum comm_op op)
     return op == COMM_SUM ? sum : most;
 }
 
-static void put(const struct comm_work *w, size_t i, int64_t x)
+static void element_set(const struct comm_work *w, size_t i, int64_t x)
 {
     if (w->type == COMM_INT64)
         ((int64_t *)w->data)[i] = x;
@@ -101,7 +101,7 @@ static void put(const struct comm_work *w, size_t i, int64_t x)
         ((float *)w->data)[i] = (float)x;
 }
 
-static int64_t get(const struct comm_work *w, size_t i)
+static int64_t element_get(const struct comm_work *w, size_t i)
 {
     if (w->type == COMM_INT64)
         return ((int64_t *)w->data)[i];
@@ -112,10 +112,10 @@ static int check_all_reduce(struct comm *c, struct comm_work w)
 {
     struct error e = {0};
     for (size_t i = 0; i < w.count; i++)
-        put(&w, i, of_rank(comm_rank(c), i));
+        element_set(&w, i, of_rank(comm_rank(c), i));
     CHECK(comm_run(c, &w, &e) == 0);
     for (size_t i = 0; i < w.count; i++)
-        CHECK(get(&w, i) == of_all(comm_world(c), i, w.op));
+        CHECK(element_get(&w, i) == of_all(comm_world(c), i, w.op));
     return 0;
 }
 
@@ -124,19 +124,19 @@ static int check_parts(struct comm *c, struct comm_work w)
     struct error e = {0};
     struct comm_part mine = comm_part(w.count, w.unit, comm_world(c), comm_rank(c));
     for (size_t i = 0; i < w.count; i++)
-        put(&w, i, of_rank(comm_rank(c), i));
+        element_set(&w, i, of_rank(comm_rank(c), i));
     w.kind = COMM_REDUCE_SCATTER;
     CHECK(comm_run(c, &w, &e) == 0);
     for (size_t i = mine.first; i < mine.last; i++)
-        CHECK(get(&w, i) == of_all(comm_world(c), i, w.op));
+        CHECK(element_get(&w, i) == of_all(comm_world(c), i, w.op));
     CHECK(comm_barrier(c, &e) == 0);
     for (size_t i = 0; i < w.count; i++)
         if (i < mine.first || i >= mine.last)
-            put(&w, i, -7);
+            element_set(&w, i, -7);
     w.kind = COMM_ALL_GATHER;
     CHECK(comm_run(c, &w, &e) == 0);
     for (size_t i = 0; i < w.count; i++)
-        CHECK(get(&w, i) == of_all(comm_world(c), i, w.op));
+        CHECK(element_get(&w, i) == of_all(comm_world(c), i, w.op));
     CHECK(comm_barrier(c, &e) == 0);
     return 0;
 }
@@ -446,7 +446,7 @@ static void test_ranks_out_of_step_are_found(void **state)
 
 // --- connecting ----------------------------------------------------------------------------------
 
-static int knock(int port, const void *words, size_t bytes)
+static int connect_and_send(int port, const void *words, size_t bytes)
 {
     const struct sockaddr_in to = {.sin_family = AF_INET,
                                    .sin_port = htons((uint16_t)port),
@@ -471,10 +471,11 @@ static void strangers_come(struct placed_rank *p, json_t *all)
     for (int r = 0; r < p->seat->world; r++) {
         int port = (int)jget_int(json_array_get(all, (size_t)r), "port", 0);
         for (int i = 0; port && i < 30; i++)
-            must(knock(port, words, (size_t)(i % 4) * 1000) >= 0);
+            must(connect_and_send(port, words, (size_t)(i % 4) * 1000) >= 0);
         memcpy(words, "muster\1", 8);
         memcpy(words + 40, (const uint32_t[2]){(uint32_t)p->seat->world - 1, 0}, 8);
-        must(!port || (knock(port, words, 20) >= 0 && knock(port, words, 48) >= 0));
+        must(!port ||
+             (connect_and_send(port, words, 20) >= 0 && connect_and_send(port, words, 48) >= 0));
     }
 }
 
@@ -513,7 +514,7 @@ static int rank_that_knocks(struct gang_member *seat, void *ctx)
     struct error e = {0};
     struct comm *c = NULL;
     CHECK(open_and_warm(&place, 0, &c) == 0);
-    CHECK(knock(port_of_0, "", 0) < 0);
+    CHECK(connect_and_send(port_of_0, "", 0) < 0);
     CHECK(comm_barrier(c, &e) == 0);
     comm_close(c);
     return 0;

@@ -53,7 +53,7 @@ static void fetch_all(const struct dataset *d)
 }
 
 // `name` is the good file that is damaged; the specification names it.
-static void fuzz(const char *name, struct buf good, const char *spec, const char *model)
+static void fuzz_file(const char *name, struct buf good, const char *spec, const char *model)
 {
     int opened = 0;
     for (int i = 0; i < ROUNDS; i++) {
@@ -90,8 +90,8 @@ static void test_idx(void **state)
     char images[16 + 5 * 6] = "\0\0\x08\x03\0\0\0\x05\0\0\0\x02\0\0\0\x03";
     (void)state;
     write_file("y", "\0\0\x08\x01\0\0\0\x05\0\1\2\3\4", 13);
-    fuzz("x", buf_of(images, sizeof images), spec, "{\"classes\": 5}");
-    fuzz("y", buf_of("\0\0\x08\x01\0\0\0\x05\0\1\2\3\4", 13), spec, "{\"classes\": 5}");
+    fuzz_file("x", buf_of(images, sizeof images), spec, "{\"classes\": 5}");
+    fuzz_file("y", buf_of("\0\0\x08\x01\0\0\0\x05\0\1\2\3\4", 13), spec, "{\"classes\": 5}");
 }
 
 static struct buf npy(const char *descr, const char *shape, size_t len)
@@ -114,19 +114,19 @@ static void test_npy(void **state)
     (void)state;
     struct buf y = npy("<i4", "(6,)", 24);
     write_file("y", y.data, y.len);
-    fuzz("x", npy("<f4", "(6, 2, 2)", 96), labels, "{}");
-    fuzz("y", y, labels, "{}");
-    fuzz("y", npy("<f8", "(6, 3)", 144), values, "{}");
+    fuzz_file("x", npy("<f4", "(6, 2, 2)", 96), labels, "{}");
+    fuzz_file("y", y, labels, "{}");
+    fuzz_file("y", npy("<f8", "(6, 3)", 144), values, "{}");
 }
 
 static void test_csv(void **state)
 {
     static const char text[] = "a,b,kind\n1,2,0\n\"3\",4.5,1\n-1e3,7,2\n5,6,1\n";
     (void)state;
-    fuzz("t", buf_of(text, sizeof text - 1),
-         "{\"format\": \"csv\", \"path\": \"t\", \"label\": \"kind\", \"validation_count\": 1,"
-         " \"standardize\": true}",
-         "{}");
+    fuzz_file("t", buf_of(text, sizeof text - 1),
+              "{\"format\": \"csv\", \"path\": \"t\", \"label\": \"kind\", \"validation_count\": 1,"
+              " \"standardize\": true}",
+              "{}");
 }
 
 static void test_tokens(void **state)
@@ -139,8 +139,8 @@ static void test_tokens(void **state)
     put_le(&b, 40, 4);
     while (b.len < 1024 + 2 * 40)
         buf_append(&b, "\0", 1);
-    fuzz("t", b, "{\"format\": \"tokens\", \"path\": \"t\"}",
-         "{\"context\": 3, \"vocabulary\": 100}");
+    fuzz_file("t", b, "{\"format\": \"tokens\", \"path\": \"t\"}",
+              "{\"context\": 3, \"vocabulary\": 100}");
 }
 
 static void test_packed(void **state)
@@ -157,8 +157,8 @@ static void test_packed(void **state)
     char *data = NULL;
     size_t len = 0;
     assert_int_equal(file_read("p", 1 << 20, &data, &len, &e), 0);
-    fuzz("p", buf_of(data, len),
-         "{\"format\": \"images\", \"path\": \"p\", \"validation_count\": 2}", "{}");
+    fuzz_file("p", buf_of(data, len),
+              "{\"format\": \"images\", \"path\": \"p\", \"validation_count\": 2}", "{}");
     free(data);
 }
 

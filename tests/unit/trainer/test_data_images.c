@@ -310,7 +310,7 @@ static void pack_for_harm(void)
 }
 
 // A header with other content and a valid checksum.
-static void forge(size_t at, uint32_t value)
+static void header_forge(size_t at, uint32_t value)
 {
     uint8_t *h = (uint8_t *)xcalloc(packed_len, 1);
     memcpy(h, packed_file, packed_len);
@@ -342,7 +342,7 @@ static void test_harmed_headers(void **state)
     (void)state;
     pack_for_harm();
     for (size_t i = 0; i < sizeof forgeries / sizeof *forgeries; i++) {
-        forge(forgeries[i].at, forgeries[i].value);
+        header_forge(forgeries[i].at, forgeries[i].value);
         expect_refused(spec, "{}", ERR_CORRUPT, forgeries[i].expected);
     }
     packed_file[0] = 'm';

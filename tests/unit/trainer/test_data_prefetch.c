@@ -1,5 +1,5 @@
-// Prefetch: whoever fetches and whatever was requested, prefetch_get() returns the requested
-// samples.
+// prefetch_get() returns the requested samples, whether the thread or the caller fetches them and
+// whatever was requested before.
 #include "tests/unit/trainer/data_files.h"
 
 #include "base/clock.h"

@@ -52,8 +52,9 @@ static void assert_near(const char *what, int64_t found, int64_t predicted)
                  (long long)predicted);
 }
 
-// Measured in the middle of training, after a checkpoint.
-static void compare(const char *file, const char *model, const char *slots)
+// Compares the predicted memory with the memory of ranks in the middle of training, after a
+// checkpoint.
+static void compare_memory(const char *file, const char *model, const char *slots)
 {
     json_t *answer = described(file, model, slots);
     const json_t *memory = jget(answer, "memory");
@@ -84,8 +85,8 @@ static void test_memory_is_what_ranks_have(void **state)
     skip(); // the prediction does not include the shadow memory of sanitizers
 #endif
     for (int i = 0; i < FAMILIES; i++) {
-        compare(families[i][0], families[i][1], "1");
-        compare(families[i][0], families[i][1], "3");
+        compare_memory(families[i][0], families[i][1], "1");
+        compare_memory(families[i][0], families[i][1], "3");
     }
 }
 

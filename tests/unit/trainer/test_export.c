@@ -27,7 +27,7 @@ static int set_up(void **state)
 }
 
 // Every tensor of the file is in the checkpoint, with the same shape and bytes.
-static void compare(const char *file, json_t *header, const char *data)
+static void compare_tensors(const char *file, json_t *header, const char *data)
 {
     struct checkpoint *ck = NULL;
     struct error e = {0};
@@ -72,7 +72,7 @@ static void test_weights_and_statistics(void **state)
     assert_int_equal(json_parse(text + 8, length, "header", &header, NULL), 0);
     // weight and bias of two layers; scale, shift, running mean and variance
     assert_int_equal(json_object_size(header), 4 + 2 + 2 + 1);
-    compare("out.safetensors", header, text + 8 + length);
+    compare_tensors("out.safetensors", header, text + 8 + length);
     json_decref(header);
     free(text);
 }

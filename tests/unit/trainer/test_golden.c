@@ -20,7 +20,7 @@ struct golden_run {
     json_t *golden;
     struct sample_shape shape;
     int64_t samples, batch_size, micro_batch;
-    struct model *model;
+    struct compiled_model *model;
     const struct parameter *parameters;
     int parameter_count;
     struct arithmetic a;

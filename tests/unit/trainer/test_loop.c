@@ -125,7 +125,7 @@ static void receive_message(void *ctx, int rank, const json_t *message)
     run->drained |= jget_bool(message, "drained", false);
 }
 
-static void train(struct loop_run *run)
+static void train_all_ranks(struct loop_run *run)
 {
     struct error e = {0};
     struct yaml_doc doc = {0};
@@ -195,7 +195,7 @@ static void assert_same_in_worlds(const char *yaml, int worlds)
     for (int world = 1; world <= worlds; world++) {
         char *whole = xasprintf("%s  verify: 5\n  fusion_bytes: %d\n", yaml, sizes[world % 4]);
         struct loop_run run = {.yaml = whole, .world = world, .folder = "worlds"};
-        train(&run);
+        train_all_ranks(&run);
         digest_last(&run, &now);
         if (world == 1) {
             first = now;
@@ -256,8 +256,8 @@ static void test_float_is_near_exact(void **state)
     char *yaml = xasprintf("%s  reduction: float\n", toys_mlp);
     struct loop_run exact = {.yaml = toys_mlp, .world = 2, .folder = "exact"};
     struct loop_run floats = {.yaml = yaml, .world = 3, .folder = "float"};
-    train(&exact);
-    train(&floats);
+    train_all_ranks(&exact);
+    train_all_ranks(&floats);
     assert_well(&exact);
     assert_well(&floats);
     for (int i = 0; i < 3; i++)
@@ -270,7 +270,7 @@ static void test_float_is_near_exact(void **state)
 static void train_undisturbed(struct loop_run *run, struct digests *digests)
 {
     *run = (struct loop_run){.yaml = toys_mlp, .world = 1, .folder = "undisturbed"};
-    train(run);
+    train_all_ranks(run);
     digest_last(run, digests);
 }
 
@@ -281,14 +281,14 @@ static void test_drain_and_go_on_with_other_ranks(void **state)
         first = {.yaml = toys_mlp, .world = 3, .folder = "drained", .drain_at = 7};
     struct digests expected, got;
     train_undisturbed(&whole, &expected);
-    train(&first);
+    train_all_ranks(&first);
     assert_well(&first);
     assert_true(first.drained);
     assert_string_equal(first.checkpoints[first.checkpoint_count - 1], "drained/step-00000007");
     struct loop_run second = {
         .yaml = toys_mlp, .world = 5, .folder = "drained", .restore_count = 1};
     second.restore[0] = first.checkpoints[first.checkpoint_count - 1];
-    train(&second);
+    train_all_ranks(&second);
     digest_last(&second, &got);
     assert_false(second.drained);
     assert_same(&got, &expected);
@@ -305,7 +305,7 @@ static void test_killed_rank_then_other_size(void **state)
     struct digests expected, got;
     train_undisturbed(&whole, &expected);
     int64_t begin = clock_mono_us();
-    train(&first);
+    train_all_ranks(&first);
     assert_true(clock_mono_us() - begin < 8 * SECOND);
     assert_int_equal(first.result.failed_rank, 1);
     assert_int_equal(first.codes[0], ERR_PEER);
@@ -315,7 +315,7 @@ static void test_killed_rank_then_other_size(void **state)
     assert_int_equal(first.checkpoint_count, 1);
     struct loop_run second = {.yaml = toys_mlp, .world = 2, .folder = "killed", .restore_count = 1};
     second.restore[0] = first.checkpoints[0];
-    train(&second);
+    train_all_ranks(&second);
     digest_last(&second, &got);
     assert_same(&got, &expected);
 }
@@ -341,18 +341,18 @@ static void test_batch_and_rate_scale_with_slots(void **state)
     struct loop_run second = {.yaml = yaml, .world = 3, .folder = "scaled", .restore_count = 1};
     struct loop_run three = {.yaml = yaml, .world = 3, .folder = "three"};
     struct digests expected, got;
-    train(&whole);
+    train_all_ranks(&whole);
     digest_last(&whole, &expected);
-    train(&two);
+    train_all_ranks(&two);
     digest_last(&two, &got);
     assert_same(&got, &expected);
-    train(&first);
+    train_all_ranks(&first);
     assert_true(first.drained);
     second.restore[0] = first.checkpoints[first.checkpoint_count - 1];
-    train(&second);
+    train_all_ranks(&second);
     digest_last(&second, &got);
     assert_same(&got, &expected);
-    train(&three);
+    train_all_ranks(&three);
     digest_last(&three, &got);
     assert_string_not_equal(got.weights, expected.weights);
 }
@@ -381,14 +381,14 @@ static void test_damaged_checkpoint_falls_back_or_is_refused(void **state)
     struct loop_run second = {.yaml = toys_mlp, .world = 2, .folder = "again", .restore_count = 2};
     second.restore[0] = whole.checkpoints[1];
     second.restore[1] = whole.checkpoints[0];
-    train(&second);
+    train_all_ranks(&second);
     digest_last(&second, &got);
     assert_same(&got, &expected);
     assert_string_equal(second.checkpoints[0], "again/step-00000008"); // trained again from step 4
 
     struct loop_run third = {.yaml = toys_mlp, .world = 2, .folder = "again", .restore_count = 1};
     third.restore[0] = whole.checkpoints[1];
-    train(&third);
+    train_all_ranks(&third);
     assert_int_equal(third.codes[0], ERR_CORRUPT);
     assert_non_null(strstr(third.failures[0], "optimizer.safetensors"));
     assert_true(third.permanent_failure);
@@ -403,7 +403,7 @@ static void test_checkpoint_of_another_model_is_refused(void **state)
     struct digests digests;
     train_undisturbed(&whole, &digests);
     other.restore[0] = whole.checkpoints[0];
-    train(&other);
+    train_all_ranks(&other);
     assert_int_equal(other.codes[0], ERR_INVALID);
     assert_non_null(strstr(other.failures[0], "another model"));
 }
@@ -413,7 +413,7 @@ static void test_checkpoint_of_another_model_is_refused(void **state)
 static void assert_fails_permanently(const char *yaml, int code, const char *text)
 {
     struct loop_run run = {.yaml = yaml, .world = 3, .folder = "bad"};
-    train(&run);
+    train_all_ranks(&run);
     assert_true(run.permanent_failure);
     int named = 0;
     for (int r = 0; r < 3; r++) {

@@ -40,7 +40,7 @@
                                                                   "," LINEAR(8) "," GELU "," RMS   \
                                                                                 "," TIED "]"
 
-static int done_by_others(const struct model *m)
+static int done_by_others(const struct compiled_model *m)
 {
     int count = 0;
     for (int i = 0; i < m->layer_count; i++)
@@ -87,7 +87,7 @@ static void test_fused(void **state)
 static void test_gradients_meet_in_norms(void **state)
 {
     (void)state;
-    struct model *m;
+    struct compiled_model *m;
     struct error e;
     int norms = 0;
     if (compile_text(BLOCKS(","), &tokens_6, 3, &m, &e))
@@ -100,11 +100,11 @@ static void test_gradients_meet_in_norms(void **state)
     model_free(m);
 }
 
-// ... and by the batch_norm of the block before, which also masks by relu.
+// The batch_norm of the block before adds them as well, and also masks them by relu.
 static void test_gradients_meet_in_batch_norms(void **state)
 {
     (void)state;
-    struct model *m;
+    struct compiled_model *m;
     struct error e;
     int joins = 0, sums = 0;
     if (compile_text(ENDS(","), &image_4x3, 3, &m, &e))
@@ -123,7 +123,7 @@ static void test_gradients_meet_in_batch_norms(void **state)
 static void test_not_fused(void **state)
 {
     (void)state;
-    struct model *m;
+    struct compiled_model *m;
     struct error e;
     if (compile_text(NOT_FUSED, &tokens_6, 3, &m, &e))
         fail_msg("%s", e.text);

@@ -3,15 +3,15 @@
 #include "tests/unit/trainer/model_fixture.h"
 
 // Initial values are small where training needs that; larger ones give clearer derivatives.
-static void enlarge(struct model_fixture *f, double by)
+static void weights_enlarge(struct model_fixture *f, double by)
 {
     for (int p = 0; p < f->count; p++)
         for (size_t i = 0; i < f->parameters[p].count; i++)
             f->weights[f->parameters[p].offset + i] += (float)(by * (rng_double(&f->a.rng) - 0.5));
 }
 
-static void move(struct model_fixture *f, const struct parameter *p, const float *direction,
-                 double by)
+static void parameter_move(struct model_fixture *f, const struct parameter *p,
+                           const float *direction, double by)
 {
     for (size_t i = 0; i < p->count; i++)
         f->weights[p->offset + i] += (float)(by * (double)direction[i]);
@@ -30,10 +30,10 @@ static void check_parameter(struct model_fixture *f, const struct parameter *p,
         expected += (double)gradient[i] * (double)direction[i];
         length += (double)gradient[i] * (double)gradient[i];
     }
-    move(f, p, direction, h);
+    parameter_move(f, p, direction, h);
     double above = model_fixture_train(f, f->batch);
     memcpy(f->weights + p->offset, before, p->count * sizeof *before);
-    move(f, p, direction, -h);
+    parameter_move(f, p, direction, -h);
     double below = model_fixture_train(f, f->batch);
     memcpy(f->weights + p->offset, before, p->count * sizeof *before);
     double slope = (above - below) / (2 * h);
@@ -51,7 +51,7 @@ static void check_model_by(double larger, const char *text, const struct sample_
     for (uint64_t seed = 1; seed <= 3; seed++) {
         struct model_fixture f;
         model_fixture_begin(&f, text, shape, 3, seed);
-        enlarge(&f, larger);
+        weights_enlarge(&f, larger);
         model_fixture_train(&f, f.batch);
         assert_int_equal(f.delivered, f.count);
         float *gradients = floats_new(&f.a, (int64_t)model_block_size(f.model));

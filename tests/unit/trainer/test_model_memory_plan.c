@@ -23,17 +23,17 @@ static void check_plan(const struct memory_plan *p)
 }
 
 // The largest number of floats alive at one moment, the lower bound of any plan.
-static size_t least(const struct memory_plan *p, int moments)
+static size_t max_alive_floats(const struct memory_plan *p, int moments)
 {
-    size_t most = 0;
+    size_t max_floats = 0;
     for (int moment = 0; moment < moments; moment++) {
         size_t sum = 0;
         for (int i = 0; i < p->count; i++)
             if (p->tensors[i].first <= moment && moment <= p->tensors[i].last)
                 sum += (size_t)p->tensors[i].floats;
-        most = sum > most ? sum : most;
+        max_floats = sum > max_floats ? sum : max_floats;
     }
-    return most;
+    return max_floats;
 }
 
 static void test_random_lifetimes(void **state)
@@ -50,7 +50,7 @@ static void test_random_lifetimes(void **state)
         }
         memory_plan_place(&p);
         check_plan(&p);
-        size_t bound = least(&p, 100);
+        size_t bound = max_alive_floats(&p, 100);
         assert_true(p.floats >= bound && p.floats <= 2 * bound);
         memory_plan_free(&p);
     }

@@ -158,7 +158,7 @@ struct step {
 struct seat {
     struct step *step;
     int64_t first, count;
-    struct model *model;
+    struct compiled_model *model;
     pthread_t thread;
 };
 struct norm_place {

@@ -48,8 +48,9 @@ static void test_each_gradient_once(void **state)
     }
 }
 
-// Everything that may happen between two micro-batches, with numbers that would be noticed.
-static void disturb(struct model_fixture *f)
+// Runs the passes that may happen between two micro-batches, with numbers that would spoil the
+// results if they leaked.
+static void run_other_passes(struct model_fixture *f)
 {
     size_t size = model_block_size(f->model);
     float *weights = f->weights, *hurt = floats_new(&f->a, (int64_t)size);
@@ -78,7 +79,7 @@ static void test_no_memory_of_what_was_before(void **state)
         model_fixture_begin(&g, *families[i].text, families[i].shape, MICRO_BATCH, 2);
         int64_t size = (int64_t)model_block_size(f.model);
         model_fixture_train(&g, g.batch);
-        disturb(&f);
+        run_other_passes(&f);
         model_fixture_train(&f, f.batch);
         expect_same_bits(f.losses, g.losses, MICRO_BATCH, "losses");
         for (int p = 0; p < f.count; p++)

@@ -120,7 +120,7 @@ static void test_resnet_parameters(void **state)
             .height = 32, .width = 32, .channels = 3, .classes = cases[i].classes};
         json_t *spec = json_pack("{s:s, s:i, s:I}", "family", "resnet", "depth", cases[i].depth,
                                  "classes", (json_int_t)cases[i].classes);
-        struct model *m;
+        struct compiled_model *m;
         struct error e;
         size_t learnt = 0;
         int count;
@@ -174,7 +174,7 @@ static void test_list_parameters(void **state)
 
 static void expect_flops(const char *spec, const struct sample_shape *shape, double expected)
 {
-    struct model *m;
+    struct compiled_model *m;
     struct error e;
     if (compile_text(spec, shape, 2, &m, &e))
         fail_msg("%s", e.text);
@@ -464,7 +464,7 @@ static void test_bad_specifications(void **state)
     for (size_t i = 0; i < sizeof bad_specs / sizeof bad_specs[0]; i++) {
         const struct bad *b = &bad_specs[i];
         struct error e = {0};
-        struct model *m = NULL;
+        struct compiled_model *m = NULL;
         int64_t micro_batch = b->code == ERR_TOO_LARGE ? 600 : 2;
         int rc = compile_text(b->text, b->shape, micro_batch, &m, &e);
         if (rc != b->code || strcmp(e.text, b->expected) != 0)
@@ -496,7 +496,7 @@ static void test_bad_losses(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         json_t *loss = json_of(cases[i].text), *spec = json_of("{\"family\": \"lenet\"}");
-        struct model *m;
+        struct compiled_model *m;
         struct error e;
         assert_int_equal(model_compile(spec, loss, cases[i].shape, 1, &m, &e), ERR_INVALID);
         assert_string_equal(e.text, cases[i].expected);
@@ -509,7 +509,7 @@ static void test_bad_losses(void **state)
 static void test_most_blocks(void **state)
 {
     (void)state;
-    struct model *m;
+    struct compiled_model *m;
     struct error e;
     json_t *spec =
         json_pack("{s:s, s:i, s:i, s:i, s:f, s:i}", "family", "gpt", "layers", LIMIT_BLOCKS,
@@ -524,7 +524,7 @@ static void test_most_blocks(void **state)
 static void test_too_many_layers(void **state)
 {
     (void)state;
-    struct model *m;
+    struct compiled_model *m;
     struct error e;
     json_t *list = json_array(), *spec = json_pack("{s:o}", "layers", list);
     for (int i = 0; i < LIMIT_LAYERS; i++)
@@ -540,7 +540,7 @@ static void test_too_many_layers(void **state)
 static void test_long_names(void **state)
 {
     (void)state;
-    struct model *m;
+    struct compiled_model *m;
     struct error e;
     char name[82];
     for (size_t length = 79; length <= 80; length++) {

@@ -99,7 +99,7 @@ static void test_edges(void **state)
     }
 }
 
-// Of equal numbers the first receives the gradient; NaN and infinities pass through.
+// The first of equal numbers receives the gradient; NaN and infinities pass through.
 static void check_values(const float *x, const float *expected, const float *gradient)
 {
     struct ops_pool_shape s = {OPS_POOL_MAX, 1, 2, 4, 1, 2, 2, 0};

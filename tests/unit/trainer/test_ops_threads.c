@@ -1,5 +1,5 @@
 // One slot is one core: oneDNN must not start threads, whatever OMP_NUM_THREADS says and whichever
-// thread calls. OpenMP reads the variable before main(), so each case runs in this program anew.
+// thread calls. OpenMP reads the variable before main(), so each case runs this program again.
 #include "tests/unit/trainer/arithmetic.h"
 
 #include <dirent.h>

@@ -157,7 +157,8 @@ static double plain_step_all(struct reference_optimizer *o, plain_step *one, int
     return norm;
 }
 
-static void check(const char *spec, struct reference_optimizer o, plain_step *one, uint64_t seed)
+static void check_optimizer(const char *spec, struct reference_optimizer o, plain_step *one,
+                            uint64_t seed)
 {
     struct arithmetic a = arithmetic_begin(seed);
     struct optimizer *found = make(spec, NULL, o.clip);
@@ -186,21 +187,24 @@ static void test_gradient_descent(void **state)
     (void)state;
     const struct reference_optimizer nesterov = {
         .rate = 0.05, .momentum = 0.8, .decay = 0.01, .clip = 1};
-    check("{\"name\": \"sgd\", \"learning_rate\": 0.1}", (struct reference_optimizer){.rate = 0.1},
-          plain_sgd, 1);
-    check("{\"name\": \"sgd\", \"learning_rate\": 0.1, \"weight_decay\": 0.2}",
-          (struct reference_optimizer){.rate = 0.1, .decay = 0.2, .clip = 3}, plain_sgd, 2);
-    check("{\"name\": \"momentum\", \"learning_rate\": 0.05}",
-          (struct reference_optimizer){.rate = 0.05, .momentum = 0.9}, plain_momentum, 3);
-    check("{\"name\": \"momentum\", \"learning_rate\": 0.05, \"weight_decay\": 0.1}",
-          (struct reference_optimizer){.rate = 0.05, .momentum = 0.9, .decay = 0.1, .clip = 2},
-          plain_momentum, 4);
-    check("{\"name\": \"momentum\", \"learning_rate\": 0.05, \"momentum\": 0.8, \"nesterov\": true,"
-          " \"weight_decay\": 0.01}",
-          nesterov, plain_nesterov, 5);
-    check("{\"name\": \"nesterov\", \"learning_rate\": 0.05, \"momentum\": 0.8,"
-          " \"weight_decay\": 0.01}",
-          nesterov, plain_nesterov, 6);
+    check_optimizer("{\"name\": \"sgd\", \"learning_rate\": 0.1}",
+                    (struct reference_optimizer){.rate = 0.1}, plain_sgd, 1);
+    check_optimizer("{\"name\": \"sgd\", \"learning_rate\": 0.1, \"weight_decay\": 0.2}",
+                    (struct reference_optimizer){.rate = 0.1, .decay = 0.2, .clip = 3}, plain_sgd,
+                    2);
+    check_optimizer("{\"name\": \"momentum\", \"learning_rate\": 0.05}",
+                    (struct reference_optimizer){.rate = 0.05, .momentum = 0.9}, plain_momentum, 3);
+    check_optimizer(
+        "{\"name\": \"momentum\", \"learning_rate\": 0.05, \"weight_decay\": 0.1}",
+        (struct reference_optimizer){.rate = 0.05, .momentum = 0.9, .decay = 0.1, .clip = 2},
+        plain_momentum, 4);
+    check_optimizer(
+        "{\"name\": \"momentum\", \"learning_rate\": 0.05, \"momentum\": 0.8, \"nesterov\": true,"
+        " \"weight_decay\": 0.01}",
+        nesterov, plain_nesterov, 5);
+    check_optimizer("{\"name\": \"nesterov\", \"learning_rate\": 0.05, \"momentum\": 0.8,"
+                    " \"weight_decay\": 0.01}",
+                    nesterov, plain_nesterov, 6);
 }
 
 static void test_moments(void **state)
@@ -212,14 +216,15 @@ static void test_moments(void **state)
         .rate = 0.01, .beta1 = 0.8, .beta2 = 0.99, .epsilon = 1e-3, .decay = 0.1, .clip = 2};
     struct reference_optimizer decayed = usual;
     decayed.decay = 0.01;
-    check("{\"name\": \"adam\", \"learning_rate\": 0.01}", usual, plain_adam, 1);
-    check("{\"name\": \"adam\", \"learning_rate\": 0.01, \"beta1\": 0.8, \"beta2\": 0.99,"
-          " \"epsilon\": 1e-3, \"weight_decay\": 0.1}",
-          other, plain_adam, 2);
-    check("{\"name\": \"adamw\", \"learning_rate\": 0.01}", decayed, plain_adamw, 3);
-    check("{\"name\": \"adamw\", \"learning_rate\": 0.01, \"beta1\": 0.8, \"beta2\": 0.99,"
-          " \"epsilon\": 1e-3, \"weight_decay\": 0.1}",
-          other, plain_adamw, 4);
+    check_optimizer("{\"name\": \"adam\", \"learning_rate\": 0.01}", usual, plain_adam, 1);
+    check_optimizer("{\"name\": \"adam\", \"learning_rate\": 0.01, \"beta1\": 0.8, \"beta2\": 0.99,"
+                    " \"epsilon\": 1e-3, \"weight_decay\": 0.1}",
+                    other, plain_adam, 2);
+    check_optimizer("{\"name\": \"adamw\", \"learning_rate\": 0.01}", decayed, plain_adamw, 3);
+    check_optimizer(
+        "{\"name\": \"adamw\", \"learning_rate\": 0.01, \"beta1\": 0.8, \"beta2\": 0.99,"
+        " \"epsilon\": 1e-3, \"weight_decay\": 0.1}",
+        other, plain_adamw, 4);
 }
 
 static void test_trust_ratios(void **state)
@@ -227,19 +232,21 @@ static void test_trust_ratios(void **state)
     (void)state;
     struct reference_optimizer lamb = {
         .rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-6, .decay = 0.01};
-    check("{\"name\": \"lars\", \"learning_rate\": 2}",
-          (struct reference_optimizer){.rate = 2, .momentum = 0.9, .trust = 0.001, .decay = 0.0005},
-          plain_lars, 1);
-    check("{\"name\": \"lars\", \"learning_rate\": 0.5, \"momentum\": 0.5, \"weight_decay\": 0.1,"
-          " \"trust_coefficient\": 0.1}",
-          (struct reference_optimizer){
-              .rate = 0.5, .momentum = 0.5, .trust = 0.1, .decay = 0.1, .clip = 2},
-          plain_lars, 2);
-    check("{\"name\": \"lamb\", \"learning_rate\": 0.01}", lamb, plain_lamb, 3);
+    check_optimizer(
+        "{\"name\": \"lars\", \"learning_rate\": 2}",
+        (struct reference_optimizer){.rate = 2, .momentum = 0.9, .trust = 0.001, .decay = 0.0005},
+        plain_lars, 1);
+    check_optimizer(
+        "{\"name\": \"lars\", \"learning_rate\": 0.5, \"momentum\": 0.5, \"weight_decay\": 0.1,"
+        " \"trust_coefficient\": 0.1}",
+        (struct reference_optimizer){
+            .rate = 0.5, .momentum = 0.5, .trust = 0.1, .decay = 0.1, .clip = 2},
+        plain_lars, 2);
+    check_optimizer("{\"name\": \"lamb\", \"learning_rate\": 0.01}", lamb, plain_lamb, 3);
     lamb.clip = 1;
     lamb.decay = 0.1;
-    check("{\"name\": \"lamb\", \"learning_rate\": 0.01, \"weight_decay\": 0.1}", lamb, plain_lamb,
-          4);
+    check_optimizer("{\"name\": \"lamb\", \"learning_rate\": 0.01, \"weight_decay\": 0.1}", lamb,
+                    plain_lamb, 4);
 }
 
 // A tensor whose weights or gradient are zero has no trust ratio: it uses the plain rate.

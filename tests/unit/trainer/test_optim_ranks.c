@@ -159,7 +159,7 @@ static struct optimizer_world reference(struct arithmetic *a, const char *spec, 
     return w;
 }
 
-static void check(const char *spec, int states, double clip)
+static void check_optimizer(const char *spec, int states, double clip)
 {
     static const int sizes[] = {1, 2, 3, 5, 8, RANKS_MAX};
     struct optimizer_rank ranks[RANKS_MAX];
@@ -195,8 +195,8 @@ static void test_any_world(void **state)
         snprintf(spec, sizeof spec,
                  "{\"name\": \"%s\", \"learning_rate\": 0.1, \"weight_decay\": 0.01}",
                  kinds[i].name);
-        check(spec, kinds[i].states, 0);
-        check(spec, kinds[i].states, 1);
+        check_optimizer(spec, kinds[i].states, 0);
+        check_optimizer(spec, kinds[i].states, 1);
     }
 }
 
@@ -227,7 +227,7 @@ static void test_norm(void **state)
     arithmetic_end(&a);
 }
 
-// Every rank reports the error, whoever owns the tensor.
+// Every rank reports the error, also the ranks that do not own the tensor.
 static void test_not_finite(void **state)
 {
     (void)state;

@@ -8,7 +8,7 @@
 
 enum { STEPS = 6 };
 
-static void check(const char *text, double start, int count, const double *expected)
+static void check_schedule(const char *text, double start, int count, const double *expected)
 {
     struct schedule s;
     struct error e;
@@ -26,11 +26,11 @@ static void check(const char *text, double start, int count, const double *expec
 static void test_constant(void **state)
 {
     (void)state;
-    check("{\"name\": \"constant\"}", 0, 3, (double[]){0.8, 0.8, 0.8});
-    check("{\"name\": \"constant\", \"warmup_steps\": 3}", 0, 5,
-          (double[]){0.2, 0.4, 0.6, 0.8, 0.8});
-    check("{\"name\": \"constant\", \"warmup_steps\": 3}", 0.4, 5,
-          (double[]){0.5, 0.6, 0.7, 0.8, 0.8});
+    check_schedule("{\"name\": \"constant\"}", 0, 3, (double[]){0.8, 0.8, 0.8});
+    check_schedule("{\"name\": \"constant\", \"warmup_steps\": 3}", 0, 5,
+                   (double[]){0.2, 0.4, 0.6, 0.8, 0.8});
+    check_schedule("{\"name\": \"constant\", \"warmup_steps\": 3}", 0.4, 5,
+                   (double[]){0.5, 0.6, 0.7, 0.8, 0.8});
     struct schedule s;
     struct error e;
     assert_int_equal(schedule_read(NULL, 0, 0.8, STEPS, &s, &e), 0);
@@ -40,10 +40,11 @@ static void test_constant(void **state)
 static void test_step(void **state)
 {
     (void)state;
-    check("{\"name\": \"step\", \"milestones\": [2, 3, 7]}", 0, 8,
-          (double[]){0.8, 0.8, 0.08, 0.008, 0.008, 0.008, 0.008, 0.0008});
-    check("{\"name\": \"step\", \"milestones\": [3], \"factor\": 0.5, \"warmup_steps\": 1}", 0, 4,
-          (double[]){0.4, 0.8, 0.8, 0.4});
+    check_schedule("{\"name\": \"step\", \"milestones\": [2, 3, 7]}", 0, 8,
+                   (double[]){0.8, 0.8, 0.08, 0.008, 0.008, 0.008, 0.008, 0.0008});
+    check_schedule(
+        "{\"name\": \"step\", \"milestones\": [3], \"factor\": 0.5, \"warmup_steps\": 1}", 0, 4,
+        (double[]){0.4, 0.8, 0.8, 0.4});
 }
 
 static void test_cosine(void **state)
@@ -51,20 +52,20 @@ static void test_cosine(void **state)
     (void)state;
     const double expected[] = {
         0.8 / 3, 1.6 / 3, 0.8, 0.5 + 0.3 * M_SQRT1_2, 0.5, 0.5 - 0.3 * M_SQRT1_2, 0.2, 0.2};
-    check("{\"name\": \"cosine\", \"warmup_steps\": 2, \"min_learning_rate\": 0.2}", 0, 8,
-          expected);
-    check("{\"name\": \"warmup_cosine\", \"warmup_steps\": 2, \"min_learning_rate\": 0.2}", 0, 8,
-          expected);
-    check("{\"name\": \"cosine\", \"warmup_steps\": 6}", 0, 7, // warm-up only
-          (double[]){0.8 / 7, 1.6 / 7, 2.4 / 7, 3.2 / 7, 4.0 / 7, 4.8 / 7, 0});
+    check_schedule("{\"name\": \"cosine\", \"warmup_steps\": 2, \"min_learning_rate\": 0.2}", 0, 8,
+                   expected);
+    check_schedule("{\"name\": \"warmup_cosine\", \"warmup_steps\": 2, \"min_learning_rate\": 0.2}",
+                   0, 8, expected);
+    check_schedule("{\"name\": \"cosine\", \"warmup_steps\": 6}", 0, 7, // warm-up only
+                   (double[]){0.8 / 7, 1.6 / 7, 2.4 / 7, 3.2 / 7, 4.0 / 7, 4.8 / 7, 0});
 }
 
 static void test_polynomial(void **state)
 {
     (void)state;
-    check("{\"name\": \"polynomial\"}", 0, 8,
-          (double[]){0.8, 0.8 * 5 / 6, 0.8 * 4 / 6, 0.4, 0.8 * 2 / 6, 0.8 / 6, 0, 0});
-    check(
+    check_schedule("{\"name\": \"polynomial\"}", 0, 8,
+                   (double[]){0.8, 0.8 * 5 / 6, 0.8 * 4 / 6, 0.4, 0.8 * 2 / 6, 0.8 / 6, 0, 0});
+    check_schedule(
         "{\"name\": \"polynomial\", \"power\": 2, \"warmup_steps\": 2, \"min_learning_rate\": 0.4}",
         0, 7, (double[]){0.8 / 3, 1.6 / 3, 0.8, 0.4 + 0.4 * 9 / 16, 0.5, 0.4 + 0.4 / 16, 0.4});
 }
@@ -150,7 +151,7 @@ static void test_refusals(void **state)
                    "trainer.schedule.power: must be a number above 0");
     char many[1024];
     milestones(many, sizeof many, LIMIT_MILESTONES);
-    check(many, 0, 2, (double[]){0.8, 0.08});
+    check_schedule(many, 0, 2, (double[]){0.8, 0.08});
     milestones(many, sizeof many, LIMIT_MILESTONES + 1);
     expect_refused(many, "trainer.schedule.milestones: at most 64 milestones");
 }

@@ -30,7 +30,7 @@ static const struct parameter parameters[PARAMETERS] = {
 
 enum { SLEEPER = 3, GROWER = 2 };
 
-// How a group of ranks divides and reduces the work.
+// The configuration of a group of ranks: the division of the work and the kind of reduction.
 struct reducer_variant {
     enum reduction_mode reduction;
     size_t fusion_bytes;
@@ -68,7 +68,7 @@ static float made_up(int step, int m, int parameter, size_t i)
     return g;
 }
 
-static void fill(float *g, int step, int m, int parameter)
+static void gradient_fill(float *g, int step, int m, int parameter)
 {
     for (size_t i = 0; i < parameters[parameter].count; i++)
         g[i] = made_up(step, m, parameter, i);
@@ -196,7 +196,7 @@ static void backward(const struct gradient_sink *sink, int step, int m, float sc
 {
     static float g[BLOCK];
     for (int p = PARAMETERS - 1; p >= 0; p--) {
-        fill(g, step, m, p);
+        gradient_fill(g, step, m, p);
         for (size_t i = 0; p == GROWER && i < parameters[p].count; i++)
             g[i] *= scale_second;
         sink->ready(sink->ctx, p, g);

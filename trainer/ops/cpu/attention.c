@@ -81,7 +81,7 @@ LOOPS_CLONED static void softmax_backward(int64_t rows, int64_t columns, int64_t
     }
 }
 
-static int64_t matrices(const struct ops_attention *s)
+static int64_t matrices_floats(const struct ops_attention *s)
 {
     return s->samples * s->heads * s->context * s->context;
 }
@@ -89,7 +89,7 @@ static int64_t matrices(const struct ops_attention *s)
 // The probabilities, followed by the dropout mask (bytes).
 int64_t ops_attention_saved_floats(const struct ops_attention *s, double rate)
 {
-    return matrices(s) + (rate > 0 ? (matrices(s) + 3) / 4 : 0);
+    return matrices_floats(s) + (rate > 0 ? (matrices_floats(s) + 3) / 4 : 0);
 }
 
 int64_t ops_attention_scratch_floats(const struct ops_attention *s)
@@ -152,7 +152,7 @@ void ops_attention_forward(const struct ops_attention *s, const struct ops_dropo
                            const float *qkv, float *saved, float *scratch, float *y)
 {
     int64_t matrix = s->context * s->context, one = s->heads * matrix;
-    uint8_t *keep = (uint8_t *)(saved + matrices(s));
+    uint8_t *keep = (uint8_t *)(saved + matrices_floats(s));
     for (int64_t sample = 0; sample < s->samples; sample++) {
         if (draw->rate > 0)
             ops_dropout_mask(draw, sample, 0, one, keep + sample * one);
@@ -170,7 +170,7 @@ void ops_attention_backward(const struct ops_attention *s, const struct ops_drop
                             const float *dy, float *dqkv)
 {
     int64_t matrix = s->context * s->context, one = s->heads * matrix;
-    const uint8_t *keep = (const uint8_t *)(saved + matrices(s));
+    const uint8_t *keep = (const uint8_t *)(saved + matrices_floats(s));
     double rate = draw->rate;
     (void)y;
     for (int64_t sample = 0; sample < s->samples; sample++) {

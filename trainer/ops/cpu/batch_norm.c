@@ -36,7 +36,7 @@ LOOPS_INLINE struct batch_norm_strip strip_at(int64_t rows, int64_t channels, in
     return s;
 }
 
-// Whether RUN whole tiles lie between `at`, the start of a tile, and `end`.
+// Returns whether RUN whole tiles lie between `at`, the start of a tile, and `end`.
 LOOPS_INLINE bool run_at(const struct batch_norm_strip *s, int64_t at, int64_t end)
 {
     return at + (RUN - 1) * s->step + s->width <= end;
@@ -48,7 +48,7 @@ LOOPS_INLINE int64_t width_at(const struct batch_norm_strip *s, int64_t at)
     return s->end - at < s->width ? s->end - at : s->width;
 }
 
-LOOPS_INLINE void repeat(const struct batch_norm_strip *s, float *tile)
+LOOPS_INLINE void repeat_channels(const struct batch_norm_strip *s, float *tile)
 {
     for (int64_t r = 1; r < s->rows; r++)
         memcpy(tile + r * s->channels, tile, (size_t)s->channels * sizeof *tile);
@@ -85,7 +85,7 @@ LOOPS_INLINE void sum_block(const struct batch_norm_strip *s, const float *x, in
     memset(p->first, 0, sizeof p->first);
     memset(p->second, 0, sizeof p->second);
     memcpy(p->pivot, x + at, (size_t)s->channels * sizeof *x);
-    repeat(s, p->pivot);
+    repeat_channels(s, p->pivot);
     for (; run_at(s, at, end); at += RUN * s->step)
         add_tiles(s->width, RUN, s->step, x + at, p);
     for (; at < end; at += s->step)
@@ -154,9 +154,9 @@ LOOPS_INLINE void load_coefficients(const struct ops_batch_norm *n,
         c->scale[i] = n->gain[channel] * inverse_deviation(n->variance[channel]);
         c->bias[i] = n->bias[channel];
     }
-    repeat(s, c->mean);
-    repeat(s, c->scale);
-    repeat(s, c->bias);
+    repeat_channels(s, c->mean);
+    repeat_channels(s, c->scale);
+    repeat_channels(s, c->bias);
 }
 
 LOOPS_INLINE void normalise_tiles(int64_t width, int tiles, int64_t step, const float *x,
@@ -206,8 +206,8 @@ LOOPS_CLONED void ops_batch_norm_forward(const struct ops_batch_norm *n, const f
 // --- backward ------------------------------------------------------------------------------------
 
 // dy where relu passed x. It recomputes y with the arithmetic of the forward pass.
-LOOPS_INLINE float passed(float d, const struct batch_norm_coefficients *c, int64_t i, bool relu,
-                          float dy)
+LOOPS_INLINE float gradient_through_relu(float d, const struct batch_norm_coefficients *c,
+                                         int64_t i, bool relu, float dy)
 {
     return !relu || d * c->scale[i] + c->bias[i] > 0.0f ? dy : 0.0f;
 }
@@ -222,7 +222,7 @@ LOOPS_INLINE void add_gradient_tiles(int64_t width, int tiles, int64_t step, con
 #pragma GCC unroll 4
         for (int k = 0; k < tiles; k++) {
             float d = x[k * step + i] - c->mean[i];
-            float g = passed(d, c, i, relu, dy[k * step + i]);
+            float g = gradient_through_relu(d, c, i, relu, dy[k * step + i]);
             first += g;
             second += g * d;
         }
@@ -288,8 +288,8 @@ LOOPS_INLINE void load_shares(const struct ops_batch_norm *n, const struct batch
         c->slope[i] =
             (float)(sums[n->channels + channel] * share) * inverse_deviation(n->variance[channel]);
     }
-    repeat(s, c->share);
-    repeat(s, c->slope);
+    repeat_channels(s, c->share);
+    repeat_channels(s, c->slope);
 }
 
 LOOPS_INLINE void backward_tiles(int64_t width, int tiles, int64_t step, const float *x,
@@ -301,7 +301,7 @@ LOOPS_INLINE void backward_tiles(int64_t width, int tiles, int64_t step, const f
 #pragma GCC unroll 4
         for (int k = 0; k < tiles; k++) {
             float d = x[k * step + i] - c->mean[i];
-            float g = passed(d, c, i, relu, dy[k * step + i]);
+            float g = gradient_through_relu(d, c, i, relu, dy[k * step + i]);
             dx[k * step + i] = c->scale[i] * (g - c->share[i] - d * c->slope[i]);
         }
     }

@@ -75,8 +75,8 @@ LOOPS_INLINE struct pool_span window_at(const struct ops_pool_shape *s, int64_t 
     return (struct pool_span){first < 0 ? 0 : first, end > in ? in : end};
 }
 
-// How many channels to process, if so many floats remain from the window's last place and from the
-// output on.
+// Returns how many channels to process, if so many floats remain from the window's last place and
+// from the output on.
 LOOPS_INLINE int64_t width_of(int64_t channels, int64_t left_in, int64_t left_out)
 {
     int64_t whole = (channels + LANES - 1) / LANES * LANES;
@@ -143,7 +143,7 @@ LOOPS_INLINE void average_of(int64_t channels, int count, const int32_t *places,
 }
 
 // Where relu gave zero, no gradient flows back.
-LOOPS_INLINE void rectify(int64_t width, float *y, int32_t *maxima)
+LOOPS_INLINE void rectify_maxima(int64_t width, float *y, int32_t *maxima)
 {
 #pragma omp simd
     for (int64_t c = 0; c < width; c++) {
@@ -167,7 +167,7 @@ LOOPS_CLONED static void forward(struct ops_pool *p, const float *x, float *y)
             else
                 average_of(width, count, p->places, x, y);
             if (p->relu)
-                rectify(width, y, maxima);
+                rectify_maxima(width, y, maxima);
             maxima += maxima ? s->channels : 0;
             y += s->channels;
             left -= s->channels;
@@ -265,8 +265,8 @@ LOOPS_CLONED static void forward_quarters(struct ops_pool *p, const float *x, fl
 }
 
 // Computes one place of dx: the given number in the window.
-LOOPS_INLINE void route(int64_t width, int32_t number, const int32_t *maxima, const float *dy,
-                        float *dx)
+LOOPS_INLINE void route_gradient(int64_t width, int32_t number, const int32_t *maxima,
+                                 const float *dy, float *dx)
 {
     int64_t at = 0;
     for (; at + LANES <= width; at += LANES)
@@ -290,8 +290,8 @@ LOOPS_CLONED static void backward_quarters(struct ops_pool *p, const float *dy, 
         for (int64_t at = 0; at < end; at += channels) {
             int64_t width = width_of(channels, left_in - 2 * at - channels, left_out - from - at);
             const int32_t *maxima = p->maxima + from + at;
-            route(width, first, maxima, dy + from + at, dx + 2 * at);
-            route(width, first + 1, maxima, dy + from + at, dx + 2 * at + channels);
+            route_gradient(width, first, maxima, dy + from + at, dx + 2 * at);
+            route_gradient(width, first + 1, maxima, dy + from + at, dx + 2 * at + channels);
         }
         memset(dx + 2 * end, 0, (size_t)(row - 2 * end) * sizeof *dx);
     }

@@ -25,8 +25,8 @@ void ops_rotary_table(const struct ops_rotary *s, float *table)
         }
 }
 
-LOOPS_INLINE void turn(int64_t pairs, const float *cosines, const float *sines, float direction,
-                       float *head)
+LOOPS_INLINE void rotate_pairs(int64_t pairs, const float *cosines, const float *sines,
+                               float direction, float *head)
 {
 #pragma omp simd
     for (int64_t i = 0; i < pairs; i++) {
@@ -43,6 +43,6 @@ LOOPS_CLONED void ops_rotary_apply(const struct ops_rotary *s, const float *tabl
     for (int64_t row = 0; row < s->samples * s->context; row++, qkv += 3 * s->width) {
         const float *cosines = table + row % s->context * 2 * pairs;
         for (int64_t h = 0; h < 2 * s->heads; h++) // the heads of the queries, then of the keys
-            turn(pairs, cosines, cosines + pairs, back ? -1.0f : 1.0f, qkv + h * 2 * pairs);
+            rotate_pairs(pairs, cosines, cosines + pairs, back ? -1.0f : 1.0f, qkv + h * 2 * pairs);
     }
 }

@@ -173,12 +173,12 @@ static struct update_constants numbers_of(const struct ops_update *step, const s
                                      step->epsilon,  step->correction1, step->correction2};
 }
 
-static float *at(float *block, const struct ops_unit *t)
+static float *unit_start(float *block, const struct ops_unit *t)
 {
     return block ? block + t->at : NULL;
 }
 
-static void measure(double *sums, size_t i, const struct ops_unit *t, const float *values)
+static void measure_unit(double *sums, size_t i, const struct ops_unit *t, const float *values)
 {
     if (sums)
         sums[i] = sum_of_squares(t->count, values);
@@ -189,8 +189,8 @@ void ops_units_measure(struct ops_units *u, const struct ops_blocks *b,
 {
     for (size_t i = 0; i < u->count; i++) {
         const struct ops_unit *t = &u->units[i];
-        measure(sums->gradients, i, t, b->g + t->at);
-        measure(sums->weights, i, t, b->p + t->at);
+        measure_unit(sums->gradients, i, t, b->g + t->at);
+        measure_unit(sums->weights, i, t, b->p + t->at);
     }
 }
 
@@ -207,17 +207,18 @@ void ops_units_update(struct ops_units *u, const struct ops_update *step,
     for (size_t i = 0; i < u->count; i++) { // finishes a unit while its gradient is in cache
         const struct ops_unit *t = &u->units[i];
         const struct update_constants n = numbers_of(step, &tensors[t->tensor]);
-        measure(sums->gradients, i, t, b->g + t->at);
+        measure_unit(sums->gradients, i, t, b->g + t->at);
         if (tensors[t->tensor].statistic > 0) {
             statistic(tensors[t->tensor].statistic, t->count, b->p + t->at, b->g + t->at);
             continue;
         }
-        rules[step->rule](&n, t->count, b->p + t->at, b->g + t->at, at(b->m, t), at(b->v, t));
+        rules[step->rule](&n, t->count, b->p + t->at, b->g + t->at, unit_start(b->m, t),
+                          unit_start(b->v, t));
         if (step->rule != OPS_LAMB)
             continue;
         direction(&n, t->count, b->p + t->at, b->m + t->at, b->v + t->at, d);
-        measure(sums->weights, i, t, b->p + t->at);
-        measure(sums->directions, i, t, d);
+        measure_unit(sums->weights, i, t, b->p + t->at);
+        measure_unit(sums->directions, i, t, d);
     }
 }
 

@@ -174,7 +174,7 @@ export async function streamLines<T>(
     }
 }
 
-/** Whether the caller itself aborted the call. */
+/** Returns whether the caller itself aborted the call. */
 export function isAbort(error: unknown): boolean {
     return error instanceof DOMException && error.name === "AbortError";
 }

@@ -96,7 +96,7 @@ function lacksRole(workspaceId: number, minRole: Role): boolean {
     return role !== undefined && rolesByRank.indexOf(role) < rolesByRank.indexOf(minRole);
 }
 
-/** Why the user may not change an object of `ownerId` in this workspace; undefined: the user may. */
+/** Returns why the user may not change an object of `ownerId` in this workspace; undefined: the user may. */
 export function changeDeniedReason(workspaceId = 1, ownerId?: number): string | undefined {
     if (!currentUser.value) return "Sign in first";
     if (lacksRole(workspaceId, "editor")) return "This requires the role editor in the workspace";

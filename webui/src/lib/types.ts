@@ -1,5 +1,5 @@
 // The objects of the REST API, as far as the page uses them. The master's own list of them is
-// master/http/schemas_table.c, and GET /api/v1/openapi.json.
+// master/http/routing/schemas_table.c, and GET /api/v1/openapi.json.
 
 export interface Pagination {
     offset: number;

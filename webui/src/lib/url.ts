@@ -61,7 +61,7 @@ export function navigate(href: string, replace = false): void {
     if (address.peek().path !== from) scrollTo(0, 0);
 }
 
-/** Whether the page handles the click itself: a plain click on a link to one of its views. */
+/** Returns whether the page handles the click itself: a plain click on a link to one of its views. */
 function isInternalLink(event: MouseEvent, anchor: HTMLAnchorElement): boolean {
     const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey;
     const url = new URL(anchor.href, location.href);

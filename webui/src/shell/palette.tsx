@@ -32,7 +32,7 @@ interface PaletteEntry {
 const TYPING_PAUSE_S = 0.15;
 const MAX_EXPERIMENTS = 8;
 
-/** How far apart the letters of `typed` are in the name; undefined: the name does not contain them in this order. */
+/** Returns how far apart the letters of `typed` are in the name; undefined: the name lacks them in this order. */
 export function matchDistance(name: string, typed: string): number | undefined {
     const text = name.toLowerCase();
     let at = -1;

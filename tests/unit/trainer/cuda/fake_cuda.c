@@ -44,7 +44,7 @@ static struct CUevent_st *events;
 static struct range *ranges;
 static _Thread_local cudaError_t last_error;
 
-static cudaError_t answer(cudaError_t error)
+static cudaError_t answer_call(cudaError_t error)
 {
     if (error != cudaSuccess)
         last_error = error;
@@ -77,7 +77,7 @@ cudaError_t cudaSetDevice(int device)
 
 // --- streams -------------------------------------------------------------------------------------
 
-static void *work(void *arg)
+static void *stream_worker(void *arg)
 {
     struct CUstream_st *s = arg;
     pthread_mutex_lock(&s->lock);
@@ -168,7 +168,7 @@ static struct record *new_record(cudaEvent_t event, uint64_t number)
     return r;
 }
 
-static void reach(void *arg)
+static void event_reach(void *arg)
 {
     struct record *r = arg;
     atomic_store(&r->event->when, clock_mono_us());
@@ -210,7 +210,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     bool there = atomic_load(&event->reached) == atomic_load(&event->asked);
-    return answer(there ? cudaSuccess : cudaErrorNotReady);
+    return answer_call(there ? cudaSuccess : cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
@@ -235,7 +235,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 // --- memory --------------------------------------------------------------------------------------
 
-static void remember(void *memory, size_t bytes, enum cudaMemoryType type)
+static void allocation_add(void *memory, size_t bytes, enum cudaMemoryType type)
 {
     struct range *r = xcalloc(1, sizeof *r);
     pthread_mutex_lock(&lock);
@@ -246,7 +246,7 @@ static void remember(void *memory, size_t bytes, enum cudaMemoryType type)
 
 void fake_remember(void *memory, size_t bytes)
 {
-    remember(memory, bytes, cudaMemoryTypeDevice);
+    allocation_add(memory, bytes, cudaMemoryTypeDevice);
 }
 
 void fake_forget(void *memory)
@@ -276,10 +276,10 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *about, const 
 cudaError_t cudaMallocHost(void **memory, size_t bytes)
 {
     if (fake_faults.no_locked_memory)
-        return answer(cudaErrorMemoryAllocation);
+        return answer_call(cudaErrorMemoryAllocation);
     *memory = block_alloc(bytes);
     must(*memory);
-    remember(*memory, bytes, cudaMemoryTypeHost);
+    allocation_add(*memory, bytes, cudaMemoryTypeHost);
     return cudaSuccess;
 }
 
@@ -297,7 +297,7 @@ struct fake_copy {
     size_t bytes;
 };
 
-static void move(void *arg)
+static void copy_bytes(void *arg)
 {
     struct fake_copy *c = arg;
     if (c->from)

@@ -200,7 +200,7 @@ ncclResult_t ncclCommDeregister(const ncclComm_t c, void *handle)
 // --- running an operation ------------------------------------------------------------------------
 
 // Waits until all ranks have reached this phase; false if the operation was aborted.
-static bool meet(struct ncclComm *c)
+static bool ranks_meet(struct ncclComm *c)
 {
     atomic_store(&c->segment->boxes[c->rank].at, ++c->at);
     for (int r = 0; r < c->world; r++)
@@ -226,7 +226,7 @@ static size_t size_of(ncclDataType_t type)
         memcpy(into, &a, sizeof a);                                                                \
     } while (0)
 
-static void combine(char *into, const char *from, ncclDataType_t type, ncclRedOp_t op)
+static void combine_elements(char *into, const char *from, ncclDataType_t type, ncclRedOp_t op)
 {
     if (type == ncclInt32)
         COMBINE(int32_t);
@@ -241,7 +241,7 @@ static void reduce_one(struct ncclComm *c, const struct nccl_call_shape *s, size
     size_t size = size_of(s->type);
     memcpy(to, c->segment->boxes[0].data + i * size, size);
     for (int r = 1; r < c->world; r++)
-        combine(to, c->segment->boxes[r].data + i * size, s->type, s->op);
+        combine_elements(to, c->segment->boxes[r].data + i * size, s->type, s->op);
 }
 
 // Element i of the chunk that starts at `at`.
@@ -260,14 +260,14 @@ static void take_one(struct ncclComm *c, const struct nccl_operation *o, size_t 
                size);
 }
 
-static bool operate(struct ncclComm *c, const struct nccl_operation *o)
+static bool operation_run(struct ncclComm *c, const struct nccl_operation *o)
 {
     const struct nccl_call_shape *s = &o->shape;
     struct box *mine = &c->segment->boxes[c->rank];
     size_t size = size_of(s->type), chunk = CHUNK / size;
     size_t count = s->kind == REDUCE_SCATTER ? s->count * (size_t)c->world : s->count;
     mine->shape = *s;
-    if (!meet(c))
+    if (!ranks_meet(c))
         return false;
     for (int r = 0; r < c->world; r++)
         must(memcmp(&c->segment->boxes[r].shape, s, sizeof *s) == 0);
@@ -275,21 +275,21 @@ static bool operate(struct ncclComm *c, const struct nccl_operation *o)
         size_t n = count - at < chunk ? count - at : chunk;
         if (s->kind != BROADCAST || s->root == c->rank)
             memcpy(mine->data, o->from + at * size, n * size);
-        if (!meet(c))
+        if (!ranks_meet(c))
             return false;
         for (size_t i = 0; i < n; i++)
             take_one(c, o, at, i);
-        if (!meet(c))
+        if (!ranks_meet(c))
             return false;
     }
-    return meet(c);
+    return ranks_meet(c);
 }
 
 static void run(void *arg)
 {
     struct launch *l = arg;
     for (int i = 0; i < l->count; i++)
-        if (!operate(l->comm, &l->operations[i]))
+        if (!operation_run(l->comm, &l->operations[i]))
             break;
     atomic_fetch_sub(&l->comm->running, 1);
     free(l);
@@ -307,7 +307,7 @@ static void *launch_late(void *arg)
     return NULL;
 }
 
-static ncclResult_t launch(struct launch *l)
+static ncclResult_t launch_enqueue(struct launch *l)
 {
     struct ncclComm *c = l->comm;
     must_be_ready(c);
@@ -334,11 +334,11 @@ ncclResult_t ncclGroupEnd(void)
     must(group_depth-- == 1);
     struct launch *l = group;
     group = NULL;
-    return l ? launch(l) : ncclSuccess;
+    return l ? launch_enqueue(l) : ncclSuccess;
 }
 
-static ncclResult_t add(ncclComm_t c, cudaStream_t stream, const struct nccl_call_shape *shape,
-                        const void *from, void *to)
+static ncclResult_t operation_add(ncclComm_t c, cudaStream_t stream,
+                                  const struct nccl_call_shape *shape, const void *from, void *to)
 {
     struct launch *l = group;
     must_be_ready(c);
@@ -353,7 +353,7 @@ static ncclResult_t add(ncclComm_t c, cudaStream_t stream, const struct nccl_cal
     o->from = from;
     o->to = to;
     if (group_depth == 0)
-        return launch(l);
+        return launch_enqueue(l);
     group = l;
     return ncclSuccess;
 }
@@ -375,21 +375,21 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
                            ncclRedOp_t op, ncclComm_t c, cudaStream_t stream)
 {
     const struct nccl_call_shape s = shape_of(ALL_REDUCE, count, type, op, 0);
-    return add(c, stream, &s, from, to);
+    return operation_add(c, stream, &s, from, to);
 }
 
 ncclResult_t ncclReduce(const void *from, void *to, size_t count, ncclDataType_t type,
                         ncclRedOp_t op, int root, ncclComm_t c, cudaStream_t stream)
 {
     const struct nccl_call_shape s = shape_of(REDUCE, count, type, op, root);
-    return add(c, stream, &s, from, to);
+    return operation_add(c, stream, &s, from, to);
 }
 
 ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type, int root,
                            ncclComm_t c, cudaStream_t stream)
 {
     const struct nccl_call_shape s = shape_of(BROADCAST, count, type, ncclSum, root);
-    return add(c, stream, &s, from, to);
+    return operation_add(c, stream, &s, from, to);
 }
 
 ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type,
@@ -397,7 +397,7 @@ ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDat
 {
     const struct nccl_call_shape s = shape_of(REDUCE_SCATTER, count, type, op, 0);
     must((char *)to == (const char *)from + (size_t)c->rank * count * size_of(type));
-    return add(c, stream, &s, from, to);
+    return operation_add(c, stream, &s, from, to);
 }
 
 ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type,
@@ -405,5 +405,5 @@ ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataTyp
 {
     const struct nccl_call_shape s = shape_of(ALL_GATHER, count, type, ncclSum, 0);
     must((const char *)from == (char *)to + (size_t)c->rank * count * size_of(type));
-    return add(c, stream, &s, from, to);
+    return operation_add(c, stream, &s, from, to);
 }

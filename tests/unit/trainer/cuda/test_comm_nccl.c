@@ -86,7 +86,7 @@ static size_t bytes_of(const struct comm_work *w)
     return w->count * (w->type == COMM_INT64 ? sizeof(int64_t) : sizeof(int32_t));
 }
 
-static void put(void *data, enum comm_type type, size_t i, int64_t x)
+static void element_set(void *data, enum comm_type type, size_t i, int64_t x)
 {
     if (type == COMM_INT64)
         ((int64_t *)data)[i] = x;
@@ -96,7 +96,7 @@ static void put(void *data, enum comm_type type, size_t i, int64_t x)
         ((float *)data)[i] = (float)x;
 }
 
-static int64_t get(const void *data, enum comm_type type, size_t i)
+static int64_t element_get(const void *data, enum comm_type type, size_t i)
 {
     if (type == COMM_INT64)
         return ((const int64_t *)data)[i];
@@ -104,11 +104,11 @@ static int64_t get(const void *data, enum comm_type type, size_t i)
 }
 
 // The data arrives late on the compute stream: an operation that does not wait for it sends zeros.
-static void upload(struct comm *c, const struct comm_work *w)
+static void inputs_upload(struct comm *c, const struct comm_work *w)
 {
     char *host = xcalloc(1, bytes_of(w) + 1);
     for (size_t i = 0; i < w->count; i++)
-        put(host, w->type, i, of_rank(comm_rank(c), i));
+        element_set(host, w->type, i, of_rank(comm_rank(c), i));
     gpu_compute_us(BUSY_US);
     ops_upload(w->data, host, bytes_of(w));
     free(host);
@@ -120,13 +120,13 @@ static int read_back(struct comm *c, void *host, const void *data, size_t bytes,
     return comm_synchronize(c, e);
 }
 
-static int check(struct comm *c, const struct comm_work *w, size_t first, size_t last)
+static int results_check(struct comm *c, const struct comm_work *w, size_t first, size_t last)
 {
     struct error e = {0};
     char *host = xcalloc(1, bytes_of(w) + 1);
     CHECK(read_back(c, host, w->data, bytes_of(w), &e) == 0);
     for (size_t i = first; i < last; i++)
-        CHECK(get(host, w->type, i) == of_all(comm_world(c), i, w->op));
+        CHECK(element_get(host, w->type, i) == of_all(comm_world(c), i, w->op));
     free(host);
     return 0;
 }
@@ -134,9 +134,9 @@ static int check(struct comm *c, const struct comm_work *w, size_t first, size_t
 static int check_all_reduce(struct comm *c, struct comm_work w)
 {
     struct error e = {0};
-    upload(c, &w);
+    inputs_upload(c, &w);
     CHECK(comm_run(c, &w, &e) == 0);
-    return check(c, &w, 0, w.count);
+    return results_check(c, &w, 0, w.count);
 }
 
 // Reduce-scatters, overwrites the rest, and gathers the parts.
@@ -145,16 +145,16 @@ static int check_parts(struct comm *c, struct comm_work w)
     struct error e = {0};
     size_t size = bytes_of(&w) / w.count;
     struct comm_part mine = comm_part(w.count, w.unit, comm_world(c), comm_rank(c));
-    upload(c, &w);
+    inputs_upload(c, &w);
     w.kind = COMM_REDUCE_SCATTER;
     CHECK(comm_run(c, &w, &e) == 0);
-    if (check(c, &w, mine.first, mine.last))
+    if (results_check(c, &w, mine.first, mine.last))
         return 1;
     ops_zero(w.data, mine.first * size);
     ops_zero((char *)w.data + mine.last * size, (w.count - mine.last) * size);
     w.kind = COMM_ALL_GATHER;
     CHECK(comm_run(c, &w, &e) == 0);
-    return check(c, &w, 0, w.count);
+    return results_check(c, &w, 0, w.count);
 }
 
 static int rank_arithmetic(struct gang_member *seat, void *ctx)
@@ -338,7 +338,7 @@ static void test_goes_on_unregistered(void **state)
 // --- lost peers ----------------------------------------------------------------------------------
 
 // Behaves like training: operations, and sometimes a read by the host.
-static int reduce(struct comm *c, struct error *e)
+static int run_all_reduce(struct comm *c, struct error *e)
 {
     int err = 0;
     static int32_t host[16]; // an abandoned download may still arrive
@@ -359,7 +359,7 @@ static int reduce(struct comm *c, struct error *e)
 static int reduce_until_error(struct gang_member *seat, struct comm *c)
 {
     struct error e = {0};
-    int err = reduce(c, &e);
+    int err = run_all_reduce(c, &e);
     CHECK(report_outcome(seat, err, e.text) == 0);
     CHECK(comm_barrier(c, &e) == err);
     comm_close(c);
@@ -444,7 +444,7 @@ static int rank_hangs(struct gang_member *seat, void *ctx)
     report_outcome(seat, 0, "");
     if (*on_gpu) {
         gpu_compute_us(4 * SECOND);
-        CHECK(reduce(c, &e) == ERR_PEER);
+        CHECK(run_all_reduce(c, &e) == ERR_PEER);
     } else {
         clock_sleep_us(4 * SECOND);
     }
@@ -491,7 +491,7 @@ static int rank_complains(struct gang_member *seat, void *ctx)
     if (seat->rank == 1) {
         report_outcome(seat, 0, "");
         fake_faults.complaint = ncclRemoteError;
-        CHECK(reduce(c, &e) == ERR_IO && strstr(e.text, "NCCL: remote process exited"));
+        CHECK(run_all_reduce(c, &e) == ERR_IO && strstr(e.text, "NCCL: remote process exited"));
         clock_sleep_us(SECOND);
         comm_close(c);
         return 0;

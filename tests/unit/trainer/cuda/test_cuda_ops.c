@@ -14,12 +14,12 @@ struct float_and_bf16 {
     float *at[2];
 };
 
-static void use(int which)
+static void backend_use(int which)
 {
     assert_int_equal(ops_open(which ? OPS_BF16 : OPS_FLOAT, NULL), 0);
 }
 
-#define IN_BOTH(k) for (int k = 0; k < 2 ? use(k), 1 : (use(0), 0); k++)
+#define IN_BOTH(k) for (int k = 0; k < 2 ? backend_use(k), 1 : (backend_use(0), 0); k++)
 
 static struct float_and_bf16 both_new(struct arithmetic *a, int64_t n)
 {
@@ -29,10 +29,10 @@ static struct float_and_bf16 both_new(struct arithmetic *a, int64_t n)
 static struct float_and_bf16 both_random(struct arithmetic *a, int64_t n, double size)
 {
     struct float_and_bf16 b = {n, {floats_random(a, n, size), floats_new(a, n)}};
-    use(1);
+    backend_use(1);
     ops_upload_reals(n, b.at[0], b.at[1]);
     ops_download_reals(n, b.at[1], b.at[0]); // numbers that bf16 can represent
-    use(0);
+    backend_use(0);
     return b;
 }
 
@@ -41,9 +41,9 @@ static void expect_rounded(struct arithmetic *a, const struct float_and_bf16 *b,
                            const char *what)
 {
     float *found = floats_new(a, b->n);
-    use(1);
+    backend_use(1);
     ops_download_reals(b->n, b->at[1], found);
-    use(0);
+    backend_use(0);
     for (int64_t i = 0; i < b->n; i++) {
         double expected = (double)b->at[0][i];
         if (!(fabs((double)found[i] - expected) <= 0x1p-8 * (fabs(expected) + size) + 1e-6))
@@ -58,8 +58,8 @@ static void expect_near(struct arithmetic *a, const float *found, const float *e
     expect_close(found, doubles_of(a, expected, n), n, 2e-5, what);
 }
 
-// Numbers that bf16 cannot represent, its limits, and a NaN whose upper bits alone would not be
-// one.
+// Rounds numbers that bf16 cannot represent, its limits, and a NaN whose upper 16 bits alone would
+// be an infinity.
 static void test_rounding(void **state)
 {
     (void)state;
@@ -73,9 +73,9 @@ static void test_rounding(void **state)
     uint16_t found[N];
     for (int i = 0; i < N; i++)
         memcpy(&numbers[i], &bits[i][0], sizeof numbers[i]);
-    use(1);
+    backend_use(1);
     ops_to_reals(N, numbers, (real *)found);
-    use(0);
+    backend_use(0);
     for (int i = 0; i < N; i++)
         if (found[i] != bits[i][1])
             fail_msg("%08x: expected %04x, found %04x", bits[i][0], bits[i][1], found[i]);
@@ -89,14 +89,14 @@ static void check_reals(struct arithmetic *a, int64_t n, int64_t first)
     for (int k = 0; k < 2; k++) {
         size_t size = k ? 2 : 4;
         unsigned char *room = aligned_block(a, (size_t)(first + n + 1) * size);
-        use(k);
+        backend_use(k);
         assert_int_equal(ops_floats_for_reals(n), k ? (n + 1) / 2 : n);
         real *reals = (real *)ops_reals_at((real *)room, (size_t)first);
         assert_ptr_equal(reals, room + (size_t)first * size);
         back[n] = 7;
         ops_upload_reals(n, numbers, reals);
         ops_download_reals(n, reals, back);
-        use(0);
+        backend_use(0);
         assert_true(back[n] == 7);
         for (size_t i = 0; i < size; i++)
             assert_int_equal(room[(size_t)(first + n) * size + i], 0x7f);
@@ -285,9 +285,9 @@ static void check_losses(struct arithmetic *a, int64_t rows, int64_t classes)
     expect_rounded(a, &dx, 0, "dlogits");
     expect_near(a, losses[1], losses[0], rows, "cross-entropy");
     assert_memory_equal(correct[1], correct[0], (size_t)rows * sizeof *correct[0]);
-    use(1);
+    backend_use(1);
     ops_cross_entropy(rows, classes, x.at[1], targets, losses[1], NULL, 0.1f, 1, x.at[1]);
-    use(0);
+    backend_use(0);
     assert_memory_equal(x.at[1], dx.at[1], (size_t)n * 2); // in place
     x = both_random(a, n, 5);
     IN_BOTH(k)

@@ -88,8 +88,8 @@ static void step_once(struct replay_run *r, int step)
 }
 
 // In the second half of the steps the weights have other addresses.
-static void train(const char *text, const struct sample_shape *shape, enum reduction_mode reduction,
-                  struct replay_results *out)
+static void train_model(const char *text, const struct sample_shape *shape,
+                        enum reduction_mode reduction, struct replay_results *out)
 {
     struct replay_run r = {.out = out};
     struct error e;
@@ -123,7 +123,7 @@ static void op_by_op(const char *text, const struct sample_shape *shape,
                      enum reduction_mode reduction, struct replay_results *out)
 {
     setenv("CUDA_LAUNCH_BLOCKING", "1", 1); // the op that fails must be named
-    train(text, shape, reduction, out);
+    train_model(text, shape, reduction, out);
     unsetenv("CUDA_LAUNCH_BLOCKING");
     assert_int_equal(out->graphs, 0);
 }
@@ -142,11 +142,11 @@ static void test_same_bits(void **state)
     const enum reduction_mode reductions[] = {REDUCTION_EXACT, REDUCTION_FLOAT};
     for (int i = 0; i < 2; i++) {
         op_by_op(gpt, &tokens_6, reductions[i], &plain);
-        train(gpt, &tokens_6, reductions[i], &repeated);
+        train_model(gpt, &tokens_6, reductions[i], &repeated);
         assert_same(&plain, &repeated);
         assert_true(plain.losses[0][0][0] != plain.losses[1][0][0]);
         op_by_op(wide, &features_7, reductions[i], &plain);
-        train(wide, &features_7, reductions[i], &repeated);
+        train_model(wide, &features_7, reductions[i], &repeated);
         assert_same(&plain, &repeated);
         assert_true(repeated.graphs > 20); // forward, and backward in some buckets
     }
@@ -203,10 +203,10 @@ static void test_goes_on_without(void **state)
     (void)state;
     op_by_op(gpt, &tokens_6, REDUCTION_EXACT, &plain);
     emulated_captures(150); // fails in the middle of the second recording
-    train(gpt, &tokens_6, REDUCTION_EXACT, &repeated);
+    train_model(gpt, &tokens_6, REDUCTION_EXACT, &repeated);
     emulated_captures(-1);
     assert_same(&plain, &repeated);
-    train(gpt, &tokens_6, REDUCTION_EXACT, &repeated);
+    train_model(gpt, &tokens_6, REDUCTION_EXACT, &repeated);
     assert_same(&plain, &repeated);
     assert_int_equal(repeated.graphs, 0);
 }

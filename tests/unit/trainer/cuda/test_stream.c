@@ -131,13 +131,13 @@ static void test_without_locked_memory(void **state)
 
 // --- phases --------------------------------------------------------------------------------------
 
-static void compute(enum ops_phase phase, int64_t us)
+static void phase_compute(enum ops_phase phase, int64_t us)
 {
     ops_phase(phase);
     gpu_compute_us(us);
 }
 
-static void forget(void)
+static void phases_forget(void)
 {
     int64_t before[OPS_PHASES];
     struct error e;
@@ -152,10 +152,10 @@ static void test_time_is_of_the_gpu(void **state)
     (void)state;
     int64_t us[OPS_PHASES];
     struct error e;
-    forget();
+    phases_forget();
     int64_t begin = clock_mono_us();
-    compute(OPS_FORWARD, 60 * MS);
-    compute(OPS_BACKWARD, 120 * MS);
+    phase_compute(OPS_FORWARD, 60 * MS);
+    phase_compute(OPS_BACKWARD, 120 * MS);
     assert_int_equal(ops_phase(OPS_OTHER), OPS_BACKWARD);
     ops_phases(us);
     assert_true(us[OPS_FORWARD] == 0 && us[OPS_BACKWARD] == 0); // not yet
@@ -173,8 +173,8 @@ static void test_hidden_work_of_the_host(void **state)
     (void)state;
     int64_t us[OPS_PHASES];
     struct error e;
-    forget();
-    compute(OPS_BACKWARD, 600 * MS);
+    phases_forget();
+    phase_compute(OPS_BACKWARD, 600 * MS);
     ops_phase(OPS_DATA);
     clock_sleep_us(200 * MS);
     ops_phase(OPS_OTHER);
@@ -197,10 +197,10 @@ static void test_many(void **state)
     enum { MANY = 5000 };
     int64_t us[OPS_PHASES];
     struct error e;
-    forget();
+    phases_forget();
     int64_t begin = clock_mono_us();
     for (int i = 0; i < MANY; i++)
-        compute(i % 2 ? OPS_OPTIMIZER : OPS_COMMUNICATION, 10);
+        phase_compute(i % 2 ? OPS_OPTIMIZER : OPS_COMMUNICATION, 10);
     ops_phase(OPS_OTHER);
     assert_int_equal(ops_synchronize(&e), 0);
     int64_t took = clock_mono_us() - begin;

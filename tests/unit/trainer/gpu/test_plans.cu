@@ -1,6 +1,6 @@
-// Whether cuDNN has deterministic kernels for many convolutions and for attention, on devices that
-// are not present but described to it. A stand-in for the driver (driver.c) accepts kernels without
-// running them, so kernels that cuDNN compiles itself are covered too.
+// Checks that cuDNN has deterministic kernels for many convolutions and for attention, on devices
+// that are not present but described to it. A stand-in for the driver (driver.c) accepts kernels
+// without running them, so kernels that cuDNN compiles itself are covered too.
 #include "trainer/ops/cuda/libraries/cudnn_graph.h"
 
 extern "C" {

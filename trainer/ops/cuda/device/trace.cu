@@ -63,11 +63,11 @@ static int load(struct error *e)
     return 0;
 }
 
-static void CUPTIAPI allocate_buffer(uint8_t **bytes, size_t *size, size_t *most)
+static void CUPTIAPI allocate_buffer(uint8_t **bytes, size_t *size, size_t *max_records)
 {
     *bytes = (uint8_t *)aligned_alloc(ALIGNMENT, BUFFER_BYTES);
     *size = *bytes ? BUFFER_BYTES : 0;
-    *most = 0;
+    *max_records = 0;
 }
 
 static void CUPTIAPI buffer_completed(CUcontext, uint32_t, uint8_t *bytes, size_t, size_t count)

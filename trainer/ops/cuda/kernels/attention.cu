@@ -74,7 +74,7 @@ static __device__ void load_tile(const struct cuda_attention_head &h, const T *f
 }
 
 // Multiplies the warp's rows of one tile by the lane's row of the other.
-static __device__ void multiply(int apart, const float *rows, const float *row, float *product)
+static __device__ void multiply_rows(int apart, const float *rows, const float *row, float *product)
 {
     float4 sum[ROWS] = {};
     for (int i = 0; i < apart; i += 4) {
@@ -96,8 +96,9 @@ static __device__ void multiply(int apart, const float *rows, const float *row, 
 // lane owns the columns lane, lane + WARP, .. of COLUMNS. `warp_memory` is the warp's memory for
 // the weights.
 template <int COLUMNS>
-static __device__ void accumulate(const struct cuda_attention_head &h, const float *weights,
-                                  float *warp_memory, const float *tile, float all[ROWS][COLUMNS])
+static __device__ void accumulate_rows(const struct cuda_attention_head &h, const float *weights,
+                                       float *warp_memory, const float *tile,
+                                       float all[ROWS][COLUMNS])
 {
     int lane = threadIdx.x % WARP;
     __syncwarp();
@@ -131,8 +132,9 @@ static __device__ void store_rows(const struct cuda_attention_head &h, float all
 }
 
 // The dropout factor of a probability: 0 or 1 / (1 - rate).
-static __device__ float kept(const struct cuda_attention_head &h, const struct attention_offsets &p,
-                             const struct dropout_draw &d, int64_t query, int64_t key)
+static __device__ float dropout_factor(const struct cuda_attention_head &h,
+                                       const struct attention_offsets &p,
+                                       const struct dropout_draw &d, int64_t query, int64_t key)
 {
     uint64_t element = (uint64_t)((p.index * h.context + query) * h.context + key);
     bool keep[4];
@@ -181,7 +183,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
         load_tile(h, keys, h.ld, from, t.second);
         load_tile(h, values, h.ld, from, t.third);
         __syncthreads();
-        multiply(h.apart, t.first + mine * h.apart, t.second + lane * h.apart, weights);
+        multiply_rows(h.apart, t.first + mine * h.apart, t.second + lane * h.apart, weights);
         for (int r = 0; r < ROWS; r++) {
             bool is_seen = from + lane <= query + r;
             float score = weights[r] * h.scale;
@@ -190,7 +192,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
             float before = expf(largest[r] - top), e = is_seen ? expf(score - top) : 0.0f;
             largest[r] = top;
             sum[r] = sum[r] * before + warp_sum(e);
-            weights[r] = e != 0.0f ? e * kept(h, p, d, query + r, from + lane) : 0.0f;
+            weights[r] = e != 0.0f ? e * dropout_factor(h, p, d, query + r, from + lane) : 0.0f;
             for (int c = 0; c < COLUMNS; c++)
                 y_sum[r][c] *= before;
         }
@@ -251,7 +253,8 @@ static __device__ struct pair pair_of(const struct cuda_attention_head &h,
 {
     if (key > query || query >= h.context)
         return {0.0f, 0.0f};
-    float weight = expf(product * h.scale - k.logarithm), factor = kept(h, p, d, query, key);
+    float weight = expf(product * h.scale - k.logarithm),
+          factor = dropout_factor(h, p, d, query, key);
     return {weight * factor, weight * (dp * factor - k.product)};
 }
 
@@ -276,8 +279,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
         load_tile(h, keys, h.ld, from, t.second);
         load_tile(h, values, h.ld, from, t.third);
         __syncthreads();
-        multiply(h.apart, t.first + mine * h.apart, t.second + lane * h.apart, product);
-        multiply(h.apart, t.fourth + mine * h.apart, t.third + lane * h.apart, dp);
+        multiply_rows(h.apart, t.first + mine * h.apart, t.second + lane * h.apart, product);
+        multiply_rows(h.apart, t.fourth + mine * h.apart, t.third + lane * h.apart, dp);
         for (int r = 0; r < ROWS; r++)
             dp[r] = pair_of(h, p, d, known[r], query + r, from + lane, product[r], dp[r]).gradient;
         accumulate<COLUMNS>(h, dp, t.warp_memory, t.second, sum);
@@ -307,8 +310,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
         load_tile(h, queries, h.ld, from, t.third);
         load_tile(h, dy + p.y, h.ld_out, from, t.fourth);
         __syncthreads();
-        multiply(h.apart, t.first + mine * h.apart, t.third + lane * h.apart, product);
-        multiply(h.apart, t.second + mine * h.apart, t.fourth + lane * h.apart, dp);
+        multiply_rows(h.apart, t.first + mine * h.apart, t.third + lane * h.apart, product);
+        multiply_rows(h.apart, t.second + mine * h.apart, t.fourth + lane * h.apart, dp);
         struct attention_saved known = known_of(h, p, saved, products, from + lane);
         for (int r = 0; r < ROWS; r++) {
             struct pair pair = pair_of(h, p, d, known, from + lane, key + r, product[r], dp[r]);

@@ -11,8 +11,8 @@ extern "C" {
 enum {
     FEW_CHANNELS = 4,  // per thread, where each channel needs many registers
     AHEAD = 6,         // rows that a thread loads ahead
-    AHEAD_OF_TWO = 3,  // .. of each of two tensors
-    AHEAD_OF_FOUR = 2, // .. of each of four tensors
+    AHEAD_OF_TWO = 3,  // rows of each of two tensors
+    AHEAD_OF_FOUR = 2, // rows of each of four tensors
     AT_A_TIME = 4,     // blocks on a multiprocessor
     WAVE = 528,        // blocks on 132 multiprocessors
     MAP_BLOCKS = 1024,
@@ -190,7 +190,8 @@ extern "C" void ops_batch_norm_forward(const struct ops_batch_norm *n, const rea
 
 // dy where relu passed x. It recomputes y with the arithmetic of the forward pass.
 template <int N>
-static __device__ float passed(const struct coefficients<N> &c, int k, float d, bool relu, float dy)
+static __device__ float gradient_through_relu(const struct coefficients<N> &c, int k, float d,
+                                              bool relu, float dy)
 {
     return !relu || d * c.scale[k] + c.bias[k] > 0.0f ? dy : 0.0f;
 }
@@ -219,7 +220,7 @@ static __global__ void __launch_bounds__(STRIPS_THREADS, AT_A_TIME)
                 load<N>(dys[i].at, g);
                 for (int k = 0; k < N; k++) {
                     float d = v[k] - f.mean[k];
-                    g[k] = passed(f, k, d, n.relu, g[k]);
+                    g[k] = gradient_through_relu(f, k, d, n.relu, g[k]);
                     first[k] += g[k];
                     second[k] += g[k] * d;
                 }
@@ -381,7 +382,8 @@ static __global__ void __launch_bounds__(STRIPS_THREADS, AT_A_TIME)
             load<N>(dys[i].at, g);
             for (int k = 0; k < N; k++) {
                 float d = v[k] - f.mean[k];
-                v[k] = f.scale[k] * (passed(f, k, d, n.relu, g[k]) - mean[k] - d * slope[k]);
+                v[k] = f.scale[k] *
+                       (gradient_through_relu(f, k, d, n.relu, g[k]) - mean[k] - d * slope[k]);
             }
             store<N>(v, dx + at.row * c.width + at.column);
         }

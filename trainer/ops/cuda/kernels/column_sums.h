@@ -24,16 +24,16 @@ struct strips {
     unsigned blocks, count; // the grid
 };
 
-// Divides the rows among about `most` blocks. The best value is a multiple of the blocks that run
-// at a time on a large GPU (132 multiprocessors of an H100).
-static inline struct strips strips_of(int64_t rows, int64_t width, int lanes, unsigned most)
+// Divides the rows among about `max_blocks` blocks. The best value is a multiple of the blocks that
+// run at a time on a large GPU (132 multiprocessors of an H100).
+static inline struct strips strips_of(int64_t rows, int64_t width, int lanes, unsigned max_blocks)
 {
     struct strips c = {rows, width, 0, 1, 0, 0, 0};
     while (c.across < WARP && c.across * lanes < width)
         c.across *= 2;
     c.down = STRIPS_THREADS / c.across;
     c.blocks = (unsigned)ceil_div(width, c.across * lanes);
-    int64_t strips = c.blocks < most ? most / c.blocks : 1;
+    int64_t strips = c.blocks < max_blocks ? max_blocks / c.blocks : 1;
     c.strip = ceil_div(ceil_div(rows, strips), c.down) * c.down;
     c.count = (unsigned)ceil_div(rows, c.strip);
     return c;

@@ -62,13 +62,13 @@ static __global__ void sum_kernel(enum rule rule, struct parts parts)
 static void sum_of(enum rule rule, int count, const struct ops_exact_part *parts)
 {
     struct parts all = {};
-    size_t most = 0;
+    size_t max_n = 0;
     for (int i = 0; i < count; i++) {
         all.of[i] = parts[i];
-        most = parts[i].n > most ? parts[i].n : most;
+        max_n = parts[i].n > max_n ? parts[i].n : max_n;
     }
-    if (most > 0)
-        LAUNCH(sum_kernel, dim3(blocks_of(most), (unsigned)count), THREADS, 0, rule, all);
+    if (max_n > 0)
+        LAUNCH(sum_kernel, dim3(blocks_of(max_n), (unsigned)count), THREADS, 0, rule, all);
 }
 
 extern "C" void ops_exact_amax(size_t n, const float *g, uint32_t *amax)

@@ -1,6 +1,6 @@
-// How the kernels of ops/cuda are launched: with LAUNCH, on the device's stream, for either element
-// type. Device memory belongs to the caller; only the thread that drives the device may use these
-// functions. Nothing here waits, allocates or reads back, so CUDA graphs can capture it.
+// LAUNCH starts a kernel of ops/cuda on the device's stream, for either element type. Device memory
+// belongs to the caller; only the thread that drives the device may use these functions. Nothing
+// here waits, allocates or reads back, so CUDA graphs can capture it.
 //
 // The unit tests compile the same files for the host, where LAUNCH is a loop
 // (tests/unit/trainer/cuda/emulate.h); kernels use only the features of CUDA that are emulated

@@ -40,7 +40,7 @@ static __device__ inline void philox(uint64_t key, uint64_t counter_hi, uint64_t
     out[3] = c3;
 }
 
-// Whether the elements first .. first + 3 of a sample are kept; first is a multiple of 4.
+// Returns whether the elements first .. first + 3 of a sample are kept; first is a multiple of 4.
 static __device__ inline void draw_four(const struct dropout_draw *d, int64_t sample,
                                         uint64_t first, bool keep[4])
 {

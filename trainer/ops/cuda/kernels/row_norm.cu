@@ -36,7 +36,7 @@ template <typename T> struct row_forward {
 };
 
 // The sum rounded, as later readers see it.
-template <typename T, int N> __device__ inline void load_sum(const T *x, const T *add, float *v)
+template <typename T, int N> static __device__ void load_sum(const T *x, const T *add, float *v)
 {
     load<N>(x, v);
     if (!add)
@@ -123,13 +123,13 @@ struct row_strips {
 static inline struct row_strips row_strips_of(int64_t rows, int64_t width, int groups)
 {
     struct row_strips s = {WARP, ROW_WARPS, 0, 1, 1};
-    int64_t most = ROW_PARTIAL / width; // at least 32
+    int64_t max_strips = ROW_PARTIAL / width; // at least 32
     for (; s.groups > groups && s.lanes * ROW_LANE < width; s.groups /= 2)
         s.lanes *= 2;
-    if (most > ROW_STRIPS)
-        most = ROW_STRIPS;
+    if (max_strips > ROW_STRIPS)
+        max_strips = ROW_STRIPS;
     s.segments = (unsigned)ceil_div(width, s.lanes * ROW_LANE);
-    s.strip = ceil_div(ceil_div(rows, most), s.groups) * s.groups;
+    s.strip = ceil_div(ceil_div(rows, max_strips), s.groups) * s.groups;
     s.count = (unsigned)ceil_div(rows, s.strip);
     return s;
 }

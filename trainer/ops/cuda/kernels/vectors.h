@@ -90,7 +90,7 @@ __device__ inline void store_some(const float *v, int64_t count, bool aligned, T
         }                                                                                          \
     } while (0)
 
-// Whether the address allows 16-byte loads; NULL does.
+// Returns whether the address allows 16-byte loads; true for NULL.
 static inline bool is_aligned(const void *p)
 {
     return (uintptr_t)p % 16 == 0;

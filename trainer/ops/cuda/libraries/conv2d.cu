@@ -36,8 +36,8 @@ struct ops_conv {
     int64_t rows, columns, weights; // rows and columns of y; number of weights
     struct conv_folding fold;
     int64_t reordered; // floats of scratch for the weights
-    int64_t folded;    // .. for the image, after the weights; cuDNN's workspace follows
-    void *kept;        // the reordered weights in device memory; NULL: reordered at each call
+    int64_t folded; // floats of scratch for the image, after the weights; cuDNN's workspace follows
+    void *kept;     // the reordered weights in device memory; NULL: reordered at each call
     const real *kept_of;
     struct graph_plan forward, data, gradient;
 };
@@ -137,10 +137,11 @@ void ops_conv_free(struct ops_conv *c)
 
 int64_t ops_conv_scratch_floats(const struct ops_conv *c)
 {
-    int64_t most = graph_workspace_floats(&c->forward), data = graph_workspace_floats(&c->data);
+    int64_t workspace = graph_workspace_floats(&c->forward),
+            data = graph_workspace_floats(&c->data);
     int64_t gradient = graph_workspace_floats(&c->gradient);
-    most = data > most ? data : most;
-    return c->reordered + c->folded + (gradient > most ? gradient : most);
+    workspace = data > workspace ? data : workspace;
+    return c->reordered + c->folded + (gradient > workspace ? gradient : workspace);
 }
 
 // The index of weight (in, out) at one place of the kernel in one group, in our and cuDNN's layout.

@@ -250,8 +250,8 @@ static void load_compiler(void)
     dlclose(handle);
 }
 
-// Whether a kernel with this numerical property is acceptable. FFT and Winograd are less accurate
-// and let NaN reach neighbouring places.
+// Returns whether a kernel with this numerical property is acceptable. FFT and Winograd are less
+// accurate and let NaN reach neighbouring places.
 static bool is_acceptable(cudnnBackendNumericalNote_t note)
 {
     switch (note) {

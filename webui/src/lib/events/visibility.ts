@@ -1,4 +1,4 @@
-// Whether the page is visible, or hidden behind another tab.
+// Work that runs only while the page is visible and not hidden behind another tab.
 
 /** Runs `work` while the page is visible. It is aborted when the page is hidden, and started again afterwards. */
 export function whileVisible(work: (abort: AbortSignal) => void): () => void {

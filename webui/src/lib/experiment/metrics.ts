@@ -51,7 +51,7 @@ export function metricSummary(
 export const metricTitle = ({ group, name }: MetricName): string =>
     name.startsWith(group) || (group === "training" && name !== "loss") ? name : `${group} ${name}`;
 
-/** Whether muster-trainer reports the metric about the system, not about the model. */
+/** Returns whether muster-trainer reports the metric about the system, not about the model. */
 export function isSystemMetric({ name }: MetricName): boolean {
     return /_ms$|_mb$|_per_second$|^mfu$|^exposed_share$/.test(name);
 }

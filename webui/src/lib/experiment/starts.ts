@@ -12,7 +12,7 @@ const causes: Record<string, string> = {
     MOVE: "moved to other slots",
 };
 
-/** Why a start ended: the decision of the scheduler, or the exit reason of the program. */
+/** Returns why a start ended: the decision of the scheduler, or the exit reason of the program. */
 export function endReason(start: Start): string {
     const cause = causes[start.cause] ?? start.cause.toLowerCase();
     const other = start.preemptedForTrialId ? ` (trial ${start.preemptedForTrialId})` : "";
@@ -21,7 +21,7 @@ export function endReason(start: Start): string {
     return start.endTime ? "ended normally" : "";
 }
 
-/** Why a start took place. `before`: the previous start. */
+/** Returns why a start took place. `before`: the previous start. */
 export function startReason(before: Start | undefined): string {
     return before ? `after: ${endReason(before) || "the previous start ended"}` : "first start";
 }

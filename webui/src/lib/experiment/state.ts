@@ -12,7 +12,7 @@ export const isStopping = (state: string): boolean => stateName(state).startsWit
 export const displayedState = (of: { state: string; liveAllocations?: number }): string =>
     stateName(of.state) === "PAUSED" && (of.liveAllocations ?? 0) > 0 ? "STOPPING_PAUSED" : of.state;
 
-/** Whether the searcher stopped the trial before its full training. */
+/** Returns whether the searcher stopped the trial before its full training. */
 export function stoppedEarly(
     { state, progress = 0 }: Pick<Trial, "state" | "progress">,
     { searcherType }: Pick<Experiment, "searcherType">,

@@ -3,7 +3,7 @@
 
 export const IGNORE_FILES: readonly string[] = [".detignore", ".musterignore"];
 
-/** Whether a rule matches the path itself, not only a folder above it. */
+/** A function that returns whether a rule matches the path itself, not only a folder above it. */
 export type IgnoreRules = (path: string, isFolder: boolean) => boolean;
 
 const characterClasses: Record<string, string> = {

@@ -39,7 +39,7 @@ const verbs: Record<Verb, { name: string; icon: string; danger?: string; doneTex
     unarchive: { name: "Unarchive", icon: "archive", doneText: "Unarchived" },
 };
 
-/** Why the state does not allow a verb; undefined: it does. */
+/** Returns why the state does not allow a verb; undefined: it does. */
 function stateDeniesReason(verb: Verb, { state, archived }: Experiment): string | undefined {
     const word = stateName(state);
     if (verb === "archive" || verb === "unarchive") {

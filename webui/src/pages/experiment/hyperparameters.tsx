@@ -1,4 +1,4 @@
-// How the hyperparameters relate to a metric: parallel coordinates, correlations, and a scatter plot of each.
+// The relation of the hyperparameters to a metric: parallel coordinates, correlations, and a scatter plot of each.
 
 import { useMemo } from "preact/hooks";
 import { formatMetric, number } from "../../lib/format";

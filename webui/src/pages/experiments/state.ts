@@ -18,7 +18,7 @@ export const projects = queryParam("projects", list());
 
 export const OMITTED_FIELDS = "config,originalConfig,description,notes";
 
-/** Whether a column needs a value that the list contains only on request. */
+/** Returns whether a column needs a value that the list contains only on request. */
 export const isValueColumn = (id: string) => /^(training|validation|hparams)\./.test(id) || id === "slots";
 
 export const valueColumns = computed(() => columns.value.filter(isValueColumn));

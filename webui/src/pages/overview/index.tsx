@@ -122,7 +122,7 @@ function ClusterOverview() {
     );
 }
 
-/** Whether the cluster has an experiment. Once it has one, this is not loaded again. */
+/** Returns whether the cluster has an experiment. Once it has one, this is not loaded again. */
 function useHasExperiments(): Load<boolean> {
     const known = useSignal(false);
     return useLoad(

@@ -32,7 +32,7 @@ export interface QueueControls {
 const deniedReason = (job: Job) =>
     job.name ? changeDeniedReason(job.workspaceId, job.userId) : "This job belongs to another team";
 
-/** Whether a job may be moved next to another. With fair shares, only jobs of the same team and user can be reordered. */
+/** Returns whether a job may be moved next to another. With fair shares, their team and user must be the same. */
 function canReorder(job: Job, other: Job, isShared: boolean): boolean {
     if (job === other || !other.name) return false;
     return !isShared || (job.workspaceId === other.workspaceId && job.userId === other.userId);

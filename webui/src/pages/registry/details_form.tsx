@@ -78,7 +78,7 @@ export function Labels({ labels }: { labels: readonly string[] | undefined }) {
     );
 }
 
-/** Notes and metadata, for reading. */
+/** Shows notes and metadata without a form. */
 export function NotesAndMetadata({ notes, metadata }: { notes?: string; metadata?: JsonObject }) {
     const facts = Object.entries(metadata ?? {});
     return (

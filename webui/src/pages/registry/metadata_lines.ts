@@ -9,7 +9,7 @@ export function metadataLines(metadata: JsonObject): string {
         .join("\n");
 }
 
-/** Whether a value is a text that needs no quotes, because it does not parse as JSON. */
+/** Returns whether a value is a text that needs no quotes, because it does not parse as JSON. */
 function isPlain(value: Json): value is string {
     return typeof value === "string" && value.trim() === value && typeof parseValue(value) === "string"
         && !value.startsWith('"') && !value.includes("\n");

@@ -9,7 +9,7 @@ function secondsBetween(from: string | null | undefined, to: string | null | und
     return ((to ? millis(to) : now.value) - millis(from)) / 1000;
 }
 
-/** How close to each other the slots on an agent are. */
+/** The closeness of the slots on an agent, in words. */
 const nearTexts: Record<string, string> = {
     nvlink: "one NVLink group",
     numa: "one NUMA node",

@@ -60,7 +60,7 @@ class LogWindow {
     hasStart = false;
     hasEnd = false;
     private busy = false;
-    private hasNewLines = false; // they came during a call
+    private hasNewLines = false; // an event announced lines during a call
     private abort = new AbortController();
 
     constructor(private readonly path: string) {}

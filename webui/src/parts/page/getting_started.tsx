@@ -1,4 +1,4 @@
-// How to run a first experiment. Shown while the cluster has none.
+// Explains how to run a first experiment. Shown while the cluster has none.
 
 import { get } from "../../lib/api";
 import { shellQuote } from "../../lib/command_line";

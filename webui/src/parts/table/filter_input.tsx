@@ -9,7 +9,7 @@ import type { Binding } from "../form/field";
 import { Icon } from "../basic/icon";
 import "./filter_input.css";
 
-/** Whether an error is about the filter itself. The input shows such an error, so the table need not. */
+/** Returns whether an error is about the filter itself. The input shows such an error, so the table need not. */
 export function isFilterError(error: unknown): error is ApiError {
     return error instanceof ApiError && error.status === 400;
 }

@@ -103,7 +103,7 @@ function stepOf(key: string, page: number, count: number): number | undefined {
     return steps[key];
 }
 
-/** Whether a key is for a control inside a row, which has the focus. */
+/** Returns whether a key is for a control inside a row, which has the focus. */
 function isControl(target: EventTarget | null): boolean {
     return target instanceof Element && target.matches("input:not([type=checkbox]), select, a, button");
 }
