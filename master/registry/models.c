@@ -137,7 +137,7 @@ static int check_name(const char *name, struct error *e)
 struct model {
     int64_t id, workspace, user;
     bool archived;
-    struct workspace_access standing;
+    struct workspace_access access;
 };
 
 static struct db_rows *query_model(struct view *v, const char *key)
@@ -161,7 +161,7 @@ static int find_models(struct view *v, const char *key, int64_t except, struct m
                           .workspace = DB_GET(rows, MODEL_BY_ID, workspace_id),
                           .user = DB_GET(rows, MODEL_BY_ID, user_id),
                           .archived = DB_GET(rows, MODEL_BY_ID, archived)};
-        if (m.id == except || workspace_access_find(v, m.workspace, &m.standing, NULL))
+        if (m.id == except || workspace_access_find(v, m.workspace, &m.access, NULL))
             continue;
         if (!count++)
             *out = m;
@@ -182,15 +182,15 @@ static int find_model(struct view *v, struct model *out, struct error *e)
         return error_set(e, ERR_CONFLICT,
                          "there are %d models \"%.128s\"; name the one that is meant by its id "
                          "(one of them is %lld, in workspace \"%.64s\")",
-                         count, key, (long long)out->id, out->standing.workspace);
+                         count, key, (long long)out->id, out->access.workspace);
     return count ? 0 : error_set(e, ERR_NOT_FOUND, "there is no model %.128s", key);
 }
 
 static int may_change(struct view *v, const struct model *m, int64_t owner, struct error *e)
 {
     bool own = owner == v->rq->principal.user_id;
-    return role_check(m->standing.role, own ? ACT_CHANGE_OWN : ACT_CHANGE_OTHERS,
-                      m->standing.workspace, e);
+    return role_check(m->access.role, own ? ACT_CHANGE_OWN : ACT_CHANGE_OTHERS, m->access.workspace,
+                      e);
 }
 
 static int find_to_change(struct view *v, struct model *m, struct error *e)
@@ -514,7 +514,7 @@ int model_delete(struct view *v, struct error *e)
 
 // --- versions ------------------------------------------------------------------------------------
 
-// Of a version whose experiment was deleted only the name is left.
+// Only the UUID is left of a version whose experiment was deleted.
 static void write_lost_checkpoint(struct json_writer *w, const char *uuid)
 {
     jw_object(w);

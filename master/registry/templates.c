@@ -70,7 +70,7 @@ struct template
 {
     int64_t id, workspace;
     char *config; // in the arena
-    struct workspace_access standing;
+    struct workspace_access access;
 };
 
 // Counts the visible templates of that name, in this workspace or (0) in all; *out: the first.
@@ -84,7 +84,7 @@ static int find_all(struct view *v, const char *name, int64_t workspace, struct 
         struct template t = {.id = DB_GET(rows, TEMPLATE_BY_NAME, id),
                              .workspace = DB_GET(rows, TEMPLATE_BY_NAME, workspace_id)};
         if ((workspace && t.workspace != workspace) ||
-            workspace_access_find(v, t.workspace, &t.standing, NULL))
+            workspace_access_find(v, t.workspace, &t.access, NULL))
             continue;
         t.config = arena_strdup(&v->rq->arena, DB_GET(rows, TEMPLATE_BY_NAME, config));
         if (!count++)
@@ -186,7 +186,7 @@ static int create(struct view *v, const char *name, int64_t workspace, const cha
 
 static int replace(struct view *v, const struct template *t, const char *config, struct error *e)
 {
-    int rc = role_check(t->standing.role, ACT_SUBMIT, t->standing.workspace, e);
+    int rc = role_check(t->access.role, ACT_SUBMIT, t->access.workspace, e);
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();
@@ -227,7 +227,7 @@ static int put_template(struct view *v, bool may_replace, struct error *e)
     if (count > 1 || (count && !may_replace && !same) || (count && named && t.workspace != named))
         return error_set(e, ERR_CONFLICT,
                          "there is a template \"%.128s\" already, in workspace \"%.64s\"", name,
-                         t.standing.workspace);
+                         t.access.workspace);
     if (!count)
         rc = create(v, name, named ? named : UNCATEGORIZED, config, e);
     else if (!same)
@@ -265,7 +265,7 @@ int template_delete(struct view *v, struct error *e)
     struct template t;
     int rc = find_template(v, &t, e);
     if (!rc)
-        rc = role_check(t.standing.role, ACT_SUBMIT, t.standing.workspace, e);
+        rc = role_check(t.access.role, ACT_SUBMIT, t.access.workspace, e);
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();

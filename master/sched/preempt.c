@@ -61,10 +61,10 @@ static struct queue_item victim_key(const struct sched *s, int victim, bool shri
 {
     const struct sched_gang *v = &s->gangs[victim];
     int64_t unsaved = (s->now - v->saved) / HOUR_US * v->slots;
-    int64_t standing =
+    int64_t rank_key =
         ((int64_t)v->rank.entitlement * (SCHED_PRIORITY_MAX + 1) + priority_of(s, v)) * LEVELS_CAP +
         v->rank.level;
-    return (struct queue_item){shrinks ? INT64_MIN : -standing, unsaved, -v->key.second, victim};
+    return (struct queue_item){shrinks ? INT64_MIN : -rank_key, unsaved, -v->key.second, victim};
 }
 
 static void victims_add(struct victim_search *h, int victim)

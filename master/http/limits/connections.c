@@ -210,7 +210,7 @@ static uint64_t address_key(const struct sockaddr *peer)
     return IN6_IS_ADDR_V4MAPPED(a) ? hash64(a->s6_addr + 12, 4) : hash64(a->s6_addr, 8);
 }
 
-static int standing(const struct connections *all)
+static int places_taken(const struct connections *all)
 {
     return all->classes[NEWCOMER].count + all->classes[USER].count + all->classes[AGENT].count;
 }
@@ -222,7 +222,7 @@ static bool has_place(struct connections *all, uint64_t address)
         place = evict_of_group(all, NEWCOMER, address);
     else if (all->classes[NEWCOMER].count >= all->most_newcomers)
         place = evict_of_class(all, NEWCOMER);
-    else if (standing(all) >= all->most)
+    else if (places_taken(all) >= all->most)
         place = evict_of_class(all, NEWCOMER) || evict_of_class(all, USER);
     // A connection that was shut down stays open until its thread reads the end.
     return place && all->open < all->most + all->most / 8;
