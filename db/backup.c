@@ -1,8 +1,9 @@
-// VACUUM INTO makes a copy in one read transaction, so the copy shows one moment, also while a
-// master writes. SQLite does not flush the copy; this file does, before the copy gets its name.
+// VACUUM INTO makes the copy in one read transaction. The copy is therefore consistent, also while
+// a master writes. SQLite does not flush the copy; this file flushes it before the copy gets its
+// name.
 //
 // A restore first copies the log of the old store into its file and links the file under another
-// name; then the new file takes its name in one step. At any moment there is a whole store.
+// name; then the new file takes its name in one step. There is a whole store at any moment.
 #include "db/backup.h"
 
 #include <errno.h>
@@ -23,51 +24,52 @@
 
 enum {
     WATCH_STEPS = 20000,  // steps of SQLite's virtual machine between two calls of show()
-    COPY_BYTES = 1 << 20, // at a time
+    COPY_BYTES = 1 << 20, // bytes of one write
     IDS_AHEAD = 10000,    // of experiments and trials
     STARTS_AHEAD = 1000,  // of a trial
 };
 
-// --- watching ------------------------------------------------------------------------------------
+// --- progress ------------------------------------------------------------------------------------
 
-struct looking {
+struct backup_progress {
     const struct backup_watch *watch;
-    const char *what, *file; // whose size is shown; NULL: none
+    const char *what, *file; // the file whose size is shown; NULL: none
     int64_t total;
     bool ended;
 };
 
-static bool show(const struct backup_watch *watch, const char *what, int64_t done, int64_t total)
+static bool watch_show(const struct backup_watch *watch, const char *what, int64_t done,
+                       int64_t total)
 {
     return !watch || !watch->show || watch->show(watch->ctx, what, done, total);
 }
 
-static int ended(struct error *e)
+static int set_abandoned(struct error *e)
 {
-    return error_set(e, ERR_TIMEOUT, "nobody waits for the copy any more");
+    return error_set(e, ERR_TIMEOUT, "the caller no longer waits for the copy");
 }
 
-static int64_t size_of(const char *path)
+static int64_t file_size_of(const char *path)
 {
     struct stat is;
     return path && !stat(path, &is) ? is.st_size : 0;
 }
 
-static int look(void *arg)
+static int progress_show(void *arg)
 {
-    struct looking *l = arg;
-    l->ended |= !show(l->watch, l->what, size_of(l->file), l->total);
+    struct backup_progress *l = arg;
+    l->ended |= !watch_show(l->watch, l->what, file_size_of(l->file), l->total);
     return l->ended;
 }
 
-static void look_on(sqlite3 *sql, struct looking *l)
+static void progress_start(sqlite3 *sql, struct backup_progress *l)
 {
-    look(l);
+    progress_show(l);
     if (l->watch && l->watch->show)
-        sqlite3_progress_handler(sql, WATCH_STEPS, look, l);
+        sqlite3_progress_handler(sql, WATCH_STEPS, progress_show, l);
 }
 
-// --- what a store holds --------------------------------------------------------------------------
+// --- contents ------------------------------------------------------------------------------------
 
 static int check_identity(sqlite3 *sql, const char *path, int64_t *version, struct error *e)
 {
@@ -76,7 +78,7 @@ static int check_identity(sqlite3 *sql, const char *path, int64_t *version, stru
     if (!err)
         err = connection_ask_int(sql, SQL_USER_VERSION, version, e);
     if (err)
-        return error_set(e, ERR_CORRUPT, "%s is no store of Muster, or damaged", path);
+        return error_set(e, ERR_CORRUPT, "%s is not a store of Muster, or is damaged", path);
     if (application != STORE_APPLICATION_ID)
         return error_set(e, ERR_CORRUPT, "%s is a SQLite file, but not a store of Muster", path);
     if (*version > migration_count)
@@ -96,7 +98,7 @@ static int count_rows(sqlite3 *sql, const char *table, int64_t *rows, struct err
     return err;
 }
 
-static void note_table(struct backup_report *r, const char *table, int64_t rows)
+static void report_add_table(struct backup_report *r, const char *table, int64_t rows)
 {
     r->tables++;
     r->rows += rows;
@@ -120,13 +122,13 @@ static int count_all(sqlite3 *sql, struct backup_report *r, struct error *e)
         const char *table = (const char *)sqlite3_column_text(s, 0);
         int64_t rows = 0;
         err = count_rows(sql, table, &rows, e);
-        note_table(r, table, rows);
+        report_add_table(r, table, rows);
     }
     sqlite3_finalize(s);
     return err;
 }
 
-static int check_whole(sqlite3 *sql, const char *path, struct error *e)
+static int check_integrity(sqlite3 *sql, const char *path, struct error *e)
 {
     int64_t faults = 0, broken = 0;
     int err = connection_ask_int(sql, SQL_INTEGRITY_FAULTS, &faults, e);
@@ -134,7 +136,7 @@ static int check_whole(sqlite3 *sql, const char *path, struct error *e)
         err = connection_ask_int(sql, SQL_BROKEN_REFERENCES, &broken, e);
     if (err || faults || broken)
         return error_set(e, ERR_CORRUPT,
-                         "%s is damaged (%lld faults, %lld rows that refer to nothing): use "
+                         "%s is damaged (%lld faults, %lld rows that refer to missing rows): use "
                          "another backup",
                          path, (long long)faults, (long long)broken);
     return 0;
@@ -143,25 +145,26 @@ static int check_whole(sqlite3 *sql, const char *path, struct error *e)
 int backup_verify(const char *file, const struct backup_watch *watch, struct backup_report *out,
                   struct error *e)
 {
-    struct connection c;
-    struct looking looking = {.watch = watch, .what = "verifying", .total = size_of(file)};
-    *out = (struct backup_report){.bytes = looking.total};
+    struct db_connection c;
+    struct backup_progress progress = {
+        .watch = watch, .what = "verifying", .total = file_size_of(file)};
+    *out = (struct backup_report){.bytes = progress.total};
     if (!path_exists(file))
         return error_set(e, ERR_NOT_FOUND, "there is no %s", file);
     int err = connection_open(&c, file, SQLITE_OPEN_READONLY, e);
     if (err)
         return err;
-    look_on(c.sql, &looking);
+    progress_start(c.sql, &progress);
     err = check_identity(c.sql, file, &out->version, e);
     if (!err)
-        err = check_whole(c.sql, file, e);
+        err = check_integrity(c.sql, file, e);
     if (!err)
         err = count_all(c.sql, out, e);
     connection_close(&c);
-    return looking.ended ? ended(e) : err;
+    return progress.ended ? set_abandoned(e) : err;
 }
 
-// --- making one ----------------------------------------------------------------------------------
+// --- backup --------------------------------------------------------------------------------------
 
 static int sync_file(const char *path, struct error *e)
 {
@@ -180,7 +183,7 @@ static char *folder_of(const char *path)
                          : xstrdup(".");
 }
 
-static int take_name(const char *aside, const char *path, struct error *e)
+static int rename_copy(const char *aside, const char *path, struct error *e)
 {
     char *folder = folder_of(path);
     int err = sync_file(aside, e);
@@ -196,28 +199,28 @@ int backup_accept(const char *aside, const char *path, const struct backup_watch
                   struct backup_report *out, struct error *e)
 {
     int err = backup_verify(aside, watch, out, e);
-    return err ? err : take_name(aside, path, e);
+    return err ? err : rename_copy(aside, path, e);
 }
 
 static int vacuum_into(sqlite3 *sql, const char *aside, const struct backup_watch *watch,
                        struct error *e)
 {
-    struct looking looking = {.watch = watch, .what = "copying", .file = aside};
-    int err = connection_ask_int(sql, SQL_BYTES_IN_USE, &looking.total, e);
+    struct backup_progress progress = {.watch = watch, .what = "copying", .file = aside};
+    int err = connection_ask_int(sql, SQL_BYTES_IN_USE, &progress.total, e);
     if (err)
         return err;
     char *text = sqlite3_mprintf("VACUUM INTO %Q", aside);
     must(text);
-    look_on(sql, &looking);
+    progress_start(sql, &progress);
     err = connection_exec(sql, text, e);
     sqlite3_progress_handler(sql, 0, NULL, NULL);
     sqlite3_free(text);
-    return looking.ended ? ended(e) : err;
+    return progress.ended ? set_abandoned(e) : err;
 }
 
-// Compares the copy with the store, if nobody has written in the meantime.
-static int compare(sqlite3 *sql, int64_t data_version, const struct backup_report *copy,
-                   struct error *e)
+// Compares the copy with the store, unless somebody has written in the meantime.
+static int compare_with_store(sqlite3 *sql, int64_t data_version, const struct backup_report *copy,
+                              struct error *e)
 {
     struct backup_report store = {0};
     int64_t now = 0;
@@ -236,7 +239,7 @@ static int compare(sqlite3 *sql, int64_t data_version, const struct backup_repor
 static int make_copy(const char *store, const char *aside, const struct backup_watch *watch,
                      struct backup_report *out, struct error *e)
 {
-    struct connection c;
+    struct db_connection c;
     int64_t version = 0, data_version = 0;
     int err = connection_open(&c, store, SQLITE_OPEN_READONLY, e);
     if (err)
@@ -249,12 +252,12 @@ static int make_copy(const char *store, const char *aside, const struct backup_w
     if (!err)
         err = backup_verify(aside, watch, out, e);
     if (!err)
-        err = compare(c.sql, data_version, out, e);
+        err = compare_with_store(c.sql, data_version, out, e);
     connection_close(&c);
     return err;
 }
 
-static char *store_of(const char *from)
+static char *store_path_of(const char *from)
 {
     struct stat is;
     return !stat(from, &is) && S_ISDIR(is.st_mode) ? path_join(from, "muster.db") : xstrdup(from);
@@ -263,19 +266,19 @@ static char *store_of(const char *from)
 int backup_make(const char *from, const char *to, bool replace, const struct backup_watch *watch,
                 struct backup_report *out, struct error *e)
 {
-    char *store = store_of(from), *aside = xasprintf("%s.tmp.%ld", to, (long)getpid());
+    char *store = store_path_of(from), *aside = xasprintf("%s.tmp.%ld", to, (long)getpid());
     int err = 0;
     if (!path_exists(store))
         err = error_set(e, ERR_NOT_FOUND, "there is no %s", store);
     else if (path_exists(to) && !replace)
-        err = error_set(e, ERR_CONFLICT, "%s is there already: name another file, or say --force",
-                        to);
+        err =
+            error_set(e, ERR_CONFLICT, "%s already exists: name another file, or use --force", to);
     if (!err)
-        err = file_write_durable(aside, "", 0, 0600, e); // it holds password hashes
+        err = file_write_durable(aside, "", 0, 0600, e); // the copy holds password hashes
     if (!err) {
         err = make_copy(store, aside, watch, out, e);
         if (!err)
-            err = take_name(aside, to, e);
+            err = rename_copy(aside, to, e);
         if (err)
             unlink(aside);
     }
@@ -288,7 +291,7 @@ int backup_spool(const char *from, const char *to, const struct backup_watch *wa
                  struct error *e)
 {
     struct backup_report ignored;
-    char *store = store_of(from);
+    char *store = store_path_of(from);
     int err = file_write_durable(to, "", 0, 0600, e);
     if (!err)
         err = make_copy(store, to, watch, &ignored, e);
@@ -298,7 +301,7 @@ int backup_spool(const char *from, const char *to, const struct backup_watch *wa
     return err;
 }
 
-// --- putting one back ----------------------------------------------------------------------------
+// --- restore -------------------------------------------------------------------------------------
 
 static int copy_bytes(int from, int to, int64_t total, const struct backup_watch *watch)
 {
@@ -309,7 +312,7 @@ static int copy_bytes(int from, int to, int64_t total, const struct backup_watch
     while (!err && (n = read(from, piece, COPY_BYTES)) != 0) {
         err = n < 0 ? -1 : file_write_all(to, piece, (size_t)n);
         done += n;
-        if (!err && !show(watch, "copying", done, total))
+        if (!err && !watch_show(watch, "copying", done, total))
             err = -1;
     }
     free(piece);
@@ -323,7 +326,7 @@ static int copy_file(const char *from, const char *to, const struct backup_watch
     if (in < 0)
         return error_set_errno(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, errno, "%s", from);
     int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (out < 0 || copy_bytes(in, out, size_of(from), watch) || fsync(out))
+    if (out < 0 || copy_bytes(in, out, file_size_of(from), watch) || fsync(out))
         err = error_set_errno(e, ERR_IO, errno, "copying %s to %s", from, to);
     if (out >= 0)
         close(out);
@@ -331,11 +334,11 @@ static int copy_file(const char *from, const char *to, const struct backup_watch
     return err;
 }
 
-// Agents may still run tasks that started after the copy was made, under ids that the copy has not
-// given yet. No id and no start of a trial may be given twice.
+// Agents may still run tasks that started after the copy was made, with ids that the copy has not
+// given yet. An id or a start number of a trial must not be given twice.
 static int advance_ids(const char *path, struct error *e)
 {
-    struct connection c;
+    struct db_connection c;
     char text[256];
     int err = connection_open(&c, path, SQLITE_OPEN_READWRITE, e);
     if (err)
@@ -348,24 +351,24 @@ static int advance_ids(const char *path, struct error *e)
     return err;
 }
 
-static void move_if_there(const char *from, const char *to)
+static void move_if_present(const char *from, const char *to)
 {
     if (path_exists(from) && rename(from, to))
         log_warn("a file could not be kept", "path=%s", from);
 }
 
-// Makes one file without a log. A damaged store keeps its log.
+// Makes one file without a log. If the store is damaged, its log is kept.
 static void log_truncate(const char *path)
 {
-    struct connection c;
+    struct db_connection c;
     struct error ignored = {0};
     if (connection_open(&c, path, SQLITE_OPEN_READWRITE, &ignored))
         return;
     connection_exec(c.sql, SQL_CHECKPOINT_LOG, &ignored);
-    connection_close(&c); // closing the last connection removes a log that is copied
+    connection_close(&c); // closing the last connection copies and removes the log
 }
 
-static int keep_old(const char *store, char **kept, struct error *e)
+static int keep_old_store(const char *store, char **kept, struct error *e)
 {
     char *log = xasprintf("%s-wal", store), *shared = xasprintf("%s-shm", store), *kept_log = NULL;
     char when[32];
@@ -377,10 +380,10 @@ static int keep_old(const char *store, char **kept, struct error *e)
     kept_log = xasprintf("%s-wal", *kept);
     log_truncate(store);
     if (link(store, *kept))
-        err = errno == EEXIST ? error_set(e, ERR_CONFLICT, "%s is there already", *kept)
+        err = errno == EEXIST ? error_set(e, ERR_CONFLICT, "%s already exists", *kept)
                               : copy_file(store, *kept, NULL, e);
     if (!err) {
-        move_if_there(log, kept_log);
+        move_if_present(log, kept_log);
         unlink(shared);
     }
     free(kept_log);
@@ -389,10 +392,10 @@ static int keep_old(const char *store, char **kept, struct error *e)
     return err;
 }
 
-static int is_a_backup(const char *file, struct error *e)
+static int check_is_backup(const char *file, struct error *e)
 {
     char *log = xasprintf("%s-wal", file);
-    int err = size_of(log) > 0
+    int err = file_size_of(log) > 0
                   ? error_set(e, ERR_INVALID,
                               "%s has a log beside it (%s): it is a store in use, not a backup; "
                               "make one of it with muster master backup",
@@ -402,10 +405,10 @@ static int is_a_backup(const char *file, struct error *e)
     return err;
 }
 
-static int put_in_place(const char *aside, const char *store, char **kept, struct error *e)
+static int install_copy(const char *aside, const char *store, char **kept, struct error *e)
 {
-    int err = path_exists(store) ? keep_old(store, kept, e) : 0;
-    return err ? err : take_name(aside, store, e);
+    int err = path_exists(store) ? keep_old_store(store, kept, e) : 0;
+    return err ? err : rename_copy(aside, store, e);
 }
 
 int backup_restore(const char *file, const char *dir, const struct backup_watch *watch,
@@ -414,7 +417,7 @@ int backup_restore(const char *file, const char *dir, const struct backup_watch 
     char *store = path_join(dir, "muster.db"), *aside = xasprintf("%s.restored", store);
     int lock = -1;
     *kept = NULL;
-    int err = is_a_backup(file, e);
+    int err = check_is_backup(file, e);
     if (!err)
         err = dir_make(dir, 0700, e);
     if (!err)
@@ -426,7 +429,7 @@ int backup_restore(const char *file, const char *dir, const struct backup_watch 
     if (!err)
         err = advance_ids(aside, e);
     if (!err)
-        err = put_in_place(aside, store, kept, e);
+        err = install_copy(aside, store, kept, e);
     if (err) {
         unlink(aside);
         free(*kept);

@@ -13,36 +13,37 @@ struct backup_report { // the contents of a copy
     int64_t experiments, trials, checkpoints;
 };
 
-// `what` is happening ("copying", "verifying"), so many bytes of about so many (0: not known).
-// False: it is to end (ERR_TIMEOUT).
+// `what` is the phase ("copying", "verifying"); `done` and `total` are bytes, and total is an
+// estimate (0: not known). False ends the operation with ERR_TIMEOUT.
 struct backup_watch {
-    bool (*show)(void *ctx, const char *what, int64_t done, int64_t total); // NULL: nobody looks
+    bool (*show)(void *ctx, const char *what, int64_t done,
+                 int64_t total); // NULL: progress is not shown
     void *ctx;
 };
 
-// Copies the store at `from` (its folder, or the file) to the file `to`, verified and on the disk
-// before it has that name. ERR_CONFLICT: `to` is there already and `replace` is not set.
+// Copies the store at `from` (a folder or a file) to the file `to`. The copy is verified and
+// flushed before it gets that name. ERR_CONFLICT: `to` exists and `replace` is not set.
 int backup_make(const char *from, const char *to, bool replace, const struct backup_watch *watch,
                 struct backup_report *out, struct error *e);
 
-// The same for a copy that is read at once and removed: it may not be on the disk yet, and replaces
-// what was there.
+// Makes a copy that is read at once and then removed: it may not be flushed yet, and it replaces an
+// existing file.
 int backup_spool(const char *from, const char *to, const struct backup_watch *watch,
                  struct error *e);
 
-// Opens a copy and checks all of it. ERR_VERSION: of a newer program; ERR_CORRUPT: damaged, or no
-// store.
+// Opens a copy and checks all of it. ERR_VERSION: a newer program made it; ERR_CORRUPT: it is
+// damaged, or not a store.
 int backup_verify(const char *file, const struct backup_watch *watch, struct backup_report *out,
                   struct error *e);
 
-// Verifies a copy that was fetched to `aside`, and gives it its name when it is on the disk.
+// Verifies a downloaded copy at `aside`, flushes it and renames it.
 int backup_accept(const char *aside, const char *path, const struct backup_watch *watch,
                   struct backup_report *out, struct error *e);
 
-// Puts a copy of `file` in the place of the store of folder `dir`, which no master may use
-// (ERR_CONFLICT). What was there stays beside it; *kept is its path, the caller's, NULL: nothing
-// was. Ids and starts of trials go on far beyond those of the copy, so that what has been given
-// since is not given again.
+// Restores the store of folder `dir` from a copy of `file`. No master may use the folder
+// (ERR_CONFLICT). The old store stays beside the new one; *kept is its path and belongs to the
+// caller, NULL: there was no store. Ids and start numbers of trials continue far above those of the
+// copy, so that none that was given since is given again.
 int backup_restore(const char *file, const char *dir, const struct backup_watch *watch,
                    struct backup_report *out, char **kept, struct error *e);
 

@@ -1,7 +1,8 @@
 // A batch is one block of bytes, so that a metric row costs a few copies and no allocation. A
-// record is the statement and the number of values (two bytes each), then for each value its type
-// (a byte) and: of a number its eight bytes; of a text or blob its length (four bytes) and bytes;
-// of a null nothing. Values are not aligned, and a record never leaves the process.
+// record is the statement and the number of values (two bytes each), then the values. A value is
+// its type (one byte), followed by eight bytes for a number, by a length (four bytes) and the bytes
+// for a text or blob, and by nothing for a null. Values are not aligned, and a record never leaves
+// the process.
 
 #include <stdlib.h>
 #include <string.h>

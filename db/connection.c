@@ -51,9 +51,9 @@ int connection_error(sqlite3 *sql, struct error *e, const char *what)
                      sqlite3_errmsg(sql), rc);
 }
 
-int connection_open(struct connection *c, const char *path, int flags, struct error *e)
+int connection_open(struct db_connection *c, const char *path, int flags, struct error *e)
 {
-    *c = (struct connection){0};
+    *c = (struct db_connection){0};
     flags |= SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
     int rc = sqlite3_open_v2(path, &c->sql, flags, NULL);
     must(c->sql);
@@ -66,15 +66,15 @@ int connection_open(struct connection *c, const char *path, int flags, struct er
     return 0;
 }
 
-void connection_close(struct connection *c)
+void connection_close(struct db_connection *c)
 {
     for (int i = 0; i < STMT_COUNT; i++)
         sqlite3_finalize(c->prepared[i]);
     must(sqlite3_close(c->sql) == SQLITE_OK);
-    *c = (struct connection){0};
+    *c = (struct db_connection){0};
 }
 
-void connection_keep_log(struct connection *c)
+void connection_keep_log(struct db_connection *c)
 {
     sqlite3_db_config(c->sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 }
@@ -117,7 +117,7 @@ static int bind_one(sqlite3_stmt *s, int index, const struct db_value *v,
         return sqlite3_bind_double(s, index, v->d);
     case DB_TEXT:
         return sqlite3_bind_text64(s, index, v->p, v->len, lifetime, SQLITE_UTF8);
-    case DB_BLOB: // an empty blob without an address would be a null
+    case DB_BLOB: // SQLite binds an empty blob without an address as null
         return sqlite3_bind_blob64(s, index, v->len ? v->p : "", v->len, lifetime);
     default:
         must(v->type == DB_NULL);

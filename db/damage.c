@@ -1,5 +1,5 @@
 // Describes a damaged store: the table, the page and the remedy. SQLite's check runs over one table
-// at a time, so that a fault has the name of the table that it affects.
+// at a time, so that each fault carries the name of its table.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +14,11 @@
 enum {
     FAULTS_SHOWN = 3,
     FAULT_BYTES = 200,
-    LOOK_MOST_US = 30 * 1000 * 1000, // the check of a large store ends after this time
-    LOOK_STEPS = 10000, // steps of SQLite's virtual machine between two looks at the clock
+    CHECK_MAX_US = 30 * 1000 * 1000, // the check of a large store ends after this time
+    CHECK_STEPS = 10000, // steps of SQLite's virtual machine between two readings of the clock
 };
 
-// One line of SQLite's report, which opens with a title.
+// Adds one line of SQLite's report, without the title that begins it.
 static void add_fault(struct buf *out, const char *table, const char *text)
 {
     const char *line = strchr(text, '\n');
@@ -60,7 +60,7 @@ static size_t list_tables(sqlite3 *sql, char **names, size_t room)
     return count;
 }
 
-static int is_over(void *until)
+static int deadline_passed(void *until)
 {
     return clock_mono_us() > *(int64_t *)until;
 }
@@ -69,14 +69,14 @@ static void find_faults(const char *path, struct buf *out)
 {
     enum { TABLES = 256 };
     char *names[TABLES];
-    struct connection c;
+    struct db_connection c;
     struct error e;
     if (connection_open(&c, path, SQLITE_OPEN_READONLY, &e)) {
         buf_puts(out, e.text);
         return;
     }
-    int64_t until = clock_mono_us() + LOOK_MOST_US;
-    sqlite3_progress_handler(c.sql, LOOK_STEPS, is_over, &until);
+    int64_t until = clock_mono_us() + CHECK_MAX_US;
+    sqlite3_progress_handler(c.sql, CHECK_STEPS, deadline_passed, &until);
     size_t count = list_tables(c.sql, names, TABLES), faults = 0;
     for (size_t i = 0; i < count; i++) {
         if (faults < FAULTS_SHOWN)
@@ -103,7 +103,7 @@ int damage_describe(const char *path, const char *why, struct error *e)
     return ERR_CORRUPT;
 }
 
-static void *describe_aside(void *arg)
+static void *describer_main(void *arg)
 {
     struct db *db = arg;
     struct error e;
@@ -116,7 +116,7 @@ static void *describe_aside(void *arg)
 void damage_note(struct db *db)
 {
     if (!db->by_hand && !atomic_exchange(&db->damaged, true))
-        db->describes = !pthread_create(&db->describer, NULL, describe_aside, db);
+        db->describes = !pthread_create(&db->describer, NULL, describer_main, db);
 }
 
 void damage_stop(struct db *db)

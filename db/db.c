@@ -13,11 +13,12 @@
 #include "db/statements/control.h"
 #include "db/store.h"
 
-// synchronous FULL: each commit is flushed; group commit makes that cheap. secure_delete: Debian's
-// SQLite has it on, which would overwrite every freed page with zeros. wal.c copies the log into
-// the file; journal_size_limit truncates a log that a slow reader or a large transaction made grow.
-// temp_store: the copies of changed pages stay in memory. The schema is trusted: its triggers write
-// the text index, and no function that a schema could call reaches out of the store.
+// synchronous FULL flushes each commit; group commit makes that cheap. secure_delete is off,
+// because it overwrites every freed page with zeros (Debian's SQLite has it on by default). wal.c
+// copies the log into the file; journal_size_limit truncates a log that a slow reader or a large
+// transaction made grow. temp_store keeps copies of changed pages in memory. The schema is trusted:
+// its triggers write the text index, and no function that a schema can call reaches outside the
+// store.
 static const char *const pragmas[] = {
     SQL_SYNCHRONOUS_FULL, SQL_FOREIGN_KEYS_ON,  SQL_SECURE_DELETE_OFF,
     SQL_CACHE_8_MIB,      SQL_LOG_LIMIT_64_MIB, SQL_TEMPORARY_IN_MEMORY,
@@ -26,7 +27,7 @@ static const char *const pragmas[] = {
 enum { LOG_PAGES = 2000 }; // 8 MiB
 
 // Reads the first line of the lock file, which names the process that has the lock.
-static long holder_of(const char *path)
+static long lock_holder(const char *path)
 {
     char *text = NULL;
     size_t len;
@@ -41,20 +42,20 @@ int store_lock(const char *dir, int *lock, struct error *e)
     int err = 0;
     *lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (*lock < 0) {
-        err = error_set_errno(e, ERR_IO, errno, "%s: cannot be made; check who owns the folder",
-                              path);
+        err = error_set_errno(e, ERR_IO, errno,
+                              "%s cannot be created; check the owner of the folder", path);
     } else if (flock(*lock, LOCK_EX | LOCK_NB)) {
         err = errno == EWOULDBLOCK
                   ? error_set(e, ERR_CONFLICT,
                               "%s is in use by another master (pid %ld): stop that one, or name "
                               "another folder",
-                              dir, holder_of(path))
-                  : error_set_errno(e, ERR_IO, errno, "%s: cannot be locked", path);
+                              dir, lock_holder(path))
+                  : error_set_errno(e, ERR_IO, errno, "%s cannot be locked", path);
     } else {
         char text[32];
         int len = snprintf(text, sizeof text, "%ld\n", (long)getpid());
         if (ftruncate(*lock, 0) || pwrite(*lock, text, (size_t)len, 0) != len)
-            err = error_set_errno(e, ERR_IO, errno, "%s: cannot be written", path);
+            err = error_set_errno(e, ERR_IO, errno, "%s cannot be written", path);
     }
     free(path);
     return err;
@@ -62,16 +63,16 @@ int store_lock(const char *dir, int *lock, struct error *e)
 
 // Creates the file before SQLite opens it, readable by its owner only, because it holds password
 // hashes. SQLite gives the log the same mode.
-static int make_file(const char *dir, const char *path, struct error *e)
+static int create_file(const char *dir, const char *path, struct error *e)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
-        return error_set_errno(e, ERR_IO, errno, "%s: cannot be opened; check who owns it", path);
+        return error_set_errno(e, ERR_IO, errno, "%s cannot be opened; check its owner", path);
     close(fd);
     return file_sync_dir(dir, e);
 }
 
-static int use_wal(sqlite3 *sql, struct error *e)
+static int enable_wal(sqlite3 *sql, struct error *e)
 {
     int64_t is_wal = 0;
     int err = connection_exec(sql, SQL_JOURNAL_WAL, e);
@@ -84,11 +85,11 @@ static int use_wal(sqlite3 *sql, struct error *e)
     return err;
 }
 
-// Describes the remedy for an error of SQLite; `why` has its words.
-static int explain(struct db *db, const struct error *why, struct error *e)
+// Describes the remedy for an error of SQLite; `why` is its text.
+static int explain_open_error(struct db *db, const struct error *why, struct error *e)
 {
     switch (err_of_sqlite(sqlite3_extended_errcode(db->connection.sql))) {
-    case 0: // not SQLite's: the text is complete
+    case 0: // not an error of SQLite: the text is complete
         return error_set(e, why->code, "%s", why->text);
     case ERR_CORRUPT:
         return damage_describe(db->path, why->text, e);
@@ -120,14 +121,14 @@ static int open_store(struct db *db, struct error *e)
     sqlite3 *sql = db->connection.sql;
     err = store_migrate(sql, db->path, migrations, migration_count, &why);
     if (!err)
-        err = use_wal(sql, &why);
+        err = enable_wal(sql, &why);
     if (!err)
         err = set_pragmas(db, &why);
     if (!err)
         err = wal_start(db, &why);
     if (!err)
         err = writer_start(db, &why);
-    return err ? explain(db, &why, e) : 0;
+    return err ? explain_open_error(db, &why, e) : 0;
 }
 
 int db_open(const char *dir, struct db **out, struct error *e)
@@ -140,7 +141,7 @@ int db_open(const char *dir, struct db **out, struct error *e)
     if (!err)
         err = store_lock(dir, &db->lock, e);
     if (!err)
-        err = make_file(dir, db->path, e);
+        err = create_file(dir, db->path, e);
     if (!err)
         err = open_store(db, e);
     if (err)
@@ -150,8 +151,8 @@ int db_open(const char *dir, struct db **out, struct error *e)
     return err;
 }
 
-// Its readers find it by its name, which no other store of this process has. They belong to the
-// thread that writes, so none is in the middle of a query then and nobody has to wait for a lock.
+// Readers find the memory store by its name, which no other store of this process has. They belong
+// to the thread that writes, so no query is open during a write and nobody waits for a lock.
 int db_open_memory(struct db *from, struct db **out, struct error *e)
 {
     static atomic_int stores;
@@ -193,7 +194,7 @@ void db_close(struct db *db)
     wal_stop(db);
     connection_close(&db->connection);
     if (db->lock >= 0)
-        close(db->lock); // which unlocks it
+        close(db->lock); // releases the lock
     free(db->path);
     free(db);
 }

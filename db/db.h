@@ -1,9 +1,9 @@
 // The experiment store: SQLite in WAL mode with synchronous=FULL, one writer thread, many readers.
 //
 // Writes are batches of statements from the table (statements.h). The writer takes every batch that
-// is waiting and commits them in one transaction (group commit), then tells each sender. Batches
-// commit in the order of db_commit(); each is all or nothing. Readers see committed data only; a
-// reader belongs to one thread.
+// is waiting, commits them in one transaction (group commit), and then notifies each sender.
+// Batches commit in the order of db_commit(); each takes effect as a whole or not at all. Readers
+// see committed data only; a reader belongs to one thread.
 #ifndef MUSTER_DB_DB_H
 #define MUSTER_DB_DB_H
 
@@ -18,20 +18,21 @@ struct db;        // the store: any thread
 struct db_batch;  // being filled: one thread
 struct db_reader; // one thread
 
-// Opens (creates, migrates) DIR/muster.db. A schema newer than this program is ERR_VERSION, a
-// damaged file ERR_CORRUPT, a file held by another master ERR_CONFLICT; each text says what to do.
-// A migration of an existing store first keeps a copy beside it (muster.db.before-N).
+// Opens DIR/muster.db; creates or migrates it first if necessary. A schema newer than this program
+// is ERR_VERSION, a damaged file ERR_CORRUPT, a file that another master uses ERR_CONFLICT; each
+// text says what to do. A migration of an existing store first keeps a copy beside it
+// (muster.db.before-N).
 int db_open(const char *dir, struct db **out, struct error *e);
 void db_close(struct db *db); // waits for queued batches
 
-const char *db_path(const struct db *db); // of the file; valid until db_close()
+const char *db_path(const struct db *db); // path of the file; valid until db_close()
 
 // A store in memory and without a thread, for simulations: db_commit() queues batches, and the
 // owner writes them. It begins as a copy of the committed rows of `from`, or empty (NULL).
 int db_open_memory(struct db *from, struct db **out, struct error *e);
-// Writes the oldest batches, at most `most`, as one group; returns their number.
-size_t db_write(struct db *db, size_t most);
-void db_forget(struct db *db); // drops queued batches, as the end of a process does
+// Writes the oldest batches, at most `max_batches`, as one group; returns their number.
+size_t db_write(struct db *db, size_t max_batches);
+void db_discard_queue(struct db *db); // drops queued batches, as a crash would
 
 struct db_batch *db_batch_new(void);
 void db_batch_free(struct db_batch *b); // only before db_commit()
@@ -46,20 +47,20 @@ void db_batch_add(struct db_batch *b, enum stmt stmt, const void *values); // us
 // Appends the statements of `more` to `b` and frees `more`.
 void db_batch_join(struct db_batch *b, struct db_batch *more);
 
-// Hands the batch to the writer, which owns it from here on. `done(ctx, err)` is called on the
-// writer thread after the commit (err 0), or with the negative error of this batch, which then has
-// no effect: ERR_CONFLICT for a duplicate key, ERR_INVALID for another constraint or a type.
-// Once the store itself has failed (ERR_IO, ERR_CORRUPT, ..) every later batch fails as well. Waits
-// while LIMIT_WRITER_QUEUE batches are queued; not to be called in done(). done may be NULL.
+// Hands the batch to the writer, which owns it from now on. The writer thread calls done(ctx, err)
+// after the commit (err 0), or with the negative error of this batch, which then has no effect:
+// ERR_CONFLICT for a duplicate key, ERR_INVALID for another constraint or a type. Once the store
+// itself has failed (ERR_IO, ERR_CORRUPT, ..) every later batch fails as well. db_commit() waits
+// while LIMIT_WRITER_QUEUE batches are queued, so done() must not call it. done may be NULL.
 void db_commit(struct db *db, struct db_batch *b, void (*done)(void *ctx, int err), void *ctx);
 
 // Commits and waits; for start-up and tests.
 int db_commit_wait(struct db *db, struct db_batch *b, struct error *e);
 
 int db_reader_open(struct db *db, struct db_reader **out, struct error *e);
-// Opens a reader of a store that this process has not opened: a folder or a file. A master may
-// write the store at the same time. ERR_NOT_FOUND, ERR_VERSION, ERR_CORRUPT (also: no store),
-// ERR_IO.
+// Opens a reader of a store that this process has not opened; `path` is a folder or a file. A
+// master may write the store at the same time. Errors: ERR_NOT_FOUND, ERR_VERSION, ERR_CORRUPT
+// (also: not a store), ERR_IO.
 int db_reader_open_path(const char *path, struct db_reader **out, struct error *e);
 void db_reader_close(struct db_reader *r);
 
@@ -77,10 +78,12 @@ void db_snapshot_end(struct db_reader *r);
 #define DB_QUERY(reader, name, ...)                                                                \
     db_query(reader, STMT_##name, &(struct db_read_##name){1 DB_EACH(__VA_ARGS__)})
 struct db_rows;
-struct db_rows *db_query(struct db_reader *r, enum stmt stmt, const void *values); // DB_QUERY()
-struct db_rows *db_query_all(struct db_reader *r, enum stmt stmt); // one that takes no values
+struct db_rows *db_query(struct db_reader *r, enum stmt stmt, const void *values); // use DB_QUERY()
+struct db_rows *db_query_all(struct db_reader *r,
+                             enum stmt stmt); // for a query that takes no values
 
-// A query that is composed of constants of db/statements (never of outside text), and its values.
+// Runs a query that is composed of constants of db/statements (never of outside text), with its
+// values.
 enum db_type { DB_NULL, DB_INTEGER, DB_REAL, DB_TEXT, DB_BLOB };
 struct db_value {
     enum db_type type;
@@ -95,10 +98,11 @@ struct db_value db_value_text(const char *value); // NULL: null
 struct db_rows *db_query_sql(struct db_reader *r, const char *sql, const struct db_value *values,
                              size_t value_count);
 
-int db_next(struct db_rows *rows);           // 1: a row, 0: no more, negative: error (logged)
-int64_t db_spare_bytes(struct db_reader *r); // of the file, free to be filled again; 0: not known
-// Describes a failed query while a program starts: names the damaged table and the remedy. It may
-// take half a minute, so no call of a running master uses it. ERR_CORRUPT, ERR_IO.
+int db_next(struct db_rows *rows); // 1: a row, 0: no more, negative: error (logged)
+int64_t
+db_spare_bytes(struct db_reader *r); // bytes of the file that are free for new data; 0: not known
+// Describes a query that failed while a program starts: the damaged table and the remedy. The check
+// may take half a minute, so no call of a running master uses it. ERR_CORRUPT, ERR_IO.
 int db_unreadable(struct db_reader *r, struct error *e);
 void db_rows_close(struct db_rows *rows);
 
@@ -111,9 +115,9 @@ void db_rows_close(struct db_rows *rows);
 #define DB_COLUMNS(row)               ((int)(sizeof(struct db_columns_##row) / sizeof(void *)))
 
 #define DB_BLOB(data, len)  ((struct db_blob){data, len})
-#define DB_NOT_NULL(number) (&(int64_t){number}) // of the type integer_or_null
+#define DB_NOT_NULL(number) (&(int64_t){number}) // a value of type integer_or_null
 
-// .. of a row that is a part of a wider one, which begins at its column `first`.
+// The same for a row that is a part of a wider row and begins at its column `first`.
 #define DB_GET_FROM(rows, first, row, column)                                                      \
     _Generic(((struct db_columns_##row *)0)->column, int64_t *                                     \
              : db_get_integer, double *                                                            \
@@ -121,7 +125,7 @@ void db_rows_close(struct db_rows *rows);
              : db_get_text, struct db_blob *                                                       \
              : db_get_blob)(rows, (first) + DB_COLUMN(row, column))
 
-// By number, for rows whose columns the caller composed.
+// Read a column by its number, for rows whose columns the caller composed.
 int64_t db_get_integer(struct db_rows *rows, int column);
 double db_get_real(struct db_rows *rows, int column);
 const char *db_get_text(struct db_rows *rows, int column);
@@ -129,8 +133,8 @@ struct db_blob db_get_blob(struct db_rows *rows, int column);
 enum db_type db_get_type(struct db_rows *rows, int column);
 int db_columns(const struct db_rows *rows);
 
-// ", a, b, c" of the arguments a, b, c, for the initialisers above. Each goes through a comma
-// operator, so that a constant 0 is no null pointer: where a text is wanted, it does not compile.
+// Expands to ", a, b, c" for the initialisers above. Each value goes through a comma operator, so
+// that a constant 0 is not a null pointer: as a text it does not compile.
 #define DB_EACH(...)        __VA_OPT__(DB_EXPAND(DB_EACH_1(__VA_ARGS__)))
 #define DB_EACH_1(arg, ...) , ((void)0, arg)__VA_OPT__(DB_EACH_2 DB_PARENS(__VA_ARGS__))
 #define DB_EACH_2()         DB_EACH_1

@@ -1,5 +1,5 @@
-// Migrations: db/migrations/NNNN_name.sql, in order, each once. A file that is released never
-// changes again; the next change of the schema is the next file. The build lists and embeds them.
+// Migrations: db/migrations/NNNN_name.sql, in order, each once. A released file never changes; the
+// next change of the schema is a new file. The build lists and embeds them.
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "base/os/file.h"
 #include "db/store.h"
 
-// migrations.inc is made by CMakeLists.txt: MIGRATION(1, "0001_store", "/path/of/the/file.sql") ..
+// CMakeLists.txt makes migrations.inc: MIGRATION(1, "0001_store", "/path/of/the/file.sql") ..
 #define MIGRATION(number, name, path)                                                              \
     __asm__(".pushsection .rodata\n"                                                               \
             ".globl db_migration_" #number "\n"                                                    \
@@ -33,11 +33,11 @@ const struct migration migrations[] = {
 };
 const int migration_count = sizeof migrations / sizeof migrations[0];
 
-struct identity {
+struct store_identity {
     int64_t application, version, tables;
 };
 
-static int read_identity(sqlite3 *sql, struct identity *id, struct error *e)
+static int read_identity(sqlite3 *sql, struct store_identity *id, struct error *e)
 {
     int err = connection_ask_int(sql, SQL_APPLICATION_ID, &id->application, e);
     if (!err)
@@ -61,57 +61,57 @@ static int refuse_newer(const char *path, int64_t version, int known, struct err
     return ERR_VERSION;
 }
 
-// --- what takes long, said while it does ---------------------------------------------------------
+// --- progress ------------------------------------------------------------------------------------
 
-enum { TOLD_EVERY_S = 5, PAGES_AT_ONCE = 8192, STEPS_AT_ONCE = 1000 * 1000 };
+enum { PROGRESS_EVERY_S = 5, PAGES_AT_ONCE = 8192, STEPS_AT_ONCE = 1000 * 1000 };
 
-struct telling {
+struct migration_progress {
     const char *what;
-    int64_t began, told; // monotonic microseconds
+    int64_t started_at, logged_at; // monotonic microseconds
 };
 
-static struct telling telling_of(const char *what)
+static struct migration_progress progress_start(const char *what)
 {
     int64_t now = clock_mono_us();
-    return (struct telling){what, now, now};
+    return (struct migration_progress){what, now, now};
 }
 
-static bool is_time(struct telling *t)
+static bool progress_is_due(struct migration_progress *p)
 {
     int64_t now = clock_mono_us();
-    if (now - t->told < TOLD_EVERY_S * 1000000LL)
+    if (now - p->logged_at < PROGRESS_EVERY_S * 1000000LL)
         return false;
-    t->told = now;
+    p->logged_at = now;
     return true;
 }
 
-static int64_t seconds_of(const struct telling *t)
+static int64_t progress_seconds(const struct migration_progress *p)
 {
-    return (clock_mono_us() - t->began) / 1000000;
+    return (clock_mono_us() - p->started_at) / 1000000;
 }
 
-static int tell_step(void *telling)
+static int log_progress(void *progress)
 {
-    struct telling *t = telling;
-    if (is_time(t))
-        log_info("the store is still being changed; wait", "at=%s seconds=%lld", t->what,
-                 (long long)seconds_of(t));
+    struct migration_progress *p = progress;
+    if (progress_is_due(p))
+        log_info("the schema of the store is still being changed; wait", "at=%s seconds=%lld",
+                 p->what, (long long)progress_seconds(p));
     return 0;
 }
 
 static int copy_pages(sqlite3 *from, const char *path, struct error *e)
 {
-    struct connection to;
-    struct telling t = telling_of("copy");
+    struct db_connection to;
+    struct migration_progress p = progress_start("copy");
     int rc = SQLITE_OK, err = connection_open(&to, path, SQLITE_OPEN_READWRITE, e);
     if (err)
         return err;
     sqlite3_backup *copy = sqlite3_backup_init(to.sql, "main", from, "main");
     while (copy && (rc = sqlite3_backup_step(copy, PAGES_AT_ONCE)) == SQLITE_OK)
-        if (is_time(&t))
+        if (progress_is_due(&p))
             log_info("the store is still being copied; wait", "pages_left=%d pages=%d seconds=%lld",
                      sqlite3_backup_remaining(copy), sqlite3_backup_pagecount(copy),
-                     (long long)seconds_of(&t));
+                     (long long)progress_seconds(&p));
     if (copy)
         sqlite3_backup_finish(copy);
     if (sqlite3_errcode(to.sql) != SQLITE_OK) {
@@ -122,7 +122,7 @@ static int copy_pages(sqlite3 *from, const char *path, struct error *e)
     return err;
 }
 
-// PATH.before-N, complete or not there at all.
+// Makes PATH.before-N, which is either complete or absent.
 static int copy_aside(sqlite3 *sql, const char *path, int version, struct error *e)
 {
     char *copy = xasprintf("%s.before-%d", path, version);
@@ -132,7 +132,7 @@ static int copy_aside(sqlite3 *sql, const char *path, int version, struct error 
     if (!err)
         err = copy_pages(sql, aside, e);
     if (!err && rename(aside, copy))
-        err = error_set_errno(e, ERR_IO, errno, "%s: cannot be renamed to %s", aside, copy);
+        err = error_set_errno(e, ERR_IO, errno, "%s cannot be renamed to %s", aside, copy);
     if (!err)
         err = file_sync_dir(dir, e);
     if (err) {
@@ -152,28 +152,28 @@ static int check_foreign_keys(sqlite3 *sql, struct error *e)
     int64_t broken = 0;
     int err = connection_ask_int(sql, SQL_BROKEN_REFERENCES, &broken, e);
     if (!err && broken)
-        err = error_set(e, ERR_CORRUPT, "%lld rows would refer to nothing", (long long)broken);
+        err = error_set(e, ERR_CORRUPT, "%lld rows would refer to missing rows", (long long)broken);
     return err;
 }
 
-static int apply(sqlite3 *sql, const struct migration *list, int from, int to, struct error *e)
+static int apply_migrations(sqlite3 *sql, const struct migration *list, int from, int to,
+                            struct error *e)
 {
     char marks[128];
     snprintf(marks, sizeof marks, SQL_SET_IDENTITY, STORE_APPLICATION_ID, to);
-    // References are checked as a whole at the end: a table that is made anew passes through states
-    // in which they do not hold.
+    // References are checked once at the end: while a table is rebuilt, they do not hold.
     int err = connection_exec(sql, SQL_FOREIGN_KEYS_OFF, e);
     if (!err)
         err = connection_exec(sql, "BEGIN EXCLUSIVE", e);
-    struct telling t = telling_of("begin");
-    sqlite3_progress_handler(sql, STEPS_AT_ONCE, tell_step, &t);
+    struct migration_progress p = progress_start("begin");
+    sqlite3_progress_handler(sql, STEPS_AT_ONCE, log_progress, &p);
     for (int i = from; !err && i < to; i++) {
-        t.what = list[i].name;
+        p.what = list[i].name;
         err = connection_exec(sql, list[i].sql, e);
         if (err)
             error_prefix(e, "migration %s", list[i].name);
     }
-    t.what = "check of references";
+    p.what = "check of references";
     if (!err)
         err = check_foreign_keys(sql, e);
     sqlite3_progress_handler(sql, 0, NULL, NULL);
@@ -189,7 +189,7 @@ static int apply(sqlite3 *sql, const struct migration *list, int from, int to, s
 int store_migrate(sqlite3 *sql, const char *path, const struct migration *list, int count,
                   struct error *e)
 {
-    struct identity id;
+    struct store_identity id;
     int err = read_identity(sql, &id, e);
     if (err)
         return err;
@@ -204,9 +204,9 @@ int store_migrate(sqlite3 *sql, const char *path, const struct migration *list, 
     if (id.version == count)
         return 0;
     if (!fresh) {
-        log_info("the store gets a newer schema; a copy is made first", "from=%lld to=%d path=%s",
-                 (long long)id.version, count, path);
+        log_info("changing the store to a newer schema; a copy is made first",
+                 "from=%lld to=%d path=%s", (long long)id.version, count, path);
         err = copy_aside(sql, path, count, e);
     }
-    return err ? err : apply(sql, list, (int)id.version, count, e);
+    return err ? err : apply_migrations(sql, list, (int)id.version, count, e);
 }

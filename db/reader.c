@@ -1,7 +1,7 @@
-// A reader has a connection of its own, which sees committed rows. A query of the table uses the
-// prepared statement of the connection. A composed query uses a small cache, because lists have few
-// shapes. If a statement is already open (a query within a query), the inner query prepares it once
-// more.
+// A reader has a connection of its own, which sees committed rows. A statement of the table uses
+// the connection's prepared statement. A composed query uses a small cache, because lists have few
+// shapes. If the statement is already open (a query within a query), the inner query prepares it
+// again.
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,19 +17,19 @@
 
 enum { SQL_CACHE = 32 };
 
-struct cached {
-    uint64_t hash; // of the text
+struct cached_statement {
+    uint64_t hash; // of the SQL text
     char *text;    // NULL: free
     sqlite3_stmt *stmt;
     bool open;
-    uint64_t used; // the number of the last query that used it
+    uint64_t used; // number of the last query that used it
 };
 
 struct db_reader {
     struct db *db;
-    struct connection connection;
+    struct db_connection connection;
     bool open[STMT_COUNT];
-    struct cached cache[SQL_CACHE];
+    struct cached_statement cache[SQL_CACHE];
     uint64_t queries;
     int rows_open, snapshots;
     int failed; // the error of the last failed query; 0: none
@@ -38,8 +38,8 @@ struct db_reader {
 struct db_rows {
     struct db_reader *reader;
     sqlite3_stmt *stmt; // NULL: it could not be prepared
-    bool *open;         // the flag of the shared statement; NULL: the query has its own
-    int state;          // 1: rows may follow, 0: ended, negative: error
+    bool *open;         // flag of the shared statement; NULL: the query has its own
+    int state;          // 1: rows may follow, 0: at the end, negative: error
 };
 
 int db_reader_open(struct db *db, struct db_reader **out, struct error *e)
@@ -99,11 +99,11 @@ int db_reader_open_path(const char *path, struct db_reader **out, struct error *
     return err;
 }
 
-static void cached_free(struct cached *c)
+static void cached_free(struct cached_statement *c)
 {
     sqlite3_finalize(c->stmt);
     free(c->text);
-    *c = (struct cached){0};
+    *c = (struct cached_statement){0};
 }
 
 void db_reader_close(struct db_reader *r)
@@ -133,7 +133,7 @@ void db_snapshot_end(struct db_reader *r)
         return;
     struct error e;
     if (connection_exec(r->connection.sql, "END", &e))
-        log_error("a view of the store cannot be given up", "err=\"%s\"", e.text);
+        log_error("a snapshot of the store cannot be released", "err=\"%s\"", e.text);
 }
 
 static void rows_fail(struct db_rows *rows, const char *query, int err, const char *why)
@@ -158,8 +158,8 @@ int64_t db_spare_bytes(struct db_reader *r)
 int db_unreadable(struct db_reader *r, struct error *e)
 {
     if (r->failed == ERR_CORRUPT && r->db && !r->db->by_hand)
-        return damage_describe(r->db->path, "a query met with a damaged page", e);
-    return error_set(e, ERR_IO, "the store cannot be read; the master's log says more");
+        return damage_describe(r->db->path, "a query found a damaged page", e);
+    return error_set(e, ERR_IO, "the store cannot be read; see the master's log");
 }
 
 static struct db_rows *rows_new(struct db_reader *r)
@@ -171,7 +171,7 @@ static struct db_rows *rows_new(struct db_reader *r)
     return rows;
 }
 
-// Chooses the query's statement: *shared, prepared on first use, or one of its own (NULL).
+// Chooses the statement of the query: *shared, prepared on first use, or one of its own (NULL).
 static void rows_prepare(struct db_rows *rows, const char *sql, sqlite3_stmt **shared, bool *open)
 {
     sqlite3 *connection = rows->reader->connection.sql;
@@ -219,12 +219,12 @@ struct db_rows *db_query_all(struct db_reader *r, enum stmt stmt)
     return db_query(r, stmt, NULL);
 }
 
-// Returns the place of this text in the cache; NULL: all places are in use.
-static struct cached *cache_place(struct db_reader *r, const char *sql)
+// Returns the cache entry for this text; NULL: all entries are in use.
+static struct cached_statement *cache_place(struct db_reader *r, const char *sql)
 {
     uint64_t hash = hash64(sql, strlen(sql));
-    struct cached *oldest = NULL;
-    for (struct cached *c = r->cache; c < r->cache + SQL_CACHE; c++) {
+    struct cached_statement *oldest = NULL;
+    for (struct cached_statement *c = r->cache; c < r->cache + SQL_CACHE; c++) {
         if (c->open)
             continue;
         if (c->text && c->hash == hash && !strcmp(c->text, sql))
@@ -234,7 +234,7 @@ static struct cached *cache_place(struct db_reader *r, const char *sql)
     }
     if (oldest) {
         cached_free(oldest);
-        *oldest = (struct cached){.hash = hash, .text = xstrdup(sql)};
+        *oldest = (struct cached_statement){.hash = hash, .text = xstrdup(sql)};
     }
     return oldest;
 }
@@ -243,7 +243,7 @@ struct db_rows *db_query_sql(struct db_reader *r, const char *sql, const struct 
                              size_t value_count)
 {
     struct db_rows *rows = rows_new(r);
-    struct cached *c = cache_place(r, sql);
+    struct cached_statement *c = cache_place(r, sql);
     if (c)
         c->used = ++r->queries;
     rows_prepare(rows, sql, c ? &c->stmt : NULL, c ? &c->open : NULL);
@@ -300,7 +300,7 @@ const char *db_get_text(struct db_rows *rows, int column)
 
 struct db_blob db_get_blob(struct db_rows *rows, int column)
 {
-    const void *data = sqlite3_column_blob(rows->stmt, column); // before its length
+    const void *data = sqlite3_column_blob(rows->stmt, column); // must be read before the length
     return (struct db_blob){data, (size_t)sqlite3_column_bytes(rows->stmt, column)};
 }
 

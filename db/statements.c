@@ -1,13 +1,13 @@
-// The table of the statements, and the way from the struct of a statement's values (statements.h)
-// to the list of values that batches keep and SQLite binds.
+// The table of all statements, and the conversion of a statement's values from their struct
+// (statements.h) to the list that batches keep and SQLite binds.
 
 #include <string.h>
 
 #include "base/log.h"
 #include "db/store.h"
 
-// Every member of such a struct is eight bytes wide, a blob twice that: so they are read in order,
-// without a table of offsets.
+// Every member of such a struct is eight bytes wide, and a blob is twice as wide. The members are
+// therefore read in order, without a table of offsets.
 _Static_assert(sizeof(int64_t) == 8 && sizeof(double) == 8 && sizeof(void *) == 8 &&
                    sizeof(struct db_blob) == 16,
                "values lie at multiples of eight bytes");
@@ -23,8 +23,8 @@ enum { END, INTEGER, REAL, TEXT, BLOB, INTEGER_OR_NULL }; // types of the .def f
 static const struct {
     const char *name, *sql;
     bool write;
-    const unsigned char *types; // of its values, then END
-    const char *columns;        // "id,name,": their names
+    const unsigned char *types; // of its values; ends with END
+    const char *columns;        // names of its columns: "id,name,"
 } statements[STMT_COUNT] = {
 #define V(type, name)            TYPE_##type,
 #define C(type, name, ...)       #name ","
@@ -90,7 +90,7 @@ size_t stmt_values(enum stmt stmt, const void *values, struct db_value out[PARAM
     size_t n = 0;
     for (; types[n] != END; n++) {
         must(n < PARAMS_MAX);
-        member++; // from the first one, which is `given`
+        member++; // skips the first member, `given`
         switch (types[n]) {
         case INTEGER:
             out[n] = db_value_integer(member->integer);

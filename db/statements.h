@@ -1,5 +1,5 @@
-// The types of every SQL statement (statements/*.def): the values that it takes, as a struct with a
-// typed member for each, and the columns of its rows, by name. db.h has the macros that use them.
+// The types of every SQL statement (statements/*.def): its values, as a struct with a typed member
+// for each, and the columns of its rows, by name. db.h has the macros that use them.
 //
 //   READ(LOG_SENDERS, VALUES(V(text, task_id)), COLUMNS(C(text, allocation_id) ..), "SELECT ..")
 //
@@ -30,8 +30,8 @@ struct db_blob {
 #define DB_TYPE_blob            struct db_blob
 #define DB_TYPE_integer_or_null const int64_t * // NULL: null
 
-// The values. `given` is 1: with a first member that callers do not write, a list without values
-// misses members as well, and does not compile.
+// The values. The macros set the first member, `given`, to 1, so that a call without values also
+// lacks members and does not compile.
 #define V(type, name) DB_TYPE_##type name;
 #define WRITE(name, values, sql)                                                                   \
     struct db_write_##name {                                                                       \
@@ -45,9 +45,9 @@ struct db_blob {
     };
 #include "db/statements/all.def"
 
-// The columns of rows that several queries share, and of the queries. No such struct ever exists:
-// its members are pointers, so that the offset of one says the number of its column, and its type
-// what DB_GET() returns.
+// The columns of the shared rows and of the queries. Such a struct is never created: its members
+// are pointers, so that the offset of a member gives the number of the column, and its type is the
+// result of DB_GET().
 #define C(type, name, ...) DB_TYPE_##type *name;
 #define ROW(name)                                                                                  \
     struct db_columns_##name {                                                                     \
@@ -82,7 +82,7 @@ ROW(VALUE_COUNT)
 ROW(WORKLOAD_CHECKPOINT)
 #undef ROW
 
-// Rows that are made of others: DB_GET(rows, MODEL_VERSION, version.name).
+// Rows that contain other rows: DB_GET(rows, MODEL_VERSION, version.name).
 struct db_columns_MODEL_VERSION {
     struct db_columns_CHECKPOINT_VIEW checkpoint;
     struct db_columns_VERSION_VIEW version;

@@ -1,14 +1,15 @@
 // A thread that copies committed pages from the write-ahead log into the file (SQLite calls this a
-// checkpoint). It takes two flushes and thousands of pages, and no commit should wait for that: the
-// writer continues at the end of the log in the meantime.
+// checkpoint). A copy takes two flushes and thousands of pages, and no commit should wait for it:
+// the writer appends to the log in the meantime.
 //
-// SQLite reuses the log from its start only if a write finds all of it copied. Under a load without
-// pauses there is always a page left. Once the log is long, the writer therefore copies the last
-// pages itself, and its next transaction starts the log again.
+// SQLite reuses the log from its start only if a write finds all of it copied. Under continuous
+// load some page is always left. Once the log is long, the writer therefore copies the last pages
+// itself, and its next transaction starts the log again.
 //
-// A failure is one of the disk, and breaks the store like a failed commit (see writer.c). Nothing
-// is copied afterwards, not even when the file is closed: a failed flush may have lost pages of an
-// earlier copy, and then only the log holds them. The next start copies the whole log again.
+// A failed copy is a failure of the disk, and breaks the store like a failed commit (see writer.c).
+// Nothing is copied afterwards, not even when the file is closed: a failed flush may have lost
+// pages of an earlier copy, and then only the log holds them. The next start copies the whole log
+// again.
 
 #include <stdlib.h>
 
@@ -17,16 +18,16 @@
 #include "db/statements/control.h"
 #include "db/store.h"
 
-enum { LONG = 8 }; // this many times the pages after which the thread copies
+enum { LONG_LOG_FACTOR = 8 }; // the log is long at this multiple of LOG_PAGES
 
 struct wal {
     pthread_t thread;
-    struct connection connection; // used by the thread
+    struct db_connection connection; // used by the thread
     struct db *db;
-    int seen; // pages in the log when the thread was last woken; the writer's
+    int seen; // pages in the log when the thread was last woken; only the writer uses it
 
-    pthread_mutex_t copying; // whoever copies has it, and then the other does not
-    bool failed;             // under it
+    pthread_mutex_t copying; // held while pages are copied
+    bool failed;             // protected by `copying`
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -34,23 +35,23 @@ struct wal {
     struct error broken;
 };
 
-static int copy_alone(struct wal *w, sqlite3 *sql)
+static int wal_copy_locked(struct wal *w, sqlite3 *sql)
 {
     if (w->failed)
         return SQLITE_IOERR;
     int rc = sqlite3_wal_checkpoint_v2(sql, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-    if (rc == SQLITE_BUSY || rc == SQLITE_LOCKED) // a reader holds an older state
+    if (rc == SQLITE_BUSY || rc == SQLITE_LOCKED) // a reader holds an older snapshot
         return SQLITE_OK;
     w->failed = rc != SQLITE_OK;
     return rc;
 }
 
 // Pages that are not copied now are copied later.
-static int copy(struct wal *w, sqlite3 *sql)
+static int wal_copy(struct wal *w, sqlite3 *sql)
 {
     if (pthread_mutex_trylock(&w->copying))
         return SQLITE_OK;
-    int rc = copy_alone(w, sql);
+    int rc = wal_copy_locked(w, sql);
     pthread_mutex_unlock(&w->copying);
     return rc;
 }
@@ -67,7 +68,7 @@ static void *wal_main(void *arg)
         w->due = false;
         pthread_mutex_unlock(&w->lock);
         struct error e = {0};
-        if (copy(w, w->connection.sql) != SQLITE_OK)
+        if (wal_copy(w, w->connection.sql) != SQLITE_OK)
             connection_error(w->connection.sql, &e, "copying the write-ahead log");
         pthread_mutex_lock(&w->lock);
         if (e.code)
@@ -77,15 +78,15 @@ static void *wal_main(void *arg)
     return NULL;
 }
 
-// The writer calls this after each commit; its result is the result of the commit.
+// The writer calls this after each commit; the result becomes that of the commit.
 static int on_commit(void *arg, sqlite3 *sql, const char *schema, int pages)
 {
     struct wal *w = arg;
     (void)schema;
-    if (pages < w->seen) // begun anew
+    if (pages < w->seen) // the log was restarted
         w->seen = 0;
-    if (pages >= LONG * w->db->log_pages)
-        return copy(w, sql);
+    if (pages >= LONG_LOG_FACTOR * w->db->log_pages)
+        return wal_copy(w, sql);
     if (pages - w->seen < w->db->log_pages)
         return SQLITE_OK;
     w->seen = pages;
@@ -96,8 +97,8 @@ static int on_commit(void *arg, sqlite3 *sql, const char *schema, int pages)
     return SQLITE_OK;
 }
 
-// A connection opens the log at its first read.
-static int open_connection(struct connection *c, const char *path, struct error *e)
+// A connection opens the log only at its first read.
+static int open_connection(struct db_connection *c, const char *path, struct error *e)
 {
     int64_t tables;
     int err = connection_open(c, path, SQLITE_OPEN_READWRITE, e);

@@ -1,9 +1,9 @@
 // The writer thread. It takes all queued batches (at most WRITER_GROUP_MAX), runs them in one
-// transaction, and notifies the senders after the commit. The next group gathers while a commit is
-// on its way to the disk, so that many batches share one flush.
+// transaction, and notifies the senders after the commit. The next group gathers during a commit,
+// so that many batches share one flush.
 //
 // There are two kinds of failure. A batch that the schema refuses (a constraint, a type) fails
-// alone: the writer rolls the transaction back and runs it once more, with a savepoint before each
+// alone: the writer rolls the transaction back and runs it again, with a savepoint before each
 // batch. The first attempt has no savepoints because they cost time: SQLite copies every page that
 // changes after one, to a file if there are many. When the store itself fails (disk full, input or
 // output error, damage), every batch of the group fails and so does every later one until the
@@ -73,7 +73,7 @@ static int run_statements(struct db *db, const struct db_batch *b, struct error 
     return err;
 }
 
-// Whether only the batch is at fault. Some failures of the store end the transaction.
+// Returns whether only the batch is at fault. Some failures of the store end the transaction.
 static bool is_refusal(struct db *db, int err)
 {
     bool by_code =
@@ -138,7 +138,7 @@ static int run_group(struct db *db, void **group, size_t n, struct error *e)
     return err ? err : run_transaction(db, group, n, true, e);
 }
 
-static const char *advice(int err)
+static const char *advice_for(int err)
 {
     switch (err) {
     case ERR_BUSY:
@@ -146,7 +146,7 @@ static const char *advice(int err)
     case ERR_CORRUPT:
         return "the file is damaged; go back to a backup with \"muster master restore\"";
     default:
-        return "see that its disk has room and works";
+        return "check that its disk has free space and works";
     }
 }
 
@@ -154,7 +154,7 @@ static void break_store(struct db *db, const struct error *why)
 {
     db->broken.code = why->code;
     error_set(&db->broken, why->code, "%s cannot be written (%s): %s, then start again", db->path,
-              why->text, advice(why->code));
+              why->text, advice_for(why->code));
     char text[ERROR_TEXT_MAX];
     if (why->code == ERR_CORRUPT)
         damage_describe(db->path, why->text, &db->broken);
@@ -235,19 +235,20 @@ void db_commit(struct db *db, struct db_batch *b, void (*done)(void *ctx, int er
     must(mailbox_send_wait(db->queue, b) == 0);
 }
 
-size_t db_write(struct db *db, size_t most)
+size_t db_write(struct db *db, size_t max_batches)
 {
     void *group[WRITER_GROUP_MAX];
     size_t waiting = mailbox_length(db->queue), n = 0;
     must(db->by_hand);
-    if (waiting && most)
-        n = mailbox_receive(db->queue, group, most < WRITER_GROUP_MAX ? most : WRITER_GROUP_MAX, 0);
+    if (waiting && max_batches)
+        n = mailbox_receive(db->queue, group,
+                            max_batches < WRITER_GROUP_MAX ? max_batches : WRITER_GROUP_MAX, 0);
     if (n)
         commit_group(db, group, n);
     return n;
 }
 
-void db_forget(struct db *db)
+void db_discard_queue(struct db *db)
 {
     void *batch;
     must(db->by_hand);
@@ -255,7 +256,7 @@ void db_forget(struct db *db)
         db_batch_free(batch);
 }
 
-struct waiter {
+struct commit_waiter {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool done;
@@ -264,7 +265,7 @@ struct waiter {
 
 static void wake_waiter(void *ctx, int err)
 {
-    struct waiter *w = ctx;
+    struct commit_waiter *w = ctx;
     pthread_mutex_lock(&w->lock);
     w->done = true;
     w->err = err;
@@ -274,7 +275,8 @@ static void wake_waiter(void *ctx, int err)
 
 int db_commit_wait(struct db *db, struct db_batch *b, struct error *e)
 {
-    struct waiter w = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    struct commit_waiter w = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                              .changed = PTHREAD_COND_INITIALIZER};
     b->error = e;
     db_commit(db, b, wake_waiter, &w);
     while (db->by_hand && db_write(db, WRITER_GROUP_MAX))

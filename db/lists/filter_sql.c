@@ -66,7 +66,7 @@ const struct sql_field *sql_field_of(const struct sql_table *t, const struct fil
     const struct sql_field *f = t->fields;
     while (strcmp(f->name, name->field->name) || f->pick != name->pick) {
         f++;
-        must(f->name); // every field of the language has its rows: a test walks them
+        must(f->name); // a test checks that every field of the language is in the table
     }
     return f;
 }
@@ -112,7 +112,7 @@ static void add_marks(struct sql *out, size_t count)
     sql_add(out, ")");
 }
 
-// Whole numbers as such, so that they find ids.
+// Binds whole numbers as integers, so that they match ids.
 static void bind_number(struct sql *out, double number)
 {
     if (number >= -9e15 && number <= 9e15 && number == trunc(number))
@@ -153,7 +153,7 @@ static const char *like_pattern(struct arena *a, const char *part)
     return pattern;
 }
 
-// Each word of a search as a phrase of its own; a star at its end stays outside: "image" "net"*
+// Makes each word of a search a phrase of its own; a star at its end stays outside: "image" "net"*
 static const char *words_query(struct arena *a, const char *text)
 {
     char *query = arena_alloc(a, 6 * strlen(text) + 4), *to = query;
@@ -170,7 +170,7 @@ static const char *words_query(struct arena *a, const char *text)
         text += n + (text[n] != '\0');
     }
     if (to == query)
-        memcpy(query, "\"\"", 3); // finds nothing
+        memcpy(query, "\"\"", 3); // matches nothing
     return query;
 }
 
@@ -182,9 +182,9 @@ static size_t letter_bytes(const char *p)
     return n;
 }
 
-// The three letters at `p`, as the index of names has them; what is behind, or NULL: fewer are
-// left.
-static char *put_three(char *to, const char *p)
+// Appends the three letters at `p` as a quoted phrase of the trigram index. Returns the end, or
+// NULL if fewer than three letters are left.
+static char *put_trigram(char *to, const char *p)
 {
     const char *end = p;
     for (int letters = 0; letters < 3; letters++) {
@@ -202,24 +202,25 @@ static char *put_three(char *to, const char *p)
     return to + 2;
 }
 
-// Threes of letters side by side, and the last: what has them all need not hold the part, but few
-// others have, and the index is asked for less than by every three. NULL: it has fewer letters.
-static const char *parts_query(struct arena *a, const char *part)
+// Returns a query of the trigrams at every third letter and of the last trigram. A name with all of
+// them may still not contain the part, but few such names exist, and the index is asked for fewer
+// trigrams. NULL: the part has fewer than three letters.
+static const char *trigram_query(struct arena *a, const char *part)
 {
     char *query = arena_alloc(a, 16 * strlen(part) + 1), *to = query, *next;
     const char *last = part;
     int letters = 0;
     for (const char *p = part; *p; p += letter_bytes(p), letters++) {
-        last = letters >= 3 ? last + letter_bytes(last) : part; // two letters behind p
-        if (letters % 3 == 0 && (next = put_three(to, p)))
+        last = letters >= 3 ? last + letter_bytes(last) : part; // two letters before p
+        if (letters % 3 == 0 && (next = put_trigram(to, p)))
             to = next;
     }
-    if (letters > 3 && letters % 3 && (next = put_three(to, last)))
+    if (letters > 3 && letters % 3 && (next = put_trigram(to, last)))
         to = next;
     return to == query ? NULL : query;
 }
 
-// " > ?" and so on, with its values.
+// Adds an operator such as " > ?" and binds its values.
 static void add_operator(const struct filter_context *c, const struct filter_node *n,
                          struct sql *out)
 {
@@ -238,7 +239,7 @@ static void add_operator(const struct filter_context *c, const struct filter_nod
         for (size_t i = 0; i < n->value_count; i++)
             bind_value(c, &v[i], out);
     } else if (above && n->name.field->type == FILTER_HPARAM) {
-        // SQLite has texts above all numbers; they are not meant.
+        // SQLite orders texts above all numbers; the upper bound excludes them.
         sql_add(out, " BETWEEN ? AND 9e999");
         sql_double(out, n->op == FILTER_GT ? nextafter(v->number, INFINITY) : v->number);
     } else {
@@ -264,55 +265,56 @@ bool filter_sql_of(const struct filter_context *c, const struct filter_node *n,
 
 // --- states --------------------------------------------------------------------------------------
 
-// What the allocations of something active make of it; the place is the rank.
-static const char *const live_words[] = {"QUEUED", "PULLING", "STARTING", "RUNNING"};
+// The states that the allocations of an active object give it, by their rank in SQL_ACTIVE_STATE.
+static const char *const active_state_names[] = {"QUEUED", "PULLING", "STARTING", "RUNNING"};
 
-enum { LIVE_WORDS = 4 };
+enum { ACTIVE_STATES = 4 };
 
-struct states { // of one test
-    bool live[LIVE_WORDS];
-    bool any_live;
+struct state_test { // the states that one test names
+    bool active[ACTIVE_STATES];
+    bool any_active;
 };
 
-static struct states read_states(const struct filter_node *n)
+static struct state_test read_states(const struct filter_node *n)
 {
-    struct states s = {0};
+    struct state_test s = {0};
     bool all = false;
     for (size_t i = 0; i < n->value_count; i++) {
-        all |= !strcmp(n->values[i].text, "ACTIVE"); // which is all of them
-        for (int k = 0; k < LIVE_WORDS; k++)
-            s.live[k] |= !strcmp(n->values[i].text, live_words[k]);
+        all |= !strcmp(n->values[i].text, "ACTIVE"); // ACTIVE stands for all of them
+        for (int k = 0; k < ACTIVE_STATES; k++)
+            s.active[k] |= !strcmp(n->values[i].text, active_state_names[k]);
     }
-    for (int k = 0; k < LIVE_WORDS && !all; k++)
-        s.any_live |= s.live[k];
+    for (int k = 0; k < ACTIVE_STATES && !all; k++)
+        s.any_active |= s.active[k];
     return s;
 }
 
-// Active ones of these ranks; with QUEUED: all but those of the other ranks.
-static void add_live(const struct filter_context *c, const struct states *s, const char *raw,
-                     struct sql *out)
+// Adds the active objects with the named states. If QUEUED is one of them: all active objects
+// except those with the other states.
+static void add_active(const struct filter_context *c, const struct state_test *s, const char *raw,
+                       struct sql *out)
 {
     const char *glue = "";
-    bool queued = s->live[0];
+    bool queued = s->active[0];
     sql_add(out, " OR (");
     sql_add(out, raw);
     sql_add(out, " = 'ACTIVE' AND ");
     sql_add(out, c->table->id);
     sql_add(out, queued ? SQL_NOT_IN : SQL_IN);
-    sql_add(out, c->table->live_open);
-    for (int k = 1; k < LIVE_WORDS; k++) {
+    sql_add(out, c->table->active_open);
+    for (int k = 1; k < ACTIVE_STATES; k++) {
         static const char *const ranks[] = {"0", "1", "2", "3"};
-        if (s->live[k] == queued)
+        if (s->active[k] == queued)
             continue;
         sql_add(out, glue);
         sql_add(out, ranks[k]);
         glue = ", ";
     }
-    sql_add(out, c->table->live_close);
+    sql_add(out, c->table->active_close);
     sql_add(out, "))");
 }
 
-static void add_words(const struct filter_node *n, struct sql *out)
+static void add_text_list(const struct filter_node *n, struct sql *out)
 {
     add_marks(out, n->value_count);
     for (size_t i = 0; i < n->value_count; i++)
@@ -322,11 +324,11 @@ static void add_words(const struct filter_node *n, struct sql *out)
 static void add_state(const struct filter_context *c, const struct sql_field *f,
                       const struct filter_node *n, struct sql *out)
 {
-    struct states s = read_states(n);
+    struct state_test s = read_states(n);
     sql_add(out, f->open);
-    add_words(n, out);
-    if (s.any_live)
-        add_live(c, &s, f->open, out);
+    add_text_list(n, out);
+    if (s.any_active)
+        add_active(c, &s, f->open, out);
 }
 
 // --- trees ---------------------------------------------------------------------------------------
@@ -370,20 +372,20 @@ static bool drive_state(const struct filter_context *c, const struct filter_node
                         struct sql *out)
 {
     const struct sql_field *f = sql_field_of(c->table, &n->name);
-    struct states s = read_states(n);
+    struct state_test s = read_states(n);
     if (!f->drive_open)
         return false;
     sql_add(out, f->drive_open);
-    add_words(n, out);
+    add_text_list(n, out);
     sql_add(out, f->drive_close);
-    if (s.any_live && s.live[0]) {
+    if (s.any_active && s.active[0]) {
         sql_add(out, " UNION ALL ");
         sql_add(out, c->table->active_ids);
-    } else if (s.any_live) {
+    } else if (s.any_active) {
         sql_add(out, " UNION ALL ");
-        sql_add(out, c->table->live_open);
+        sql_add(out, c->table->active_open);
         sql_add(out, "1, 2, 3");
-        sql_add(out, c->table->live_close);
+        sql_add(out, c->table->active_close);
     }
     return true;
 }
@@ -396,7 +398,7 @@ static bool drive_test(const struct filter_context *c, const struct filter_node 
     if (n->name.field->type == FILTER_STATE)
         return drive_state(c, n, out);
     if (!strcmp(f->name, "name") && n->op == FILTER_HAS && f->drive_open) {
-        const char *query = parts_query(c->arena, n->values[0].text);
+        const char *query = trigram_query(c->arena, n->values[0].text);
         if (!query)
             return false;
         sql_add(out, SQL_NAMES_MATCH);
@@ -412,7 +414,7 @@ static bool drive_test(const struct filter_context *c, const struct filter_node 
     return true;
 }
 
-static void cut_back(struct sql *s, size_t len, size_t count)
+static void sql_truncate(struct sql *s, size_t len, size_t count)
 {
     s->count = count;
     s->text.len = len;
@@ -420,8 +422,8 @@ static void cut_back(struct sql *s, size_t len, size_t count)
         s->text.data[len] = '\0';
 }
 
-// Of tests that must all be true, the first that has one; pager.c asks for each of the outermost
-// and takes that of the fewest ids.
+// Among tests that must all be true, uses the first that has a driving query. master/views/lists
+// asks for each of the outermost tests and takes the query with the fewest ids.
 bool filter_drive(const struct filter_context *c, const struct filter_node *n, struct sql *out)
 {
     size_t len = out->text.len, count = out->count;
@@ -437,7 +439,7 @@ bool filter_drive(const struct filter_context *c, const struct filter_node *n, s
             sql_add(out, " UNION ALL ");
     }
     if (!all)
-        cut_back(out, len, count);
+        sql_truncate(out, len, count);
     return all;
 }
 
@@ -446,9 +448,9 @@ bool filter_drive_is_exact(const struct filter_node *n)
     return n->shape == FILTER_TEST && n->op != FILTER_HAS && n->name.field->type != FILTER_STATE;
 }
 
-const char *filter_along(const struct filter_context *c, const struct filter_node *n)
+const char *filter_match_key(const struct filter_context *c, const struct filter_node *n)
 {
-    if (n->shape != FILTER_TEST || !sql_field_of(c->table, &n->name)->along)
+    if (n->shape != FILTER_TEST || !sql_field_of(c->table, &n->name)->match_walk)
         return NULL;
     return n->op == FILTER_FINDS ? words_query(c->arena, n->values[0].text)
            : n->op == FILTER_EQ  ? n->values[0].text
@@ -459,7 +461,7 @@ bool filter_is_counted(const struct filter_context *c, const struct filter_node 
 {
     if (n->shape == FILTER_TEST) {
         const struct sql_field *f = sql_field_of(c->table, &n->name);
-        return f->counted && !(n->name.field->type == FILTER_STATE && read_states(n).any_live);
+        return f->counted && !(n->name.field->type == FILTER_STATE && read_states(n).any_active);
     }
     for (const struct filter_node *k = n->child; k; k = k->next)
         if (!filter_is_counted(c, k))

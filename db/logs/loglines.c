@@ -12,8 +12,8 @@ enum {
     VERSION = 1,
     PLAIN = 1,
     DEFLATED = 2,
-    LEVEL = 1,             // of zlib: twice as fast as its usual one, a tenth more bytes
-    WORTH_DEFLATING = 512, // bytes
+    LEVEL = 1, // compression level of zlib: twice as fast as its default, a tenth more bytes
+    DEFLATE_MIN_BYTES = 512, // bytes
     VARINT_MAX = 10,
     LINES_FIRST = 256,
 };
@@ -35,7 +35,7 @@ static uint64_t zigzag(int64_t value)
     return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
 }
 
-static bool same_origin(const struct log_origin *a, const struct log_origin *b)
+static bool origins_equal(const struct log_origin *a, const struct log_origin *b)
 {
     bool same = a->rank == b->rank;
     for (int i = 0; i < LOG_FIELDS && same; i++)
@@ -43,7 +43,7 @@ static bool same_origin(const struct log_origin *a, const struct log_origin *b)
     return same;
 }
 
-static uint64_t hash_of(const struct log_origin *o)
+static uint64_t origin_hash(const struct log_origin *o)
 {
     uint64_t hash = hash64(&o->rank, sizeof o->rank);
     for (int i = 0; i < LOG_FIELDS; i++)
@@ -51,7 +51,7 @@ static uint64_t hash_of(const struct log_origin *o)
     return hash;
 }
 
-static uint32_t keep_text(struct log_packer *p, const char *text)
+static uint32_t packer_add_text(struct log_packer *p, const char *text)
 {
     for (size_t i = 0; i < p->text_count; i++)
         if (!strcmp(p->texts[i], text))
@@ -64,7 +64,7 @@ static uint32_t keep_text(struct log_packer *p, const char *text)
     return (uint32_t)p->text_count++;
 }
 
-static void keep_origin(struct log_packer *p, const struct log_origin *o, uint64_t hash)
+static void packer_add_origin(struct log_packer *p, const struct log_origin *o, uint64_t hash)
 {
     if (p->origin_count == p->origin_cap) {
         p->origin_cap = p->origin_cap ? 2 * p->origin_cap : 8;
@@ -73,22 +73,23 @@ static void keep_origin(struct log_packer *p, const struct log_origin *o, uint64
     struct log_packer_origin *kept = &p->origins[p->origin_count++];
     *kept = (struct log_packer_origin){.origin.rank = o->rank, .hash = hash};
     for (int i = 0; i < LOG_FIELDS; i++) {
-        kept->numbers[i] = keep_text(p, o->text[i]);
+        kept->numbers[i] = packer_add_text(p, o->text[i]);
         kept->origin.text[i] = p->texts[kept->numbers[i]];
     }
 }
 
-// Its number; LOG_CHUNK_ORIGINS: there is no room for it.
-static size_t number_of(struct log_packer *p, const struct log_origin *o)
+// Returns the number of the origin, which is added if it is new. LOG_CHUNK_ORIGINS: the table is
+// full.
+static size_t packer_origin_number(struct log_packer *p, const struct log_origin *o)
 {
-    if (p->origin_count && same_origin(&p->origins[p->last].origin, o))
+    if (p->origin_count && origins_equal(&p->origins[p->last].origin, o))
         return p->last;
-    uint64_t hash = hash_of(o);
+    uint64_t hash = origin_hash(o);
     for (size_t i = 0; i < p->origin_count; i++)
-        if (p->origins[i].hash == hash && same_origin(&p->origins[i].origin, o))
+        if (p->origins[i].hash == hash && origins_equal(&p->origins[i].origin, o))
             return i;
     if (p->origin_count < LOG_CHUNK_ORIGINS)
-        keep_origin(p, o, hash);
+        packer_add_origin(p, o, hash);
     else
         return LOG_CHUNK_ORIGINS;
     return p->origin_count - 1;
@@ -99,7 +100,7 @@ bool log_packer_add(struct log_packer *p, const struct log_origin *origin, int64
 {
     if (p->lines.len >= LOG_CHUNK_BYTES || p->count == LOG_CHUNK_LINES)
         return false;
-    size_t number = number_of(p, origin);
+    size_t number = packer_origin_number(p, origin);
     if (number == LOG_CHUNK_ORIGINS)
         return false;
     if (!p->lines.limit)
@@ -139,27 +140,27 @@ static void pack_origins(const struct log_packer *p, struct buf *out)
     }
 }
 
-static void put_head(struct buf *out, char kind, size_t len)
+static void put_data_head(struct buf *out, char kind, size_t len)
 {
     buf_reset(out);
     buf_append(out, &kind, 1);
     put_varint(out, len);
 }
 
-// Left plain when that is not shorter.
+// Writes the lines without compression if that is shorter.
 static void pack_lines(const struct buf *lines, struct buf *out)
 {
     uLongf room = compressBound(lines->len);
-    char *deflated = lines->len >= WORTH_DEFLATING ? xcalloc(room, 1) : NULL;
+    char *deflated = lines->len >= DEFLATE_MIN_BYTES ? xcalloc(room, 1) : NULL;
     buf_init(out, LOG_CHUNK_MAX + 64);
     if (deflated &&
         compress2((Bytef *)deflated, &room, (const Bytef *)lines->data, lines->len, LEVEL) ==
             Z_OK &&
         room < lines->len) {
-        put_head(out, DEFLATED, lines->len);
+        put_data_head(out, DEFLATED, lines->len);
         buf_append(out, deflated, room);
     } else {
-        put_head(out, PLAIN, lines->len);
+        put_data_head(out, PLAIN, lines->len);
         buf_append(out, lines->data, lines->len);
     }
     free(deflated);
@@ -203,12 +204,12 @@ void log_packed_free(struct log_packed *c)
 
 // --- reading -------------------------------------------------------------------------------------
 
-struct input {
+struct log_chunk_input {
     const unsigned char *at, *end;
-    bool bad; // once set, everything read is 0
+    bool bad; // once set, every read returns 0
 };
 
-static uint64_t get_varint(struct input *in)
+static uint64_t get_varint(struct log_chunk_input *in)
 {
     uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
@@ -225,21 +226,21 @@ static uint64_t get_varint(struct input *in)
     return 0;
 }
 
-static int64_t get_signed(struct input *in)
+static int64_t get_signed(struct log_chunk_input *in)
 {
     uint64_t value = get_varint(in);
     return (int64_t)(value >> 1 ^ (0 - (value & 1)));
 }
 
-// A number below `limit`.
-static size_t get_below(struct input *in, size_t limit)
+// Reads a number below `limit`.
+static size_t get_number_below(struct log_chunk_input *in, size_t limit)
 {
     uint64_t value = get_varint(in);
     in->bad |= value >= limit;
     return in->bad ? 0 : (size_t)value;
 }
 
-static const void *get_bytes(struct input *in, size_t len)
+static const void *get_bytes(struct log_chunk_input *in, size_t len)
 {
     const void *bytes = in->at;
     if (len > (size_t)(in->end - in->at)) {
@@ -250,19 +251,19 @@ static const void *get_bytes(struct input *in, size_t len)
     return bytes;
 }
 
-static int damaged(struct log_chunk *out, const char *what, struct error *e)
+static int chunk_damaged(struct log_chunk *out, const char *what, struct error *e)
 {
     log_chunk_free(out);
     return error_set(e, ERR_CORRUPT, "a chunk of log lines is damaged (%s)", what);
 }
 
-// The texts into out->texts, each with a 0 behind it; where they begin into `starts`.
-static void read_texts(struct log_chunk *out, struct input *in, const char **starts, size_t count,
-                       size_t room)
+// Copies the texts to out->texts, each with a 0 after it, and their addresses to `starts`.
+static void read_texts(struct log_chunk *out, struct log_chunk_input *in, const char **starts,
+                       size_t count, size_t room)
 {
     char *to = out->texts = xcalloc(room, 1);
     for (size_t i = 0; i < count && !in->bad; i++) {
-        size_t len = get_below(in, room);
+        size_t len = get_number_below(in, room);
         const void *bytes = get_bytes(in, len);
         if (!bytes)
             return;
@@ -275,28 +276,29 @@ static void read_texts(struct log_chunk *out, struct input *in, const char **sta
 int log_chunk_read_origins(struct log_chunk *out, const void *origins, size_t len, struct error *e)
 {
     *out = (struct log_chunk){0};
-    struct input in = {.at = origins, .end = (const unsigned char *)origins + len};
+    struct log_chunk_input in = {.at = origins, .end = (const unsigned char *)origins + len};
     if (!len || *in.at++ != VERSION)
-        return damaged(out, "its version is not known", e);
-    // Each text has at least its length, so `len` bytes hold them with a 0 in that place.
-    size_t texts = get_below(&in, (size_t)LOG_CHUNK_ORIGINS * LOG_FIELDS + 1);
+        return chunk_damaged(out, "unknown version", e);
+    // Each text has at least one byte for its length, so `len` bytes hold all texts with a 0
+    // instead.
+    size_t texts = get_number_below(&in, (size_t)LOG_CHUNK_ORIGINS * LOG_FIELDS + 1);
     const char **starts = xcalloc(texts + 1, sizeof *starts);
     read_texts(out, &in, starts, texts, len);
-    size_t count = in.bad ? 0 : get_below(&in, LOG_CHUNK_ORIGINS + 1);
+    size_t count = in.bad ? 0 : get_number_below(&in, LOG_CHUNK_ORIGINS + 1);
     out->origins = xcalloc(count + 1, sizeof *out->origins);
     for (; out->origin_count < count && !in.bad; out->origin_count++) {
         struct log_origin *o = &out->origins[out->origin_count];
         for (int i = 0; i < LOG_FIELDS; i++)
-            o->text[i] = starts[get_below(&in, texts)];
+            o->text[i] = starts[get_number_below(&in, texts)];
         o->rank = get_signed(&in);
     }
     free(starts);
     if (in.bad || in.at != in.end)
-        return damaged(out, "its origins", e);
+        return chunk_damaged(out, "invalid origins", e);
     return 0;
 }
 
-static bool unpack(struct log_chunk *out, struct input *in, char kind, size_t len)
+static bool unpack_lines(struct log_chunk *out, struct log_chunk_input *in, char kind, size_t len)
 {
     size_t left = (size_t)(in->end - in->at);
     uLongf got = len;
@@ -306,12 +308,12 @@ static bool unpack(struct log_chunk *out, struct input *in, char kind, size_t le
     else if (kind != DEFLATED || uncompress((Bytef *)out->text, &got, in->at, left) != Z_OK ||
              got != len)
         return false;
-    *in = (struct input){.at = (const unsigned char *)out->text,
-                         .end = (const unsigned char *)out->text + len};
+    *in = (struct log_chunk_input){.at = (const unsigned char *)out->text,
+                                   .end = (const unsigned char *)out->text + len};
     return true;
 }
 
-static void add_line(struct log_chunk *out, size_t *cap, const struct log_line *line)
+static void chunk_add_line(struct log_chunk *out, size_t *cap, const struct log_line *line)
 {
     if (out->line_count == *cap) {
         *cap = *cap ? 2 * *cap : LINES_FIRST;
@@ -322,25 +324,25 @@ static void add_line(struct log_chunk *out, size_t *cap, const struct log_line *
 
 int log_chunk_read_lines(struct log_chunk *out, const void *data, size_t len, struct error *e)
 {
-    struct input in = {.at = data, .end = (const unsigned char *)data + len};
+    struct log_chunk_input in = {.at = data, .end = (const unsigned char *)data + len};
     size_t cap = 0;
     char kind = len ? (char)*in.at++ : 0;
-    size_t bytes = get_below(&in, LOG_CHUNK_MAX + 1);
-    if (in.bad || !unpack(out, &in, kind, bytes))
-        return damaged(out, "it cannot be unpacked", e);
+    size_t bytes = get_number_below(&in, LOG_CHUNK_MAX + 1);
+    if (in.bad || !unpack_lines(out, &in, kind, bytes))
+        return chunk_damaged(out, "it cannot be unpacked", e);
     uint64_t time = 0;
     while (in.at != in.end && !in.bad) {
-        struct log_line line = {.origin = (uint32_t)get_below(&in, out->origin_count)};
+        struct log_line line = {.origin = (uint32_t)get_number_below(&in, out->origin_count)};
         time += (uint64_t)get_signed(&in);
         line.time = (int64_t)time;
-        line.len = (uint32_t)get_below(&in, bytes);
+        line.len = (uint32_t)get_number_below(&in, bytes);
         line.text = get_bytes(&in, line.len);
         const char *stop = get_bytes(&in, 1);
         in.bad |= !line.text || !stop || *stop;
         if (!in.bad)
-            add_line(out, &cap, &line);
+            chunk_add_line(out, &cap, &line);
     }
-    return in.bad ? damaged(out, "its lines", e) : 0;
+    return in.bad ? chunk_damaged(out, "invalid lines", e) : 0;
 }
 
 void log_chunk_free(struct log_chunk *c)

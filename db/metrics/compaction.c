@@ -1,13 +1,13 @@
 // Compaction reads the rows of a group, joins them, and cuts the result into chunks of about
-// SERIES_CHUNK reports, from the lowest step on; the rest becomes one row. A chunk has at least
-// half as many reports, so that charts of long series read few blobs, and is never packed again.
+// SERIES_CHUNK reports, lowest step first; the rest becomes one row. A chunk has at least half as
+// many reports, so that charts of long series read few blobs, and is never packed again.
 
 #include "db/metrics/compaction.h"
 
 #include "base/log.h"
 #include "db/metrics/reports.h"
 
-enum { CHUNK_BYTES = 2 << 20, CHUNK_MIN = 16 }; // of reports that are large
+enum { CHUNK_BYTES = 2 << 20, CHUNK_MIN = 16 }; // reports of a chunk, if they are large
 
 // --- writing -------------------------------------------------------------------------------------
 
@@ -64,14 +64,14 @@ void compaction_add_chunk(struct db_batch *batch, int64_t trial, const char *gro
 
 // --- one group -----------------------------------------------------------------------------------
 
-struct group {
+struct compaction_group {
     struct arena arena;
     struct series_block *rows; // decoded
     size_t count, reports, bytes;
-    int64_t last; // row
+    int64_t last; // id of the last row
 };
 
-static int take_row(struct group *g, struct db_rows *row, struct error *e)
+static int group_add_row(struct compaction_group *g, struct db_rows *row, struct error *e)
 {
     struct db_blob block = DB_GET(row, METRICS_OF_GROUP, data);
     g->last = DB_GET(row, METRICS_OF_GROUP, id);
@@ -80,26 +80,27 @@ static int take_row(struct group *g, struct db_rows *row, struct error *e)
     return series_get_block(&g->arena, block.data, block.len, NULL, &g->rows[g->count++], e);
 }
 
-static bool is_full(const struct group *g)
+static bool group_is_full(const struct compaction_group *g)
 {
     return g->count == COMPACTION_ROWS_MAX || g->bytes >= COMPACTION_BYTES_MAX;
 }
 
-static int read_group(struct db_reader *db, int64_t trial, const char *name, struct group *g,
-                      struct error *e)
+static int read_group(struct db_reader *db, int64_t trial, const char *name,
+                      struct compaction_group *g, struct error *e)
 {
     int err = 0, more;
     g->rows = arena_alloc(&g->arena, COMPACTION_ROWS_MAX * sizeof *g->rows);
     struct db_rows *rows =
         DB_QUERY(db, METRICS_OF_GROUP, trial, name, INT64_MIN, COMPACTION_ROWS_MAX);
-    while (!err && !is_full(g) && (more = db_next(rows)) != 0)
-        err = more < 0 ? error_set(e, ERR_IO, "the store cannot be read") : take_row(g, rows, e);
+    while (!err && !group_is_full(g) && (more = db_next(rows)) != 0)
+        err =
+            more < 0 ? error_set(e, ERR_IO, "the store cannot be read") : group_add_row(g, rows, e);
     db_rows_close(rows);
     return err ? error_prefix(e, "metrics of trial %lld, group %.64s", (long long)trial, name) : 0;
 }
 
 // The number of reports of a chunk; lower if they are large.
-static size_t chunk_size(const struct group *g)
+static size_t group_chunk_size(const struct compaction_group *g)
 {
     size_t each = g->bytes / (g->reports + 1) + 1, fits = CHUNK_BYTES / each;
     return fits > SERIES_CHUNK ? SERIES_CHUNK : fits < CHUNK_MIN ? CHUNK_MIN : fits;
@@ -115,9 +116,9 @@ static size_t packed_count(size_t count, size_t size, bool all)
 }
 
 static void write_group(struct db_batch *batch, int64_t trial, const char *name,
-                        const struct group *g, const struct series_block *b, bool all)
+                        const struct compaction_group *g, const struct series_block *b, bool all)
 {
-    size_t size = chunk_size(g), packed = packed_count(b->count, size, all), at = 0;
+    size_t size = group_chunk_size(g), packed = packed_count(b->count, size, all), at = 0;
     DB_ADD(batch, METRICS_DELETE_COMPACTED, trial, name, g->last);
     for (size_t chunks = (packed + size / 2) / size; chunks > 0; chunks--) {
         size_t count = (packed - at) / chunks;
@@ -128,8 +129,8 @@ static void write_group(struct db_batch *batch, int64_t trial, const char *name,
         compaction_add_row(batch, trial, name, b, at, b->count - at);
 }
 
-static int is_due(struct db_reader *db, int64_t trial, const char *name, bool ended, bool *due,
-                  struct error *e)
+static int group_is_due(struct db_reader *db, int64_t trial, const char *name, bool ended,
+                        bool *due, struct error *e)
 {
     struct db_rows *rows = DB_QUERY(db, METRICS_WEIGHT, trial, name);
     int found = db_next(rows);
@@ -145,18 +146,18 @@ static int is_due(struct db_reader *db, int64_t trial, const char *name, bool en
 static int pack_group(struct db_reader *db, int64_t trial, const char *name, bool ended,
                       struct db_batch *batch, bool *more, struct error *e)
 {
-    struct group g = {0};
+    struct compaction_group g = {0};
     struct series_cuts cuts;
     struct series_block joined;
     bool due = false;
-    int err = is_due(db, trial, name, ended, &due, e);
+    int err = group_is_due(db, trial, name, ended, &due, e);
     if (err || !due)
         return err;
     err = read_group(db, trial, name, &g, e);
     if (!err)
         err = reports_cuts(db, trial, &g.arena, &cuts, e);
     if (!err) {
-        bool full = is_full(&g);
+        bool full = group_is_full(&g);
         series_join(&g.arena, g.rows, g.count, &cuts, &joined);
         write_group(batch, trial, name, &g, &joined, ended && !full);
         *more |= full;

@@ -1,6 +1,6 @@
 // Merges sorted sources. The few rows of the tail are joined into one source. A chunk is opened
-// when its first step comes up, so that mostly one chunk is open. Steps that only one source has
-// are returned as a span; a step that several sources have is joined first.
+// when the merge reaches its first step, so that mostly one chunk is open. Steps of one source only
+// are returned as a span; a step of several sources is joined first.
 
 #include "db/metrics/reports.h"
 
@@ -8,27 +8,27 @@
 
 #include "base/log.h"
 
-struct source {
+struct report_source {
     struct arena arena;
     struct series_block block;
-    size_t at, end; // not given out yet
-    struct source *next;
+    size_t at, end; // not returned yet
+    struct report_source *next;
 };
 
 struct reports {
     struct db_reader *db;
     struct reports_query q;
-    struct arena arena; // of cuts and group
+    struct arena arena; // memory of `cuts` and the group
     struct series_cuts cuts;
-    struct db_rows *chunks; // those that are not open yet; NULL: not asked for
-    bool chunk_waits;       // it stands on one
-    struct source *open, *spare;
-    struct source *joined; // of a step that several sources have
+    struct db_rows *chunks; // chunks that are not open yet; NULL: not queried
+    bool chunk_pending;     // the cursor is on a chunk that is not open
+    struct report_source *open, *spare;
+    struct report_source *joined; // a step of several sources
 };
 
-static int unreadable(struct error *e)
+static int set_read_error(struct error *e)
 {
-    return error_set(e, ERR_IO, "the store cannot be read; the master's log says more");
+    return error_set(e, ERR_IO, "the store cannot be read; see the master's log");
 }
 
 // --- order ---------------------------------------------------------------------------------------
@@ -39,8 +39,8 @@ static bool comes_before(int64_t steps, int64_t id, int64_t other_steps, int64_t
     return steps < other_steps || (steps == other_steps && steps < 0 && id < other_id);
 }
 
-// The first report from `low` on that does not come before (steps, id).
-static size_t find(const struct source *s, size_t low, int64_t steps, int64_t id)
+// Returns the first report from `low` on that does not come before (steps, id).
+static size_t source_find(const struct report_source *s, size_t low, int64_t steps, int64_t id)
 {
     size_t high = s->block.count;
     while (low < high) {
@@ -55,9 +55,9 @@ static size_t find(const struct source *s, size_t low, int64_t steps, int64_t id
 
 // --- sources -------------------------------------------------------------------------------------
 
-static struct source *source_new(struct reports *r)
+static struct report_source *source_new(struct reports *r)
 {
-    struct source *s = r->spare;
+    struct report_source *s = r->spare;
     if (!s)
         return xcalloc(1, sizeof *s);
     r->spare = s->next;
@@ -65,24 +65,24 @@ static struct source *source_new(struct reports *r)
     return s;
 }
 
-static void source_drop(struct reports *r, struct source *s)
+static void source_drop(struct reports *r, struct report_source *s)
 {
     s->next = r->spare;
     r->spare = s;
 }
 
-static void source_free(struct source *s)
+static void source_free(struct report_source *s)
 {
     while (s) {
-        struct source *next = s->next;
+        struct report_source *next = s->next;
         arena_free(&s->arena);
         free(s);
         s = next;
     }
 }
 
-// Whether series_join() would not change the block.
-static bool is_clean(const struct series_block *b, const struct series_cuts *cuts)
+// Returns whether series_join() would leave the block unchanged.
+static bool block_is_joined(const struct series_block *b, const struct series_cuts *cuts)
 {
     for (size_t i = 1; i < b->count; i++)
         if (!comes_before(b->steps[i - 1], b->ids[i - 1], b->steps[i], b->ids[i]))
@@ -93,17 +93,17 @@ static bool is_clean(const struct series_block *b, const struct series_cuts *cut
     return true;
 }
 
-static void source_begin(struct reports *r, struct source *s)
+static void source_begin(struct reports *r, struct report_source *s)
 {
     const struct reports_query *q = &r->q;
-    if (!is_clean(&s->block, &r->cuts)) {
+    if (!block_is_joined(&s->block, &r->cuts)) {
         struct series_block untidy = s->block;
         series_join(&s->arena, &untidy, 1, &r->cuts, &s->block);
     }
-    s->at = find(s, 0, q->from, INT64_MIN);
+    s->at = source_find(s, 0, q->from, INT64_MIN);
     if (q->after_steps != INT64_MIN)
-        s->at = find(s, s->at, q->after_steps + (q->after_steps >= 0), q->after_id + 1);
-    s->end = q->to == INT64_MAX ? s->block.count : find(s, s->at, q->to + 1, INT64_MIN);
+        s->at = source_find(s, s->at, q->after_steps + (q->after_steps >= 0), q->after_id + 1);
+    s->end = q->to == INT64_MAX ? s->block.count : source_find(s, s->at, q->to + 1, INT64_MIN);
     if (s->at >= s->end)
         return source_drop(r, s);
     s->next = r->open;
@@ -112,13 +112,13 @@ static void source_begin(struct reports *r, struct source *s)
 
 // --- the tail ------------------------------------------------------------------------------------
 
-struct rows { // decoded
+struct report_rows { // decoded
     struct series_block *list;
     size_t count, cap;
 };
 
-static int read_row(struct reports *r, struct source *s, struct db_rows *rows, struct rows *out,
-                    struct error *e)
+static int read_row(struct reports *r, struct report_source *s, struct db_rows *rows,
+                    struct report_rows *out, struct error *e)
 {
     struct db_blob block = DB_GET(rows, METRICS_OF_GROUP, data);
     if (out->count == out->cap) {
@@ -131,13 +131,13 @@ static int read_row(struct reports *r, struct source *s, struct db_rows *rows, s
 
 static int open_tail(struct reports *r, struct error *e)
 {
-    struct source *s = source_new(r);
-    struct rows out = {0};
+    struct report_source *s = source_new(r);
+    struct report_rows out = {0};
     int err = 0, more;
     struct db_rows *rows =
         DB_QUERY(r->db, METRICS_OF_GROUP, r->q.trial, r->q.group, INT64_MIN, INT64_MAX);
     while (!err && (more = db_next(rows)) != 0)
-        err = more < 0 ? unreadable(e) : read_row(r, s, rows, &out, e);
+        err = more < 0 ? set_read_error(e) : read_row(r, s, rows, &out, e);
     db_rows_close(rows);
     series_join(&s->arena, out.list, err ? 0 : out.count, &r->cuts, &s->block);
     free(out.list);
@@ -147,13 +147,14 @@ static int open_tail(struct reports *r, struct error *e)
 
 // --- chunks --------------------------------------------------------------------------------------
 
-static int column_of(struct source *s, struct db_blob data, struct series_column *out,
-                     struct error *e)
+static int read_column(struct report_source *s, struct db_blob data, struct series_column *out,
+                       struct error *e)
 {
     return series_get_column(&s->arena, data.data, data.len, s->block.count, out, e);
 }
 
-static int read_named(struct reports *r, struct source *s, int64_t chunk, struct error *e)
+static int read_wanted_columns(struct reports *r, struct report_source *s, int64_t chunk,
+                               struct error *e)
 {
     const struct series_names *only = r->q.only;
     int err = 0;
@@ -165,13 +166,15 @@ static int read_named(struct reports *r, struct source *s, int64_t chunk, struct
         struct db_rows *rows = DB_QUERY(r->db, METRIC_COLUMN, chunk, c->name);
         int found = db_next(rows);
         if (found)
-            err = found < 0 ? unreadable(e) : column_of(s, DB_GET(rows, METRIC_COLUMN, data), c, e);
+            err = found < 0 ? set_read_error(e)
+                            : read_column(s, DB_GET(rows, METRIC_COLUMN, data), c, e);
         db_rows_close(rows);
     }
     return err;
 }
 
-static int read_all(struct reports *r, struct source *s, int64_t chunk, struct error *e)
+static int read_all_columns(struct reports *r, struct report_source *s, int64_t chunk,
+                            struct error *e)
 {
     struct series_block *b = &s->block;
     size_t cap = 0;
@@ -187,7 +190,8 @@ static int read_all(struct reports *r, struct source *s, int64_t chunk, struct e
         }
         struct series_column *c = &b->columns[b->column_count++];
         c->name = more < 0 ? "" : arena_strdup(&s->arena, DB_GET(rows, METRIC_COLUMNS, metric));
-        err = more < 0 ? unreadable(e) : column_of(s, DB_GET(rows, METRIC_COLUMNS, data), c, e);
+        err =
+            more < 0 ? set_read_error(e) : read_column(s, DB_GET(rows, METRIC_COLUMNS, data), c, e);
     }
     db_rows_close(rows);
     return err;
@@ -196,18 +200,18 @@ static int read_all(struct reports *r, struct source *s, int64_t chunk, struct e
 static int next_chunk(struct reports *r, struct error *e)
 {
     int more = db_next(r->chunks);
-    r->chunk_waits = more == 1;
-    return more < 0 ? unreadable(e) : 0;
+    r->chunk_pending = more == 1;
+    return more < 0 ? set_read_error(e) : 0;
 }
 
 static int open_chunk(struct reports *r, struct error *e)
 {
-    struct source *s = source_new(r);
+    struct report_source *s = source_new(r);
     int64_t id = DB_GET(r->chunks, METRIC_CHUNKS_OF_GROUP, id);
     struct db_blob axis = DB_GET(r->chunks, METRIC_CHUNKS_OF_GROUP, axis);
     int err = series_get_axis(&s->arena, axis.data, axis.len, &s->block, e);
     if (!err)
-        err = r->q.only ? read_named(r, s, id, e) : read_all(r, s, id, e);
+        err = r->q.only ? read_wanted_columns(r, s, id, e) : read_all_columns(r, s, id, e);
     if (err) {
         source_drop(r, s);
         return error_prefix(e, "chunk %lld of trial %lld", (long long)id, (long long)r->q.trial);
@@ -218,15 +222,15 @@ static int open_chunk(struct reports *r, struct error *e)
 
 // --- merging -------------------------------------------------------------------------------------
 
-// Returns the source with the next report. `limit`: the end of its steps that no other source has;
+// The source with the next report. `limit`: the position at which another source has a report;
 // `shared`: another source has the same step.
-struct turn {
-    struct source *first;
+struct merge_step {
+    struct report_source *first;
     int64_t limit_steps, limit_id;
     bool shared;
 };
 
-static void lower(struct turn *t, int64_t steps, int64_t id)
+static void merge_lower_limit(struct merge_step *t, int64_t steps, int64_t id)
 {
     if (comes_before(steps, id, t->limit_steps, t->limit_id)) {
         t->limit_steps = steps;
@@ -234,10 +238,10 @@ static void lower(struct turn *t, int64_t steps, int64_t id)
     }
 }
 
-static void find_turn(const struct reports *r, struct turn *t)
+static void merge_find_next(const struct reports *r, struct merge_step *t)
 {
-    *t = (struct turn){.limit_steps = INT64_MAX, .limit_id = INT64_MAX};
-    for (struct source *s = r->open; s; s = s->next)
+    *t = (struct merge_step){.limit_steps = INT64_MAX, .limit_id = INT64_MAX};
+    for (struct report_source *s = r->open; s; s = s->next)
         if (!t->first ||
             comes_before(s->block.steps[s->at], s->block.ids[s->at],
                          t->first->block.steps[t->first->at], t->first->block.ids[t->first->at]))
@@ -245,21 +249,21 @@ static void find_turn(const struct reports *r, struct turn *t)
     if (!t->first)
         return;
     int64_t steps = t->first->block.steps[t->first->at];
-    for (struct source *s = r->open; s; s = s->next)
+    for (struct report_source *s = r->open; s; s = s->next)
         if (s != t->first) {
             t->shared |= steps >= 0 && s->block.steps[s->at] == steps;
-            lower(t, s->block.steps[s->at], s->block.ids[s->at]);
+            merge_lower_limit(t, s->block.steps[s->at], s->block.ids[s->at]);
         }
-    if (r->chunk_waits)
-        lower(t, DB_GET(r->chunks, METRIC_CHUNKS_OF_GROUP, first_steps),
-              DB_GET(r->chunks, METRIC_CHUNKS_OF_GROUP, id));
+    if (r->chunk_pending)
+        merge_lower_limit(t, DB_GET(r->chunks, METRIC_CHUNKS_OF_GROUP, first_steps),
+                          DB_GET(r->chunks, METRIC_CHUNKS_OF_GROUP, id));
 }
 
-// Opens a chunk that may have the next report, or a report of the same step.
-static bool chunk_is_due(const struct reports *r, const struct turn *t)
+// Returns whether the next chunk may have the next report, or a report of the same step.
+static bool chunk_is_due(const struct reports *r, const struct merge_step *t)
 {
-    if (!r->chunk_waits || !t->first)
-        return r->chunk_waits;
+    if (!r->chunk_pending || !t->first)
+        return r->chunk_pending;
     const struct series_block *b = &t->first->block;
     int64_t steps = DB_GET(r->chunks, METRIC_CHUNKS_OF_GROUP, first_steps),
             id = DB_GET(r->chunks, METRIC_CHUNKS_OF_GROUP, id);
@@ -267,10 +271,10 @@ static bool chunk_is_due(const struct reports *r, const struct turn *t)
 }
 
 // Drops sources without further reports; one is kept for reuse.
-static void drop_ended(struct reports *r)
+static void drop_ended_sources(struct reports *r)
 {
-    for (struct source **link = &r->open; *link;) {
-        struct source *s = *link;
+    for (struct report_source **link = &r->open; *link;) {
+        struct report_source *s = *link;
         if (s->at < s->end) {
             link = &s->next;
             continue;
@@ -280,8 +284,8 @@ static void drop_ended(struct reports *r)
     }
 }
 
-// A block with one report of `b`, without copying.
-static struct series_block one_of(struct arena *a, const struct series_block *b, size_t at)
+// Returns a block with one report of `b`, without copying.
+static struct series_block block_of_one(struct arena *a, const struct series_block *b, size_t at)
 {
     struct series_block one = {.count = 1,
                                .ids = b->ids + at,
@@ -305,38 +309,38 @@ static struct series_block one_of(struct arena *a, const struct series_block *b,
 
 static void join_step(struct reports *r, int64_t steps, struct reports_span *out)
 {
-    struct source *j = r->joined;
+    struct report_source *j = r->joined;
     size_t count = 0;
     arena_reset(&j->arena);
-    for (struct source *s = r->open; s; s = s->next)
+    for (struct report_source *s = r->open; s; s = s->next)
         count++;
     struct series_block *blocks = arena_alloc(&j->arena, count * sizeof *blocks);
     count = 0;
-    for (struct source *s = r->open; s; s = s->next)
+    for (struct report_source *s = r->open; s; s = s->next)
         if (s->block.steps[s->at] == steps)
-            blocks[count++] = one_of(&j->arena, &s->block, s->at++);
+            blocks[count++] = block_of_one(&j->arena, &s->block, s->at++);
     series_join(&j->arena, blocks, count, &r->cuts, &j->block);
     *out = (struct reports_span){&j->block, 0, j->block.count};
 }
 
 int reports_next(struct reports *r, struct reports_span *out, struct error *e)
 {
-    struct turn t;
+    struct merge_step t;
     int err = 0;
-    drop_ended(r);
-    for (find_turn(r, &t); chunk_is_due(r, &t); find_turn(r, &t)) {
+    drop_ended_sources(r);
+    for (merge_find_next(r, &t); chunk_is_due(r, &t); merge_find_next(r, &t)) {
         err = open_chunk(r, e);
         if (err)
             return err;
     }
     if (!t.first)
         return 0;
-    struct source *s = t.first;
+    struct report_source *s = t.first;
     if (t.shared) {
         join_step(r, s->block.steps[s->at], out);
         return 1;
     }
-    size_t end = find(s, s->at + 1, t.limit_steps, t.limit_id);
+    size_t end = source_find(s, s->at + 1, t.limit_steps, t.limit_id);
     *out = (struct reports_span){&s->block, s->at, end < s->end ? end : s->end};
     s->at = out->end;
     return 1;
@@ -364,7 +368,7 @@ int reports_cuts(struct db_reader *db, int64_t trial, struct arena *a, struct se
     }
     db_rows_close(rows);
     series_cuts_sort(out);
-    return more ? unreadable(e) : 0;
+    return more ? set_read_error(e) : 0;
 }
 
 int reports_open(struct db_reader *db, const struct reports_query *q, struct reports **out,
@@ -411,7 +415,7 @@ int reports_version(struct db_reader *db, int64_t trial, const char *group,
                                         DB_GET(rows, METRICS_NEWEST, cut_run_id)};
     }
     db_rows_close(rows);
-    return found == 1 ? 0 : unreadable(e);
+    return found == 1 ? 0 : set_read_error(e);
 }
 
 int reports_next_group(struct db_reader *db, int64_t trial, const char *group, struct arena *a,
@@ -421,5 +425,5 @@ int reports_next_group(struct db_reader *db, int64_t trial, const char *group, s
     int found = db_next(rows);
     *out = found == 1 ? arena_strdup(a, DB_GET(rows, METRICS_NEXT_GROUP, grp)) : NULL;
     db_rows_close(rows);
-    return found == 1 ? 0 : unreadable(e);
+    return found == 1 ? 0 : set_read_error(e);
 }

@@ -1,6 +1,6 @@
-// Reads the reports of one group of a trial: chunks and newest rows merged by step, without the
-// reports that restarts have hidden. The thread of the reader; inside a snapshot
-// (db_snapshot_begin), so that a compaction in the meantime neither hides nor doubles reports.
+// Reads the reports of one group of a trial: chunks and newest rows, merged by step, without the
+// reports that restarts have hidden. One thread, inside a snapshot (db_snapshot_begin), so that a
+// concurrent compaction neither hides nor doubles reports.
 //
 //   struct reports *r;
 //   struct reports_span span;
@@ -18,9 +18,9 @@
 struct reports_query {
     int64_t trial;
     const char *group;
-    int64_t from, to;                // steps, both included; reports without have -1
-    int64_t after_steps, after_id;   // only reports behind this one
-    const struct series_names *only; // metrics to read, each once; NULL: all
+    int64_t from, to;                // steps, both included; a report without a step has -1
+    int64_t after_steps, after_id;   // only reports after this one
+    const struct series_names *only; // metrics to read, without duplicates; NULL: all
 };
 
 // A query for a whole group.
@@ -38,10 +38,11 @@ struct reports_span { // valid until the next call
 
 struct reports; // opaque
 
-// Close *out also after an error.
+// *out must be closed also after an error.
 int reports_open(struct db_reader *db, const struct reports_query *q, struct reports **out,
                  struct error *e);
-int reports_next(struct reports *r, struct reports_span *out, struct error *e); // 1, 0, negative
+int reports_next(struct reports *r, struct reports_span *out,
+                 struct error *e); // 1: a span, 0: no more, negative: an error
 void reports_close(struct reports *r);
 
 // A value that changes with every new report or restart, but not with a compaction.
@@ -51,7 +52,7 @@ struct reports_version {
 int reports_version(struct db_reader *db, int64_t trial, const char *group,
                     struct reports_version *out, struct error *e);
 
-// Copies the name of the group after `group` ("": the first) to the arena; NULL: none.
+// Copies the name of the next group after `group` ("": the first) to the arena; NULL: none.
 int reports_next_group(struct db_reader *db, int64_t trial, const char *group, struct arena *a,
                        const char **out, struct error *e);
 

@@ -9,7 +9,7 @@ enum {
     VERSION = 1,
     VARINT_MAX = 10,
     CRC_BYTES = 4,
-    STRIDE = 0, // of integers
+    STRIDE = 0, // modes of a list of integers
     DELTAS = 1,
 };
 
@@ -27,7 +27,7 @@ static void put_number(struct buf *out, uint64_t v)
     buf_append(out, bytes, n);
 }
 
-// Differences wrap around, so that every pair of integers has one.
+// Differences wrap around, so that any two integers have one.
 static void put_signed(struct buf *out, uint64_t v)
 {
     put_number(out, (v << 1) ^ (0 - (v >> 63)));
@@ -62,7 +62,8 @@ static void put_crc(struct buf *out, size_t start)
     buf_append(out, &crc, sizeof crc);
 }
 
-static void put_points(struct buf *out, const struct series_block *b, size_t first, size_t count)
+static void put_axis_integers(struct buf *out, const struct series_block *b, size_t first,
+                              size_t count)
 {
     must(count > 0 && count <= SERIES_REPORTS_MAX);
     put_number(out, count);
@@ -75,7 +76,7 @@ static void put_points(struct buf *out, const struct series_block *b, size_t fir
 void series_put_axis(struct buf *out, const struct series_block *b, size_t first, size_t count)
 {
     size_t start = put_head(out, 'A');
-    put_points(out, b, first, count);
+    put_axis_integers(out, b, first, count);
     put_crc(out, start);
 }
 
@@ -84,8 +85,8 @@ static bool is_number(enum series_kind kind)
     return kind == SERIES_REAL || kind == SERIES_INTEGER;
 }
 
-// Where the run of equal kind that begins at `from` ends.
-static size_t end_of_run(const struct series_column *c, size_t from, size_t end)
+// Returns the end of the run of equal kinds that begins at `from`.
+static size_t run_end(const struct series_column *c, size_t from, size_t end)
 {
     enum series_kind kind = series_kind_at(c, from);
     size_t i = from + 1;
@@ -99,11 +100,11 @@ static size_t end_of_run(const struct series_column *c, size_t from, size_t end)
 static void put_values(struct buf *out, const struct series_column *c, size_t first, size_t end)
 {
     for (size_t i = first, next; i < end; i = next) {
-        next = end_of_run(c, i, end);
+        next = run_end(c, i, end);
         put_number(out, (next - i) << 2 | series_kind_at(c, i));
     }
     for (size_t i = first, next; i < end; i = next) {
-        next = end_of_run(c, i, end);
+        next = run_end(c, i, end);
         if (is_number(series_kind_at(c, i)))
             buf_append(out, c->values + (i - c->first), (next - i) * sizeof *c->values);
     }
@@ -135,7 +136,7 @@ bool series_has(const struct series_column *c, size_t first, size_t count)
 void series_put_block(struct buf *out, const struct series_block *b, size_t first, size_t count)
 {
     size_t start = put_head(out, 'B'), columns = 0;
-    put_points(out, b, first, count);
+    put_axis_integers(out, b, first, count);
     for (size_t i = 0; i < b->column_count; i++)
         columns += series_has(&b->columns[i], first, count);
     put_number(out, columns);
@@ -153,19 +154,19 @@ void series_put_block(struct buf *out, const struct series_block *b, size_t firs
 
 // --- reading -------------------------------------------------------------------------------------
 
-struct input {
+struct series_input {
     const uint8_t *at, *end;
-    const char *bad; // what is wrong; NULL: nothing so far
+    const char *bad; // the fault; NULL: none so far
 };
 
-static void fail(struct input *in, const char *why)
+static void input_fail(struct series_input *in, const char *why)
 {
     if (!in->bad)
         in->bad = why;
     in->at = in->end;
 }
 
-// Where the number at `at` ends; NULL: nowhere.
+// Returns the end of the number at `at`; NULL: it has none.
 static const uint8_t *read_number(const uint8_t *at, const uint8_t *end, uint64_t *out)
 {
     uint64_t v = 0;
@@ -180,14 +181,14 @@ static const uint8_t *read_number(const uint8_t *at, const uint8_t *end, uint64_
     return NULL;
 }
 
-static uint64_t get_number(struct input *in)
+static uint64_t get_number(struct series_input *in)
 {
     uint64_t v = 0;
     const uint8_t *end = read_number(in->at, in->end, &v);
     if (end)
         in->at = end;
     else
-        fail(in, "a number without an end");
+        input_fail(in, "a number has no end");
     return v;
 }
 
@@ -196,44 +197,44 @@ static uint64_t from_zigzag(uint64_t v)
     return (v >> 1) ^ (0 - (v & 1));
 }
 
-static uint64_t get_signed(struct input *in)
+static uint64_t get_signed(struct series_input *in)
 {
     return from_zigzag(get_number(in));
 }
 
-static const void *get_bytes(struct input *in, size_t len)
+static const void *get_bytes(struct series_input *in, size_t len)
 {
     const void *p = in->at;
     if (len > (size_t)(in->end - in->at)) {
-        fail(in, "it is too short");
+        input_fail(in, "it is too short");
         return NULL;
     }
     in->at += len;
     return p;
 }
 
-// What comes after the first.
-static void get_deltas(struct input *in, int64_t *out, size_t count)
+// Reads all integers but the first.
+static void get_deltas(struct series_input *in, int64_t *out, size_t count)
 {
     const uint8_t *at = in->at;
     uint64_t v = (uint64_t)out[0], delta = 0;
     for (size_t i = 1; i < count; i++) {
         at = read_number(at, in->end, &delta);
         if (!at)
-            return fail(in, "a number without an end");
+            return input_fail(in, "a number has no end");
         v += from_zigzag(delta);
         out[i] = (int64_t)v;
     }
     in->at = at;
 }
 
-static int64_t *get_integers(struct input *in, struct arena *a, size_t count)
+static int64_t *get_integers(struct series_input *in, struct arena *a, size_t count)
 {
     int64_t *out = arena_alloc(a, count * sizeof *out);
     uint64_t mode = get_number(in), v = get_signed(in);
     uint64_t stride = mode == STRIDE ? get_signed(in) : 0;
     if (mode > DELTAS)
-        fail(in, "integers of an unknown form");
+        input_fail(in, "integers have an unknown mode");
     out[0] = (int64_t)v;
     for (size_t i = 1; i < count && mode == STRIDE; i++)
         out[i] = (int64_t)(v += stride);
@@ -242,34 +243,34 @@ static int64_t *get_integers(struct input *in, struct arena *a, size_t count)
     return out;
 }
 
-static void open_input(struct input *in, char letter, const void *data, size_t len)
+static void input_open(struct series_input *in, char letter, const void *data, size_t len)
 {
     uint32_t crc;
-    *in = (struct input){.at = data, .end = data};
+    *in = (struct series_input){.at = data, .end = data};
     if (len < 2 + CRC_BYTES)
-        return fail(in, "it is too short");
+        return input_fail(in, "it is too short");
     in->end += len - CRC_BYTES;
     memcpy(&crc, in->end, sizeof crc);
     if (crc != crc32c(0, data, len - CRC_BYTES))
-        return fail(in, "its checksum is wrong");
+        return input_fail(in, "its checksum is wrong");
     if (in->at[0] != (uint8_t)letter || in->at[1] != VERSION)
-        return fail(in, "it is of another kind or version");
+        return input_fail(in, "it is of another kind or version");
     in->at += 2;
 }
 
-static int close_input(struct input *in, const char *what, struct error *e)
+static int input_close(struct series_input *in, const char *what, struct error *e)
 {
     if (!in->bad && in->at != in->end)
         in->bad = "it has more bytes than it should";
     return in->bad ? error_set(e, ERR_CORRUPT, "%s of metrics is damaged: %s", what, in->bad) : 0;
 }
 
-static void get_points(struct input *in, struct arena *a, struct series_block *out)
+static void get_axis_integers(struct series_input *in, struct arena *a, struct series_block *out)
 {
     uint64_t count = get_number(in);
     *out = (struct series_block){0};
     if (!count || count > SERIES_REPORTS_MAX)
-        fail(in, "an impossible number of reports");
+        input_fail(in, "the number of reports is impossible");
     if (in->bad)
         return;
     out->count = (size_t)count;
@@ -282,26 +283,26 @@ static void get_points(struct input *in, struct arena *a, struct series_block *o
 int series_get_axis(struct arena *a, const void *data, size_t len, struct series_block *out,
                     struct error *e)
 {
-    struct input in;
-    open_input(&in, 'A', data, len);
-    get_points(&in, a, out);
-    return close_input(&in, "an axis", e);
+    struct series_input in;
+    input_open(&in, 'A', data, len);
+    get_axis_integers(&in, a, out);
+    return input_close(&in, "an axis", e);
 }
 
-struct kinds { // what the runs of a column say
+struct column_kinds { // summary of a column's runs
     size_t numbers, texts;
-    size_t first, end; // it is in none outside of these
-    const uint8_t *at; // where the runs begin
+    size_t first, end; // no report outside this range has the metric
+    const uint8_t *at; // start of the runs
 };
 
-// Reads over the runs; they are applied once it is known that the column is wanted.
-static struct kinds get_kinds(struct input *in, size_t count)
+// Skips the runs. They are applied later, if the column is wanted.
+static struct column_kinds get_kinds(struct series_input *in, size_t count)
 {
-    struct kinds k = {.at = in->at};
+    struct column_kinds k = {.at = in->at};
     for (size_t i = 0; i < count && !in->bad;) {
         uint64_t run = get_number(in), n = run >> 2, kind = run & 3;
         if (!n || n > count - i)
-            fail(in, "kinds that do not add up");
+            input_fail(in, "the kinds do not match the number of reports");
         if (in->bad)
             break;
         k.numbers += kind == SERIES_REAL || kind == SERIES_INTEGER ? (size_t)n : 0;
@@ -315,15 +316,15 @@ static struct kinds get_kinds(struct input *in, size_t count)
     return k;
 }
 
-static void skip_values(struct input *in, size_t count)
+static void skip_values(struct series_input *in, size_t count)
 {
-    struct kinds k = get_kinds(in, count);
+    struct column_kinds k = get_kinds(in, count);
     get_bytes(in, k.numbers * sizeof(double));
     for (size_t i = 0; i < k.texts && !in->bad; i++)
         get_bytes(in, get_number(in));
 }
 
-static void get_texts(struct input *in, struct arena *a, struct series_column *c)
+static void get_texts(struct series_input *in, struct arena *a, struct series_column *c)
 {
     size_t count = c->end - c->first;
     c->texts = arena_alloc(a, count * sizeof *c->texts);
@@ -335,9 +336,10 @@ static void get_texts(struct input *in, struct arena *a, struct series_column *c
         }
 }
 
-static void get_values(struct input *in, struct arena *a, size_t count, struct series_column *c)
+static void get_values(struct series_input *in, struct arena *a, size_t count,
+                       struct series_column *c)
 {
-    struct kinds k = get_kinds(in, count);
+    struct column_kinds k = get_kinds(in, count);
     const uint8_t *numbers = get_bytes(in, k.numbers * sizeof(double));
     if (in->bad)
         return;
@@ -345,7 +347,7 @@ static void get_values(struct input *in, struct arena *a, size_t count, struct s
     c->end = k.end;
     c->kinds = arena_alloc(a, k.end - k.first);
     c->values = arena_alloc(a, (k.end - k.first) * sizeof *c->values);
-    struct input runs = {.at = k.at, .end = in->end};
+    struct series_input runs = {.at = k.at, .end = in->end};
     for (size_t i = 0; i < k.end;) {
         uint64_t run = get_number(&runs);
         size_t n = (size_t)(run >> 2);
@@ -365,11 +367,11 @@ static void get_values(struct input *in, struct arena *a, size_t count, struct s
 int series_get_column(struct arena *a, const void *data, size_t len, size_t count,
                       struct series_column *out, struct error *e)
 {
-    struct input in;
-    open_input(&in, 'C', data, len);
+    struct series_input in;
+    input_open(&in, 'C', data, len);
     *out = (struct series_column){.name = out->name};
     get_values(&in, a, count, out);
-    return close_input(&in, "a column", e);
+    return input_close(&in, "a column", e);
 }
 
 static bool is_name(const char *name, const void *bytes, size_t len)
@@ -377,9 +379,9 @@ static bool is_name(const char *name, const void *bytes, size_t len)
     return strlen(name) == len && !memcmp(name, bytes, len);
 }
 
-// Where a column of this name goes; NULL: it is not wanted.
-static struct series_column *place(struct arena *a, const struct series_names *only,
-                                   const void *name, size_t len, struct series_block *out)
+// Returns the column for this name; NULL: it is not wanted.
+static struct series_column *find_column(struct arena *a, const struct series_names *only,
+                                         const void *name, size_t len, struct series_block *out)
 {
     for (size_t i = 0; only && i < only->count; i++)
         if (is_name(only->names[i], name, len))
@@ -391,12 +393,12 @@ static struct series_column *place(struct arena *a, const struct series_names *o
     return c;
 }
 
-static void get_columns(struct input *in, struct arena *a, const struct series_names *only,
+static void get_columns(struct series_input *in, struct arena *a, const struct series_names *only,
                         struct series_block *out)
 {
     uint64_t count = get_number(in);
-    if (count > (size_t)(in->end - in->at)) // each takes a byte and more
-        fail(in, "an impossible number of metrics");
+    if (count > (size_t)(in->end - in->at)) // a metric takes more than one byte
+        input_fail(in, "the number of metrics is impossible");
     if (in->bad)
         return;
     size_t wanted = only ? only->count : (size_t)count;
@@ -407,7 +409,7 @@ static void get_columns(struct input *in, struct arena *a, const struct series_n
     for (uint64_t i = 0; i < count && !in->bad; i++) {
         size_t len = get_number(in);
         const void *name = get_bytes(in, len);
-        struct series_column *c = name ? place(a, only, name, len, out) : NULL;
+        struct series_column *c = name ? find_column(a, only, name, len, out) : NULL;
         if (c)
             get_values(in, a, out->count, c);
         else
@@ -418,12 +420,12 @@ static void get_columns(struct input *in, struct arena *a, const struct series_n
 int series_get_block(struct arena *a, const void *data, size_t len, const struct series_names *only,
                      struct series_block *out, struct error *e)
 {
-    struct input in;
-    open_input(&in, 'B', data, len);
-    get_points(&in, a, out);
+    struct series_input in;
+    input_open(&in, 'B', data, len);
+    get_axis_integers(&in, a, out);
     if (!in.bad)
         get_columns(&in, a, only, out);
-    return close_input(&in, "a block", e);
+    return input_close(&in, "a block", e);
 }
 
 bool series_number_at(const struct series_column *c, size_t at, double *out)

@@ -1,14 +1,15 @@
-// Metric reports as columns, and the blobs that the store keeps of them. Pure; any thread; memory
+// Metric reports as columns, and the blobs in which the store keeps them. Pure; any thread; memory
 // is the caller's arena.
 //
 // A report is made by one run of a trial at one step: its id (order of arrival), run, steps, time,
-// and values by name. A block is a list of reports of one group of one trial, a column a metric.
-// The store keeps few reports as one blob (series_put_block: a row of table metrics), and many as
-// an axis and one blob per metric (metric_chunks, metric_columns), so that a chart reads few blobs.
+// and values by name. A block is a list of reports of one group of one trial; a column is one
+// metric. The store keeps few reports as one blob (series_put_block: a row of table metrics), and
+// many as an axis and one blob per metric (metric_chunks, metric_columns), so that a chart reads
+// few blobs.
 //
-// Version 1. Numbers are varints (7 bits a byte, the lowest first), signed ones zigzag; doubles are
-// eight bytes, the lowest first. Every blob begins with its letter and version and ends with the
-// CRC32C of what is before it.
+// Version 1. Numbers are varints (7 bits a byte, lowest first); signed ones are zigzag; doubles are
+// eight bytes, lowest first. Every blob begins with its letter and version and ends with the CRC32C
+// of all bytes before it.
 //   integers: 0, first, stride (signed); or 1, first, differences (signed)
 //   axis:     'A' 1, count, then ids, runs, steps, times as integers
 //   values:   runs of equal kind, each length * 4 + kind, until count; then the numbers; then the
@@ -28,12 +29,13 @@
 #include "base/error.h"
 
 enum {
-    SERIES_CHUNK = 1024,          // reports of a chunk, about
-    SERIES_REPORTS_MAX = 1 << 17, // of a block or chunk: more is damage
+    SERIES_CHUNK = 1024,          // reports of a chunk, approximately
+    SERIES_REPORTS_MAX = 1 << 17, // of a block or chunk; more is damage
     SERIES_BLOB_MAX = 1 << 30,
 };
 
-// The value of a report's batches, beside its metrics: JSON text under a name no metric may have.
+// The name under which a report keeps its batches (JSON text) beside its metrics; no metric may
+// have it.
 #define SERIES_BATCHES "\x01"
 
 enum series_kind { SERIES_ABSENT, SERIES_REAL, SERIES_INTEGER, SERIES_JSON };
@@ -42,10 +44,10 @@ enum series_kind { SERIES_ABSENT, SERIES_REAL, SERIES_INTEGER, SERIES_JSON };
 // little memory. The arrays have one element for each of these reports.
 struct series_column {
     const char *name;
-    size_t first, end;  // equal: it is in none
+    size_t first, end;  // equal: no report has the metric
     uint8_t *kinds;     // enum series_kind
-    double *values;     // of reals and integers; these have at most 53 bits
-    const char **texts; // of JSON; NULL: there is none
+    double *values;     // of reals and integers; integers have at most 53 bits
+    const char **texts; // texts of JSON values; NULL: there are none
 };
 
 static inline enum series_kind series_kind_at(const struct series_column *c, size_t at)
@@ -61,7 +63,7 @@ struct series_block {
     struct series_column *columns;
 };
 
-struct series_names { // NULL instead of it: all
+struct series_names { // a NULL pointer to it means: all
     const char *const *names;
     size_t count;
 };
@@ -74,7 +76,7 @@ void series_put_axis(struct buf *out, const struct series_block *b, size_t first
 void series_put_column(struct buf *out, const struct series_column *c, size_t first, size_t count);
 void series_put_block(struct buf *out, const struct series_block *b, size_t first, size_t count);
 
-// Check all of the blob; ERR_CORRUPT describes the fault. A block gets the columns that `only`
+// Check the whole blob; ERR_CORRUPT describes the fault. A block gets the columns that `only`
 // names, in that order, or all. The result does not point into `data`.
 int series_get_axis(struct arena *a, const void *data, size_t len, struct series_block *out,
                     struct error *e);
@@ -83,7 +85,7 @@ int series_get_column(struct arena *a, const void *data, size_t len, size_t coun
 int series_get_block(struct arena *a, const void *data, size_t len, const struct series_names *only,
                      struct series_block *out, struct error *e);
 
-// The number in a column, or of metric `name`, in report `at`; false: there is none.
+// Returns the number of a column, or of metric `name`, in report `at`; false: there is none.
 bool series_number_at(const struct series_column *c, size_t at, double *out);
 bool series_value(const struct series_block *b, size_t at, const char *name, double *out);
 
@@ -94,7 +96,7 @@ struct series_cut {
     int64_t run, from;
 };
 
-struct series_cuts { // by run; sorted by series_cuts_sort()
+struct series_cuts { // by run; series_cuts_sort() sorts them
     struct series_cut *list;
     size_t count;
 };

@@ -16,7 +16,7 @@ static int compare_cuts(const void *a, const void *b)
     return (x->run > y->run) - (x->run < y->run);
 }
 
-// From then on `from` is the least of it and all later ones.
+// Afterwards `from` of a cut is the lowest of its own and all later cuts.
 void series_cuts_sort(struct series_cuts *c)
 {
     if (c->count)
@@ -41,48 +41,49 @@ int64_t series_cuts_limit(const struct series_cuts *c, int64_t run)
 
 // --- reports -------------------------------------------------------------------------------------
 
-struct ref { // of a report in one of the blocks
+struct report_ref { // one report in one of the blocks
     int64_t steps, id, run;
     uint32_t block, at;
 };
 
-struct refs {
-    struct ref *list;
+struct report_refs {
+    struct report_ref *list;
     size_t count;
     size_t *starts, rows; // list[starts[i]] .. list[starts[i + 1]] make row i of the result
 };
 
 static int compare_refs(const void *a, const void *b)
 {
-    const struct ref *x = a, *y = b;
+    const struct report_ref *x = a, *y = b;
     if (x->steps != y->steps)
         return x->steps < y->steps ? -1 : 1;
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static void gather(struct arena *a, const struct series_block *blocks, size_t count,
-                   const struct series_cuts *cuts, struct refs *out)
+static void refs_gather(struct arena *a, const struct series_block *blocks, size_t count,
+                        const struct series_cuts *cuts, struct report_refs *out)
 {
-    size_t most = 0;
+    size_t total = 0;
     bool sorted = true;
     for (size_t i = 0; i < count; i++)
-        most += blocks[i].count;
-    *out = (struct refs){.list = arena_alloc(a, (most + 1) * sizeof *out->list)};
+        total += blocks[i].count;
+    *out = (struct report_refs){.list = arena_alloc(a, (total + 1) * sizeof *out->list)};
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < blocks[i].count; k++) {
             const struct series_block *b = &blocks[i];
             if (cuts->count && b->steps[k] > series_cuts_limit(cuts, b->runs[k]))
                 continue;
-            struct ref *r = &out->list[out->count++];
-            *r = (struct ref){b->steps[k], b->ids[k], b->runs[k], (uint32_t)i, (uint32_t)k};
+            struct report_ref *r = &out->list[out->count++];
+            *r = (struct report_ref){b->steps[k], b->ids[k], b->runs[k], (uint32_t)i, (uint32_t)k};
             sorted = sorted && (r == out->list || compare_refs(r - 1, r) < 0);
         }
     if (!sorted)
         qsort(out->list, out->count, sizeof *out->list, compare_refs);
 }
 
-// The reports of one step that count, list[from] .. list[end]: moved to `to`; how many.
-static size_t keep_latest_run(struct ref *list, size_t from, size_t end, size_t to)
+// Keeps the reports of the latest run among list[from] .. list[end], which have one step; moves
+// them to `to` and returns their number.
+static size_t keep_latest_run(struct report_ref *list, size_t from, size_t end, size_t to)
 {
     int64_t run = list[from].run;
     size_t kept = 0;
@@ -94,8 +95,8 @@ static size_t keep_latest_run(struct ref *list, size_t from, size_t end, size_t 
     return kept;
 }
 
-// One row a step; every report without steps is a row of its own.
-static void make_rows(struct arena *a, struct refs *r)
+// Makes one row per step; every report without a step is a row of its own.
+static void refs_make_rows(struct arena *a, struct report_refs *r)
 {
     size_t count = 0;
     r->starts = arena_alloc(a, (r->count + 1) * sizeof *r->starts);
@@ -111,8 +112,8 @@ static void make_rows(struct arena *a, struct refs *r)
     r->count = count;
 }
 
-static void fill_axis(struct arena *a, const struct series_block *blocks, const struct refs *r,
-                      struct series_block *out)
+static void fill_axis(struct arena *a, const struct series_block *blocks,
+                      const struct report_refs *r, struct series_block *out)
 {
     *out = (struct series_block){.count = r->rows};
     out->ids = arena_alloc(a, (r->rows + 1) * sizeof *out->ids);
@@ -120,7 +121,7 @@ static void fill_axis(struct arena *a, const struct series_block *blocks, const 
     out->steps = arena_alloc(a, (r->rows + 1) * sizeof *out->steps);
     out->times = arena_alloc(a, (r->rows + 1) * sizeof *out->times);
     for (size_t i = 0; i < r->rows; i++) {
-        const struct ref *first = &r->list[r->starts[i]];
+        const struct report_ref *first = &r->list[r->starts[i]];
         out->ids[i] = first->id;
         out->runs[i] = first->run;
         out->steps[i] = first->steps;
@@ -130,14 +131,14 @@ static void fill_axis(struct arena *a, const struct series_block *blocks, const 
 
 // --- columns -------------------------------------------------------------------------------------
 
-struct names { // of the result's columns, found by name
+struct joined_names { // names of the result's columns, with a hash table
     struct series_column *columns;
     size_t count, cap;
     uint32_t *slots; // number + 1; 0: free
     size_t slot_count;
 };
 
-static uint32_t *slot_of(const struct names *n, const char *name)
+static uint32_t *names_slot(const struct joined_names *n, const char *name)
 {
     size_t at = hash64(name, strlen(name)) & (n->slot_count - 1);
     while (n->slots[at] && strcmp(n->columns[n->slots[at] - 1].name, name))
@@ -145,7 +146,7 @@ static uint32_t *slot_of(const struct names *n, const char *name)
     return &n->slots[at];
 }
 
-static void grow(struct arena *a, struct names *n)
+static void names_grow(struct arena *a, struct joined_names *n)
 {
     size_t cap = n->cap ? 2 * n->cap : 32;
     struct series_column *columns = arena_alloc(a, cap * sizeof *columns);
@@ -156,17 +157,19 @@ static void grow(struct arena *a, struct names *n)
     n->slot_count = 2 * cap;
     n->slots = arena_alloc(a, n->slot_count * sizeof *n->slots);
     for (size_t i = 0; i < n->count; i++)
-        *slot_of(n, columns[i].name) = (uint32_t)i + 1;
+        *names_slot(n, columns[i].name) = (uint32_t)i + 1;
 }
 
-// Its number. Reports mostly have the same metrics in the same order: `guess` is right then.
-static uint32_t number_of(struct arena *a, struct names *n, const char *name, size_t guess)
+// Returns the number of a name, which is added if it is new. Reports mostly have the same metrics
+// in the same order; then `guess` is right.
+static uint32_t names_number(struct arena *a, struct joined_names *n, const char *name,
+                             size_t guess)
 {
     if (guess < n->count && !strcmp(n->columns[guess].name, name))
         return (uint32_t)guess;
     if (n->count == n->cap)
-        grow(a, n);
-    uint32_t *slot = slot_of(n, name);
+        names_grow(a, n);
+    uint32_t *slot = names_slot(n, name);
     if (!*slot) {
         n->columns[n->count++] = (struct series_column){.name = name};
         *slot = (uint32_t)n->count;
@@ -174,29 +177,29 @@ static uint32_t number_of(struct arena *a, struct names *n, const char *name, si
     return *slot - 1;
 }
 
-// For each block, the numbers of its columns in the result.
+// Maps the columns of each block to columns of the result.
 static uint32_t **map_columns(struct arena *a, const struct series_block *blocks, size_t count,
-                              struct names *n)
+                              struct joined_names *n)
 {
     uint32_t **maps = arena_alloc(a, (count + 1) * sizeof *maps);
     for (size_t i = 0; i < count; i++) {
         maps[i] = arena_alloc(a, (blocks[i].column_count + 1) * sizeof **maps);
         for (size_t k = 0; k < blocks[i].column_count; k++)
-            maps[i][k] = number_of(a, n, blocks[i].columns[k].name, k);
+            maps[i][k] = names_number(a, n, blocks[i].columns[k].name, k);
     }
     return maps;
 }
 
-// The rows that each column is in, before there are arrays.
-static void widen(struct series_column *to, size_t row)
+// Notes the range of rows of each column before the arrays are allocated.
+static void column_widen(struct series_column *to, size_t row)
 {
     if (to->end == to->first)
         to->first = row;
-    to->end = row + 1; // rows come in order
+    to->end = row + 1; // rows come in ascending order
 }
 
-static void put_value(struct arena *a, struct series_column *to, size_t row,
-                      const struct series_column *from, size_t at)
+static void column_set(struct arena *a, struct series_column *to, size_t row,
+                       const struct series_column *from, size_t at)
 {
     size_t count = to->end - to->first;
     if (!to->kinds) {
@@ -212,9 +215,10 @@ static void put_value(struct arena *a, struct series_column *to, size_t row,
     to->texts[row - to->first] = from->texts[at - from->first];
 }
 
-// Calls for every value: once to see where they go, once to put them there.
-static void fill_columns(struct arena *a, const struct series_block *blocks, const struct refs *r,
-                         uint32_t *const *maps, struct names *n, bool put)
+// Visits every value twice: first to find the range of each column, then to store the values.
+static void fill_columns(struct arena *a, const struct series_block *blocks,
+                         const struct report_refs *r, uint32_t *const *maps, struct joined_names *n,
+                         bool put)
 {
     for (size_t row = 0; row < r->rows; row++)
         for (size_t i = r->starts[row]; i < r->starts[row + 1]; i++) {
@@ -225,9 +229,9 @@ static void fill_columns(struct arena *a, const struct series_block *blocks, con
                 if (series_kind_at(&b->columns[k], at) == SERIES_ABSENT)
                     continue;
                 if (put)
-                    put_value(a, &n->columns[map[k]], row, &b->columns[k], at);
+                    column_set(a, &n->columns[map[k]], row, &b->columns[k], at);
                 else
-                    widen(&n->columns[map[k]], row);
+                    column_widen(&n->columns[map[k]], row);
             }
         }
 }
@@ -235,11 +239,11 @@ static void fill_columns(struct arena *a, const struct series_block *blocks, con
 void series_join(struct arena *a, const struct series_block *blocks, size_t count,
                  const struct series_cuts *cuts, struct series_block *out)
 {
-    struct refs refs;
-    struct names names = {0};
+    struct report_refs refs;
+    struct joined_names names = {0};
     must(count < UINT32_MAX);
-    gather(a, blocks, count, cuts, &refs);
-    make_rows(a, &refs);
+    refs_gather(a, blocks, count, cuts, &refs);
+    refs_make_rows(a, &refs);
     fill_axis(a, blocks, &refs, out);
     uint32_t **maps = map_columns(a, blocks, count, &names);
     fill_columns(a, blocks, &refs, maps, &names, false);

@@ -7,7 +7,8 @@
 
 #include "base/limits.h"
 
-static const int64_t exact = INT64_C(1) << 53; // integers up to here are doubles
+static const int64_t EXACT_INTEGER_MAX = INT64_C(1)
+                                         << 53; // doubles represent all integers up to here
 
 bool series_number(const json_t *value, uint8_t *kind, double *out)
 {
@@ -23,7 +24,8 @@ bool series_number(const json_t *value, uint8_t *kind, double *out)
     if (json_is_integer(value)) {
         *kind = SERIES_INTEGER;
         *out = (double)json_integer_value(value);
-        return json_integer_value(value) <= exact && json_integer_value(value) >= -exact;
+        return json_integer_value(value) <= EXACT_INTEGER_MAX &&
+               json_integer_value(value) >= -EXACT_INTEGER_MAX;
     }
     const char *text = json_string_value(value);
     for (size_t i = 0; text && i < sizeof words / sizeof *words; i++)
@@ -35,7 +37,7 @@ bool series_number(const json_t *value, uint8_t *kind, double *out)
     return false;
 }
 
-static void put_text(struct arena *a, struct series_column *c, const json_t *value)
+static void column_set_text(struct arena *a, struct series_column *c, const json_t *value)
 {
     char *text = json_text(value);
     c->kinds[0] = SERIES_JSON;
@@ -60,10 +62,10 @@ int series_from_json(struct arena *a, const json_t *values, const json_t *batche
 {
     const char *name;
     json_t *value;
-    size_t most = json_object_size(values) + 1, n = 0;
-    uint8_t *kinds = arena_alloc(a, most);
-    double *numbers = arena_alloc(a, most * sizeof *numbers);
-    struct series_column *columns = arena_alloc(a, most * sizeof *columns);
+    size_t room = json_object_size(values) + 1, n = 0;
+    uint8_t *kinds = arena_alloc(a, room);
+    double *numbers = arena_alloc(a, room * sizeof *numbers);
+    struct series_column *columns = arena_alloc(a, room * sizeof *columns);
     json_object_foreach((json_t *)values, name, value)
     {
         int err = series_check_name(name, e);
@@ -72,13 +74,13 @@ int series_from_json(struct arena *a, const json_t *values, const json_t *batche
         columns[n] = (struct series_column){
             .name = arena_strdup(a, name), .end = 1, .kinds = kinds + n, .values = numbers + n};
         if (!series_number(value, &kinds[n], &numbers[n]))
-            put_text(a, &columns[n], value);
+            column_set_text(a, &columns[n], value);
         n++;
     }
     if (batches && !json_is_null(batches)) {
         columns[n] = (struct series_column){
             .name = SERIES_BATCHES, .end = 1, .kinds = kinds + n, .values = numbers + n};
-        put_text(a, &columns[n++], batches);
+        column_set_text(a, &columns[n++], batches);
     }
     *out = (struct series_block){.count = 1, .column_count = n, .columns = columns};
     out->ids = arena_alloc(a, sizeof *out->ids);
@@ -88,7 +90,7 @@ int series_from_json(struct arena *a, const json_t *values, const json_t *batche
     return 0;
 }
 
-// Whole ones keep a point, as they came: 3.0 is no integer.
+// Writes whole reals with a point, as they arrived: 3.0 is not an integer.
 static void write_real(struct json_writer *w, double v)
 {
     char text[32];

@@ -1,11 +1,11 @@
-// Parts of queries that are composed while the master runs: lists with filters and pages. What a
-// caller sent is bound, and never part of the text.
+// Parts of queries that are composed while the master runs: lists with filters and pages. Values of
+// a caller are bound and never part of the text.
 #ifndef MUSTER_DB_STATEMENTS_COMPOSE_H
 #define MUSTER_DB_STATEMENTS_COMPOSE_H
 
 #include "db/statements/rows.h"
 
-// The filters of bulk calls, which are appended to one another: of experiment e.
+// Filters of bulk calls on experiment e; each is appended to the others.
 #define SQL_AND_HAS_LABEL " AND EXISTS (SELECT 1 FROM json_each(e.labels) WHERE value = ?)"
 #define SQL_AND_STATE_IN  " AND e.state IN (NULL"
 #define SQL_AND_USER_IN   " AND e.user_id IN ("
@@ -14,7 +14,7 @@
     " AND (SELECT workspace_id FROM projects WHERE id = e.project_id) IN"                          \
     " (" SQL_SEEN_WORKSPACES ")"
 
-// A format: the filters, how many at most.
+// A format: the filters, the maximum number of rows.
 #define SQL_FIND_EXPERIMENTS                                                                       \
     "SELECT e.id FROM experiments e WHERE e.kind = 'EXPERIMENT'%s ORDER BY e.id"                   \
     " LIMIT %d"
@@ -25,10 +25,10 @@
 #define SQL_FROM_QUERY " FROM ("
 #define SQL_WHERE      " WHERE "
 
-// Conditions follow, each with an AND of its own.
+// Conditions follow, each with its own AND.
 #define SQL_WHERE_TRUE " WHERE 1"
 
-// .. the ids of a JSON list.
+// Conditions on the ids of a JSON list.
 #define SQL_IN_LIST      " IN (SELECT value FROM json_each(?))"
 #define SQL_SELECT_WORD  "SELECT "
 #define SQL_PAGE         " LIMIT ? OFFSET ?"
@@ -47,7 +47,8 @@
 #define SQL_LIST_COUNT "SELECT count(*) %s WHERE 1%s"
 #define SQL_LIST_PAGE  "%s %s %s WHERE 1%s%s LIMIT ? OFFSET ?"
 
-// A format: the number of the value that is a metric's name. Checkpoints without it come last.
+// A format: the number of the parameter that holds a metric's name. Checkpoints without this metric
+// come last.
 #define SQL_ORDER_BY_CHECKPOINT_METRIC                                                             \
     " ORDER BY json_extract(c.validation, '$.avgMetrics.\"' || replace(?%1$d, '\"', '') ||"        \
     " '\"') IS NULL, json_extract(c.validation, '$.avgMetrics.\"' || replace(?%1$d, '\"', '')"     \

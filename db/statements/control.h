@@ -1,4 +1,4 @@
-// SQL of the file itself: its settings, its identity, checks of it, and its text indexes.
+// SQL that concerns the file: its settings, its identity, its checks and its text indexes.
 #ifndef MUSTER_DB_STATEMENTS_CONTROL_H
 #define MUSTER_DB_STATEMENTS_CONTROL_H
 
@@ -26,7 +26,7 @@
     "SELECT (page_count - freelist_count) * page_size FROM"                                        \
     " pragma_page_count, pragma_freelist_count, pragma_page_size"
 
-// A format: by how much ids, and by how much the starts of trials.
+// A format: how much to add to ids and to the start numbers of trials.
 #define SQL_ADVANCE_IDS                                                                            \
     "UPDATE sqlite_sequence SET seq = seq + %d WHERE name IN ('experiments', 'trials');"           \
     "UPDATE trials SET run_id = run_id + %d"                                                       \

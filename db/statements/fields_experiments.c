@@ -1,14 +1,14 @@
-// What the fields of lists of experiments are in SQL, and how their indexes are walked.
+// SQL of the fields of experiment lists, and how lists walk their indexes.
 //
-// Rows are found in the small tables of 0005_lists.sql alone; the wide ones are joined to a page
-// that is found.
+// Queries find rows in the small tables of 0005_lists.sql alone; the wide tables are joined to the
+// rows of one page.
 
 #include "db/lists/filter_sql.h"
 
 #define BRIEFS         "experiment_briefs r"
 #define IDS(condition) "SELECT id FROM experiment_briefs WHERE " condition
 
-// A column of the briefs that has an index, one that has none.
+// A column of the briefs, with (WALK) or without an index.
 #define COLUMN(name_, column_)                                                                     \
     .name = name_, .open = "r." column_, .close = "", .sort = "r." column_
 #define WALK(column_, index_)                                                                      \
@@ -40,13 +40,13 @@
     "s.name = ? AND s.value = (SELECT " which_ "(h.value) FROM experiment_hparams h WHERE "        \
     "h.experiment_id = s.experiment_id AND h.name = s.name)"
 
-// Tests whose index has what passes them in the order of ids.
-static const struct sql_field along_words = {
+// Tests whose index has the matching rows in the order of ids.
+static const struct sql_field text_match_walk = {
     .walk_from = "experiments_text s CROSS JOIN experiment_briefs r ON r.id = s.rowid",
     .walk_where = "s.experiments_text MATCH ?",
     .walk_sort = "s.rowid",
     .walk_id = "s.rowid"};
-static const struct sql_field along_label = {
+static const struct sql_field label_match_walk = {
     .walk_from = "experiment_labels s CROSS JOIN experiment_briefs r ON r.id = s.experiment_id",
     .walk_where = "s.label = ?",
     .walk_sort = "s.experiment_id",
@@ -67,13 +67,13 @@ static const struct sql_field fields[] = {
      .close = ")",
      .drive_open = "SELECT rowid FROM experiments_text WHERE experiments_text",
      .drive_close = "",
-     .along = &along_words},
+     .match_walk = &text_match_walk},
     {.name = "label",
      .open = "EXISTS (SELECT 1 FROM experiment_labels l WHERE l.experiment_id = r.id AND l.label",
      .close = ")",
      .drive_open = "SELECT experiment_id FROM experiment_labels WHERE label",
      .drive_close = "",
-     .along = &along_label},
+     .match_walk = &label_match_walk},
     {COLUMN("state", "state"), WALK("state", "state"), .counted = true},
     {COLUMN("archived", "archived"), .counted = true},
     {COLUMN("unmanaged", "unmanaged")},
@@ -105,7 +105,8 @@ static const struct sql_field fields[] = {
     {COLUMN("metric", "best"), WALK("best", "best"), .nullable = true},
     {COLUMN("started", "submitted_at"), WALK("submitted_at", "submitted")},
     {COLUMN("ended", "ended_at"), WALK("ended_at", "ended"), .nullable = true},
-    // That of one that runs grows, so no index has it; sorted, it comes last.
+    // The duration of a running experiment grows, so no index has it; such experiments are sorted
+    // last.
     {.name = "duration",
      .nullable = true,
      .open = "coalesce(r.duration, (? - r.submitted_at) / 1e6)",
@@ -139,15 +140,15 @@ static const struct sql_field fields[] = {
     {0},
 };
 
-// What runs, starts or pulls is little, however much is queued.
+// Few experiments run, start or pull, even if many are queued.
 const struct sql_table sql_experiments = {
     .list = FILTER_EXPERIMENTS,
     .fields = fields,
     .id = "r.id",
     .active_ids = IDS("state = 'ACTIVE'"),
-    .live_open = "SELECT t.experiment_id FROM allocations a JOIN trials t ON t.id = a.trial_id "
-                 "WHERE a.state <> 'TERMINATED' AND a.state IN ('RUNNING', 'TERMINATING', "
-                 "'STARTING', 'PULLING') GROUP BY t.experiment_id HAVING max(CASE a.state "
-                 "WHEN 'STARTING' THEN 2 WHEN 'PULLING' THEN 1 ELSE 3 END) IN (",
-    .live_close = ")",
+    .active_open = "SELECT t.experiment_id FROM allocations a JOIN trials t ON t.id = a.trial_id "
+                   "WHERE a.state <> 'TERMINATED' AND a.state IN ('RUNNING', 'TERMINATING', "
+                   "'STARTING', 'PULLING') GROUP BY t.experiment_id HAVING max(CASE a.state "
+                   "WHEN 'STARTING' THEN 2 WHEN 'PULLING' THEN 1 ELSE 3 END) IN (",
+    .active_close = ")",
 };

@@ -1,5 +1,5 @@
-// What the fields of the list of an experiment's trials are in SQL. An experiment has few trials
-// beside all there are, so they are tested one by one.
+// SQL of the fields in the list of an experiment's trials. An experiment has few trials compared
+// with the whole table, so each is tested on its own.
 
 #include "db/lists/filter_sql.h"
 #include "db/statements/fragments.h"
@@ -47,9 +47,9 @@ const struct sql_table sql_trials = {
     .list = FILTER_TRIALS,
     .fields = fields,
     .id = "t.id",
-    .live_open =
+    .active_open =
         "SELECT a.trial_id FROM allocations a WHERE a.state <> 'TERMINATED' AND a.state IN "
         "('RUNNING', 'TERMINATING', 'STARTING', 'PULLING') GROUP BY a.trial_id HAVING "
         "max(CASE a.state WHEN 'STARTING' THEN 2 WHEN 'PULLING' THEN 1 ELSE 3 END) IN (",
-    .live_close = ")",
+    .active_close = ")",
 };

@@ -4,18 +4,18 @@
 
 // --- states --------------------------------------------------------------------------------------
 
-// The state on the wire of an active experiment or trial, from its live allocation.
-#define SQL_LIVE_STATE(live_allocations)                                                           \
+// The state of an active experiment or trial in answers, from its active allocations.
+#define SQL_ACTIVE_STATE(live_allocations)                                                         \
     "CASE (SELECT max(CASE a.state WHEN 'RUNNING' THEN 3 WHEN 'TERMINATING' THEN 3 "               \
     "WHEN 'STARTING' THEN 2 WHEN 'PULLING' THEN 1 ELSE 0 END) FROM " live_allocations              \
     " AND a.state <> 'TERMINATED') "                                                               \
     "WHEN 3 THEN 'RUNNING' WHEN 2 THEN 'STARTING' WHEN 1 THEN 'PULLING' ELSE 'QUEUED' END"
 
-// The number of live allocations. Those of a paused experiment still hold their slots.
-#define SQL_LIVE_COUNT(allocations)                                                                \
+// The number of active allocations. Those of a paused experiment still hold their slots.
+#define SQL_ACTIVE_COUNT(allocations)                                                              \
     "(SELECT count(*) FROM " allocations " AND a.state <> 'TERMINATED')"
 
-// The reason for the failure of an experiment: that of the newest trial that failed.
+// The reason for an experiment's failure: the reason of its newest failed trial.
 #define SQL_FAILURE(experiment, state)                                                             \
     "CASE " state " WHEN 'ERROR' THEN (SELECT t.exit_reason FROM trials t WHERE t.experiment_id "  \
     "= " experiment " AND t.state = 'ERROR' AND t.exit_reason <> '' ORDER BY t.id DESC LIMIT 1) "  \
@@ -25,24 +25,24 @@
     "trials t JOIN allocations a ON a.trial_id = t.id WHERE t.experiment_id = e.id"
 
 #define SQL_EXPERIMENT_STATE                                                                       \
-    "CASE e.state WHEN 'ACTIVE' THEN " SQL_LIVE_STATE(SQL_EXPERIMENT_RUNS) " ELSE e.state END"
+    "CASE e.state WHEN 'ACTIVE' THEN " SQL_ACTIVE_STATE(SQL_EXPERIMENT_RUNS) " ELSE e.state END"
 
 #define SQL_TRIAL_STATE                                                                            \
-    "CASE t.state WHEN 'ACTIVE' THEN " SQL_LIVE_STATE(                                             \
+    "CASE t.state WHEN 'ACTIVE' THEN " SQL_ACTIVE_STATE(                                           \
         "allocations a WHERE a.trial_id = t.id") " ELSE t.state END"
 #define SQL_BRIEF_RUNS                                                                             \
     "trials t JOIN allocations a ON a.trial_id = t.id WHERE t.experiment_id = r.id"
 
 // --- authorization -------------------------------------------------------------------------------
 
-// The workspaces that a user sees, by master/teams/roles.h, as a list of ids. One value to bind:
-// the user.
+// The workspaces that a user may see, by the rules of master/teams/roles.h, as a list of ids. One
+// parameter: the user.
 #define SQL_SEEN_WORKSPACES                                                                        \
     "SELECT w.id FROM (SELECT ? AS me) JOIN workspaces w LEFT JOIN workspace_members m"            \
     " ON m.workspace_id = w.id AND m.user_id = me"                                                 \
     " WHERE w.user_id = me OR coalesce(nullif(m.role, ''), w.default_role) <> 'none'"
 
-// What gives user ?2 a role in the workspace that row ?1 belongs to: see AUTHZ_ROW.
+// The sources of a role for user ?2 in the workspace of row ?1; see AUTHZ_ROW.
 #define SQL_AUTHZ(key, experiment, from)                                                           \
     "SELECT w.user_id AS creator_id, w.default_role, m.role, " experiment                          \
     " AS experiment_id FROM " from                                                                 \
@@ -65,7 +65,7 @@
     "JOIN users u ON u.id = e.user_id JOIN projects p ON p.id = e.project_id "                     \
     "JOIN workspaces w ON w.id = p.workspace_id"
 #define SQL_EXPERIMENT_TABLES SQL_EXPERIMENT_FROM " " SQL_EXPERIMENT_JOINED
-// Microseconds that its starts ran, those that run until now: what it waited does not count.
+// Microseconds that the starts of a trial have run, up to now for a running one, without waiting.
 #define SQL_TRIAL_RAN                                                                              \
     "(SELECT ifnull(sum(ifnull(a.ended_at, (julianday('now') - 2440587.5) * 86400e6) - "           \
     "a.started_at), 0) FROM allocations a WHERE a.trial_id = t.id AND a.started_at IS NOT NULL)"
@@ -73,7 +73,7 @@
 #define SQL_TRIAL_JOINED "JOIN experiments e ON e.id = t.experiment_id"
 #define SQL_TRIAL_TABLES SQL_TRIAL_FROM " " SQL_TRIAL_JOINED
 
-// What is kept of each metric of group ?2: m.key, m.value.
+// The summary of each metric of group ?2: m.key, m.value.
 #define SQL_SUMMARY_OF_GROUP                                                                       \
     "json_each(t.summary_metrics) g JOIN json_each(g.value) m ON g.key = ?2"
 #define SQL_TRIAL_WORKSPACE SQL_TRIAL_JOINED " JOIN projects p ON p.id = e.project_id"
@@ -90,16 +90,16 @@
 #define SQL_CHECKPOINT_LEADS                                                                       \
     "c.trial_id IS (SELECT h.trial_id FROM validation_history h WHERE h.experiment_id = "          \
     "c.experiment_id ORDER BY h.id DESC LIMIT 1)"
-// "Best" of checkpoints, here and in master/retention/checkpoint_policy.c: by the searcher's
-// metric; on a tie that of the best trial, then the first one reached. Behind them those without
-// the metric, the newest first.
+// The order of checkpoints from the best one on, here and in master/retention/checkpoint_policy.c:
+// by the searcher's metric; on a tie the checkpoint of the best trial, then the earlier one.
+// Checkpoints without the metric follow, newest first.
 #define SQL_CHECKPOINT_BEST_FIRST                                                                  \
     SQL_CHECKPOINT_METRIC                                                                          \
     " IS NULL, " SQL_CHECKPOINT_METRIC " * iif(coalesce(json_extract(e.config, "                   \
     "'$.searcher.smaller_is_better'), 1), 1, -1), " SQL_CHECKPOINT_LEADS                           \
     " DESC, iif(" SQL_CHECKPOINT_METRIC " IS NULL, -c.steps, c.reported_at), c.steps, c.uuid"
-// Things that keep the checkpoint whatever a policy says; each null if absent: a version of a
-// model, an experiment that starts from it, a trial that would continue from it.
+// Objects that protect a checkpoint from every policy; each null if absent: a model version, an
+// experiment that starts from it, a trial that would continue from it.
 #define SQL_CHECKPOINT_NEEDS                                                                       \
     "(SELECT m.name || ' version ' || v.version FROM model_versions v JOIN models m"               \
     " ON m.id = v.model_id WHERE v.checkpoint_uuid = c.uuid LIMIT 1) AS needed_by_version,"        \

@@ -1,4 +1,4 @@
-// SQL expressions of lists and of what people keep beside experiments: a part of fragments.h.
+// SQL expressions of lists and of objects beside experiments: a part of fragments.h.
 #ifndef MUSTER_DB_STATEMENTS_FRAGMENTS_LISTS_H
 #define MUSTER_DB_STATEMENTS_FRAGMENTS_LISTS_H
 
@@ -37,7 +37,7 @@
     "JOIN trials t ON t.id = a.trial_id JOIN experiments e ON e.id = t.experiment_id "             \
     "JOIN users u ON u.id = e.user_id JOIN projects p ON p.id = e.project_id"
 #define SQL_TASK_ENDED "t.state IN ('COMPLETED', 'CANCELED', 'ERROR')"
-// By the table of counts: a project may hold a hundred thousand experiments.
+// Counted in the table of counts: a project may hold a hundred thousand experiments.
 #define SQL_PROJECT_COUNT(column, condition)                                                       \
     "(SELECT coalesce(sum(c." column                                                               \
     "), 0) FROM experiment_counts c WHERE c.project_id = p.id AND c.kind = 'EXPERIMENT'" condition \

@@ -27,8 +27,8 @@
     "SELECT count(*) FROM experiments e INDEXED BY experiments_live WHERE e.state NOT "            \
     "IN ('COMPLETED', 'CANCELED', 'ERROR')%s"
 
-// A format: the table of names, how many at most, the conditions. The index is hopped through from
-// name to name, so that many experiments cost no more than few.
+// A format: the table of names, the limit, the conditions. The query jumps through the index from
+// name to name, so that its cost does not depend on the number of experiments.
 #define SQL_NAMES_IN_USE                                                                           \
     "WITH RECURSIVE n(name) AS (SELECT min(name) FROM %1$s UNION ALL "                             \
     "SELECT (SELECT min(name) FROM %1$s WHERE name > n.name) FROM n "                              \
@@ -36,7 +36,7 @@
     "AND EXISTS (SELECT 1 FROM %1$s m JOIN experiment_briefs b ON b.id = "                         \
     "m.experiment_id WHERE m.name = n.name%3$s)"
 
-// A format: columns, what they need joined, the conditions, what is grouped by. Row VALUE_COUNT.
+// A format: columns, joins, conditions, GROUP BY. Row VALUE_COUNT.
 #define SQL_COUNT_VALUES                                                                           \
     "SELECT %s, sum(c.experiments) AS total FROM experiment_counts c %s "                          \
     "WHERE c.kind = 'EXPERIMENT'%s GROUP BY %s HAVING total > 0 ORDER BY total DESC"
@@ -54,12 +54,12 @@
 #define SQL_BRIEFS       "experiment_briefs r NOT INDEXED"
 #define SQL_BRIEF_MAX_ID "SELECT max(id) FROM experiment_briefs"
 #define SQL_BRIEF_COUNT  "SELECT coalesce(sum(experiments), 0) FROM experiment_counts r"
-// The + keeps indexes out of it: it is told by row.
+// The + prevents the use of an index; each row is tested.
 #define SQL_BRIEF_VISIBLE                                                                          \
     "+r.project_id IN (SELECT id FROM projects WHERE workspace_id IN (" SQL_SEEN_WORKSPACES "))"
 
-// What is large stands in the wide rows: who leaves all of it out has a light list, which does not
-// read them.
+// Large columns are in the wide rows. A list that omits all of them is light and does not read
+// those rows.
 #define SQL_LISTED(description, notes, config)                                                     \
     "SELECT " EXPERIMENT_LIST_ROW(SQL_FIRST, SQL_NEXT, description, notes, config)
 #define SQL_LIGHT_JOINED                                                                           \
@@ -68,7 +68,7 @@
     "p.workspace_id"
 #define SQL_LISTED_JOINED SQL_LIGHT_JOINED " CROSS JOIN experiments e ON e.id = r.id"
 
-// The trial that has the best validation, with what the wire requires of a trial; NULL: none.
+// The trial with the best validation, with the fields that the REST API requires; NULL: none.
 #define SQL_BEST_TRIAL                                                                             \
     "(SELECT json_object('id', t.id, 'experimentId', t.experiment_id, 'state', 'STATE_' || "       \
     "t.state, 'hparams', json(t.hparams), 'restarts', t.restarts, 'totalBatchesProcessed', "       \

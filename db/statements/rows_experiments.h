@@ -67,13 +67,13 @@
     NEXT(integer, ended_at, "e.ended_at")                                                          \
     NEXT(integer, trials, "(SELECT count(*) FROM trials t WHERE t.experiment_id = e.id)")          \
     NEXT(text, pool, "json_extract(e.config, '$.resources.resource_pool')")                        \
-    NEXT(integer, live_allocations, SQL_LIVE_COUNT(SQL_EXPERIMENT_RUNS))                           \
+    NEXT(integer, live_allocations, SQL_ACTIVE_COUNT(SQL_EXPERIMENT_RUNS))                         \
     NEXT(text, failure, SQL_FAILURE("e.id", "e.state"))
 
 #define EXPERIMENT_LIST_ROW(FIRST, NEXT, description_, notes_, config_)                            \
     FIRST(integer, id, "r.id")                                                                     \
     NEXT(text, state,                                                                              \
-         "CASE r.state WHEN 'ACTIVE' THEN " SQL_LIVE_STATE(SQL_BRIEF_RUNS) " ELSE r.state END")    \
+         "CASE r.state WHEN 'ACTIVE' THEN " SQL_ACTIVE_STATE(SQL_BRIEF_RUNS) " ELSE r.state END")  \
     NEXT(text, name, "r.name")                                                                     \
     NEXT(text, description, description_)                                                          \
     NEXT(text, notes, notes_)                                                                      \
@@ -99,7 +99,7 @@
     NEXT(integer, ended_at, "r.ended_at")                                                          \
     NEXT(integer, trials, "r.trials")                                                              \
     NEXT(text, pool, "r.pool")                                                                     \
-    NEXT(integer, live_allocations, SQL_LIVE_COUNT(SQL_BRIEF_RUNS))                                \
+    NEXT(integer, live_allocations, SQL_ACTIVE_COUNT(SQL_BRIEF_RUNS))                              \
     NEXT(text, failure, SQL_FAILURE("r.id", "r.state"))
 
 #define VALUE_COUNT_ROW(FIRST, NEXT)                                                               \

@@ -68,7 +68,7 @@
     NEXT(text, last_words, "t.last_words")                                                         \
     NEXT(integer, restart_at, "t.restart_at")                                                      \
     NEXT(integer, failed_alike, "t.failed_alike")                                                  \
-    NEXT(integer, live_allocations, SQL_LIVE_COUNT("allocations a WHERE a.trial_id = t.id"))
+    NEXT(integer, live_allocations, SQL_ACTIVE_COUNT("allocations a WHERE a.trial_id = t.id"))
 
 #define CHECKPOINT_ROW(FIRST, NEXT)                                                                \
     FIRST(text, uuid)                                                                              \

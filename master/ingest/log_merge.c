@@ -77,9 +77,9 @@ static int pack_group(struct log_merge_job *m, const struct chunk_group *g, stru
     const struct log_line *line;
     const struct log_origin *from;
     int64_t id = 0;
-    int step = LOG_ON;
-    log_reader_init(&log, m->task, false, &log_wanted_all);
-    log.place = g->first - 1;
+    int step = LOG_MORE;
+    log_reader_init(&log, m->task, false, &log_query_all);
+    log.position = g->first - 1;
     while (step > 0 && id < g->last) {
         step = log_reader_next(&log, db, &line, &from, &id, &m->e);
         if (step == LOG_LINE && !log_packer_add(p, from, line->time, line->text, line->len))

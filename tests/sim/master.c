@@ -97,7 +97,7 @@ void master_die(struct world *w)
         return;
     note_outside(w, "the master is killed, %llu batches unwritten",
                  (unsigned long long)(w->core->submitted - w->core->committed));
-    db_forget(w->db);
+    db_discard_queue(w->db);
     core_free(w->core);
     w->core = NULL;
     w->kill_at_write = 0;

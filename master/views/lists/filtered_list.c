@@ -316,7 +316,8 @@ static int write_page(struct filtered_list *l, struct error *e)
     if (!l->limit)
         return 0;
     if (!l->driver && first->walk_from && (split || !first->nullable))
-        p.walk = l->walk_test ? sql_field_of(l->context.table, &l->walk_test->name)->along : first;
+        p.walk =
+            l->walk_test ? sql_field_of(l->context.table, &l->walk_test->name)->match_walk : first;
     if (!split || !l->cursor || !json_is_null(filtered_list_cursor_value(l, 0)))
         err = write_rows(l, &p, e);
     if (err || !split || l->more)

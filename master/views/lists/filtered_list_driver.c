@@ -77,13 +77,13 @@ static void add_driver_source(struct filtered_list *l, const char *ids, struct s
     const struct filter_node *words = other_text_search(l);
     const struct filter_node *covered = filter_drive_is_exact(l->driver) ? l->driver : NULL;
     const struct sql_field *along =
-        words ? sql_field_of(l->context.table, &words->name)->along : NULL;
+        words ? sql_field_of(l->context.table, &words->name)->match_walk : NULL;
     sql_add(out, SQL_FROM);
     sql_add(out, along ? along->walk_from : l->source->base);
     sql_add(out, SQL_WHERE);
     if (along) {
         sql_add(out, along->walk_where);
-        sql_text(out, filter_along(&l->context, words));
+        sql_text(out, filter_match_key(&l->context, words));
         sql_add(out, " AND +");
     }
     sql_add(out, along ? along->walk_id : l->context.table->id);
@@ -139,7 +139,7 @@ static int find_driver(struct filtered_list *l, int64_t least, int64_t **ids, in
 static void choose_walk_test(struct filtered_list *l)
 {
     for (const struct filter_node *t = l->tests; t; t = t->next)
-        if (filter_along(&l->context, t) && (!l->walk_test || is_text_search(t)))
+        if (filter_match_key(&l->context, t) && (!l->walk_test || is_text_search(t)))
             l->walk_test = t;
     bool by_id = l->keys[0].name.field == l->keys[l->key_count - 1].name.field;
     if (l->driver || !by_id)

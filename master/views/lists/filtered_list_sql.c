@@ -145,7 +145,7 @@ void filtered_list_add_source(struct filtered_list *l, const struct filtered_lis
         bool down = l->keys[0].descending && p->walk->walk_where_down;
         sql_add(out, down ? p->walk->walk_where_down : p->walk->walk_where);
         if (l->walk_test) {
-            sql_text(out, filter_along(&l->context, l->walk_test));
+            sql_text(out, filter_match_key(&l->context, l->walk_test));
         } else {
             sql_key_bind(out, l->context.arena, p->walk, &l->keys[0].name);
             add_walk_bounds(l, p->walk, out);

@@ -58,7 +58,7 @@ static void write_log_line(struct json_log_reader *r, struct json_writer *w, int
 // Returns the last line to the log reader; the next turn begins with it.
 static void unread_line(struct json_log_reader *r, int64_t id)
 {
-    r->log.place = r->newest_first ? id + 1 : id - 1;
+    r->log.position = r->newest_first ? id + 1 : id - 1;
     r->log.left++;
     r->log.at = r->newest_first ? r->log.at + 1 : r->log.at - 1;
 }
@@ -70,16 +70,16 @@ int json_log_reader_read(struct json_log_reader *r, struct db_reader *db,
     const struct log_line *line;
     const struct log_origin *origin;
     int64_t id;
-    int step = LOG_ON, chunks = 0;
+    int step = LOG_MORE, chunks = 0;
     while (r->remaining && out->len < STREAM_CHUNK && step > 0 && chunks < limits->max_chunks) {
         struct json_writer w;
         step = log_reader_next(&r->log, db, &line, &origin, &id, e);
-        chunks += step == LOG_ON;
+        chunks += step == LOG_MORE;
         if (step != LOG_LINE)
             continue;
         if (limits->should_stop && limits->should_stop(limits->ctx, line->len)) {
             unread_line(r, id);
-            return LOG_ON;
+            return LOG_MORE;
         }
         r->time = line->time;
         if (!log_filter_matches_text(&r->filter, compiled, line))
@@ -138,10 +138,10 @@ int json_log_reader_new(struct view *v, int64_t trial_id, const char *task,
     int rc = read_options(v, r, &passed, e);
     if (!rc)
         rc = log_filter_read(v, &r->arena, &r->filter, e);
-    const struct log_wanted wanted = log_filter_columns(&r->filter);
+    const struct log_query wanted = log_filter_columns(&r->filter);
     log_reader_init(&r->log, r->task, r->newest_first, &wanted);
     if (passed > 0)
-        r->log.place = passed;
+        r->log.position = passed;
     if (rc)
         json_log_reader_free(r);
     *out = rc ? NULL : r;

@@ -29,7 +29,7 @@ int json_log_reader_new(struct view *v, int64_t trial_id, const char *task,
                         struct json_log_reader **out, struct error *e);
 void json_log_reader_free(struct json_log_reader *r);
 
-// Continues until `out` holds STREAM_CHUNK bytes. LOG_NONE: no more lines for now; LOG_ON: there
+// Continues until `out` holds STREAM_CHUNK bytes. LOG_NONE: no more lines for now; LOG_MORE: there
 // may be more; negative: an error. `compiled`: the compiled pattern of the filter; NULL if the
 // filter has none.
 int json_log_reader_read(struct json_log_reader *r, struct db_reader *db,

@@ -115,9 +115,9 @@ static bool matches_origin(const void *ctx, const struct log_origin *o)
     return matches;
 }
 
-struct log_wanted log_filter_columns(const struct log_filter *c)
+struct log_query log_filter_columns(const struct log_filter *c)
 {
-    return (struct log_wanted){
+    return (struct log_query){
         .after = c->after, .before = c->before, .origin = matches_origin, .ctx = c};
 }
 

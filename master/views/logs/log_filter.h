@@ -22,7 +22,7 @@ struct log_filter {
 int log_filter_read(struct view *v, struct arena *arena, struct log_filter *out, struct error *e);
 bool log_filter_needs_text(const struct log_filter *c); // the filter looks at the text of lines
 
-struct log_wanted
+struct log_query
 log_filter_columns(const struct log_filter *c); // the filter without its tests of the text
 // Tests the text of a line. `compiled`: the compiled c->pattern, if there is one.
 bool log_filter_matches_text(const struct log_filter *c, const struct pattern *compiled,

@@ -28,7 +28,7 @@ struct log_search {
     // Owned by the worker while a slice runs, else by the stream:
     struct json_log_reader *reader;
     struct buf found;
-    int step;    // of the last slice: LOG_ON, LOG_NONE, or an error
+    int step;    // of the last slice: LOG_MORE, LOG_NONE, or an error
     int64_t end; // of the task
     struct error e;
     bool slice_finished;       // a slice has ended, and its lines were not taken yet
@@ -59,7 +59,7 @@ static void run_search(struct log_search *q, struct db_reader *db)
     q->slice_deadline_us = start + (left < SLICE_US ? left : SLICE_US);
     // Reads the task's end first: the slice then sees all lines committed before that end.
     q->end = q->reader->follows ? json_log_reader_end_time(q->reader, db) : 1;
-    q->step = LOG_ON;
+    q->step = LOG_MORE;
     if (q->reader->filter.pattern)
         compiled = pattern_cache_get(q->service->patterns, q->reader->filter.pattern, &q->e);
     if (q->reader->filter.pattern && !compiled)
@@ -150,8 +150,8 @@ static void write_stop_line(const struct log_search *q, struct buf *out, enum er
     char *text =
         xasprintf("%s at line %lld of the log, so matching lines may be missing; continue with "
                   "%s=%lld (muster: %s %s)",
-                  why, (long long)r->log.place, r->newest_first ? "before" : "after",
-                  (long long)r->log.place, r->newest_first ? "--until" : "--since",
+                  why, (long long)r->log.position, r->newest_first ? "before" : "after",
+                  (long long)r->log.position, r->newest_first ? "--until" : "--since",
                   clock_format(r->time + (r->newest_first ? 1 : -1), time));
     wire_write_stream_error(out, code, text);
     free(text);

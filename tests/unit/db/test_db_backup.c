@@ -94,8 +94,8 @@ static void whoever_waits_may_leave(void **state)
     commit(db, b);
     char *copy = in(dir, "copy.db");
     put_many(db, 0, 2000);
-    expect(backup_make(dir, copy, false, &watch, &report, &e), ERR_TIMEOUT, &e, "nobody waits");
-    expect(backup_spool(dir, copy, &watch, &e), ERR_TIMEOUT, &e, "nobody waits");
+    expect(backup_make(dir, copy, false, &watch, &report, &e), ERR_TIMEOUT, &e, "no longer waits");
+    expect(backup_spool(dir, copy, &watch, &e), ERR_TIMEOUT, &e, "no longer waits");
     assert_false(path_exists(copy));
     assert_int_equal(backup_spool(dir, copy, NULL, &e), 0);
     assert_int_equal(ask_file(copy, keys), 2000);
@@ -146,7 +146,7 @@ static void what_is_there_is_not_overwritten(void **state)
     db_close(store_open(store_folder(dir)));
     char *copy = in(dir, "copy.db");
     assert_int_equal(file_write_durable(copy, "mine", 4, 0644, &e), 0);
-    expect(backup_make(dir, copy, false, NULL, &report, &e), ERR_CONFLICT, &e, "there already");
+    expect(backup_make(dir, copy, false, NULL, &report, &e), ERR_CONFLICT, &e, "already exists");
     assert_int_equal(backup_make(dir, copy, true, NULL, &report, &e), 0);
     expect(backup_make("nothing-here", "other.db", false, NULL, &report, &e), ERR_NOT_FOUND, &e,
            "there is no");
@@ -180,7 +180,7 @@ static void a_bad_copy_is_refused(void **state)
     expect(backup_restore(copy, dir, NULL, &report, &kept, &e), ERR_CORRUPT, &e, "damaged");
     assert_int_equal(ask_file(dir, keys), 300); // nothing has changed
     assert_int_equal(file_write_durable(copy, "hello", 5, 0644, &e), 0);
-    expect(backup_restore(copy, other, NULL, &report, &kept, &e), ERR_CORRUPT, &e, "no store");
+    expect(backup_restore(copy, other, NULL, &report, &kept, &e), ERR_CORRUPT, &e, "not a store");
     expect(backup_restore("none.db", other, NULL, &report, &kept, &e), ERR_NOT_FOUND, &e,
            "none.db");
     assert_null(kept);

@@ -86,7 +86,7 @@ static int status_of(pid_t pid)
 static int64_t check(const char *dir, int64_t acknowledged)
 {
     char path[64];
-    struct connection c;
+    struct db_connection c;
     int64_t sound = 0;
     struct db *db = store_open(dir);
     struct db_reader *r = reader_open(db);

@@ -16,7 +16,7 @@ static char *store_path(const char *dir, char path[64])
 
 static void run_sql(const char *path, const char *text)
 {
-    struct connection c;
+    struct db_connection c;
     struct error e;
     assert_int_equal(connection_open(&c, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &e), 0);
     if (connection_exec(c.sql, text, &e))
@@ -26,7 +26,7 @@ static void run_sql(const char *path, const char *text)
 
 static int64_t ask_file(const char *path, const char *sql)
 {
-    struct connection c;
+    struct db_connection c;
     struct error e;
     int64_t answer = 0;
     assert_int_equal(connection_open(&c, path, SQLITE_OPEN_READWRITE, &e), 0);
@@ -237,7 +237,7 @@ static const struct migration steps[] = {
 
 static int migrate(const char *path, const struct migration *list, int n, struct error *e)
 {
-    struct connection c;
+    struct db_connection c;
     assert_int_equal(connection_open(&c, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, e), 0);
     int err = store_migrate(c.sql, path, list, n, e);
     connection_close(&c);
@@ -291,7 +291,7 @@ static void a_migration_that_loses_a_reference_is_refused(void **state)
     assert_int_equal(migrate(path, steps, 1, &e), 0);
     run_sql(path, "INSERT INTO parents VALUES (1); INSERT INTO children VALUES (1, 1)");
     assert_int_equal(migrate(path, careless, 2, &e), ERR_CORRUPT);
-    assert_non_null(strstr(e.text, "1 rows would refer to nothing"));
+    assert_non_null(strstr(e.text, "1 rows would refer to missing rows"));
     assert_int_equal(ask_file(path, "SELECT count(*) FROM parents"), 1);
 }
 

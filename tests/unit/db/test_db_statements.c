@@ -22,7 +22,7 @@ static void every_statement_fits_the_schema(void **state)
     char dir[32], path[64];
     db_close(store_open(store_folder(dir)));
     snprintf(path, sizeof path, "%s/muster.db", dir);
-    struct connection c;
+    struct db_connection c;
     assert_int_equal(connection_open(&c, path, SQLITE_OPEN_READWRITE, NULL), 0);
     // Else "name" in double quotes is a string when there is no such column.
     assert_int_equal(sqlite3_db_config(c.sql, SQLITE_DBCONFIG_DQS_DML, 0, NULL), SQLITE_OK);

@@ -17,7 +17,7 @@ static const char check_index[] =
 // On the file of a store that is closed.
 static void run_sql(const char *dir, const char *text)
 {
-    struct connection c;
+    struct db_connection c;
     struct error e;
     char path[64];
     snprintf(path, sizeof path, "%s/muster.db", dir);
@@ -135,7 +135,7 @@ static void an_older_store_goes_on(void **state)
 {
     (void)state;
     char dir[32], path[64];
-    struct connection c;
+    struct db_connection c;
     struct error e = {0};
     snprintf(path, sizeof path, "%s/muster.db", store_folder(dir));
     assert_int_equal(connection_open(&c, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &e), 0);

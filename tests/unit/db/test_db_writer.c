@@ -261,7 +261,7 @@ static void a_store_that_fails_stays_failed(void **state)
     db_commit(db, metric_batch(1, 3), tell, &told[2]);
     limit_files((rlim_t)st.st_size + 65536);
     gate_open(&gate);
-    expect_error(db, metric_batch(1, 4), ERR_IO, "see that its disk has room and works");
+    expect_error(db, metric_batch(1, 4), ERR_IO, "check that its disk has free space and works");
     for (int i = 0; i < 3; i++) { // all of the group, the small ones too
         assert_int_equal(told[i].err, ERR_IO);
         assert_int_equal(told[i].order, i + 1);

@@ -163,8 +163,8 @@ static void test_logs_are_merged_under_load(void **state)
     const struct log_line *line;
     const struct log_origin *from;
     int64_t id, expected = 0;
-    int step = LOG_ON;
-    log_reader_init(&log, "1.1", false, &log_wanted_all);
+    int step = LOG_MORE;
+    log_reader_init(&log, "1.1", false, &log_query_all);
     while ((step = log_reader_next(&log, cl.reader, &line, &from, &id, NULL)) > 0)
         if (step == LOG_LINE) {
             assert_int_equal(id, ++expected);
@@ -183,9 +183,9 @@ static void read_on_from(int64_t place, bool newest_first, int last)
     const struct log_line *line;
     const struct log_origin *from;
     int64_t id, expected = place;
-    int step = LOG_ON, steps = 0;
-    log_reader_init(&log, "1.1", newest_first, &log_wanted_all);
-    log.place = place;
+    int step = LOG_MORE, steps = 0;
+    log_reader_init(&log, "1.1", newest_first, &log_query_all);
+    log.position = place;
     while ((step = log_reader_next(&log, cl.reader, &line, &from, &id, NULL)) > 0) {
         assert_true(++steps < 1000); // else it never ends
         if (step == LOG_LINE) {

@@ -277,11 +277,11 @@ const char *logged(const char *task)
     const struct log_origin *from;
     struct error e = {0};
     int64_t id, last = 0;
-    int step = LOG_ON;
+    int step = LOG_MORE;
     if (!out.limit)
         buf_init(&out, 1 << 20);
     buf_reset(&out);
-    log_reader_init(&log, task, false, &log_wanted_all);
+    log_reader_init(&log, task, false, &log_query_all);
     while (step > 0) {
         step = log_reader_next(&log, cl.reader, &line, &from, &id, &e);
         if (step != LOG_LINE)
