@@ -353,7 +353,7 @@ class SearchTest(unittest.TestCase):
         self.assertLess(sum(steps), 24 * 1600 / 2, "most are stopped early")
         lines = self.cluster.muster("experiment", "describe", number).splitlines()
         print("\n".join(lines))
-        table = lines[lines.index("Trials, the best first (validation_accuracy)") + 1:]
+        table = lines[lines.index("Trials, best first (validation_accuracy)") + 1:]
         self.assertEqual(table[0].lower().split(), ["id", "learning", "rate", "width", "best", "steps", "state", "duration"])
         self.assertEqual(int(table[1].split()[0]), seen["bestTrialId"])
         best = [float(row.split()[3]) for row in table[1:]]
