@@ -269,18 +269,18 @@ static int count(struct filtered_list *l, struct error *e)
 // says just that more rows follow, unless the caller asked for the exact number.
 static int complete_total(struct filtered_list *l, struct error *e)
 {
-    int64_t seen = l->offset + l->rows + l->more;
+    int64_t known_rows = l->offset + l->rows + l->more;
     bool last = !l->more && l->limit && (l->rows || !l->offset);
     bool expensive =
         !l->exact_total && !l->driver && l->size_estimate > COUNT_ROWS && !counts_cover_tests(l);
     int err = 0;
     if (last && !l->cursor)
-        l->total = seen;
+        l->total = known_rows;
     else if (!expensive)
         err = count(l, e);
     l->total_is_minimum = expensive && !(last && !l->cursor);
-    if (l->rows && l->total < seen) // rows were added while the page was read
-        l->total = seen;
+    if (l->rows && l->total < known_rows) // rows were added while the page was read
+        l->total = known_rows;
     return err;
 }
 

@@ -12,8 +12,8 @@
 //   filtered_list_init(&l, v, &table, &source);
 //   filtered_list_any_of(&l, "users", "owner"); // Determined's parameters become tests, too
 //   return filtered_list_answer(&l, e);
-#ifndef MUSTER_MASTER_VIEWS_PAGER_H
-#define MUSTER_MASTER_VIEWS_PAGER_H
+#ifndef MUSTER_MASTER_VIEWS_LISTS_FILTERED_LIST_H
+#define MUSTER_MASTER_VIEWS_LISTS_FILTERED_LIST_H
 
 #include "db/lists/filter_sql.h"
 #include "master/views/lists/list.h"
@@ -45,8 +45,8 @@ struct filtered_list {
     size_t required_count;
     struct filter_key keys[FILTER_KEYS_MAX + 1]; // the last is always the id
     size_t key_count;
-    struct filter_name
-        shown[FILTERED_LIST_SHOWN_MAX]; // fields whose values the answer adds for each row
+    // fields whose values the answer adds for each row
+    struct filter_name shown[FILTERED_LIST_SHOWN_MAX];
     size_t shown_count;
     int64_t offset, limit; // limit -1: all
     bool exact_total;      // count the total even if that is expensive
@@ -71,13 +71,11 @@ void filtered_list_require(struct filtered_list *l, const char *sql, bool counte
 void filtered_list_require_int(struct filtered_list *l, const char *sql, bool counted,
                                int64_t value);
 
-// Turns a query parameter into a test of a field; does nothing if the caller did not send it.
-void filtered_list_any_of(struct filtered_list *l, const char *parameter,
-                          const char *field); // one of the values
-void filtered_list_all_of(struct filtered_list *l, const char *parameter,
-                          const char *field); // all of the values
-void filtered_list_contains(struct filtered_list *l, const char *parameter,
-                            const char *field); // contains the value
+// Turns a query parameter into a test: the field has one of the values, has all of the values, or
+// contains the value. Does nothing if the caller did not send the parameter.
+void filtered_list_any_of(struct filtered_list *l, const char *parameter, const char *field);
+void filtered_list_all_of(struct filtered_list *l, const char *parameter, const char *field);
+void filtered_list_contains(struct filtered_list *l, const char *parameter, const char *field);
 
 // Reads Determined's orderBy and `parameter` (such as sortBy). `by` is a field of the filter
 // language; a NULL name ends the table.

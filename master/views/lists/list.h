@@ -8,8 +8,8 @@
 //   list_sort(&l, "sortBy", sorts, "e.id DESC", "e.id");
 //   list_page(&l);
 //   return list_answer(&l, &source, e);
-#ifndef MUSTER_MASTER_VIEWS_LIST_H
-#define MUSTER_MASTER_VIEWS_LIST_H
+#ifndef MUSTER_MASTER_VIEWS_LISTS_LIST_H
+#define MUSTER_MASTER_VIEWS_LISTS_LIST_H
 
 #include "api/wire.h"
 #include "master/http/view.h"

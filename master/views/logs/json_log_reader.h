@@ -1,7 +1,7 @@
 // Reads one log with the filter of a call and writes its lines as JSON. A reader owns all its
 // memory, so it may outlive the call. One thread at a time.
-#ifndef MUSTER_MASTER_VIEWS_LOGREAD_H
-#define MUSTER_MASTER_VIEWS_LOGREAD_H
+#ifndef MUSTER_MASTER_VIEWS_LOGS_JSON_LOG_READER_H
+#define MUSTER_MASTER_VIEWS_LOGS_JSON_LOG_READER_H
 
 #include "master/views/logs/log_filter.h"
 
@@ -19,8 +19,8 @@ struct json_log_reader {
 
 struct json_log_limits { // of one turn
     int max_chunks;      // to read at most
-    bool (*should_stop)(void *ctx,
-                        size_t len); // asked before each line with its length; NULL: never
+    // asked before each line with its length; NULL: never
+    bool (*should_stop)(void *ctx, size_t len);
     void *ctx;
 };
 
@@ -36,7 +36,7 @@ int json_log_reader_read(struct json_log_reader *r, struct db_reader *db,
                          const struct pattern *compiled, const struct json_log_limits *limits,
                          struct buf *out, struct error *e);
 
-int64_t json_log_reader_end_time(const struct json_log_reader *r,
-                                 struct db_reader *db); // wall time of the task's end; 0: not ended
+// The wall time of the task's end; 0: the task has not ended.
+int64_t json_log_reader_end_time(const struct json_log_reader *r, struct db_reader *db);
 
 #endif

@@ -1,6 +1,6 @@
 // The filter of a log call. The caller provides the arena that holds the filter and its texts.
-#ifndef MUSTER_MASTER_VIEWS_LOGCHOICE_H
-#define MUSTER_MASTER_VIEWS_LOGCHOICE_H
+#ifndef MUSTER_MASTER_VIEWS_LOGS_LOG_FILTER_H
+#define MUSTER_MASTER_VIEWS_LOGS_LOG_FILTER_H
 
 #include "base/text/pattern.h"
 #include "db/logs/logs.h"

@@ -22,7 +22,7 @@ struct log_search {
     pthread_mutex_t lock;  // guards the next three members
     struct stream *stream; // NULL: the caller has left; the worker frees the search
     bool running;
-    bool more_requested; // the stream more_requested for more while a slice was running
+    bool more_requested; // the stream asked for more while a slice was running
     atomic_bool cancelled;
 
     // Owned by the worker while a slice runs, else by the stream:

@@ -1,4 +1,4 @@
-// A search for text in the lines of a log. A search may reader gigabytes, so a separate worker runs
+// A search for text in the lines of a log. A search may read gigabytes, so a separate worker runs
 // it in slices, and searches take turns. A search ends soon after its caller disconnects. The
 // threads of the pump copy the matching lines into the stream.
 //
@@ -7,8 +7,8 @@
 //
 // An http thread creates the search with its stream; the pump polls it; the thread that closes the
 // stream frees it.
-#ifndef MUSTER_MASTER_VIEWS_LOGSEARCH_H
-#define MUSTER_MASTER_VIEWS_LOGSEARCH_H
+#ifndef MUSTER_MASTER_VIEWS_LOGS_LOG_SEARCH_H
+#define MUSTER_MASTER_VIEWS_LOGS_LOG_SEARCH_H
 
 #include "master/http/stream.h"
 #include "master/views/logs/json_log_reader.h"
@@ -28,7 +28,7 @@ int log_search_new(struct service *s, struct json_log_reader *reader, struct str
 void log_search_free(struct log_search *q); // also while a slice runs
 
 // Appends the lines found so far to `out` and starts the next slice. *end: the wall time of the
-// task's end, reader before the end of the log was reached; 0: the task still runs.
+// task's end, read before the end of the log was reached; 0: the task still runs.
 enum log_search_state log_search_poll(struct log_search *q, struct buf *out, int64_t *end);
 
 // Appends a last line that says where the search stood when the master stopped.

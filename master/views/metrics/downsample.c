@@ -82,8 +82,8 @@ static struct downsample_point point_at(const struct downsample_input *r, size_t
 }
 
 // Adds points to the last interval. Most points change neither extreme, so that case is fast.
-static void interval_add_run(struct downsampler *t, const struct downsample_input *r, size_t from,
-                             size_t end)
+static void downsampler_add_run(struct downsampler *t, const struct downsample_input *r,
+                                size_t from, size_t end)
 {
     struct downsample_interval *s = &t->intervals[t->count - 1];
     double min = s->min.value, max = s->max.value;
@@ -123,7 +123,7 @@ void downsampler_add(struct downsampler *t, const struct downsample_input *r)
         }
         size_t left = r->count - i, fits = (size_t)(t->width - in);
         size_t end = i + (left < fits ? left : fits);
-        interval_add_run(t, r, i, end);
+        downsampler_add_run(t, r, i, end);
         i = end;
     }
 }

@@ -2,8 +2,8 @@
 // all parts, and the points that form the shape, `max` points at most. (LTTB: Steinarsson,
 // "Downsampling Time Series for Visual Representation", 2013.) One pass over the series; memory is
 // proportional to `max`. A NaN counts as the smallest value, so that it is not lost.
-#ifndef MUSTER_MASTER_VIEWS_THIN_H
-#define MUSTER_MASTER_VIEWS_THIN_H
+#ifndef MUSTER_MASTER_VIEWS_METRICS_DOWNSAMPLE_H
+#define MUSTER_MASTER_VIEWS_METRICS_DOWNSAMPLE_H
 
 #include <stddef.h>
 #include <stdint.h>

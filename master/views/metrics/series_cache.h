@@ -1,7 +1,7 @@
 // A cache of downsampled series. It holds at most SERIES_CACHE_BYTES; the least recently used
 // entries are removed first. An entry is valid until new reports arrive. Any thread.
-#ifndef MUSTER_MASTER_VIEWS_SERIES_CACHE_H
-#define MUSTER_MASTER_VIEWS_SERIES_CACHE_H
+#ifndef MUSTER_MASTER_VIEWS_METRICS_SERIES_CACHE_H
+#define MUSTER_MASTER_VIEWS_METRICS_SERIES_CACHE_H
 
 #include "db/metrics/reports.h"
 
