@@ -1,5 +1,5 @@
-// Marks what a handler changes with change_mark(); followers hear of it after the commit of the
-// turn. Core thread alone.
+// change_mark() marks an object that a handler has changed; followers receive the change after the
+// commit of the turn. Core thread alone.
 //
 // A change says which object was modified, not how: many modifications of one object are one
 // change, and the hub reads the committed values. Only values that no table holds (the use of an
@@ -18,8 +18,8 @@ struct experiment;
 void change_mark(struct core *c, enum event_topic topic, int64_t experiment_id, int64_t trial_id,
                  const char *name);
 
-// Marks that an experiment is about to leave its workspace. The members of that workspace are told
-// that it left, but not where it goes.
+// Marks that an experiment is about to leave its workspace. The members of that workspace learn
+// that it left, but not its new workspace.
 void change_mark_left(struct core *c, const struct experiment *x);
 
 // Marks that a workspace, its projects or its members changed.

@@ -35,7 +35,7 @@ static uint64_t change_hash(enum event_topic topic, int64_t experiment_id, int64
     return hash64(key, sizeof key);
 }
 
-// The slot of that object, or the free slot where it belongs.
+// Returns the table entry of that object, or the free entry where it belongs.
 static uint32_t *slot_of(const struct changes *n, enum event_topic topic, int64_t experiment_id,
                          int64_t trial_id, const char *name)
 {

@@ -194,22 +194,6 @@ int core_caller(struct core *c, struct request *rq, struct allocation **out, str
     return 0;
 }
 
-int core_caller_of_trial(struct core *c, struct request *rq, struct allocation **out,
-                         struct error *e)
-{
-    int64_t id;
-    int err = request_param_int(rq, 0, &id, e);
-    if (!err)
-        err = core_caller(c, rq, out, e);
-    if (err)
-        return err;
-    rq->id = id;
-    if ((*out)->trial->id != id)
-        return error_set(e, ERR_FORBIDDEN, "allocation %s is of trial %lld, not of trial %lld",
-                         (*out)->id, (long long)(*out)->trial->id, (long long)id);
-    return 0;
-}
-
 int core_caller_of_allocation(struct core *c, struct request *rq, struct allocation **out,
                               struct error *e)
 {

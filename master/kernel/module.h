@@ -22,7 +22,7 @@ struct series_block;
 struct trial;
 struct workspace;
 
-// What the store holds of a trial's metrics beside its reports, as text of the store.
+// The metrics of a trial that the store holds in addition to its reports, as texts of the store.
 struct stored_metrics {
     const char *training, *validation, *best, *summary; // NULL: none
     int64_t known;                                      // the newest report that the row covers

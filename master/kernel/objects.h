@@ -82,7 +82,7 @@ struct trial {
     int64_t seed, restarts, run; // run: the epoch of the newest allocation
     int64_t waited;              // for its slots so far, in microseconds
     bool exited_early;           // the program has reported how it ends
-    bool invalid;                // .. and that no restart can help
+    bool invalid;                // the program has reported that no restart can help
     bool no_retries;             // a log policy: an error of the program ends the trial
     struct agent *excluded[SCHED_EXCLUDED_MAX]; // log policies: agents where it is not placed again
     int excluded_count;

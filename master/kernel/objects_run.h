@@ -102,7 +102,7 @@ struct agent {
     int64_t registered_at, heard_at; // wall
     int64_t connected_at;            // wall: connected without a break since then
     int64_t lost_at;                 // wall: when it was given up; 0: it was not
-    json_t *lost_runs;               // .. and what ran there then; NULL: nothing
+    json_t *lost_runs;               // the tasks that it ran then; NULL: none
 };
 
 struct pool {

@@ -127,9 +127,7 @@ int core_param_experiment(struct core *c, struct request *rq, struct experiment 
 // The caller's own live allocation. ERR_FORBIDDEN: the allocation has ended, or the caller is no
 // task.
 int core_caller(struct core *c, struct request *rq, struct allocation **out, struct error *e);
-// The same, if it belongs to the trial (or is the allocation) that params[0] names.
-int core_caller_of_trial(struct core *c, struct request *rq, struct allocation **out,
-                         struct error *e);
+// The same, if it is the allocation that params[0] names.
 int core_caller_of_allocation(struct core *c, struct request *rq, struct allocation **out,
                               struct error *e);
 

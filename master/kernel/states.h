@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-// What its owner wants. People see ACTIVE as QUEUED, STARTING or RUNNING, depending on its
-// allocations.
+// The state that its owner wants. People see ACTIVE as QUEUED, STARTING or RUNNING, depending on
+// its allocations.
 enum experiment_state {
     EXPERIMENT_ACTIVE,
     EXPERIMENT_PAUSED,
@@ -53,7 +53,8 @@ enum agent_state {
     AGENT_STATES
 };
 
-// The words of the store (with a prefix: of the REST API), and back. False: no such word.
+// Converts states to the words of the store (with a prefix, of the REST API), and back. False:
+// there is no such word.
 const char *experiment_state_word(enum experiment_state s);
 const char *trial_state_word(enum trial_state s);
 bool experiment_state_of(const char *word, enum experiment_state *out);

@@ -110,8 +110,8 @@ int agent_set_slots(struct agent *g, json_t *slots, struct error *e)
     return 0;
 }
 
-// As the store has it: a list of slot numbers, and {"draining": number} for slots whose tasks may
-// end.
+// Returns the disabled slots as the store holds them: a list of slot numbers, and {"draining":
+// number} for slots whose tasks may end.
 void agent_disable_slots(struct agent *g, const json_t *list)
 {
     size_t i;

@@ -1,5 +1,5 @@
-// The calls of running tasks: must I leave, and who are my peers. Each call may be repeated at any
-// time: a repeated post changes nothing and gets the same answer.
+// The calls of running tasks: the poll for preemption, the rendezvous and all_gather. Each call may
+// be repeated at any time: a repeated post changes nothing and gets the same answer.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,8 +213,8 @@ static char *round_name(const char *name)
     return round;
 }
 
-// The round that this peer belongs to. A complete round takes no new peer: a peer that it does not
-// know begins the next round of that name.
+// Returns the round that this peer belongs to. A complete round takes no new peer: a peer that it
+// does not know begins the next round of that name.
 static struct gather_round *round_find_or_add(struct allocation *a, const char *name, int wanted)
 {
     char *round = round_name(name);
@@ -229,7 +229,7 @@ static struct gather_round *round_find_or_add(struct allocation *a, const char *
     return g;
 }
 
-// By the number after the colon, else by name.
+// Orders peers by the number after the colon, else by name.
 static int peers_by_rank(const void *left, const void *right)
 {
     const struct gather_peer *a = left, *b = right;
@@ -337,7 +337,8 @@ int core_allocation_all_gather(struct core *c, struct request *rq, struct error 
     return gather_call(c, rq, "", e);
 }
 
-// The same between machines: each reports that it runs, and learns about all.
+// An all_gather between machines: each machine posts when it runs, and gets the values of all
+// machines.
 int core_allocation_container_running(struct core *c, struct request *rq, struct error *e)
 {
     return gather_call(c, rq, "container:", e);

@@ -13,6 +13,7 @@ int experiment_event(struct core *c, struct experiment *x, enum experiment_event
                      struct error *e); // ERR_CONFLICT: refused
 void experiment_settle(struct core *c,
                        struct active_experiment *l); // ends it when no trial is left
+// Passes the event to the searcher and carries out its commands.
 void experiment_search_event(struct core *c, struct active_experiment *l,
                              const struct search_event *event);
 struct active_experiment *active_experiment_new(struct core *c, struct experiment *x,
@@ -36,9 +37,11 @@ int active_experiment_restore(struct core *c, struct experiment *x, json_t *conf
 // trials.c
 struct trial *trial_new(struct active_experiment *l, int64_t id, const char *request_id);
 void trial_free(struct core *c, struct trial *t);
+// Makes the trial that the searcher commands.
 void trial_create(struct core *c, struct active_experiment *l,
                   const struct search_command *command);
 void trial_event(struct core *c, struct trial *t, enum trial_event ev);
+// The trial that the searcher knows by this id; NULL: none.
 struct trial *trial_of_request(struct active_experiment *l, const char *request_id);
 void trial_kill(struct core *c, struct trial *t); // managed or not (trial_verbs.c)
 void trial_set_reason(struct core *c, struct trial *t, const char *reason);
@@ -68,12 +71,14 @@ const char *outcome_word(enum outcome outcome); // word of the store; "" for NON
 // preemption.c: the scheduler orders the allocation to leave. Records the reason in the store and
 // in the trial's log.
 void preemption_order(struct core *c, struct allocation *a, const struct sched_command *command);
+// Restores the reason from its word in the store; `favoured`: the trial that gets the slots, or 0.
 void preemption_load(struct core *c, struct allocation *a, const char *cause, int64_t favoured);
 
 // usage.c
 void usage_add(struct core *c, const struct allocation *a); // at its end: stores what it has used
 // The slot-seconds of running allocations, which are not stored yet.
 double usage_of_active(const struct core *c, const struct active_experiment *l);
+// At a start of the master: adds the usage of a running allocation that was not stored.
 void usage_load(struct core *c, const struct allocation *a);
 // Tells the scheduler when the allocation is likely to end.
 void usage_predict_end(struct core *c, const struct allocation *a);
@@ -86,11 +91,11 @@ struct task_snapshot launch_describe(struct core *c, struct request *rq, const s
 const char *launch_container(const struct part *p, char out[UUID_TEXT]);
 
 // allocation_calls.c
-void allocation_wake_waiters(
-    struct core *c,
-    struct allocation *a); // those that wait for a drain or for their peers look again
-void allocation_refuse_waiters(struct core *c,
-                               struct allocation *a); // refuses all of its parked requests
+// Checks the parked requests that wait for a drain or for their peers, and answers those that can
+// be.
+void allocation_wake_waiters(struct core *c, struct allocation *a);
+// Refuses all parked requests of the allocation.
+void allocation_refuse_waiters(struct core *c, struct allocation *a);
 void allocation_free_gathers(struct allocation *a);
 
 // agents.c

@@ -345,8 +345,8 @@ static int allocation_load(struct core *c, struct db_rows *rows, struct error *e
     json_t *placement = NULL;
     if (!t || t->allocation)
         return error_set(e, ERR_CORRUPT,
-                         "allocation %.64s is live and its trial is not, or has "
-                         "another",
+                         "allocation %.64s has not ended, but its trial has ended or has "
+                         "another allocation that has not",
                          row_text(DB_GET(rows, ALLOCATIONS_ACTIVE, id)));
     int err = json_of(row_text(DB_GET(rows, ALLOCATIONS_ACTIVE, placement)),
                       "allocations.placement", &placement, e);

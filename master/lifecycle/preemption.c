@@ -1,5 +1,5 @@
-// Why the scheduler preempts an allocation: a word for the store, a sentence for the trial's log
-// and for the list of its starts.
+// Explains why the scheduler preempts an allocation: by a word for the store, and by a sentence for
+// the trial's log and for the list of its starts.
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,7 +88,7 @@ void preemption_order(struct core *c, struct allocation *a, const struct sched_c
     reason_set(c, a, command->cause, favoured);
     STORE(c, ALLOCATION_SET_CAUSE, cause_words[command->cause], favoured, a->id);
     CORE_DISPATCH(c, trial_message, c, t, a->id, "INFO", a->preempt_reason);
-    log_info("allocation is to leave", "exp=%lld trial=%lld alloc=%s cause=%s for=%lld",
+    log_info("allocation ordered to leave", "exp=%lld trial=%lld alloc=%s cause=%s for=%lld",
              (long long)t->active->experiment->id, (long long)t->id, a->id,
              cause_words[command->cause], (long long)favoured);
 }

@@ -122,8 +122,8 @@ static void fault_drain(struct core *c, struct allocation *a, const char *why)
         a->preempt_reason = xstrdup(why);
 }
 
-// The consequence of a fault, for people. A task that runs once and is ended by a fault is told at
-// its end.
+// Returns the consequence of a fault as text for people. NULL: there is none, or the end of a task
+// that runs once explains it.
 static const char *fault_consequence(const struct allocation *a, const json_t *fault)
 {
     bool ends = !strcmp(jget_string(fault, "grade", ""), "ends");

@@ -423,7 +423,7 @@ static int event_read(const json_t *body, enum unmanaged_event *out, struct erro
             return 0;
         }
     return error_set(e, ERR_INVALID,
-                     "state: \"%.64s\" is none of STATE_RUNNING, STATE_PAUSED, STATE_COMPLETED, "
+                     "state: \"%.64s\" is not one of STATE_RUNNING, STATE_PAUSED, STATE_COMPLETED, "
                      "STATE_CANCELED and STATE_ERROR",
                      state);
 }

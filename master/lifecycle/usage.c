@@ -1,5 +1,5 @@
-// The usage of jobs and teams, and the expected end of a trial: the scheduler is told, and the
-// store keeps it over a restart. Slot-seconds: slots times the seconds they were held.
+// The usage of jobs and teams, and the expected end of a trial. The scheduler receives both, and
+// the store keeps the usage over a restart. Slot-seconds: slots times the seconds they were held.
 //
 // Rows are written at the end of an allocation (of an experiment: the usage of its ended
 // allocations; of teams: all usage so far, including running allocations). So after a load the

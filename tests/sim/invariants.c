@@ -323,14 +323,14 @@ static bool is_heard(const struct allocation *a)
 
 // No time passes between the order to leave and the answer: the turn that orders it answers the
 // waiting poll.
-static void check_told(struct world *w, const struct allocation *a)
+static void check_drain_answered(struct world *w, const struct allocation *a)
 {
     if (a && a->draining && a->drain_waiters)
-        broken(w, "who_must_leave_is_told", "%s is asked to leave, and its poll is still held",
+        broken(w, "drained_poll_is_answered", "%s is asked to leave, and its poll is still held",
                a->id);
 }
 
-// A program that is told to leave has left, or was killed, in time.
+// A program that was ordered to leave has left, or was killed, in time.
 static void check_leaving(struct world *w, const struct trial *t)
 {
     struct known_trial *k = known_trial(w, t->id);
@@ -341,7 +341,7 @@ static void check_leaving(struct world *w, const struct trial *t)
     else if (!k->leaving)
         k->leaving = w->now;
     else if (w->now - k->leaving > t->active->preemption_timeout_us + LEAVE_SLACK)
-        broken(w, "who_must_leave_leaves", "%s still holds its slots after %.1f s", a->id,
+        broken(w, "drained_task_leaves_in_time", "%s still holds its slots after %.1f s", a->id,
                (double)(w->now - k->leaving) / SECOND);
 }
 
@@ -353,7 +353,7 @@ void check_core(struct world *w)
         const struct trial *t = c->trials.items[i].value;
         struct known_trial *k = known_trial(w, t->id);
         check_leaving(w, t);
-        check_told(w, t->allocation);
+        check_drain_answered(w, t->allocation);
         check_search(w, t->active);
         if (t->allocation)
             count_drains(w, t->allocation);

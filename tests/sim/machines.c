@@ -51,7 +51,7 @@ static json_t *tasks_json(const struct machine *m)
     return tasks;
 }
 
-static void sync_done(struct world *w, struct sim_call *c, int status, const json_t *answer);
+static void poll_done(struct world *w, struct sim_call *c, int status, const json_t *answer);
 
 static const char *machine_pool(const struct world *w, const struct machine *m)
 {
@@ -65,11 +65,11 @@ static void post(struct world *w, struct machine *m)
     if (m->poll)
         call_drop(w, m->poll);
     struct sim_call call = {.handler = core_agent_poll,
-                            .name = "sync",
+                            .name = "poll",
                             .kind = PRINCIPAL_AGENT,
                             .machine = m,
                             .timeout = CALL_TIMEOUT,
-                            .done = sync_done,
+                            .done = poll_done,
                             .owner = m};
     snprintf(call.p0, sizeof call.p0, "%s", m->id);
     call.body = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:O, s:I, s:o}", "version", "1",
@@ -184,7 +184,7 @@ static void declare_gone(struct world *w, struct machine *m, const json_t *task)
     struct model_part *t = task_new(w, m, run);
     t->state = TASK_EXITED;
     t->never_ran = true;
-    t->reason = "told to end before it was started";
+    t->reason = "ordered to end before it was started";
     m->changed = true;
 }
 
@@ -201,7 +201,7 @@ static void kill_task(struct world *w, struct model_part *t, int64_t grace_s)
         return;
     t->killed = true;
     note(w, "%s ends %s", t->machine->id, t->run->id);
-    if (!t->run->character->stubborn)
+    if (!t->run->character->ignores_sigterm)
         at(w, w->now + between(&w->work, MS, 800 * MS), end_task, t, SIGNAL_TERM);
     at(w, w->now + grace_s * SECOND, end_task, t, SIGNAL_KILL);
 }
@@ -281,7 +281,7 @@ static void take_answer(struct world *w, struct machine *m, const json_t *answer
     desired_apply(w, m, answer);
 }
 
-static void sync_done(struct world *w, struct sim_call *c, int status, const json_t *answer)
+static void poll_done(struct world *w, struct sim_call *c, int status, const json_t *answer)
 {
     struct machine *m = c->owner;
     if (m->poll != c)

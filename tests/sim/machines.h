@@ -34,9 +34,8 @@ struct model_run { // an allocation, as its programs see it
     struct model_run *next;
     const struct character *character;
     int64_t steps, saved; // steps done; steps in the newest checkpoint
-    bool asked, leaving, acked, ended, stuck;
+    bool asked, leaving, ended, stuck;
     int code; // after its end: the exit code of all ranks
-    int said; // number of reports
 };
 
 struct machine {
@@ -60,8 +59,8 @@ struct character { // how the programs of an experiment behave; derived from its
     int save_every, report_every;
     uint32_t fails; // in 10,000 steps
     int fail_code;  // negative: a signal
-    bool deaf, stubborn,
-        hasty;                 // ignores a drain; ignores SIGTERM; leaves without a last checkpoint
+    bool ignores_drain, ignores_sigterm;
+    bool leaves_unsaved;       // leaves without a last checkpoint
     uint32_t hangs, straggles; // in 10,000 steps
 };
 

@@ -364,7 +364,7 @@ void people_push_on(struct world *w)
     if (!c)
         return;
     if (w->pushes % 8 == 0 &&
-        w->pushes < 17) { // repeated after the last late message of the trouble before
+        w->pushes < 17) { // repeated after the last late message of the trouble
         for (int i = 0; i < w->machine_count; i++)
             free_machine(w, w->machines[i]);
         free_teams(w);

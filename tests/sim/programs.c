@@ -34,9 +34,9 @@ static const struct character *character_of(struct world *w, int64_t experiment)
     k->report_every = (int)between(&r, 1, 4);
     k->fails = chance(&r, 3000) ? (uint32_t)between(&r, 50, 600) : 0;
     k->fail_code = codes[rng_below(&r, sizeof codes / sizeof *codes)];
-    k->deaf = chance(&r, 800);
-    k->stubborn = chance(&r, 800);
-    k->hasty = chance(&r, 500);
+    k->ignores_drain = chance(&r, 800);
+    k->ignores_sigterm = chance(&r, 800);
+    k->leaves_unsaved = chance(&r, 500);
     k->hangs = chance(&r, 500) ? 100 : 0;
     k->straggles = chance(&r, 2000) ? 500 : 0;
     return k;
@@ -202,8 +202,8 @@ static void go_on(struct world *w, struct model_part *t)
     if (r->steps >= k->steps && r->saved >= r->steps) {
         known_trial(w, r->trial)->done = true;
         end_run(w, r, 0);
-    } else if (r->asked && (w->calm || !k->deaf)) {
-        if (r->saved < r->steps && !k->hasty)
+    } else if (r->asked && (w->calm || !k->ignores_drain)) {
+        if (r->saved < r->steps && !k->leaves_unsaved)
             send_checkpoint(w, t);
         else
             send_ack(w, t, 0);

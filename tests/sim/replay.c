@@ -102,7 +102,7 @@ static void compare(struct world *w, const char *live, const char *replayed)
         if (live[at] == '\n')
             line = at + 1;
     if (live[at] != replayed[at])
-        broken(w, "the_store_says_it_all", "live \"%.150s\", replayed \"%.150s\"", live + line,
+        broken(w, "store_describes_all_state", "live \"%.150s\", replayed \"%.150s\"", live + line,
                replayed + line);
 }
 

@@ -20,7 +20,8 @@ static void test_two_agents_of_one_id(void **state)
     submit_slots(1, "");
     assert_int_equal(status_of("a.1", "first", ""), 200);
     assert_int_equal(status_of("a.1", "first", runs), 200);
-    // The second agent is told who is connected, and takes nothing from the first.
+    // The refusal of the second agent names the connected agent; the second takes nothing from the
+    // first.
     assert_int_equal(status_of("b.1", "second", ""), 409);
     assert_non_null(strstr(last_error, "is connected, from 10.0.0.1 (agent-1) since 20"));
     assert_int_equal(status_of("b.1", "third", ""), 409);

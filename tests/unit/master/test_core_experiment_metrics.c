@@ -1,4 +1,4 @@
-// The metrics of lists of experiments: written at once while there are few, later when there are
+// The metrics of lists of experiments are written at once while there are few, later when there are
 // many, at the latest at the end of the trial, and also after a restart.
 
 #include "tests/unit/master/support/core_fixture.h"

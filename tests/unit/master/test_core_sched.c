@@ -572,12 +572,12 @@ static void test_log_policies(void **state)
     print_line("1.1.1", "agent-1", "an uncorrectable ECC error 5 was seen");
     print_line("1.1.1", "agent-1", "ECC error 6");
     assert_non_null(strstr(logged("1.1"), ": ECC error 6\n"));
-    const char *said = strstr(logged("1.1"), "master WARNING");
-    assert_non_null(said);
-    assert_null(strstr(said + 1, "master")); // once
-    assert_non_null(
-        strstr(said, ": log policy \"ECC error [0-9]+\" matched: this trial is not placed on agent "
-                     "agent-1 again"));
+    const char *warning = strstr(logged("1.1"), "master WARNING");
+    assert_non_null(warning);
+    assert_null(strstr(warning + 1, "master")); // once
+    assert_non_null(strstr(
+        warning, ": log policy \"ECC error [0-9]+\" matched: this trial is not placed on agent "
+                 "agent-1 again"));
     for (int i = 0; i < 2; i++) {
         report("agent-1", 1, i ? "" : task_in("1.1.1", "EXITED", EXIT_3));
         assert_stored("SELECT state FROM allocations WHERE id = '1.1.2'", "QUEUED");

@@ -1,4 +1,5 @@
-// Running tasks poll for preemption and are told at once; and each speaks only for itself.
+// Polls of running tasks for preemption are answered at once, and a task may only report for
+// itself.
 #include "tests/unit/master/support/core_fixture.h"
 
 #include <stdio.h>

@@ -155,7 +155,7 @@ static void test_a_fault_that_would_drain(void **state)
     assert_stored("SELECT state FROM allocations", "RUNNING");
 }
 
-// It was drained by its own program and acknowledged it: that was its end.
+// The program of this task drained itself and acknowledged it, so that was its end.
 static void test_it_leaves_by_itself(void **state)
 {
     (void)state;

@@ -279,7 +279,7 @@ static void test_continue_refused(void **state)
 // The changes of an experiment for followers, "WORKSPACE:DATA " for each; WORKSPACE: whose members
 // see it.
 static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
-static char told[1024];
+static char received[1024];
 
 static void keep_told(void *ctx, struct changes *notes)
 {
@@ -287,9 +287,9 @@ static void keep_told(void *ctx, struct changes *notes)
     pthread_mutex_lock(&told_lock);
     for (size_t i = 0; i < notes->count; i++) {
         const struct change *n = &notes->items[i];
-        size_t len = strlen(told);
+        size_t len = strlen(received);
         if (n->topic == EVENT_EXPERIMENT)
-            snprintf(told + len, sizeof told - len, "%lld:%s ", (long long)n->workspace_id,
+            snprintf(received + len, sizeof received - len, "%lld:%s ", (long long)n->workspace_id,
                      n->data ? n->data : "stored");
     }
     pthread_mutex_unlock(&told_lock);
@@ -306,16 +306,16 @@ static void test_a_move_is_told_to_those_it_leaves(void **state)
     snprintf(body, sizeof body, "{\"destinationProjectId\": %lld}", (long long)to);
     submit_slots(1, "");
     settle();
-    told[0] = '\0';
+    received[0] = '\0';
     call_ok(core_experiment_move, owner(), "1", body);
     settle();
-    assert_string_equal(told, "1:{\"id\":1,\"workspaceId\":1,\"moved\":true} 2:stored ");
-    told[0] = '\0';
+    assert_string_equal(received, "1:{\"id\":1,\"workspaceId\":1,\"moved\":true} 2:stored ");
+    received[0] = '\0';
     call_ok(core_project_create, as_user(OTHER, false), "2", "{\"name\": \"another\"}");
     snprintf(body, sizeof body, "{\"destinationProjectId\": %lld}", (long long)last_id);
     call_ok(core_experiment_move, owner(), "1", body);
     settle();
-    assert_string_equal(told, "2:stored "); // still visible
+    assert_string_equal(received, "2:stored "); // still visible
     stop_core();
     cl.more.events_committed = NULL;
     start_core();
@@ -338,14 +338,14 @@ static void test_a_project_moves_with_all_in_it(void **state)
     call_ok(core_project_move, other, from, "{\"destinationWorkspaceId\": 3}");
     call_ok(core_experiment_move, owner(), "1", body);
     settle();
-    told[0] = '\0';
+    received[0] = '\0';
     const char *back = "{\"destinationWorkspaceId\": 2}";
     assert_int_equal(call_status(core_project_move, other, from, back), 400); // so is its project
     call_ok(core_workspace_patch, as_user(OWNER, true), "2", "{\"maxSlots\": 0}");
     call_ok(core_project_move, other, from, back);
     call_ok(core_project_move, other, from, back); // a repetition
     settle();
-    assert_string_equal(told, "3:{\"id\":1,\"workspaceId\":3,\"moved\":true} 2:stored ");
+    assert_string_equal(received, "3:{\"id\":1,\"workspaceId\":3,\"moved\":true} 2:stored ");
     assert_stored("SELECT workspace_id FROM projects WHERE id > 1", "2");
     assert_int_equal(call_status(core_workspace_delete, other, "2", NULL), 409);
     call_ok(core_workspace_delete, other, "3", NULL);
@@ -487,7 +487,7 @@ static void test_kept_checkpoints(void **state)
     assert_int_equal(call_status(core_experiment_patch, owner(), "1", "{\"name\": \" \"}"), 400);
 }
 
-// "error" of the result for that id; NULL: no such result.
+// Returns "error" of the result for that id; NULL: there is no such result.
 static const char *result_of(const json_t *answer, int64_t id)
 {
     size_t i;

@@ -1,4 +1,4 @@
-// A random walk of a cluster: agents do as they are told, lose messages, fall silent and come back;
+// A random walk of a cluster: agents follow their orders, lose messages, fall silent and come back;
 // ranks fail; people pause, activate, cancel and kill; the master restarts. One seed makes one run.
 // After every event no slot runs two tasks and no trial runs twice; when the trouble stops,
 // everything ends.
@@ -100,7 +100,7 @@ static void begin_task(struct model_agent *g, const json_t *task)
     fail_msg("%s has too many tasks", g->name);
 }
 
-// As agent/tasks/reconcile.c: unnamed tasks are ended, and a task that ran before is not begun
+// As in agent/tasks/reconcile.c: unnamed tasks are ended, and a task that ran before is not begun
 // again.
 static void obey(struct model_agent *g, const json_t *answer)
 {

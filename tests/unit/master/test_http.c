@@ -475,13 +475,13 @@ static void test_parked_client_disconnects(void **state)
         fds[i] = dial();
         send_request(fds[i], "GET", POLL, BY_TASK, NULL);
     }
-    assert_true(reaches(&fx.core->parked_count, 20));
+    assert_true(reaches(&stub_of(fx.core)->parked_count, 20));
     int64_t left = clock_mono_us();
     for (int i = 0; i < 10; i++)
         close(fds[i]);
-    assert_true(reaches(&fx.core->parked_count, 10));
+    assert_true(reaches(&stub_of(fx.core)->parked_count, 10));
     assert_true(clock_mono_us() - left < 1500000); // a sweep takes 0.2 s; sanitizers are slow
-    assert_int_equal(atomic_load(&fx.core->gone_count), 10);
+    assert_int_equal(atomic_load(&stub_of(fx.core)->gone_count), 10);
 
     stub_let_go(fx.core, 200); // the others are answered
     for (int i = 10; i < 20; i++) {
@@ -492,7 +492,7 @@ static void test_parked_client_disconnects(void **state)
         reply_free(&r);
         close(fds[i]);
     }
-    assert_int_equal(atomic_load(&fx.core->gone_count), 10);
+    assert_int_equal(atomic_load(&stub_of(fx.core)->gone_count), 10);
 }
 
 // Reads one line of a stream; fails if none comes.
@@ -633,7 +633,7 @@ static void test_stop(void **state)
         follows[i] = follow_trial(22, "");
         expect_line(follows[i], "one\n");
     }
-    assert_true(reaches(&fx.core->parked_count, 5));
+    assert_true(reaches(&stub_of(fx.core)->parked_count, 5));
     close(slow);
     int64_t start = clock_mono_us();
     stop_server();

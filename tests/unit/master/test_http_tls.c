@@ -155,10 +155,10 @@ static void test_over_tls(void **state)
     for (int i = 0; i < 2; i++) {
         t = tls_dial();
         tls_send(&t, "GET /api/v1/allocations/1.task.1/signals/preemption", header);
-        assert_true(reaches(&fx.core->parked_count, 1));
+        assert_true(reaches(&stub_of(fx.core)->parked_count, 1));
         if (i == 0) { // closes TLS properly and disconnects
             tls_close(&t);
-            assert_true(reaches(&fx.core->parked_count, 0));
+            assert_true(reaches(&stub_of(fx.core)->parked_count, 0));
         }
     }
     stop_server(); // while the second call is parked

@@ -410,7 +410,7 @@ json_t *sync_agent(const char *agent, const char *session, int slots, const char
 {
     json_t *answer = call_end(sync_start(agent, session, slots, -1, tasks));
     if (last_status != 200)
-        fail_msg("sync: status %d: %s", last_status, last_error);
+        fail_msg("poll: status %d: %s", last_status, last_error);
     return answer;
 }
 

@@ -43,7 +43,7 @@ void stop_core(void);
 void restart_core(void);
 
 void advance(int64_t us); // moves the core's clock, and waits until everything due is done
-void settle(void);        // waits for a turn of the core
+void settle(void);        // waits until the core has made a turn
 
 // --- requests ------------------------------------------------------------------------------------
 

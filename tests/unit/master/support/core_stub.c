@@ -17,16 +17,16 @@ static void stub_send(struct core *c, core_handler *handler, struct request *rq,
 {
     struct stub_message *m = xcalloc(1, sizeof *m);
     *m = (struct stub_message){handler, rq, status};
-    must(!mailbox_send_wait(c->inbox, m));
+    must(!mailbox_send_wait(stub_of(c)->inbox, m));
 }
 
 static void stub_release(struct core *c, bool only_gone, int status)
 {
     int kept = 0;
-    for (int i = 0; i < atomic_load(&c->parked_count); i++) {
-        struct request *rq = c->parked[i];
+    for (int i = 0; i < atomic_load(&stub_of(c)->parked_count); i++) {
+        struct request *rq = stub_of(c)->parked[i];
         if (only_gone && !atomic_load(&rq->client_gone)) {
-            c->parked[kept++] = rq;
+            stub_of(c)->parked[kept++] = rq;
             continue;
         }
         struct error e = {0};
@@ -38,14 +38,14 @@ static void stub_release(struct core *c, bool only_gone, int status)
         }
         rq->complete(rq);
     }
-    atomic_store(&c->parked_count, kept);
+    atomic_store(&stub_of(c)->parked_count, kept);
 }
 
 static void *stub_main(void *arg)
 {
     struct core *c = arg;
     void *message;
-    while (mailbox_receive(c->inbox, &message, 1, INT64_MAX)) {
+    while (mailbox_receive(stub_of(c)->inbox, &message, 1, INT64_MAX)) {
         struct stub_message *m = message;
         struct error e = {0};
         if (!m->handler) {
@@ -66,25 +66,26 @@ int core_submit(struct core *c, core_handler *handler, struct request *rq, struc
 {
     struct stub_message *m = xcalloc(1, sizeof *m);
     *m = (struct stub_message){handler, rq, 0};
-    int rc = mailbox_send(c->inbox, m);
+    int rc = mailbox_send(stub_of(c)->inbox, m);
     if (!rc)
         return 0;
     free(m);
-    return error_set(e, rc, "the core takes no more");
+    return error_set(e, rc, "the inbox of the core is full");
 }
 
 void core_client_gone(struct core *c, struct request *rq)
 {
     (void)rq;
-    atomic_fetch_add(&c->gone_count, 1);
+    atomic_fetch_add(&stub_of(c)->gone_count, 1);
     stub_send(c, NULL, NULL, 0);
 }
 
 struct core *stub_start(void)
 {
-    struct core *c = xcalloc(1, sizeof *c);
-    c->inbox = mailbox_new(1024);
-    must(!pthread_create(&c->thread, NULL, stub_main, c));
+    struct core_stub *stub = xcalloc(1, sizeof *stub);
+    struct core *c = (struct core *)stub;
+    stub->inbox = mailbox_new(1024);
+    must(!pthread_create(&stub->thread, NULL, stub_main, c));
     return c;
 }
 
@@ -95,10 +96,10 @@ void stub_let_go(struct core *c, int status)
 
 void stub_stop(struct core *c)
 {
-    mailbox_close(c->inbox);
-    pthread_join(c->thread, NULL);
-    must(!atomic_load(&c->parked_count));
-    mailbox_free(c->inbox);
+    mailbox_close(stub_of(c)->inbox);
+    pthread_join(stub_of(c)->thread, NULL);
+    must(!atomic_load(&stub_of(c)->parked_count));
+    mailbox_free(stub_of(c)->inbox);
     free(c);
 }
 
@@ -284,9 +285,9 @@ int core_project_create(struct core *c, struct request *rq, struct error *e)
 int core_allocation_preemption(struct core *c, struct request *rq, struct error *e)
 {
     (void)e;
-    int n = atomic_load(&c->parked_count);
+    int n = atomic_load(&stub_of(c)->parked_count);
     must(n < STUB_PARKED_MAX);
-    c->parked[n] = rq;
-    atomic_store(&c->parked_count, n + 1);
+    stub_of(c)->parked[n] = rq;
+    atomic_store(&stub_of(c)->parked_count, n + 1);
     return REQUEST_PARKED;
 }

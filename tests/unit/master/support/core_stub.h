@@ -1,5 +1,5 @@
 // A stand-in for the core in tests of the http layer: one thread that answers each request with a
-// description of it, and parks preemption polls until it is told to release them. It replaces the
+// description of it, and parks preemption polls until a test releases them. It replaces the
 // functions of master/kernel: link it before muster_master_lib.
 #ifndef TESTS_MASTER_CORE_STUB_H
 #define TESTS_MASTER_CORE_STUB_H
@@ -16,12 +16,18 @@
 
 enum { STUB_PARKED_MAX = 256 };
 
-struct core {
+struct core_stub {
     struct mailbox *inbox;
     pthread_t thread;
     struct request *parked[STUB_PARKED_MAX];
     atomic_int parked_count, gone_count;
 };
+
+// The stub behind the pointer that the http layer takes for a core.
+static inline struct core_stub *stub_of(struct core *c)
+{
+    return (struct core_stub *)c;
+}
 
 struct core *stub_start(void);
 void stub_stop(struct core *c); // no request may be parked any more

@@ -21,14 +21,14 @@ struct scene_names {
     int handle[NAMES], count;
 };
 
-struct actor { // the subject of a gang
+struct scene_gang { // the state of a gang
     struct sched_gang_spec spec;
-    int64_t since; // begin of the wait, or of the run
+    int64_t since; // beginning of the wait, or of the run
     bool placed, leaving;
 };
 
 struct scene_play {
-    const char *what;
+    const char *title;
     char line[8 * WORD]; // the statement, for messages
     char words[WORDS][WORD];
     int count; // number of words
@@ -38,7 +38,7 @@ struct scene_play {
     struct scene_names teams, jobs, gangs; // the index in gangs is the tag
     struct sched_job_spec job_specs[NAMES];
     struct sched_team_spec team_specs[NAMES];
-    struct actor actors[NAMES];
+    struct scene_gang gang_states[NAMES];
     const struct sched_command *commands;
     size_t command_count;
 };
@@ -46,7 +46,7 @@ struct scene_play {
 #define FAIL(p, ...)                                                                               \
     do {                                                                                           \
         print_error(__VA_ARGS__);                                                                  \
-        fail_msg(" in \"%s\" of: %s", (p)->line, (p)->what);                                       \
+        fail_msg(" in \"%s\" of: %s", (p)->line, (p)->title);                                      \
     } while (0)
 
 static const char *const reason_names[SCHED_REASON_COUNT] = {
@@ -57,7 +57,7 @@ static const char *const cause_names[SCHED_CAUSES] = {"priority", "share", "serv
 
 // --- words ---------------------------------------------------------------------------------------
 
-static void copy(char *out, size_t cap, const char *text, size_t len)
+static void text_copy(char *out, size_t cap, const char *text, size_t len)
 {
     assert_true(len < cap);
     memcpy(out, text, len);
@@ -65,17 +65,17 @@ static void copy(char *out, size_t cap, const char *text, size_t len)
 }
 
 // Splits the next statement; returns the rest of the text, NULL at the end.
-static const char *split(struct scene_play *p, const char *at)
+static const char *statement_split(struct scene_play *p, const char *at)
 {
     size_t len = strcspn(at, ";");
     if (!at[len] && strspn(at, " ") == len)
         return NULL;
-    copy(p->line, sizeof p->line, at, len);
+    text_copy(p->line, sizeof p->line, at, len);
     p->count = 0;
     for (const char *w = p->line; *(w += strspn(w, " "));) {
         size_t word = strcspn(w, " ");
         assert_true(p->count < WORDS);
-        copy(p->words[p->count++], WORD, w, word);
+        text_copy(p->words[p->count++], WORD, w, word);
         w += word;
     }
     return at + len + (at[len] == ';');
@@ -92,7 +92,7 @@ static int64_t number(struct scene_play *p, const char *text)
     long long value = strtoll(text, &end, 10);
     const char *unit = *end ? strchr(units, *end) : NULL;
     if (end == text || (*end && !unit && *end != '.' && *end != ',' && *end != '-'))
-        FAIL(p, "\"%s\" is no number", text);
+        FAIL(p, "\"%s\" is not a number", text);
     return unit ? value * seconds[unit - units] * 1000000 : value;
 }
 
@@ -101,7 +101,7 @@ static int choice(struct scene_play *p, const char *const *names, int count, con
     for (int i = 0; i < count; i++)
         if (!strcmp(names[i], text))
             return i;
-    FAIL(p, "what is \"%s\"?", text);
+    FAIL(p, "\"%s\" is unknown;", text);
     return -1;
 }
 
@@ -134,14 +134,14 @@ static int name(struct scene_play *p, const struct scene_names *names, const cha
 {
     int i = find_name(names, text);
     if (i < 0)
-        FAIL(p, "who is \"%s\"?", text);
+        FAIL(p, "no earlier statement names \"%s\";", text);
     return i;
 }
 
 static int add_name(struct scene_names *names, const char *text)
 {
     assert_true(names->count < NAMES);
-    copy(names->text[names->count], sizeof *names->text, text, strlen(text));
+    text_copy(names->text[names->count], sizeof *names->text, text, strlen(text));
     return names->count++;
 }
 
@@ -183,7 +183,7 @@ static void do_agents(struct scene_play *p)
         if (strchr(p->words[i], '='))
             continue;
         char slots[WORD];
-        copy(slots, WORD, p->words[i], strcspn(p->words[i], "/"));
+        text_copy(slots, WORD, p->words[i], strcspn(p->words[i], "/"));
         int agent = sched_agent_add(p->s, (int)option(p, "pool", 0), (int)number(p, slots),
                                     rack ? (int)number(p, rack + 1) : SCHED_NONE);
         sched_agent_set(p->s, agent, true);
@@ -250,7 +250,7 @@ static void do_team(struct scene_play *p)
     const char *slash = strrchr(p->words[1], '/');
     if (slash) {
         char above[WORD];
-        copy(above, WORD, p->words[1], (size_t)(slash - p->words[1]));
+        text_copy(above, WORD, p->words[1], (size_t)(slash - p->words[1]));
         parent = p->teams.handle[name(p, &p->teams, above)];
     }
     i = add_name(&p->teams, p->words[1]);
@@ -291,7 +291,7 @@ static struct sched_job_spec read_job(struct scene_play *p, struct sched_job_spe
 }
 
 // The team of jobs that name none.
-static int someone(struct scene_play *p)
+static int default_team(struct scene_play *p)
 {
     int i = find_name(&p->teams, "someone");
     if (i < 0) {
@@ -308,7 +308,7 @@ static int make_job(struct scene_play *p, const char *text)
     need_pool(p);
     for (int k = 1; k < p->count; k++)
         has_team |= value_of(p->words[k], "team") != NULL;
-    struct sched_job_spec fresh = {.team = has_team ? SCHED_ROOT : someone(p),
+    struct sched_job_spec fresh = {.team = has_team ? SCHED_ROOT : default_team(p),
                                    .priority = SCHED_PRIORITY_DEFAULT,
                                    .order = ++p->orders,
                                    .weight = SCHED_WEIGHT_ONE};
@@ -346,7 +346,7 @@ static void do_gang(struct scene_play *p)
         spec.non_preemptible |= !strcmp(p->words[i], "stays");
     }
     spec.job = p->jobs.handle[job >= 0 ? job : make_job(p, p->words[1])];
-    p->actors[tag] = (struct actor){.spec = spec, .since = p->now};
+    p->gang_states[tag] = (struct scene_gang){.spec = spec, .since = p->now};
     p->gangs.handle[tag] = sched_gang_add(p->s, &spec, p->now);
 }
 
@@ -355,13 +355,13 @@ static void do_end(struct scene_play *p)
     for (int i = 1; i < p->count; i++) {
         int tag = name(p, &p->gangs, p->words[i]);
         sched_gang_remove(p->s, p->gangs.handle[tag], p->now);
-        p->actors[tag].placed = p->actors[tag].leaving = false;
+        p->gang_states[tag].placed = p->gang_states[tag].leaving = false;
     }
 }
 
-static void come_again(struct scene_play *p, int tag)
+static void gang_requeue(struct scene_play *p, int tag)
 {
-    struct actor *a = &p->actors[tag];
+    struct scene_gang *a = &p->gang_states[tag];
     sched_gang_remove(p->s, p->gangs.handle[tag], p->now);
     a->placed = a->leaving = false;
     a->since = p->now;
@@ -371,14 +371,14 @@ static void come_again(struct scene_play *p, int tag)
 static void do_again(struct scene_play *p)
 {
     for (int i = 1; i < p->count; i++)
-        come_again(p, name(p, &p->gangs, p->words[i]));
+        gang_requeue(p, name(p, &p->gangs, p->words[i]));
 }
 
 static void do_drain(struct scene_play *p)
 {
     for (int tag = 0; tag < p->gangs.count; tag++)
-        if (p->actors[tag].leaving)
-            come_again(p, tag);
+        if (p->gang_states[tag].leaving)
+            gang_requeue(p, tag);
 }
 
 static int handle_of(struct scene_play *p)
@@ -389,7 +389,7 @@ static int handle_of(struct scene_play *p)
 static void do_leave(struct scene_play *p)
 {
     sched_gang_set_leaving(p->s, handle_of(p));
-    p->actors[name(p, &p->gangs, p->words[1])].leaving = true;
+    p->gang_states[name(p, &p->gangs, p->words[1])].leaving = true;
 }
 
 static void do_saved(struct scene_play *p)
@@ -399,7 +399,7 @@ static void do_saved(struct scene_play *p)
 
 static void do_expect(struct scene_play *p)
 {
-    const struct actor *a = &p->actors[name(p, &p->gangs, p->words[1])];
+    const struct scene_gang *a = &p->gang_states[name(p, &p->gangs, p->words[1])];
     sched_gang_set_expected_end(p->s, handle_of(p),
                                 (a->placed ? p->now : 0) + number(p, p->words[2]));
 }
@@ -407,7 +407,7 @@ static void do_expect(struct scene_play *p)
 static void do_adopt(struct scene_play *p)
 {
     struct sched_place places[WORDS];
-    struct actor *a = &p->actors[name(p, &p->gangs, p->words[1])];
+    struct scene_gang *a = &p->gang_states[name(p, &p->gangs, p->words[1])];
     size_t count = read_places(p, p->words[2], places);
     a->placed = true;
     a->since = p->now - (p->count > 3 ? number(p, p->words[3]) : 0);
@@ -450,7 +450,7 @@ static bool agrees(const char *text, const char *expected)
 
 static void note(struct scene_play *p, const struct sched_command *c)
 {
-    struct actor *a = &p->actors[c->tag];
+    struct scene_gang *a = &p->gang_states[c->tag];
     if (c->kind == SCHED_DRAIN) {
         a->leaving = true;
         return;
@@ -488,7 +488,7 @@ static void do_pass(struct scene_play *p)
     free(all);
     sched_check(p->s);
     if (sched_pass(p->s, p->now, &p->commands))
-        FAIL(p, "another pass goes on;");
+        FAIL(p, "a second pass at the same time gives commands;");
 }
 
 // --- questions -----------------------------------------------------------------------------------
@@ -524,7 +524,7 @@ static void check_name(struct scene_play *p, const char *key, const struct scene
             continue;
         if (at < 0 || strcmp(names->text[at], value))
             FAIL(p, "%s is %s;", key, at < 0 ? "nobody" : names->text[at]);
-        copy(p->words[w], WORD, "pool=", 5); // marks the word as used
+        text_copy(p->words[w], WORD, "pool=", 5); // marks the word as used
     }
 }
 
@@ -631,24 +631,24 @@ static const struct {
     {"share", do_share},     {"look", do_look},       {"near", do_near},   {"lane", do_lane},
 };
 
-static void act(struct scene_play *p)
+static void statement_run(struct scene_play *p)
 {
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
         if (!strcmp(verbs[i].word, p->words[0])) {
             verbs[i].act(p);
             return;
         }
-    FAIL(p, "\"%s\" is no verb", p->words[0]);
+    FAIL(p, "\"%s\" is not a verb", p->words[0]);
 }
 
 static void scene_run(const struct scene *scene)
 {
     struct scene_play *p = xcalloc(1, sizeof *p);
-    p->what = scene->what;
+    p->title = scene->title;
     p->now = 1000000LL * 3600 * 24 * 365;
     set_lane(p, NO_LANE);
-    for (const char *at = scene->play; (at = split(p, at));) {
-        act(p);
+    for (const char *at = scene->play; (at = statement_split(p, at));) {
+        statement_run(p);
         sched_check(p->s);
     }
     sched_free(p->s);

@@ -1,31 +1,36 @@
-// Scenes for tests of the scheduler: a short play in words, run against a scheduler of its own on a
-// clock of its own. Statements end with ';'. Times: 5s 5m 5h 5d. Service, usage, debt: slot-hours
-// as 5h. What stands in [] may be left out; names are given by their first use.
+// Scenes for tests of the scheduler. A scene is a text of statements that runs against a scheduler
+// of its own, on a clock of its own. Statements end with ';'. Times: 5s 5m 5h 5d. Service, usage
+// and debt are slot-hours, as 5h. Parts in [] may be left out; the first use of a name gives it.
 //
-//   lane [PERCENT]                  first of all: the fast lane's part of a pool, without a number
-//   that of production; else there is none
-//   pool POLICY                     one more pool, the first statement or none: then a fair_share
-//   one agents SLOTS[/RACK] ... [pool=0]  numbered from 0 lost AGENT; back AGENT; gone AGENT; off
-//   AGENT.SLOT; on AGENT.SLOT; near AGENT NVLINK NUMA [MODEL]   a letter a slot, -: none team PATH
-//   [weight= guarantee= max=]   eng, eng/ann; said again: changes it job NAME [team= priority=
-//   order= limit= weight= service= pool=]   said again: changes it gang NAME SLOTS|LEAST-MOST [one]
-//   [stays] [not=AGENT]... [waited=] [job=NAME | keys of a job of its own] end GANG...; again
-//   GANG... ended; left and waits again leave GANG; saved GANG; expect GANG TIME; adopt GANG
-//   AGENT.SLOT,... [TIME ago] restore TEAM HOURS; wait TIME pass [GANG[=AGENT.SLOT,...]]...
-//   [-GANG[:CAUSE[:FOR]]]...   exactly these commands drain all who were asked to leave have left
-//   and wait again why GANG REASON [free= ahead= behind=
-//   ...]; queue [GANG]... [pool=]; next TIME|never share PATH [used= wanted= entitled= usage=
-//   debt=] [pool=]; look [agents= slots= ...] [pool=]
+//   lane [PERCENT]             first of all: the fast lane's part of a pool (without a number that
+//   of
+//                              production); without this statement there is no fast lane
+//   pool POLICY                adds a pool; first, or never: then there is one fair_share pool
+//   pool POLICY is=POOL        changes the policy of a pool
+//   agents SLOTS[/RACK]... [pool=0]     agents are numbered from 0
+//   lost AGENT; back AGENT; gone AGENT; off AGENT.SLOT...; on AGENT.SLOT...
+//   near AGENT NVLINK NUMA [MODEL]      the groups of its slots, a letter for each; -: none
+//   team PATH [weight= guarantee= max=]     as eng, eng/ann; repeated, it changes the team
+//   disband PATH; restore PATH HOURS    removes a team; restores its usage
+//   job NAME [team= priority= order= limit= weight= service= pool=]   repeated, it changes the job
+//   gang NAME SLOTS|MIN-MAX [one] [stays] [not=AGENT]... [waited=] [job=NAME | keys of a job]
+//   end GANG...; again GANG... (the gang has ended, and waits again)
+//   leave GANG; saved GANG; expect GANG TIME; adopt GANG AGENT.SLOT,... [TIME ago]
+//   wait TIME
+//   pass [GANG[=AGENT.SLOT,...]]... [-GANG[:CAUSE[:FOR]]]...    expects exactly these commands
+//   drain                      all gangs that were asked to leave have left, and wait again
+//   why GANG REASON [free= ahead= behind= ...]; queue [GANG]... [pool=]; next TIME|never
+//   share PATH [used= wanted= entitled= usage= debt=] [pool=]; look [agents= slots= ...] [pool=]
 //
-// After every statement the scheduler checks itself, and after every pass another one at the same
-// time has to have nothing left to say.
+// The scheduler checks itself after every statement. After every pass a second pass at the same
+// time must give no commands.
 #ifndef MUSTER_TESTS_UNIT_MASTER_SUPPORT_SCENE_H
 #define MUSTER_TESTS_UNIT_MASTER_SUPPORT_SCENE_H
 
 #include <stddef.h>
 
 struct scene {
-    const char *what, *play;
+    const char *title, *play;
 };
 
 void scenes_run(const struct scene *scenes, size_t count);
