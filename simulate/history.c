@@ -7,11 +7,11 @@
 
 #include "db/db.h"
 
-void history_free(struct history *h)
+void history_free(struct cluster_history *h)
 {
     trace_free(&h->trace);
     free(h->nodes);
-    *h = (struct history){0};
+    *h = (struct cluster_history){0};
 }
 
 // Returns the named pool, or the only pool.
@@ -45,7 +45,8 @@ static int choose_pool(struct db_reader *r, const char *wanted, char *out, size_
 // --- agents --------------------------------------------------------------------------------------
 
 // The number of a rack: the index of the first agent in it.
-static int read_agents(struct db_reader *r, const char *pool, struct history *h, struct error *e)
+static int read_agents(struct db_reader *r, const char *pool, struct cluster_history *h,
+                       struct error *e)
 {
     struct db_rows *rows = DB_QUERY(r, HISTORY_AGENTS, pool);
     int err, rack = -1;
@@ -92,7 +93,7 @@ static int at_least(int64_t value, int minimum)
     return value > minimum ? (int)value : minimum;
 }
 
-static void add_trial(struct history *h, struct db_rows *rows)
+static void add_trial(struct cluster_history *h, struct db_rows *rows)
 {
     int max_slots = at_least(DB_GET(rows, HISTORY_TRIALS, wanted_slots),
                              at_least(DB_GET(rows, HISTORY_TRIALS, slots), 1));
@@ -112,7 +113,7 @@ static void add_trial(struct history *h, struct db_rows *rows)
 }
 
 static int read_trials(struct db_reader *r, const char *pool, int64_t from, int64_t to,
-                       struct history *h, struct error *e)
+                       struct cluster_history *h, struct error *e)
 {
     struct db_rows *rows = DB_QUERY(r, HISTORY_TRIALS, pool);
     int64_t first = INT64_MIN;
@@ -130,11 +131,11 @@ static int read_trials(struct db_reader *r, const char *pool, int64_t from, int6
     return err < 0 ? error_set(e, err, "the store's allocations cannot be read") : 0;
 }
 
-int history_of(struct db_reader *r, const char *pool, int64_t from, int64_t to, struct history *out,
-               struct error *e)
+int history_of(struct db_reader *r, const char *pool, int64_t from, int64_t to,
+               struct cluster_history *out, struct error *e)
 {
     char chosen[256];
-    *out = (struct history){0};
+    *out = (struct cluster_history){0};
     int err = choose_pool(r, pool, chosen, sizeof chosen, e);
     err = err ? err : read_agents(r, chosen, out, e);
     err = err ? err : read_teams(r, &out->trace, e);
@@ -144,8 +145,8 @@ int history_of(struct db_reader *r, const char *pool, int64_t from, int64_t to, 
     return err;
 }
 
-int history_read(const char *path, const char *pool, int64_t from, int64_t to, struct history *out,
-                 struct error *e)
+int history_read(const char *path, const char *pool, int64_t from, int64_t to,
+                 struct cluster_history *out, struct error *e)
 {
     struct db_reader *r = NULL;
     int err = db_reader_open_path(path, &r, e);
@@ -156,14 +157,14 @@ int history_read(const char *path, const char *pool, int64_t from, int64_t to, s
     return err ? error_prefix(e, "%s", path) : 0;
 }
 
-void history_add_nodes(struct history *h, size_t count, int slots)
+void history_add_nodes(struct cluster_history *h, size_t count, int slots)
 {
     h->nodes = xrealloc(h->nodes, (h->node_count + count) * sizeof *h->nodes);
     for (size_t i = 0; i < count; i++)
         h->nodes[h->node_count++] = (struct simulate_node){slots, SCHED_NONE};
 }
 
-int history_usual_slots(const struct history *h)
+int history_usual_slots(const struct cluster_history *h)
 {
     int best = 0;
     size_t best_count = 0;

@@ -8,7 +8,7 @@
 
 struct db_reader;
 
-struct history {
+struct cluster_history {
     struct trace trace;          // each trial is a job; teams are workspaces and users
     struct simulate_node *nodes; // the enabled agents of the pool
     size_t node_count;
@@ -20,13 +20,14 @@ struct history {
 // is submitted when its trial first requested slots; its length is the total time for which its
 // allocations held slots. Only jobs submitted in [from, to) count, in microseconds since the first
 // submission.
-int history_read(const char *path, const char *pool, int64_t from, int64_t to, struct history *out,
-                 struct error *e);
+int history_read(const char *path, const char *pool, int64_t from, int64_t to,
+                 struct cluster_history *out, struct error *e);
 // The same for a store that is open.
-int history_of(struct db_reader *r, const char *pool, int64_t from, int64_t to, struct history *out,
-               struct error *e);
-int history_usual_slots(const struct history *h); // the most common size; 0: there is no node
-void history_add_nodes(struct history *h, size_t count, int slots);
-void history_free(struct history *h);
+int history_of(struct db_reader *r, const char *pool, int64_t from, int64_t to,
+               struct cluster_history *out, struct error *e);
+int history_usual_slots(
+    const struct cluster_history *h); // the most common size; 0: there is no node
+void history_add_nodes(struct cluster_history *h, size_t count, int slots);
+void history_free(struct cluster_history *h);
 
 #endif

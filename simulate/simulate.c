@@ -129,7 +129,7 @@ static bool is_left_out(const struct run *r, size_t job)
     return r->simulated[job].run == UINT32_MAX;
 }
 
-// --- what happens to gangs -----------------------------------------------------------------------
+// --- the life of a gang --------------------------------------------------------------------------
 
 static void wait_for_slots(struct run *r, size_t i)
 {

@@ -12,11 +12,11 @@ enum { SIMULATE_TEXT_MAX = 512 << 20 }; // bytes of a trace, unpacked
 enum { SIMULATE_RESULTS_MAX = 2 * SCHED_POLICIES };
 
 struct simulate_input {
-    const char *name;           // name of the trace
-    struct history history;     // jobs, teams and nodes, also of a trace file
-    size_t added;               // nodes that --add-nodes appends to history.nodes; 0: none
-    int64_t from, to;           // window of submission
-    double preempt_cost, drain; // seconds
+    const char *name;               // name of the trace
+    struct cluster_history history; // jobs, teams and nodes, also of a trace file
+    size_t added;                   // nodes that --add-nodes appends to history.nodes; 0: none
+    int64_t from, to;               // window of submission
+    double preempt_cost, drain;     // seconds
     enum sched_policy policies[SCHED_POLICIES];
     size_t policy_count;
 };

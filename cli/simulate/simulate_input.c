@@ -137,7 +137,7 @@ static int parse_policies(const char *text, struct simulate_input *in, struct er
 // Takes the nodes from the options instead of the store, and appends --add-nodes.
 static int make_cluster(const struct cli_options *o, struct simulate_input *in, struct error *e)
 {
-    struct history *h = &in->history;
+    struct cluster_history *h = &in->history;
     int usual = history_usual_slots(h);
     int slots = o->slots_per_node ? (int)o->slots_per_node : usual ? usual : DEFAULT_SLOTS;
     if (o->nodes)

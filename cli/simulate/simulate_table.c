@@ -222,7 +222,7 @@ static void print_count(size_t count, const char *noun, const char *what)
 
 static void print_head(const struct simulate_input *in, const struct simulate_result *first)
 {
-    const struct history *h = &in->history;
+    const struct cluster_history *h = &in->history;
     printf("jobs %zu, nodes %zu, slots %lld; a preemption costs %g s", h->trace.job_count,
            h->node_count, (long long)first->figures.slots, in->preempt_cost);
     if (in->drain > 0)
@@ -250,7 +250,7 @@ static void print_tables(const struct simulate_input *in, const struct simulate_
 
 static json_t *all_object(const struct simulate_input *in, json_t *objects)
 {
-    const struct history *h = &in->history;
+    const struct cluster_history *h = &in->history;
     json_t *all =
         json_pack("{s:s, s:I}", "trace", in->name, "jobs", (json_int_t)h->trace.job_count);
     set_member(all, "outsideOfWindow", json_integer((json_int_t)h->trace.outside));

@@ -187,7 +187,7 @@ static void add_workspace(struct pool_shares *p, const struct workspace *ws)
         add_share(p, ws, ws->members.items[i].value, name);
 }
 
-// In each pool its workspaces, each followed by its users.
+// Lists the shares pool by pool: each workspace, followed by its users.
 int core_shares(struct core *c, struct request *rq, struct error *e)
 {
     const char *only = rq->query(rq, "resourcePool");

@@ -165,7 +165,7 @@ static void *watch_place(void *arg)
     return NULL;
 }
 
-// --- its life ------------------------------------------------------------------------------------
+// --- creation and release ------------------------------------------------------------------------
 
 struct free_space *free_space_new(const struct free_space_options *options)
 {

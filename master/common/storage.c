@@ -88,7 +88,7 @@ const char *storage_own(const struct storage *s)
     return s->allowed[0].path;
 }
 
-// --- which folders -------------------------------------------------------------------------------
+// --- the allowed folders -------------------------------------------------------------------------
 
 // Returns the part of `path` below `folder`; NULL if `path` is not below it.
 static const char *path_below(const char *folder, const char *path)

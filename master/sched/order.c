@@ -201,7 +201,7 @@ static void wake_for_debt(const struct sched *s, struct sched_pool *p, int team)
         p->next = s->now + (left + 1) * 1000;
 }
 
-// --- what is left over ---------------------------------------------------------------------------
+// --- the rest of an entitlement ------------------------------------------------------------------
 
 static void sift_down(struct ranked_gang *heap, size_t at, size_t count)
 {

@@ -3,20 +3,19 @@
 //
 //   1. It starts if it fits into the free slots.
 //   2. Otherwise, if it fits together with the slots that are being handed over, these are promised
-//   to it (a claim).
+//      to it (a claim).
 //   3. Otherwise other gangs are drained or moved for it where the rules allow that (preempt.c,
-//   move.c), and it gets the claim.
+//      move.c), and it gets the claim.
 //   4. Otherwise it waits. If it only waits for others to complete min_runtime, free slots are
-//   reserved for it, so that a stream of
-//      small gangs cannot delay it. In all other cases later gangs may use the free slots; they
-//      leave when its turn comes.
+//      reserved for it, so that a stream of small gangs cannot delay it. In all other cases later
+//      gangs may use the free slots; they leave when its turn comes.
 #include "master/sched/pass.h"
 
 #include "base/log.h"
 
 enum { PREEMPTIONS = 64 }; // of one pass; the next pass follows at once
 
-// --- what there is -------------------------------------------------------------------------------
+// --- counting free and running slots -------------------------------------------------------------
 
 static void count_agents(struct sched_pass *ps)
 {
@@ -34,7 +33,7 @@ static void count_agents(struct sched_pass *ps)
     }
 }
 
-// --- what a pass does ----------------------------------------------------------------------------
+// --- decisions -----------------------------------------------------------------------------------
 
 static struct sched_command *add_command(struct sched *s, enum sched_command_kind kind, int gang)
 {

@@ -11,7 +11,7 @@ struct victim_search {
     int64_t yield;           // slots of all victims in s->victims
     size_t count;            // number of victims
     int64_t protected_slots; // slots of gangs that have not run for min_runtime
-    int64_t until;           // when the first of those gangs has
+    int64_t until;           // when the first of those gangs has run for min_runtime
 };
 
 static int priority_of(const struct sched *s, const struct sched_gang *g)

@@ -31,7 +31,7 @@ struct sched_queue { // all gangs of a team, running and waiting, in the team's 
 
 struct queue_cursor { // a position in a queue, and the slots of running gangs behind it
     size_t at;
-    int64_t preemptible, protected; // that have run for min_runtime; that have not
+    int64_t preemptible, protected; // gangs that have run for min_runtime; others
     int64_t priority;               // of the gang at the position
     int64_t lower_protected;        // protected slots of gangs with a lower priority
 };

@@ -124,7 +124,7 @@ void reach_count(struct sched_pass *ps)
     tally_sum(&s->preemptible);
 }
 
-// --- who is within reach -------------------------------------------------------------------------
+// --- gangs within reach --------------------------------------------------------------------------
 
 static bool counts_protected(const struct sched_pass *ps)
 {

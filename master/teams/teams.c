@@ -57,7 +57,7 @@ void member_changed(struct core *c, const struct member *m)
     c->sched_due = true;
 }
 
-// --- what a caller may ---------------------------------------------------------------------------
+// --- permissions ---------------------------------------------------------------------------------
 
 enum role core_role(const struct request *rq, const struct workspace *ws)
 {

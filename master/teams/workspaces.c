@@ -18,7 +18,7 @@ static const double weight_max = 1e6;
 static const double weight_of_others = 0.001;
 enum { QUOTA_MAX = 1 << 24 }; // slots
 
-// --- what is asked -------------------------------------------------------------------------------
+// --- reading the body ----------------------------------------------------------------------------
 
 // NULL: not given.
 static int read_name(const json_t *body, const char **out, struct error *e)
@@ -99,7 +99,7 @@ static bool has_quota(const json_t *body)
     return jget(body, "weight") || jget(body, "guaranteedSlots") || jget(body, "maxSlots");
 }
 
-// --- which it is, and whether the caller may -----------------------------------------------------
+// --- finding the object, checking permissions ----------------------------------------------------
 
 static int check_manage(const struct request *rq, const struct workspace *ws, enum act act,
                         struct error *e)

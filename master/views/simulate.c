@@ -70,7 +70,7 @@ static int error_too_long(struct error *e)
 }
 
 // Returns the jobs that were submitted in the last days.
-static struct simulate_trace recent_jobs(const struct history *h, int64_t days)
+static struct simulate_trace recent_jobs(const struct cluster_history *h, int64_t days)
 {
     struct simulate_trace trace = trace_view(&h->trace);
     int64_t from = clock_wall_us() - days * 86400 * SIMULATE_SECOND;
@@ -81,7 +81,7 @@ static struct simulate_trace recent_jobs(const struct history *h, int64_t days)
     return trace;
 }
 
-static int run_simulation(const struct history *h, const struct simulate_trace *trace,
+static int run_simulation(const struct cluster_history *h, const struct simulate_trace *trace,
                           const struct simulation_request *request, int64_t *deadline,
                           struct simulate_figures *out, struct error *e)
 {
@@ -138,7 +138,7 @@ static void write_figures(struct json_writer *w, const char *key, size_t nodes,
     jw_object_end(w);
 }
 
-static int answer_comparison(struct view *v, struct history *h,
+static int answer_comparison(struct view *v, struct cluster_history *h,
                              const struct simulation_request *request, struct error *e)
 {
     struct simulate_figures now = {0}, then = {0};
@@ -171,7 +171,7 @@ static int answer_comparison(struct view *v, struct history *h,
 int view_simulate(struct view *v, struct error *e)
 {
     const char *pool = query_get(v->query, "resourcePool");
-    struct history h;
+    struct cluster_history h;
     struct simulation_request request;
     int err = read_request(v, &request, e);
     if (err)

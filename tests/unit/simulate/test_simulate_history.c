@@ -97,7 +97,7 @@ static const char *user_of(const struct trace *t, const struct simulate_job *j)
 static void trials_become_jobs(void **state)
 {
     (void)state;
-    struct history h;
+    struct cluster_history h;
     struct error e = {0};
     if (history_read(folder, "gpu", 0, INT64_MAX, &h, &e))
         fail_msg("%s", e.text);
@@ -124,7 +124,7 @@ static void trials_become_jobs(void **state)
 static void workspaces_and_agents_come_with_them(void **state)
 {
     (void)state;
-    struct history h;
+    struct cluster_history h;
     char *path = store_path();
     assert_int_equal(history_read(path, "gpu", 0, INT64_MAX, &h, NULL),
                      0); // the path of the file itself
@@ -148,7 +148,7 @@ static void workspaces_and_agents_come_with_them(void **state)
 static void history_can_be_simulated(void **state)
 {
     (void)state;
-    struct history h;
+    struct cluster_history h;
     struct error e = {0};
     struct simulate_figures f;
     struct simulate_options options = {.policy = SCHED_POLICY_FAIR_SHARE};
@@ -165,7 +165,7 @@ static void history_can_be_simulated(void **state)
 static void the_window_counts_from_the_first_job(void **state)
 {
     (void)state;
-    struct history h;
+    struct cluster_history h;
     assert_int_equal(history_read(folder, "gpu", 10 * S, 60 * S, &h, NULL), 0);
     assert_int_equal(h.trace.job_count, 1);
     assert_int_equal(h.trace.jobs[0].submit, 100 * S);
@@ -175,7 +175,7 @@ static void the_window_counts_from_the_first_job(void **state)
 
 static void refuse(const char *path, const char *pool, int code, const char *what)
 {
-    struct history h;
+    struct cluster_history h;
     struct error e = {0};
     int err = history_read(path, pool, 0, INT64_MAX, &h, &e);
     if (err != code || !strstr(e.text, what))

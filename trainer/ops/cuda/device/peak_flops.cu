@@ -15,10 +15,10 @@ template <typename T> static __global__ void fill_kernel(uint32_t n, T *x)
     bits = (bits ^ bits >> 16) * 0x85EBCA6Bu;
     bits = (bits ^ bits >> 13) * 0xC2B2AE35u;
     if (i < n)
-        put(x + i, (float)(int32_t)(bits ^ bits >> 16) * 0x1p-31f);
+        store_rounded(x + i, (float)(int32_t)(bits ^ bits >> 16) * 0x1p-31f);
 }
 
-static void fill(real *x)
+static void fill_random(real *x)
 {
     const uint32_t n = SIDE * SIDE;
     DISPATCH(T, LAUNCH(fill_kernel<T>, blocks_for(n, THREADS), THREADS, 0, n, reals<T>(x)));
@@ -51,7 +51,7 @@ double ops_peak_flops(void)
     for (int i = 0; i < 3 && !err; i++)
         err = ops_alloc(bytes, &blocks[i], NULL);
     for (int i = 0; i < 2 && !err; i++)
-        fill((real *)blocks[i]);
+        fill_random((real *)blocks[i]);
     if (!err)
         best = fastest_run(&s, (const real *)blocks[0], (const real *)blocks[1], (real *)blocks[2]);
     for (int i = 0; i < 3; i++)

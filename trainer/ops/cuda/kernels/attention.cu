@@ -127,7 +127,7 @@ static __device__ void store_rows(const struct cuda_attention_head &h, float all
         for (int c = 0; c < COLUMNS; c++) {
             int64_t column = threadIdx.x % WARP + c * WARP;
             if (column < h.width)
-                put(to + (first + r) * ld + column, all[r][c] * factors[r]);
+                store_rounded(to + (first + r) * ld + column, all[r][c] * factors[r]);
         }
 }
 

@@ -277,9 +277,9 @@ static __device__ void join_gradient(const struct joined_rows<T, N> &r, int i, b
     load<N>(r.y[i].at, y);
 #pragma unroll
     for (int k = 0; k < N; k++) {
-        put(&dy->at[k], both ? a[k] + b[k] : a[k]);
+        store_rounded(&dy->at[k], both ? a[k] + b[k] : a[k]);
         if (!(y[k] > 0.0f))
-            put(&dy->at[k], 0.0f);
+            store_rounded(&dy->at[k], 0.0f);
     }
 }
 

@@ -75,7 +75,7 @@ static __device__ void store_pack(bool in_packs, const float *v, int64_t at, int
 #pragma unroll
     for (int k = 0; k < PACK<T>; k++)
         if (at + k >= 0 && at + k < classes)
-            put(row + at + k, v[k]);
+            store_rounded(row + at + k, v[k]);
 }
 
 // The numbers [first, end) of the pack at `at` are in the row, and number `target` is the target.

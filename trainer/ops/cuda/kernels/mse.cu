@@ -14,7 +14,7 @@ static __global__ void mse_kernel(int64_t samples, int64_t outputs, const T *y,
         float d = as_float(y[i]) - targets[i];
         sum += d * d;
         if (dy)
-            put(dy + i, factor * d);
+            store_rounded(dy + i, factor * d);
     }
     sum = warp_sum(sum);
     if (threadIdx.x % WARP == 0)

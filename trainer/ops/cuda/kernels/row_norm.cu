@@ -45,7 +45,7 @@ template <typename T, int N> static __device__ void load_sum(const T *x, const T
     load<N>(add, more);
     for (int k = 0; k < N; k++) {
         T sum;
-        put(&sum, v[k] + more[k]);
+        store_rounded(&sum, v[k] + more[k]);
         v[k] = as_float(sum);
     }
 }

@@ -24,12 +24,12 @@ static __device__ inline float as_float(__nv_bfloat16 x)
     return __bfloat162float(x);
 }
 
-static __device__ inline void put(float *to, float x)
+static __device__ inline void store_rounded(float *to, float x)
 {
     *to = x;
 }
 
-static __device__ inline void put(__nv_bfloat16 *to, float x)
+static __device__ inline void store_rounded(__nv_bfloat16 *to, float x)
 {
     *to = __float2bfloat16_rn(x);
 }
@@ -48,7 +48,7 @@ template <int N, typename T> __device__ inline void store(const float *v, T *to)
     pack<T, N> p;
 #pragma unroll
     for (int k = 0; k < N; k++)
-        put(&p.at[k], v[k]);
+        store_rounded(&p.at[k], v[k]);
     *reinterpret_cast<pack<T, N> *>(to) = p;
 }
 
@@ -75,7 +75,7 @@ __device__ inline void store_some(const float *v, int64_t count, bool aligned, T
 #pragma unroll
     for (int k = 0; k < N; k++)
         if (k < count)
-            put(to + k, v[k]);
+            store_rounded(to + k, v[k]);
 }
 
 // PACKED(T, N, in_packs, f<T, N>(...)) runs the call with N the numbers of a pack of T, or with 1.

@@ -177,9 +177,9 @@ static __global__ void reorder_kernel(int64_t slices, int64_t places, int64_t in
         for (int k = down; k < TILE; k += TILE_ROWS) {
             int64_t i = i0 + (back ? k : across), o = o0 + (back ? across : k);
             if (i < in && o < out)
-                put(&to[back ? our_index(slice, in, out, i, o)
-                             : cudnn_index(slice, places, in, out, i, o)],
-                    tile[across][k]);
+                store_rounded(&to[back ? our_index(slice, in, out, i, o)
+                                       : cudnn_index(slice, places, in, out, i, o)],
+                              tile[across][k]);
         }
         __syncthreads();
     }
@@ -271,9 +271,9 @@ static __global__ void fold_weights_kernel(struct ops_conv_shape s, struct conv_
         return;
     int64_t ours = unfolded(s, f, at);
     if (!back)
-        put(to + at, ours < 0 ? 0.0f : as_float(from[ours]));
+        store_rounded(to + at, ours < 0 ? 0.0f : as_float(from[ours]));
     else if (ours >= 0)
-        put(to + ours, as_float(from[at]));
+        store_rounded(to + ours, as_float(from[at]));
 }
 
 // Reorders weights to cuDNN's layout, or `back` to ours.
