@@ -1,8 +1,8 @@
-"""What a busy cluster sends to its master, and a record of what was acknowledged.
+"""Sends to the master what a busy cluster sends, and records what was acknowledged.
 
-An agent of many slots that runs nothing, and for each trial that it is given somebody who posts its
-log, its metrics and its checkpoints, as fast as the master answers; beside them somebody who submits
-experiments. Whoever gets no answer sends the same again, until there is one: as real clients do.
+An agent of many slots runs no programs. For each of its trials, threads post a log, metrics and
+checkpoints as fast as the master answers; another thread submits experiments. A sender that gets no
+answer repeats its request until there is one, as real clients do.
 """
 
 import http.client
@@ -43,21 +43,21 @@ def metric_value(trial, step, k):
 
 
 class Master:
-    """Where the master is, while it is there."""
+    """The port and tokens of the master, and its phase."""
 
     def __init__(self):
         self.port, self.tokens = 0, {}
-        self.up = threading.Event()  # it answers
-        self.load = threading.Event()  # and is to be loaded
+        self.up = threading.Event()  # the master answers
+        self.load = threading.Event()  # the senders may send
         self.over = threading.Event()
 
 
 class Gone(Exception):
-    """No answer came."""
+    """The connection ended without an answer."""
 
 
 class Api:
-    """A keep-alive connection of one caller, made anew when it breaks."""
+    """A keep-alive connection of one caller; it is opened again after an error."""
 
     def __init__(self, master, headers):
         self.master, self.headers, self.connection = master, headers, None
@@ -88,14 +88,14 @@ def bearer(token):
 
 
 class Sender(threading.Thread):
-    """Sends one thing after the other, each until it is acknowledged. Subclasses say what."""
+    """Sends requests one after the other and repeats each until it is acknowledged. Subclasses make the requests."""
 
     def __init__(self, master, headers):
         super().__init__(daemon=True)
         self.master, self.api = master, Api(master, headers)
         self.stop = threading.Event()
         self.failure = None
-        self.refused = 0  # answers that said: later
+        self.refused = 0  # answers with status 429
         self.start()
 
     def next(self):  # -> method, path, body
@@ -111,7 +111,7 @@ class Sender(threading.Thread):
         try:
             while not self.ended():
                 self.send(*self.next())
-        except Exception as e:  # told by the check that follows
+        except Exception as e:  # the next check reports it
             self.failure = f"{type(self).__name__}: {e!r}"
 
     def send(self, method, path, body):
@@ -131,7 +131,7 @@ class Sender(threading.Thread):
                 time.sleep(0.1)
                 continue
             if status == 403 and b"has ended" in data:
-                self.stop.set()  # its trial was ended
+                self.stop.set()  # its trial has ended
                 return
             raise AssertionError(f"{method} {path}: {status} {data[:300]}")
 
@@ -191,7 +191,7 @@ class Checkpoints(Sender):
 
 
 class Submissions(Sender):
-    """Experiments that are never activated."""
+    """Submits experiments that are never activated."""
 
     def __init__(self, master):
         self.acked, self.count = {}, 0
@@ -207,7 +207,7 @@ class Submissions(Sender):
 
 
 class Trial:
-    """A trial that the agent was told to run."""
+    """A trial of the agent, with its senders."""
 
     def __init__(self, master, wanted, seed):
         env = {**wanted["env"], **wanted["ranks"][0]["env"]}
@@ -226,7 +226,7 @@ class Trial:
 
 
 class Agent(threading.Thread):
-    """Syncs as a real agent does, and starts the senders of each trial instead of a program."""
+    """Syncs like a real agent, but starts the senders of each trial instead of a program."""
 
     def __init__(self, master, seed):
         super().__init__(daemon=True)
@@ -246,7 +246,7 @@ class Agent(threading.Thread):
         return {"version": "1", "session": self.session, "pool": "default", "hostname": "agent-1",
                 "address": "127.0.0.1", "slots": slots, "seen": self.seen, "tasks": tasks}
 
-    def obey(self, answer):
+    def apply(self, answer):
         changed = False
         for wanted in answer["tasks"]:
             allocation, run = wanted["allocationId"], wanted["action"] == "RUN"
@@ -262,7 +262,7 @@ class Agent(threading.Thread):
                 changed = True
         for allocation in answer.get("forget", []):
             self.tasks.pop(allocation, None)
-        self.seen = -1 if changed else answer["version"]  # -1: answered at once
+        self.seen = -1 if changed else answer["version"]  # -1: the master answers at once
 
     def run(self):
         try:
@@ -276,7 +276,7 @@ class Agent(threading.Thread):
                     time.sleep(0.02)
                     continue
                 if status == 200:
-                    self.obey(json.loads(data))
+                    self.apply(json.loads(data))
                 elif status not in (429, 503):
                     raise AssertionError(f"sync: {status} {data[:300]}")
         except Exception as e:

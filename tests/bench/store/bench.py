@@ -1,4 +1,4 @@
-"""What benches on a real master share: its user, its cost, a store with a history, lines of results."""
+"""Shared by the benchmarks on a real master: the master and its user, its cost, a store with a history, results."""
 
 import http.client
 import json
@@ -17,7 +17,7 @@ def say(text):
 
 
 class Lines:
-    """Prints one JSON line a measure."""
+    """Prints one JSON line for each measure."""
 
     def __init__(self, bench):
         self.bench = bench
@@ -37,8 +37,8 @@ def json_of(*argv):
     return json.loads(done.stdout)
 
 
-def use(build):
-    """The programs of a build folder, for tests/e2e/cluster.py."""
+def use_build(build):
+    """Makes tests/e2e/cluster.py use the programs of a build folder."""
     os.environ["MUSTER_BIN"], os.environ["MUSTER_SOURCE"] = str(build.resolve() / "bin"), str(ROOT)
 
 
@@ -48,7 +48,7 @@ def cpu_seconds(pid):
 
 
 def memory_mb(pid, what="VmHWM"):
-    """Peak resident memory; VmRSS: now."""
+    """Returns the peak resident memory; VmRSS: the current one."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     return int(status.split(what + ":")[1].split()[0]) / 1024
 
@@ -89,18 +89,18 @@ class Master:
 
 
 def add_sizes(parser):
-    """How large the history of fill_history() is."""
+    """Adds the options for the size of the history of fill_history()."""
     parser.add_argument("--experiments", type=int, default=100_000)
-    parser.add_argument("--trials", type=int, default=10, help="of an experiment")
-    parser.add_argument("--points", type=int, default=100_000_000, help="of all trials")
+    parser.add_argument("--trials", type=int, default=10, help="trials of an experiment")
+    parser.add_argument("--points", type=int, default=100_000_000, help="points of all trials")
     parser.add_argument("--series", type=int, default=1_000_000, help="points of the long series")
 
 
 def fill_history(options, folder):
-    """A store of many experiments that have ended, with all their points; made once for a folder."""
-    told = folder / "filled.json"
-    if told.exists():
-        return json.loads(told.read_text())
+    """Makes a store of many ended experiments with all their points, once for each folder."""
+    summary = folder / "filled.json"
+    if summary.exists():
+        return json.loads(summary.read_text())
     per_trial = options.points // (options.experiments * options.trials)
     Master(folder).stop()
     store = folder / "master" / "muster.db"
@@ -111,5 +111,5 @@ def fill_history(options, folder):
     say(f"{per_trial} points each")
     filled = json_of(options.build / "tests/bench_store_metrics_fill", store.parent, per_trial, options.series)
     filled["filling"] = time.perf_counter() - start
-    told.write_text(json.dumps(filled))
+    summary.write_text(json.dumps(filled))
     return filled

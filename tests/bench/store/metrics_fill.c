@@ -1,9 +1,10 @@
-// Fills the trials of a stopped master's store with metric points, as folding leaves them: for each
-// ended trial without any, a block of its training; for one of them a long series as chunks.
+// Fills the trials of a stopped master's store with metric points, as compaction leaves them: for
+// each ended trial without metrics a block of training reports, and for one of them a long series
+// as chunks.
 //
 //     metrics_fill FOLDER POINTS_PER_TRIAL LONG_SERIES
 //
-// Prints the trial of the long series and what was written, as one line of JSON.
+// Prints the trial of the long series and the numbers of rows as one line of JSON.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,22 +19,23 @@ enum { METRICS = 4, BATCH_TRIALS = 2000, CHUNK = SERIES_CHUNK };
 
 static const char *const names[METRICS] = {"loss", "accuracy", "grad_norm", "samples_per_second"};
 
-struct filling {
+struct metrics_filling {
     struct db *db;
     struct rng rng;
     struct arena arena;
     int64_t id, points, trials, long_trial;
 };
 
-static void commit(struct filling *f, struct db_batch *b)
+static void commit(struct metrics_filling *f, struct db_batch *b)
 {
     struct error e = {0};
     if (db_commit_wait(f->db, b, &e))
         log_die(__FILE__, __LINE__, e.text);
 }
 
-// A run that learns, with noise.
-static void make_reports(struct filling *f, int64_t first, size_t count, struct series_block *b)
+// Makes the values of a training with noise.
+static void make_reports(struct metrics_filling *f, int64_t first, size_t count,
+                         struct series_block *b)
 {
     arena_reset(&f->arena);
     *b = (struct series_block){.count = count, .column_count = METRICS};
@@ -61,7 +63,7 @@ static void make_reports(struct filling *f, int64_t first, size_t count, struct 
     f->points += (int64_t)count * METRICS;
 }
 
-static void fill_long(struct filling *f, int64_t points)
+static void fill_long(struct metrics_filling *f, int64_t points)
 {
     struct series_block b;
     for (int64_t done = 0; done < points; done += CHUNK) {
@@ -72,7 +74,8 @@ static void fill_long(struct filling *f, int64_t points)
     }
 }
 
-static void fill_short(struct filling *f, const int64_t *trials, size_t count, size_t reports)
+static void fill_short(struct metrics_filling *f, const int64_t *trials, size_t count,
+                       size_t reports)
 {
     struct db_batch *batch = db_batch_new();
     struct series_block b;
@@ -87,8 +90,8 @@ static void fill_short(struct filling *f, const int64_t *trials, size_t count, s
     commit(f, batch);
 }
 
-// Of trials that have ended and have no metrics; read first, so that no view of the store is held
-// while it grows.
+// Returns the ended trials without metrics. They are read first, so that no snapshot of the store
+// is held while it grows.
 static int64_t *find_trials(struct db_reader *r, size_t *count)
 {
     int64_t *trials = NULL;
@@ -106,7 +109,7 @@ static int64_t *find_trials(struct db_reader *r, size_t *count)
     return trials;
 }
 
-static void fill(struct filling *f, struct db_reader *r, size_t reports)
+static void fill(struct metrics_filling *f, struct db_reader *r, size_t reports)
 {
     size_t count;
     int64_t *trials = find_trials(r, &count);
@@ -118,7 +121,7 @@ static void fill(struct filling *f, struct db_reader *r, size_t reports)
 
 int main(int argc, char **argv)
 {
-    struct filling f = {.id = 1};
+    struct metrics_filling f = {.id = 1};
     struct db_reader *r;
     struct error e = {0};
     char next[24];

@@ -1,10 +1,10 @@
-// The peer of the metrics bench: SQLite alone, a row a point in one table that is clustered by
-// series, inserted in transactions of a thousand reports and read back in order. No HTTP, no JSON:
-// what a tracker that keeps points as rows could reach at most.
+// The peer of the metrics benchmark: SQLite alone, with one row per point in a table that is
+// clustered by series. It inserts transactions of a thousand reports and reads a series back in
+// order, without HTTP and JSON. A tracker that keeps points as rows cannot be faster.
 //
 //     metrics_rows FILE METRICS SECONDS LONG_SERIES
 //
-// Prints points a second and the milliseconds that reading the long series takes, as JSON.
+// Prints points per second and the milliseconds that reading the long series takes, as JSON.
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void insert(sqlite3_stmt *s, int64_t series, int64_t step, double value)
     sqlite3_reset(s);
 }
 
-// All trials report in turn, as they would over the network.
+// All trials report in turn, as they do over the network.
 static double ingest(sqlite3 *db, sqlite3_stmt *s, int metrics, double seconds)
 {
     struct rng rng;

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 
-enum { SECTOR = 512 }; // what a disk writes as a whole
+enum { SECTOR = 512 }; // the unit that a disk writes as a whole
 
 const char *const fault_names[FAULTS] = {"none",
                                          "a full disk",
@@ -23,14 +23,15 @@ const char *const fault_names[FAULTS] = {"none",
                                          "a failing truncation",
                                          "a power cut"};
 
-struct unflushed {                     // a write since the last flush of what it went to
+struct unflushed {                     // a write since the last flush of its medium
     sqlite3_int64 offset, size_before; // of the file
     int len;
-    unsigned char *before, *after; // `before` beyond the file's end is 0
+    unsigned char *before, *after; // `before` is 0 beyond the end of the file
     struct unflushed *older;
 };
 
-// What is on the disk, whoever has it open: a flush is of all that was written, by any connection.
+// The contents of one file on the disk, shared by all who have it open: a flush covers the writes
+// of every connection.
 struct medium {
     char *path;
     struct unflushed *newest;
@@ -39,37 +40,38 @@ struct medium {
 
 struct faulty_file {
     sqlite3_file base;
-    sqlite3_file *real;    // behind this struct
-    struct medium *medium; // NULL: its writes are not remembered; else the store or its log
-    bool owed;             // another's flush has failed, which this one's next one tells, too
+    sqlite3_file *real;    // stored after this struct
+    struct medium *medium; // the store or its log; NULL: writes are not remembered
+    bool error_owed;       // a flush through another handle failed, and the next flush of this one
+                           // reports it, too
     struct faulty_file *next;
 };
 
-// Writer and readers are threads: one lock for all of it.
+// One lock protects everything: writer and readers are threads.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sqlite3_vfs *real_vfs, vfs;
 static struct faulty_file *files;
 static struct medium *media;
 static enum fault fault;
-static int countdown, met;
+static int countdown, failures;
 static struct rng rng;
 
 // --- what is lost --------------------------------------------------------------------------------
 
-static void put(const struct faulty_file *f, const unsigned char *data, int len,
-                sqlite3_int64 offset)
+static void write_sectors(const struct faulty_file *f, const unsigned char *data, int len,
+                          sqlite3_int64 offset)
 {
     f->real->pMethods->xWrite(f->real, data, len, offset);
 }
 
-// The file as after its last flush, and then some sectors of what was written since, oldest first.
-static void lose(struct faulty_file *f)
+// Restores the file after its last flush, then writes some sectors of later writes, oldest first.
+static void lose_unflushed(struct faulty_file *f)
 {
     struct medium *m = f->medium;
     struct unflushed *oldest = NULL, *w;
     for (w = m->newest; w; w = w->older)
-        put(f, w->before, w->len, w->offset);
-    while ((w = m->newest)) { // turned around
+        write_sectors(f, w->before, w->len, w->offset);
+    while ((w = m->newest)) { // reverses the list
         m->newest = w->older;
         w->older = oldest;
         oldest = w;
@@ -79,7 +81,8 @@ static void lose(struct faulty_file *f)
     while ((w = oldest)) {
         for (int at = 0; at < w->len; at += SECTOR)
             if (rng_below(&rng, 2))
-                put(f, w->after + at, w->len - at < SECTOR ? w->len - at : SECTOR, w->offset + at);
+                write_sectors(f, w->after + at, w->len - at < SECTOR ? w->len - at : SECTOR,
+                              w->offset + at);
         oldest = w->older;
         free(w->before);
         free(w->after);
@@ -87,7 +90,7 @@ static void lose(struct faulty_file *f)
     }
 }
 
-static void forget(struct medium *m)
+static void medium_forget(struct medium *m)
 {
     while (m && m->newest) {
         struct unflushed *w = m->newest;
@@ -98,7 +101,7 @@ static void forget(struct medium *m)
     }
 }
 
-static void remember(struct faulty_file *f, const void *data, int len, sqlite3_int64 offset)
+static void medium_remember(struct faulty_file *f, const void *data, int len, sqlite3_int64 offset)
 {
     struct unflushed *w = xcalloc(1, sizeof *w);
     w->offset = offset;
@@ -107,7 +110,7 @@ static void remember(struct faulty_file *f, const void *data, int len, sqlite3_i
     w->after = xcalloc((size_t)len, 1);
     memcpy(w->after, data, (size_t)len);
     f->real->pMethods->xFileSize(f->real, &w->size_before);
-    f->real->pMethods->xRead(f->real, w->before, len, offset); // what is not there reads as 0
+    f->real->pMethods->xRead(f->real, w->before, len, offset); // bytes beyond the end are read as 0
     w->older = f->medium->newest;
     f->medium->newest = w;
 }
@@ -116,21 +119,21 @@ static void cut_power(void)
 {
     for (struct faulty_file *f = files; f; f = f->next)
         if (f->medium)
-            lose(f);
+            lose_unflushed(f);
     _exit(FAULTY_POWER_CUT);
 }
 
-// Whether this operation, which `kinds` of faults concern, is to fail.
-static bool fails(unsigned kinds)
+// Returns whether this operation, which `kinds` of faults concern, fails.
+static bool should_fail(unsigned kinds)
 {
     if (!(kinds & 1U << fault) || (countdown > 0 && --countdown > 0))
         return false;
     if (fault == FAULT_POWER)
         cut_power();
     bool lasts = fault == FAULT_FULL || fault == FAULT_SYNC_ALL;
-    if (!lasts && met)
+    if (!lasts && failures)
         return false;
-    met++;
+    failures++;
     return true;
 }
 
@@ -161,11 +164,11 @@ static int faulty_write(sqlite3_file *file, const void *data, int len, sqlite3_i
     struct faulty_file *f = FILE_OF(file);
     int rc;
     pthread_mutex_lock(&lock);
-    if (f->medium && fails(1U << FAULT_FULL | 1U << FAULT_WRITE | 1U << FAULT_POWER)) {
+    if (f->medium && should_fail(1U << FAULT_FULL | 1U << FAULT_WRITE | 1U << FAULT_POWER)) {
         rc = fault == FAULT_FULL ? SQLITE_FULL : SQLITE_IOERR_WRITE;
     } else {
         if (f->medium)
-            remember(f, data, len, offset);
+            medium_remember(f, data, len, offset);
         rc = f->real->pMethods->xWrite(f->real, data, len, offset);
     }
     pthread_mutex_unlock(&lock);
@@ -177,20 +180,20 @@ static int faulty_truncate(sqlite3_file *file, sqlite3_int64 size)
     struct faulty_file *f = FILE_OF(file);
     pthread_mutex_lock(&lock);
     int rc = SQLITE_IOERR_TRUNCATE;
-    if (!f->medium || !fails(1U << FAULT_TRUNCATE)) {
-        forget(f->medium); // a truncation is taken to last; what lay before it, too
+    if (!f->medium || !should_fail(1U << FAULT_TRUNCATE)) {
+        medium_forget(f->medium); // a truncation is taken to last, with all writes before it
         rc = f->real->pMethods->xTruncate(f->real, size);
     }
     pthread_mutex_unlock(&lock);
     return rc;
 }
 
-// As Linux has it: an error of writing back is told once to everybody who has the file open.
-static void owe_others(const struct faulty_file *f)
+// Linux reports a write-back error once to everybody who has the file open.
+static void owe_error_to_others(const struct faulty_file *f)
 {
     for (struct faulty_file *other = files; other; other = other->next)
         if (other != f && other->medium == f->medium)
-            other->owed = true;
+            other->error_owed = true;
 }
 
 static int faulty_sync(sqlite3_file *file, int flags)
@@ -198,15 +201,15 @@ static int faulty_sync(sqlite3_file *file, int flags)
     struct faulty_file *f = FILE_OF(file);
     int rc;
     pthread_mutex_lock(&lock);
-    if (f->medium && fails(1U << FAULT_SYNC | 1U << FAULT_SYNC_ALL | 1U << FAULT_POWER)) {
-        lose(f);
-        owe_others(f);
+    if (f->medium && should_fail(1U << FAULT_SYNC | 1U << FAULT_SYNC_ALL | 1U << FAULT_POWER)) {
+        lose_unflushed(f);
+        owe_error_to_others(f);
         rc = SQLITE_IOERR_FSYNC;
-    } else if (f->owed) {
-        f->owed = false;
+    } else if (f->error_owed) {
+        f->error_owed = false;
         rc = SQLITE_IOERR_FSYNC;
     } else {
-        forget(f->medium);
+        medium_forget(f->medium);
         rc = f->real->pMethods->xSync(f->real, flags);
     }
     pthread_mutex_unlock(&lock);
@@ -333,10 +336,10 @@ void faulty_install(enum fault kind, int at, uint64_t seed)
     must(sqlite3_vfs_register(&vfs, 1) == SQLITE_OK);
 }
 
-int faulty_met(void)
+int faulty_failures(void)
 {
     pthread_mutex_lock(&lock);
-    int n = met;
+    int n = failures;
     pthread_mutex_unlock(&lock);
     return n;
 }

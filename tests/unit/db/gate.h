@@ -1,5 +1,5 @@
-// A gate that holds the writer between two groups, so that a test decides which batches meet in
-// one.
+// A gate that stops the writer between two groups, so that a test decides which batches share a
+// group.
 #ifndef MUSTER_TESTS_UNIT_DB_GATE_H
 #define MUSTER_TESTS_UNIT_DB_GATE_H
 
@@ -19,8 +19,8 @@ static inline void gate_hold(void *ctx, int err)
     sem_wait(&g->open);
 }
 
-// Returns when the writer stands still, after a group of its own; what is committed from here on
-// waits in the queue until gate_open().
+// Returns when the writer has stopped, after a group of its own. Batches that are committed from
+// now on wait in the queue until gate_open().
 static inline void gate_close(struct gate *g, struct db *db)
 {
     sem_init(&g->held, 0, 0);

@@ -1,4 +1,4 @@
-// What the tests of the store share: a store in a folder of its own, a few rows, a child process.
+// Shared by the tests of the store: a store in its own folder, a few rows, a child process.
 #ifndef MUSTER_TESTS_UNIT_DB_STORE_TEST_H
 #define MUSTER_TESTS_UNIT_DB_STORE_TEST_H
 
@@ -18,7 +18,7 @@
 
 #include "db/store.h"
 
-// A new folder in the test's own; `dir` as for mkdtemp(3).
+// Makes a new folder in the test's own folder; `dir` as for mkdtemp(3).
 static inline char *store_folder(char dir[32])
 {
     snprintf(dir, 32, "store.XXXXXX");
@@ -44,14 +44,14 @@ static inline struct db_reader *reader_open(struct db *db)
     return r;
 }
 
-struct fixture { // of with_store()
+struct store_fixture { // the state of a test with a new store
     struct db *db;
     struct db_reader *r;
 };
 
 static inline int fixture_setup(void **state)
 {
-    static struct fixture f;
+    static struct store_fixture f;
     char dir[32];
     f.db = store_open(store_folder(dir));
     f.r = reader_open(f.db);
@@ -61,13 +61,13 @@ static inline int fixture_setup(void **state)
 
 static inline int fixture_teardown(void **state)
 {
-    struct fixture *f = *state;
+    struct store_fixture *f = *state;
     db_reader_close(f->r);
     db_close(f->db);
     return 0;
 }
 
-// A test that is given a new store and a reader of it.
+// A test with a new store and a reader of it.
 #define with_store(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
 
 static inline void commit(struct db *db, struct db_batch *b)
@@ -77,8 +77,8 @@ static inline void commit(struct db *db, struct db_batch *b)
         fail_msg("%s", e.text);
 }
 
-// The first column of the first row of `sql`.
-static inline int64_t ask(struct db_reader *r, const char *sql)
+// Returns the first column of the first row of `sql`.
+static inline int64_t query_int(struct db_reader *r, const char *sql)
 {
     struct db_rows *rows = db_query_sql(r, sql, NULL, 0);
     assert_int_equal(db_next(rows), 1);
@@ -87,15 +87,15 @@ static inline int64_t ask(struct db_reader *r, const char *sql)
     return answer;
 }
 
-static inline int64_t ask_once(struct db *db, const char *sql)
+static inline int64_t query_int_once(struct db *db, const char *sql)
 {
     struct db_reader *r = reader_open(db);
-    int64_t answer = ask(r, sql);
+    int64_t answer = query_int(r, sql);
     db_reader_close(r);
     return answer;
 }
 
-// fork(2) of a child that does not outlive a test that fails.
+// A fork(2) whose child does not outlive a failed test.
 static inline pid_t fork_child(void)
 {
     pid_t pid = fork();
@@ -105,7 +105,7 @@ static inline pid_t fork_child(void)
     return pid;
 }
 
-// The step stands in column `reports`; the block is one in name only.
+// Column `reports` holds the step; the bytes of the block are not a real block.
 static inline void add_metric(struct db_batch *b, int64_t trial, int64_t step)
 {
     DB_ADD(b, METRIC_INSERT, NULL, trial, "training", step, DB_BLOB("block", 5));
@@ -118,7 +118,7 @@ static inline struct db_batch *metric_batch(int64_t trial, int64_t step)
     return b;
 }
 
-// Writes a text where an integer belongs, after a row that is fine.
+// Writes a text into an integer column, after a correct row.
 static inline struct db_batch *bad_batch(int64_t trial, int64_t step)
 {
     struct db_batch *b = metric_batch(trial, step);

@@ -1,5 +1,5 @@
-// A disk that fails under the store: the error is told, nothing that was acknowledged is lost, and
-// the store opens again and is sound. Each kind of fault at many moments, on a store that goes on.
+// A failing disk under the store: the error is reported, no acknowledged batch is lost, and the
+// store opens again undamaged. Each kind of fault occurs at many moments, on a store that grows.
 #include "tests/unit/db/store_test.h"
 
 #include <fcntl.h>
@@ -11,22 +11,22 @@
 #include "tests/unit/db/faulty_vfs.h"
 
 enum {
-    ROUNDS = 6,         // of each fault
-    ROWS = 3,           // of a batch
-    BATCHES = 120,      // without a fault by then, there is none
-    CHECKPOINT = 24,    // pages: the log is folded into the file all the time
-    STATUS_BROKEN = 10, // of a child: the store failed, and said so
-    STATUS_WHOLE = 11,  // .. it did not
+    ROUNDS = 6,         // for each fault
+    ROWS = 3,           // in a batch
+    BATCHES = 120,      // if no fault has occurred by then, none will
+    CHECKPOINT = 24,    // pages: the log is copied into the file all the time
+    STATUS_BROKEN = 10, // of a child: the store failed and said so
+    STATUS_WHOLE = 11,  // of a child: the store did not fail
     STATUS_WRONG = 12,
 };
 
-static void wrong(const char *what)
+static void fail_child(const char *what)
 {
     fprintf(stderr, "in the child: %s\n", what);
     _exit(STATUS_WRONG);
 }
 
-// A batch of three rows with steps 3n, 3n + 1, 3n + 2 and some weight, committed.
+// Commits a batch of three rows with steps 3n, 3n + 1, 3n + 2 and some size.
 static int commit_batch(struct db *db, int64_t n, struct error *e)
 {
     static const char weight[2000] = {1};
@@ -40,33 +40,33 @@ static int commit_batch(struct db *db, int64_t n, struct error *e)
     return db_commit_wait(db, b, e);
 }
 
-// Once a batch has failed, what follows fails too, and each is told what to do.
+// Once a batch has failed, later ones fail too, and each error says what to do.
 static void expect_broken(struct db *db, int64_t n, const struct error *first)
 {
     struct error e = {0};
     if (!strstr(first->text, "cannot be written") || !strstr(first->text, "start again"))
-        wrong(first->text);
+        fail_child(first->text);
     for (int i = 1; i < 5; i++)
         if (!commit_batch(db, n + i, &e) || e.code != first->code)
-            wrong("a batch was taken after one that failed");
+            fail_child("a batch was taken after one that failed");
 }
 
-// In a child: writes batches from n on, and says through fd which are acknowledged.
+// In a child: writes batches from n on, and writes the acknowledged ones to fd.
 static void ingest(const char *dir, int fd, int64_t n, enum fault fault, int at, uint64_t seed)
 {
     struct db *db = NULL;
     struct error e = {0};
     db = store_open(dir);
-    db_close(db); // that it opens is tested without faults
+    db_close(db); // other tests open a store without faults
     faulty_install(fault, at, seed);
     int err = db_open(dir, &db, &e);
     if (err)
-        _exit(faulty_met() ? STATUS_BROKEN : STATUS_WRONG);
+        _exit(faulty_failures() ? STATUS_BROKEN : STATUS_WRONG);
     db->log_pages = CHECKPOINT;
     for (int i = 0; !err && i < BATCHES; i++, n++) {
         err = commit_batch(db, n, &e);
         if (!err && write(fd, &n, sizeof n) != sizeof n)
-            wrong("the pipe is broken");
+            fail_child("the pipe is broken");
     }
     if (err)
         expect_broken(db, n - 1, &e);
@@ -82,7 +82,7 @@ static int status_of(pid_t pid)
     return WEXITSTATUS(status);
 }
 
-// The greatest batch that is stored. All are whole, none is missing before it.
+// Returns the highest batch in the store, and checks that all batches up to it are complete.
 static int64_t check(const char *dir, int64_t acknowledged)
 {
     char path[64];
@@ -90,9 +90,9 @@ static int64_t check(const char *dir, int64_t acknowledged)
     int64_t sound = 0;
     struct db *db = store_open(dir);
     struct db_reader *r = reader_open(db);
-    int64_t rows = ask(r, "SELECT count(*) FROM metrics");
-    int64_t weights = ask(r, "SELECT count(*) FROM model_definitions");
-    int64_t top = ask(r, "SELECT coalesce(max(reports), -1) FROM metrics");
+    int64_t rows = query_int(r, "SELECT count(*) FROM metrics");
+    int64_t weights = query_int(r, "SELECT count(*) FROM model_definitions");
+    int64_t top = query_int(r, "SELECT coalesce(max(reports), -1) FROM metrics");
     assert_int_equal(rows, top + 1);
     assert_int_equal(rows, weights * ROWS);
     assert_true(weights > acknowledged);
@@ -141,8 +141,8 @@ static int64_t fail_once(const char *dir, int64_t last, enum fault fault, int at
     return check(dir, batch);
 }
 
-// Operations are told apart by what they do, so a fault comes sooner or later: a few writes and
-// one flush for each commit, and now and then those of a folding.
+// Each kind of operation is counted on its own: every commit has a few writes and one flush, and
+// copies of the log add some. The faults therefore occur at different moments.
 static void test_fault(enum fault fault)
 {
     char dir[32];

@@ -1,4 +1,4 @@
-// Opening: what is made, what is refused and with which words, migrations.
+// Opening a store: new files, refusals and their texts, migrations.
 #include "tests/unit/db/store_test.h"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static void run_sql(const char *path, const char *text)
     connection_close(&c);
 }
 
-static int64_t ask_file(const char *path, const char *sql)
+static int64_t query_file_int(const char *path, const char *sql)
 {
     struct db_connection c;
     struct error e;
@@ -61,17 +61,17 @@ static void a_new_store_is_private_and_lasts(void **state)
         assert_int_equal(stat(path, &st), 0);
         assert_int_equal(st.st_mode & 0777, 0600);
     }
-    assert_int_equal(ask_once(db, "SELECT journal_mode = 'wal' FROM pragma_journal_mode"), 1);
-    assert_int_equal(ask_once(db, "PRAGMA application_id"), STORE_APPLICATION_ID);
-    assert_int_equal(ask_once(db, "PRAGMA user_version"), migration_count);
+    assert_int_equal(query_int_once(db, "SELECT journal_mode = 'wal' FROM pragma_journal_mode"), 1);
+    assert_int_equal(query_int_once(db, "PRAGMA application_id"), STORE_APPLICATION_ID);
+    assert_int_equal(query_int_once(db, "PRAGMA user_version"), migration_count);
     db_close(db);
     db = store_open(deep);
-    assert_int_equal(ask_once(db, "SELECT count(*) FROM metrics"), 1);
+    assert_int_equal(query_int_once(db, "SELECT count(*) FROM metrics"), 1);
     db_close(db);
 }
 
-// Of the writer's connection: what makes a commit durable and references hold.
-static void the_writer_is_safe(void **state)
+// The settings of the writer's connection that make commits durable and check references.
+static void the_writer_uses_safe_settings(void **state)
 {
     (void)state;
     char dir[32];
@@ -96,7 +96,7 @@ static void two_masters_are_refused(void **state)
     struct db *db = store_open(store_folder(dir));
     snprintf(words, sizeof words, "in use by another master (pid %d)", (int)getpid());
     expect_refusal(dir, ERR_CONFLICT, words);
-    commit(db, metric_batch(1, 1)); // the first goes on
+    commit(db, metric_batch(1, 1)); // the first master still works
     db_close(db);
     db_close(store_open(dir));
 }
@@ -165,7 +165,7 @@ static void damage_is_refused(void **state)
     expect_refusal(dir, ERR_CORRUPT, "file is not a database");
 
     unlink(path);
-    db_close(store_open(dir)); // moved away: an empty store
+    db_close(store_open(dir)); // the file was moved away: the store is empty
 }
 
 static void a_damaged_schema_is_refused(void **state)
@@ -176,22 +176,22 @@ static void a_damaged_schema_is_refused(void **state)
     int fd = open(store_path(dir, path), O_RDWR);
     char noise[2048];
     memset(noise, 0x5a, sizeof noise);
-    assert_int_equal(pwrite(fd, noise, sizeof noise, 100), sizeof noise); // after the header
+    assert_int_equal(pwrite(fd, noise, sizeof noise, 100), sizeof noise); // behind the header
     close(fd);
     expect_refusal(dir, ERR_CORRUPT, "is damaged");
 }
 
-// A page in the middle: the store opens, and the first query that needs it fails.
-static void a_damaged_page_has_a_name(void **state)
+// A damaged page in the middle: the store opens, and the first query that needs the page fails.
+static void damage_is_described_with_its_table(void **state)
 {
     (void)state;
     char dir[32], path[64], noise[4096], page[32];
     struct error e = {0};
     db_close(store_open(store_folder(dir)));
     store_path(dir, path);
-    long long size = ask_file(path, "PRAGMA page_size");
+    long long size = query_file_int(path, "PRAGMA page_size");
     long long root =
-        ask_file(path, "SELECT rootpage FROM sqlite_schema WHERE name = 'experiments'");
+        query_file_int(path, "SELECT rootpage FROM sqlite_schema WHERE name = 'experiments'");
     int fd = open(path, O_RDWR);
     memset(noise, 0x5a, sizeof noise);
     assert_int_equal(pwrite(fd, noise, sizeof noise, (root - 1) * size), sizeof noise);
@@ -207,17 +207,17 @@ static void a_damaged_page_has_a_name(void **state)
     assert_non_null(strstr(e.text, page));
     assert_non_null(strstr(e.text, "muster master restore FILE -d store."));
     db_reader_close(r);
-    db_close(db); // waits for the one who says so in the log
+    db_close(db); // waits for the thread that describes the damage in the log
 }
 
-static void a_file_of_others_is_refused(void **state)
+static void a_foreign_file_is_refused(void **state)
 {
     (void)state;
     char dir[32], path[64];
     store_folder(dir);
     run_sql(store_path(dir, path), "CREATE TABLE songs (title TEXT); PRAGMA user_version = 1");
     expect_refusal(dir, ERR_CORRUPT, "not a store of Muster");
-    assert_int_equal(ask_file(path, "SELECT count(*) FROM sqlite_schema"), 1);
+    assert_int_equal(query_file_int(path, "SELECT count(*) FROM sqlite_schema"), 1);
 }
 
 static void a_folder_that_is_a_file_is_refused(void **state)
@@ -253,17 +253,17 @@ static void a_migration_keeps_a_copy(void **state)
     snprintf(copy, sizeof copy, "%s.before-2", path);
     assert_int_equal(migrate(path, steps, 1, &e), 0);
     run_sql(path, "PRAGMA journal_mode = WAL; INSERT INTO parents VALUES (1), (2)");
-    assert_false(path_exists(copy)); // none of a new store
+    assert_false(path_exists(copy)); // a new store needs none
     assert_int_equal(migrate(path, steps, 2, &e), 0);
-    assert_int_equal(ask_file(path, "SELECT count(*) FROM parents WHERE name = 'x'"), 2);
-    assert_int_equal(ask_file(path, "PRAGMA user_version"), 2);
-    assert_int_equal(ask_file(copy, "SELECT count(*) FROM parents"), 2);
-    assert_int_equal(ask_file(copy, "PRAGMA user_version"), 1);
+    assert_int_equal(query_file_int(path, "SELECT count(*) FROM parents WHERE name = 'x'"), 2);
+    assert_int_equal(query_file_int(path, "PRAGMA user_version"), 2);
+    assert_int_equal(query_file_int(copy, "SELECT count(*) FROM parents"), 2);
+    assert_int_equal(query_file_int(copy, "PRAGMA user_version"), 1);
     struct stat st;
     assert_int_equal(stat(copy, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    assert_int_equal(migrate(copy, steps, 2, &e), 0); // it is a store itself
-    assert_int_equal(migrate(path, steps, 2, &e), 0); // and there is nothing to do twice
+    assert_int_equal(migrate(copy, steps, 2, &e), 0); // the copy is a store, too
+    assert_int_equal(migrate(path, steps, 2, &e), 0); // a second call changes nothing
 }
 
 static void a_migration_that_fails_changes_nothing(void **state)
@@ -276,8 +276,8 @@ static void a_migration_that_fails_changes_nothing(void **state)
     assert_int_equal(migrate(path, steps, 3, &e), ERR_INTERNAL);
     assert_non_null(strstr(e.text, "migration 0003_bad"));
     assert_non_null(strstr(e.text, "table parents already exists"));
-    assert_int_equal(ask_file(path, "PRAGMA user_version"), 1);
-    assert_int_equal(ask_file(path, "SELECT count(*) FROM pragma_table_info('parents')"), 1);
+    assert_int_equal(query_file_int(path, "PRAGMA user_version"), 1);
+    assert_int_equal(query_file_int(path, "SELECT count(*) FROM pragma_table_info('parents')"), 1);
 }
 
 static void a_migration_that_loses_a_reference_is_refused(void **state)
@@ -292,10 +292,10 @@ static void a_migration_that_loses_a_reference_is_refused(void **state)
     run_sql(path, "INSERT INTO parents VALUES (1); INSERT INTO children VALUES (1, 1)");
     assert_int_equal(migrate(path, careless, 2, &e), ERR_CORRUPT);
     assert_non_null(strstr(e.text, "1 rows would refer to missing rows"));
-    assert_int_equal(ask_file(path, "SELECT count(*) FROM parents"), 1);
+    assert_int_equal(query_file_int(path, "SELECT count(*) FROM parents"), 1);
 }
 
-// A store of 0001 with a row in every table that 0002 touches.
+// A store of 0001 with a row in every table that 0002 changes.
 static const char first_store[] =
     "INSERT INTO users (id, username, password_hash, modified_at) VALUES (1, 'ann', 'x', 5);"
     "INSERT INTO workspaces VALUES (1, 'Uncategorized', 1, 0, 5), (2, 'Vision', 1, 1, 6);"
@@ -309,7 +309,7 @@ static const char first_store[] =
     " VALUES ('7.8.1', 8, 1, 'TERMINATED', 4, 'default', 9, 10);"
     "INSERT INTO agents VALUES ('a', 'default', 1, 0, '[]', '[]', '1', 5, 6)";
 
-static void teams_come_into_an_older_store(void **state)
+static void a_migration_adds_teams(void **state)
 {
     (void)state;
     static const char *const kept[] = {
@@ -329,14 +329,14 @@ static void teams_come_into_an_older_store(void **state)
     run_sql(path, first_store);
     struct db *db = store_open(dir);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        if (ask_once(db, kept[i]) != 2)
+        if (query_int_once(db, kept[i]) != 2)
             fail_msg("lost or changed: %s", kept[i]);
-    assert_int_equal(ask_once(db, "PRAGMA user_version"), migration_count);
+    assert_int_equal(query_int_once(db, "PRAGMA user_version"), migration_count);
     db_close(db);
 }
 
-// Version 10 sorted most lists by reading all rows; 11 brings indexes to what is there.
-static void orders_of_lists_come_into_an_older_store(void **state)
+// Version 10 sorted most lists by reading all rows; version 11 adds indexes for existing rows.
+static void a_migration_adds_list_indexes(void **state)
 {
     (void)state;
     static const char *const indexes[][2] = {
@@ -369,18 +369,18 @@ static void orders_of_lists_come_into_an_older_store(void **state)
                  "SELECT (SELECT count(*) FROM %s INDEXED BY %s WHERE 1) ="
                  " (SELECT count(*) FROM %s NOT INDEXED)",
                  indexes[i][0], indexes[i][1], indexes[i][0]);
-        assert_int_equal(ask_file(path, sql), 1);
+        assert_int_equal(query_file_int(path, sql), 1);
     }
-    assert_int_equal(ask_file(path, "SELECT count(*) FROM experiment_briefs INDEXED BY"
-                                    " experiment_briefs_parent WHERE parent_id IS NOT NULL"),
+    assert_int_equal(query_file_int(path, "SELECT count(*) FROM experiment_briefs INDEXED BY"
+                                          " experiment_briefs_parent WHERE parent_id IS NOT NULL"),
                      40);
-    assert_int_equal(ask_file(path, "SELECT count(*) FROM pragma_integrity_check"
-                                    " WHERE integrity_check = 'ok'"),
+    assert_int_equal(query_file_int(path, "SELECT count(*) FROM pragma_integrity_check"
+                                          " WHERE integrity_check = 'ok'"),
                      1);
 }
 
-// Names become unique in their workspace alone; rows, references and spent ids stay.
-static void names_of_workspaces_come_into_an_older_store(void **state)
+// Names become unique in their workspace; rows, references and the next ids are kept.
+static void a_migration_makes_names_unique_per_workspace(void **state)
 {
     (void)state;
     static const char *const asked[] = {
@@ -411,34 +411,34 @@ static void names_of_workspaces_come_into_an_older_store(void **state)
                   "INSERT INTO webhook_triggers (webhook_id, type) VALUES (4, 'x')");
     assert_int_equal(migrate(path, migrations, 15, &e), 0);
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
-        if (ask_file(path, asked[i]) != 1)
+        if (query_file_int(path, asked[i]) != 1)
             fail_msg("lost or changed: %s", asked[i]);
     run_sql(path, "INSERT INTO models (name, user_id, workspace_id, created_at, updated_at)"
                   " VALUES ('m', 1, 2, 0, 0);"
                   "INSERT INTO templates (name, config, workspace_id, modified_at)"
                   " VALUES ('t', '{}', 2, 0)");
-    assert_int_equal(ask_file(path, "SELECT max(id) FROM models"), 10);
+    assert_int_equal(query_file_int(path, "SELECT max(id) FROM models"), 10);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_store_is_private_and_lasts),
-        cmocka_unit_test(the_writer_is_safe),
+        cmocka_unit_test(the_writer_uses_safe_settings),
         cmocka_unit_test(two_masters_are_refused),
         cmocka_unit_test(a_killed_master_leaves_no_lock),
         cmocka_unit_test(a_newer_store_is_refused_untouched),
         cmocka_unit_test(damage_is_refused),
         cmocka_unit_test(a_damaged_schema_is_refused),
-        cmocka_unit_test(a_damaged_page_has_a_name),
-        cmocka_unit_test(a_file_of_others_is_refused),
+        cmocka_unit_test(damage_is_described_with_its_table),
+        cmocka_unit_test(a_foreign_file_is_refused),
         cmocka_unit_test(a_folder_that_is_a_file_is_refused),
         cmocka_unit_test(a_migration_keeps_a_copy),
         cmocka_unit_test(a_migration_that_fails_changes_nothing),
         cmocka_unit_test(a_migration_that_loses_a_reference_is_refused),
-        cmocka_unit_test(teams_come_into_an_older_store),
-        cmocka_unit_test(orders_of_lists_come_into_an_older_store),
-        cmocka_unit_test(names_of_workspaces_come_into_an_older_store),
+        cmocka_unit_test(a_migration_adds_teams),
+        cmocka_unit_test(a_migration_adds_list_indexes),
+        cmocka_unit_test(a_migration_makes_names_unique_per_workspace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

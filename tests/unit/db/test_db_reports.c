@@ -1,5 +1,5 @@
-// Reports of random histories with restarts, repetitions and strays: what is read of them is what a
-// plain list of all that was said comes to, however much of it has been folded.
+// Random histories of reports with restarts, repetitions and late reports: the reader returns the
+// same as a simple list of all reports, however many of them are compacted.
 #include "tests/unit/db/store_test.h"
 
 #include "base/rng.h"
@@ -8,13 +8,13 @@
 
 enum { POSTS = 4200, NAMES = 5, TRIAL = 7, HISTORIES = 12 };
 
-struct said { // one report, as it was made
+struct sent_report { // a report as the trial sent it
     int64_t id, run, steps, time;
     bool has[NAMES];
     double value[NAMES];
 };
 
-struct seen { // one report, as it is to be read
+struct read_report { // a report as the reader returns it
     int64_t id, run, steps, time;
     bool has[NAMES];
     double value[NAMES];
@@ -22,8 +22,8 @@ struct seen { // one report, as it is to be read
 
 static const char *const names[NAMES] = {"loss", "accuracy", "lr", "epoch", "rare"};
 
-struct history {
-    struct said list[POSTS];
+struct report_history {
+    struct sent_report list[POSTS];
     size_t count;
     struct series_cut cuts[64];
     size_t cut_count;
@@ -34,7 +34,7 @@ static struct rng rng;
 
 // --- what was said -------------------------------------------------------------------------------
 
-static bool is_void(const struct history *h, const struct said *s)
+static bool is_hidden(const struct report_history *h, const struct sent_report *s)
 {
     for (size_t i = 0; i < h->cut_count; i++)
         if (h->cuts[i].run > s->run && s->steps > h->cuts[i].from)
@@ -42,15 +42,15 @@ static bool is_void(const struct history *h, const struct said *s)
     return false;
 }
 
-static int compare_seen(const void *a, const void *b)
+static int compare_reports(const void *a, const void *b)
 {
-    const struct seen *x = a, *y = b;
+    const struct read_report *x = a, *y = b;
     if (x->steps != y->steps)
         return x->steps < y->steps ? -1 : 1;
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static void say_again(struct seen *to, const struct said *s)
+static void report_overlay(struct read_report *to, const struct sent_report *s)
 {
     for (int i = 0; i < NAMES; i++)
         if (s->has[i]) {
@@ -59,32 +59,32 @@ static void say_again(struct seen *to, const struct said *s)
         }
 }
 
-static struct seen first_said(const struct said *s)
+static struct read_report report_from_sent(const struct sent_report *s)
 {
-    struct seen one = {.id = s->id, .run = s->run, .steps = s->steps, .time = s->time};
-    say_again(&one, s);
+    struct read_report one = {.id = s->id, .run = s->run, .steps = s->steps, .time = s->time};
+    report_overlay(&one, s);
     return one;
 }
 
-// By the rules and nothing else: every pair is looked at.
-static size_t expected(const struct history *h, struct seen *out)
+// Applies the rules without indexes: it compares every pair of reports.
+static size_t expected(const struct report_history *h, struct read_report *out)
 {
     size_t count = 0;
     for (size_t i = 0; i < h->count; i++) {
-        const struct said *s = &h->list[i];
-        struct seen *same = NULL;
-        if (is_void(h, s))
+        const struct sent_report *s = &h->list[i];
+        struct read_report *same = NULL;
+        if (is_hidden(h, s))
             continue;
         for (size_t k = 0; s->steps >= 0 && k < count && !same; k++)
             same = out[k].steps == s->steps ? &out[k] : NULL;
         if (!same)
-            out[count++] = first_said(s);
+            out[count++] = report_from_sent(s);
         else if (same->run < s->run)
-            *same = first_said(s);
+            *same = report_from_sent(s);
         else if (same->run == s->run)
-            say_again(same, s);
+            report_overlay(same, s);
     }
-    qsort(out, count, sizeof *out, compare_seen);
+    qsort(out, count, sizeof *out, compare_reports);
     return count;
 }
 
@@ -98,9 +98,9 @@ static const struct series_column *column_named(const struct series_block *b, co
     return NULL;
 }
 
-static struct seen read_one(const struct series_block *b, size_t at)
+static struct read_report read_one(const struct series_block *b, size_t at)
 {
-    struct seen one = {
+    struct read_report one = {
         .id = b->ids[at], .run = b->runs[at], .steps = b->steps[at], .time = b->times[at]};
     for (int i = 0; i < NAMES; i++) {
         const struct series_column *c = column_named(b, names[i]);
@@ -109,9 +109,9 @@ static struct seen read_one(const struct series_block *b, size_t at)
     return one;
 }
 
-// At most `most` of the reports that the query is about.
-static size_t read_reports(struct db_reader *db, const struct reports_query *q, struct seen *out,
-                           size_t most)
+// Reads at most `max` of the reports of the query.
+static size_t read_reports(struct db_reader *db, const struct reports_query *q,
+                           struct read_report *out, size_t max)
 {
     struct reports *r;
     struct reports_span span;
@@ -119,9 +119,9 @@ static size_t read_reports(struct db_reader *db, const struct reports_query *q, 
     size_t count = 0;
     assert_int_equal(db_snapshot_begin(db, &e), 0);
     int more = reports_open(db, q, &r, &e);
-    while (!more && count < most && (more = reports_next(r, &span, &e)) == 1) {
+    while (!more && count < max && (more = reports_next(r, &span, &e)) == 1) {
         assert_true(span.first < span.end);
-        for (size_t i = span.first; i < span.end && count < most; i++)
+        for (size_t i = span.first; i < span.end && count < max; i++)
             out[count++] = read_one(span.block, i);
         more = 0;
     }
@@ -132,8 +132,8 @@ static size_t read_reports(struct db_reader *db, const struct reports_query *q, 
     return count;
 }
 
-static void expect_same(const struct seen *want, size_t want_count, const struct seen *got,
-                        size_t got_count)
+static void expect_same(const struct read_report *want, size_t want_count,
+                        const struct read_report *got, size_t got_count)
 {
     assert_int_equal(got_count, want_count);
     for (size_t i = 0; i < want_count; i++) {
@@ -149,18 +149,18 @@ static void expect_same(const struct seen *want, size_t want_count, const struct
     }
 }
 
-static void expect_all(struct db_reader *db, const struct seen *want, size_t count)
+static void expect_all(struct db_reader *db, const struct read_report *want, size_t count)
 {
-    struct seen *got = calloc(POSTS + 1, sizeof *got);
+    struct read_report *got = calloc(POSTS + 1, sizeof *got);
     const struct reports_query q = REPORTS_ALL(TRIAL, "training");
     expect_same(want, count, got, read_reports(db, &q, got, POSTS + 1));
     free(got);
 }
 
-// In pages that begin after the last report of the one before.
-static void expect_pages(struct db_reader *db, const struct seen *want, size_t count)
+// Reads pages, each of which begins after the last report of the page before.
+static void expect_pages(struct db_reader *db, const struct read_report *want, size_t count)
 {
-    struct seen *got = calloc(POSTS + 1, sizeof *got);
+    struct read_report *got = calloc(POSTS + 1, sizeof *got);
     struct reports_query q = REPORTS_ALL(TRIAL, "training");
     size_t total = 0, n;
     while ((n = read_reports(db, &q, got + total, 1 + rng_below(&rng, 700))) > 0) {
@@ -172,12 +172,13 @@ static void expect_pages(struct db_reader *db, const struct seen *want, size_t c
     free(got);
 }
 
-// A range of steps, two of the metrics.
-static void expect_range(struct db_reader *db, const struct seen *want, size_t count)
+// Reads a range of steps and two of the metrics.
+static void expect_range(struct db_reader *db, const struct read_report *want, size_t count)
 {
     static const char *const two[] = {"rare", "loss"};
     const struct series_names only = {two, 2};
-    struct seen *got = calloc(POSTS + 1, sizeof *got), *part = calloc(POSTS + 1, sizeof *part);
+    struct read_report *got = calloc(POSTS + 1, sizeof *got),
+                       *part = calloc(POSTS + 1, sizeof *part);
     struct reports_query q = REPORTS_ALL(TRIAL, "training");
     size_t n = 0;
     q.from = rng_below(&rng, POSTS);
@@ -197,9 +198,9 @@ static void expect_range(struct db_reader *db, const struct seen *want, size_t c
     free(part);
 }
 
-static void expect_everything(struct db_reader *db, const struct history *h)
+static void expect_everything(struct db_reader *db, const struct report_history *h)
 {
-    struct seen *want = calloc(POSTS, sizeof *want);
+    struct read_report *want = calloc(POSTS, sizeof *want);
     size_t count = expected(h, want);
     expect_all(db, want, count);
     expect_pages(db, want, count);
@@ -209,7 +210,7 @@ static void expect_everything(struct db_reader *db, const struct history *h)
 
 // --- history -------------------------------------------------------------------------------------
 
-static void store_said(struct db_batch *b, const struct said *s, size_t count)
+static void store_reports(struct db_batch *b, const struct sent_report *s, size_t count)
 {
     struct arena arena = {0};
     struct series_block block = {.count = count, .column_count = NAMES};
@@ -242,10 +243,10 @@ static void store_said(struct db_batch *b, const struct said *s, size_t count)
     arena_free(&arena);
 }
 
-static void make_report(struct history *h, int64_t steps)
+static void make_report(struct report_history *h, int64_t steps)
 {
-    struct said *s = &h->list[h->count];
-    *s = (struct said){.id = (int64_t)h->count * 3 + 1, .run = h->run, .steps = steps};
+    struct sent_report *s = &h->list[h->count];
+    *s = (struct sent_report){.id = (int64_t)h->count * 3 + 1, .run = h->run, .steps = steps};
     s->time = 1700000000000000 + s->id * 1000 + rng_below(&rng, 500);
     for (int k = 0; k < NAMES; k++) {
         s->has[k] = k == 4 ? !rng_below(&rng, 20) : rng_below(&rng, 8) > 0;
@@ -254,8 +255,8 @@ static void make_report(struct history *h, int64_t steps)
     h->count++;
 }
 
-// One post: a report, or a column post of a few or of many.
-static void post(struct history *h, struct db_batch *b)
+// Sends one post: a report, or columns of few or many reports.
+static void post(struct report_history *h, struct db_batch *b)
 {
     size_t first = h->count, room = POSTS - h->count;
     unsigned what = rng_below(&rng, 300);
@@ -266,17 +267,17 @@ static void post(struct history *h, struct db_batch *b)
         for (int i = 0; i < 20; i++)
             make_report(h, ++h->step);
     else if (what < 20)
-        make_report(h, h->step); // said again
+        make_report(h, h->step); // a repeated report
     else if (what < 30)
-        make_report(h, rng_below(&rng, (uint32_t)h->step + 1)); // late
+        make_report(h, rng_below(&rng, (uint32_t)h->step + 1)); // a late report
     else if (what < 36)
         make_report(h, -1);
     else
         make_report(h, h->step += 1 + !rng_below(&rng, 50) * 7);
-    store_said(b, h->list + first, h->count - first);
+    store_reports(b, h->list + first, h->count - first);
 }
 
-static void restart(struct history *h, struct db_batch *b)
+static void restart(struct report_history *h, struct db_batch *b)
 {
     int64_t from = (int64_t)rng_below(&rng, (uint32_t)h->step + 2) - 1;
     h->run++;
@@ -285,7 +286,7 @@ static void restart(struct history *h, struct db_batch *b)
     DB_ADD(b, METRIC_CUT_INSERT, TRIAL, h->run, from);
 }
 
-static void fold(struct fixture *f, bool ended)
+static void compact(struct store_fixture *f, bool ended)
 {
     struct db_batch *b = db_batch_new();
     struct error e = {0};
@@ -300,7 +301,7 @@ static void fold(struct fixture *f, bool ended)
     assert_true(after.newest <= before.newest && after.cut == before.cut);
 }
 
-static void play(struct fixture *f, struct history *h, unsigned restarts)
+static void play_history(struct store_fixture *f, struct report_history *h, unsigned restarts)
 {
     h->run = 1;
     while (h->count < POSTS) {
@@ -311,25 +312,25 @@ static void play(struct fixture *f, struct history *h, unsigned restarts)
             restart(h, b);
         commit(f->db, b);
         if (!rng_below(&rng, 3))
-            fold(f, false);
+            compact(f, false);
     }
 }
 
-static void any_history_reads_as_it_was_said(void **state)
+static void random_histories_are_read_completely(void **state)
 {
-    struct fixture *f = *state;
-    static struct history h;
+    struct store_fixture *f = *state;
+    static struct report_history h;
     for (unsigned i = 0; i < HISTORIES; i++) {
-        h = (struct history){0};
-        play(f, &h, i * 2);
+        h = (struct report_history){0};
+        play_history(f, &h, i * 2);
         expect_everything(f->r, &h);
-        fold(f, false);
+        compact(f, false);
         expect_everything(f->r, &h);
-        fold(f, true);
+        compact(f, true);
         expect_everything(f->r, &h);
-        assert_true(ask(f->r, "SELECT count(*) FROM metrics") <= 1);
-        assert_true(ask(f->r, "SELECT count(*) FROM metric_chunks") > 0 || i > 2);
-        fold(f, true); // nothing is left to do
+        assert_true(query_int(f->r, "SELECT count(*) FROM metrics") <= 1);
+        assert_true(query_int(f->r, "SELECT count(*) FROM metric_chunks") > 0 || i > 2);
+        compact(f, true); // nothing is left to compact
         expect_everything(f->r, &h);
         struct db_batch *b = db_batch_new();
         DB_ADD(b, METRICS_DELETE_COMPACTED, TRIAL, "training", INT64_MAX);
@@ -344,40 +345,40 @@ static void any_history_reads_as_it_was_said(void **state)
 
 static void a_long_run_becomes_full_chunks(void **state)
 {
-    struct fixture *f = *state;
-    static struct history h;
-    h = (struct history){.run = 1};
+    struct store_fixture *f = *state;
+    static struct report_history h;
+    h = (struct report_history){.run = 1};
     while (h.count < POSTS) {
         struct db_batch *b = db_batch_new();
         for (int i = 0; i < 100; i++, h.count++) {
             size_t at = h.count;
             make_report(&h, (int64_t)at + 1);
             h.count--;
-            store_said(b, &h.list[at], 1);
+            store_reports(b, &h.list[at], 1);
         }
         commit(f->db, b);
-        fold(f, false);
+        compact(f, false);
     }
-    assert_int_equal(ask(f->r, "SELECT count(*) FROM metric_chunks"), 3);
-    assert_int_equal(ask(f->r, "SELECT min(reports) FROM metric_chunks"), SERIES_CHUNK);
-    assert_int_equal(ask(f->r, "SELECT max(reports) FROM metric_chunks"), SERIES_CHUNK);
-    assert_int_equal(ask(f->r, "SELECT sum(reports) FROM metrics"), POSTS - 3 * SERIES_CHUNK);
+    assert_int_equal(query_int(f->r, "SELECT count(*) FROM metric_chunks"), 3);
+    assert_int_equal(query_int(f->r, "SELECT min(reports) FROM metric_chunks"), SERIES_CHUNK);
+    assert_int_equal(query_int(f->r, "SELECT max(reports) FROM metric_chunks"), SERIES_CHUNK);
+    assert_int_equal(query_int(f->r, "SELECT sum(reports) FROM metrics"), POSTS - 3 * SERIES_CHUNK);
     expect_everything(f->r, &h);
-    fold(f, true);
-    assert_int_equal(ask(f->r, "SELECT count(*) FROM metrics"), 0);
+    compact(f, true);
+    assert_int_equal(query_int(f->r, "SELECT count(*) FROM metrics"), 0);
     expect_everything(f->r, &h);
 }
 
-// A reader in the middle of a snapshot keeps what it saw, and what is folded meanwhile is there
-// once.
-static void a_snapshot_is_one_moment(void **state)
+// A reader in a snapshot keeps its view; a compaction in the meantime neither hides nor doubles
+// reports.
+static void a_snapshot_is_consistent(void **state)
 {
-    struct fixture *f = *state;
-    static struct history h;
+    struct store_fixture *f = *state;
+    static struct report_history h;
     struct error e = {0};
-    struct seen *want = calloc(POSTS, sizeof *want);
-    h = (struct history){0};
-    play(f, &h, 3);
+    struct read_report *want = calloc(POSTS, sizeof *want);
+    h = (struct report_history){0};
+    play_history(f, &h, 3);
     size_t count = expected(&h, want);
     struct db_reader *other = reader_open(f->db);
     assert_int_equal(db_snapshot_begin(f->r, &e), 0);
@@ -387,18 +388,18 @@ static void a_snapshot_is_one_moment(void **state)
     assert_int_equal(compaction_run(other, TRIAL, true, b, &more, &e), 0);
     commit(f->db, b);
     expect_all(f->r, want, count);
-    assert_true(ask(f->r, "SELECT count(*) FROM metrics") > 1);
+    assert_true(query_int(f->r, "SELECT count(*) FROM metrics") > 1);
     db_snapshot_end(f->r);
-    assert_true(ask(f->r, "SELECT count(*) FROM metrics") <= 1);
+    assert_true(query_int(f->r, "SELECT count(*) FROM metrics") <= 1);
     db_reader_close(other);
     free(want);
 }
 
-// Metrics whose names come but once, as when a program writes the step into them.
-static void a_name_that_comes_once_takes_no_room_for_all(void **state)
+// Metrics with names that occur once, as when a program writes the step into the name.
+static void a_rare_name_takes_little_memory(void **state)
 {
     enum { REPORTS = COMPACTION_AT, EACH = 20 };
-    struct fixture *f = *state;
+    struct store_fixture *f = *state;
     struct arena arena = {0};
     struct db_batch *b = db_batch_new();
     uint8_t kind = SERIES_REAL;
@@ -416,7 +417,7 @@ static void a_name_that_comes_once_takes_no_room_for_all(void **state)
         compaction_add_row(b, TRIAL, "training", &one, 0, 1);
     }
     commit(f->db, b);
-    for (int folded = 0; folded < 2; folded++) {
+    for (int compacted = 0; compacted < 2; compacted++) {
         struct reports *r;
         struct reports_span span;
         struct error e = {0};
@@ -433,15 +434,15 @@ static void a_name_that_comes_once_takes_no_room_for_all(void **state)
         assert_int_equal(cells, REPORTS * EACH);
         reports_close(r);
         db_snapshot_end(f->r);
-        fold(f, true);
+        compact(f, true);
     }
-    assert_int_equal(ask(f->r, "SELECT count(*) FROM metric_columns"), REPORTS * EACH);
+    assert_int_equal(query_int(f->r, "SELECT count(*) FROM metric_columns"), REPORTS * EACH);
     arena_free(&arena);
 }
 
-static void damage_is_told(void **state)
+static void damage_is_reported(void **state)
 {
-    struct fixture *f = *state;
+    struct store_fixture *f = *state;
     struct error e = {0};
     struct reports *r;
     const struct reports_query q = REPORTS_ALL(TRIAL, "training");
@@ -461,11 +462,11 @@ static void damage_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_store(any_history_reads_as_it_was_said),
+        with_store(random_histories_are_read_completely),
         with_store(a_long_run_becomes_full_chunks),
-        with_store(a_snapshot_is_one_moment),
-        with_store(a_name_that_comes_once_takes_no_room_for_all),
-        with_store(damage_is_told),
+        with_store(a_snapshot_is_consistent),
+        with_store(a_rare_name_takes_little_memory),
+        with_store(damage_is_reported),
     };
     rng_seed(&rng, 5, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

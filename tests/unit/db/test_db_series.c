@@ -1,4 +1,5 @@
-// Blobs of metrics: what goes in comes out, to the bit; what is damaged is told, never read.
+// Blobs of metrics: blocks are read bit for bit as they were written; damage is reported, never
+// read.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +53,7 @@ static int64_t *integers(struct arena *a, size_t count)
 static void fill_column(struct arena *a, struct series_column *c, size_t count)
 {
     static const char *const texts[] = {"null", "\"text\"", "[1,{\"a\":2}]", "true"};
-    unsigned like = rng_below(&rng, 5); // 0-3: all of a kind
+    unsigned like = rng_below(&rng, 5); // 0-3: all of one kind
     c->end = count;
     c->kinds = arena_alloc(a, count);
     c->values = arena_alloc(a, count * sizeof *c->values);
@@ -170,7 +171,7 @@ static void test_round_trips(void **state)
     buf_free(&out);
 }
 
-// What the store keeps must be readable by every later version.
+// Every later version must be able to read blobs of the store.
 static void test_known_bytes(void **state)
 {
     (void)state;
@@ -215,8 +216,8 @@ static int read_any(struct arena *a, int what, size_t count, const void *data, s
     return err;
 }
 
-// One byte wrong anywhere, or missing at the end.
-static void test_damage_is_told(void **state)
+// Changes one byte anywhere, or removes the last.
+static void test_damage_is_reported(void **state)
 {
     (void)state;
     struct arena arena = {0};
@@ -232,12 +233,13 @@ static void test_damage_is_told(void **state)
         out.data[i] ^= (char)(1 << i % 8);
     }
     assert_int_equal(read_any(&arena, 0, 0, out.data, out.len), 0);
-    assert_int_equal(read_any(&arena, 1, 0, out.data, out.len), ERR_CORRUPT); // a block is no axis
+    assert_int_equal(read_any(&arena, 1, 0, out.data, out.len),
+                     ERR_CORRUPT); // a block is not an axis
     buf_free(&out);
     arena_free(&arena);
 }
 
-// Bytes with the right checksum that nobody wrote: told, or read as something; never a crash.
+// Random bytes with the right checksum: an error or a block, but never a crash.
 static void test_changed_bytes(void **state)
 {
     (void)state;
@@ -315,8 +317,10 @@ static void test_json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trips),    cmocka_unit_test(test_known_bytes),
-        cmocka_unit_test(test_damage_is_told), cmocka_unit_test(test_changed_bytes),
+        cmocka_unit_test(test_round_trips),
+        cmocka_unit_test(test_known_bytes),
+        cmocka_unit_test(test_damage_is_reported),
+        cmocka_unit_test(test_changed_bytes),
         cmocka_unit_test(test_json),
     };
     rng_seed(&rng, 11, 1);

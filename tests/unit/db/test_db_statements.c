@@ -1,9 +1,9 @@
-// The statement tables against the schema, and what the statements promise.
+// The statement table against the schema, and the behaviour of single statements.
 #include "tests/unit/db/store_test.h"
 
 #include "db/store.h"
 
-// The columns of the result have the names that the table declares, in its order.
+// The result has the columns that the table declares, with their names and in their order.
 static void check_columns(sqlite3_stmt *s, enum stmt stmt)
 {
     char names[2048] = "";
@@ -15,7 +15,7 @@ static void check_columns(sqlite3_stmt *s, enum stmt stmt)
         fail_msg("%s selects %s and declares %s", stmt_name(stmt), names, stmt_columns(stmt));
 }
 
-// Catches every slip in the name of a table or a column, and in a declaration.
+// Finds every wrong name of a table or a column, and every wrong declaration.
 static void every_statement_fits_the_schema(void **state)
 {
     (void)state;
@@ -24,7 +24,7 @@ static void every_statement_fits_the_schema(void **state)
     snprintf(path, sizeof path, "%s/muster.db", dir);
     struct db_connection c;
     assert_int_equal(connection_open(&c, path, SQLITE_OPEN_READWRITE, NULL), 0);
-    // Else "name" in double quotes is a string when there is no such column.
+    // Without this, "name" in double quotes is a string if there is no such column.
     assert_int_equal(sqlite3_db_config(c.sql, SQLITE_DBCONFIG_DQS_DML, 0, NULL), SQLITE_OK);
     for (int i = 0; i < STMT_COUNT; i++) {
         enum stmt stmt = (enum stmt)i;
@@ -59,7 +59,7 @@ static void add_experiment(struct db_batch *b, int64_t id, const char *state)
            42, "single", "{}", 0, 7, "hash", 1);
 }
 
-// Trial `id` of experiment `id` with a row in every table that hangs on it.
+// Adds trial `id` of experiment `id`, with a row in every table that refers to it.
 static void add_trial(struct db_batch *b, int64_t id)
 {
     char task[24], allocation[32], hash[48];
@@ -83,12 +83,12 @@ static int64_t count(struct db_reader *r, const char *table)
 {
     char sql[64];
     snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
-    return ask(r, sql);
+    return query_int(r, sql);
 }
 
-static void an_experiment_goes_with_all_that_hangs_on_it(void **state)
+static void a_deleted_experiment_leaves_no_rows(void **state)
 {
-    struct fixture *f = *state;
+    struct store_fixture *f = *state;
     static const char *const tables[] = {"log_chunks",     "log_senders", "metrics",
                                          "metric_columns", "metric_cuts", "metric_chunks",
                                          "checkpoints",    "tokens",      "allocations",
@@ -125,9 +125,9 @@ static void an_experiment_goes_with_all_that_hangs_on_it(void **state)
         assert_int_equal(count(f->r, tables[i]), 0);
 }
 
-static void what_is_sent_twice_is_there_once(void **state)
+static void a_repeated_write_has_one_effect(void **state)
 {
-    struct fixture *f = *state;
+    struct store_fixture *f = *state;
     struct db_batch *b = db_batch_new();
     add_person(b);
     add_experiment(b, 1, "ACTIVE");
@@ -135,9 +135,9 @@ static void what_is_sent_twice_is_there_once(void **state)
     for (int i = 0; i < 2; i++)
         DB_ADD(b, METRIC_CUT_INSERT, 1, 2, 5);
     commit(f->db, b);
-    assert_int_equal(ask(f->r, "SELECT count(*) FROM metric_cuts"), 1);
+    assert_int_equal(query_int(f->r, "SELECT count(*) FROM metric_cuts"), 1);
 
-    // A value that is missing is not a repetition.
+    // A missing value is not a repetition.
     struct error e = {0};
     b = db_batch_new();
     const struct db_value values[] = {{.type = DB_NULL},
@@ -150,9 +150,9 @@ static void what_is_sent_twice_is_there_once(void **state)
     assert_non_null(strstr(e.text, "METRIC_INSERT: NOT NULL constraint failed: metrics.data"));
 }
 
-static void ended_work_is_not_live(void **state)
+static void ended_work_is_not_active(void **state)
 {
-    struct fixture *f = *state;
+    struct store_fixture *f = *state;
     static const char *const states[] = {"ACTIVE", "COMPLETED", "PAUSED", "CANCELED", "ERROR"};
     struct db_batch *b = db_batch_new();
     add_person(b);
@@ -184,9 +184,9 @@ static void ended_work_is_not_live(void **state)
     db_rows_close(rows);
 }
 
-static void an_id_is_never_given_twice(void **state)
+static void ids_are_never_reused(void **state)
 {
-    struct fixture *f = *state;
+    struct store_fixture *f = *state;
     struct db_batch *b = db_batch_new();
     add_person(b);
     add_experiment(b, 7, "COMPLETED");
@@ -206,7 +206,7 @@ static void an_id_is_never_given_twice(void **state)
 
 static void a_task_acts_for_the_owner_of_its_experiment(void **state)
 {
-    struct fixture *f = *state;
+    struct store_fixture *f = *state;
     struct db_batch *b = db_batch_new();
     add_person(b);
     add_experiment(b, 1, "ACTIVE");
@@ -236,10 +236,10 @@ static void a_task_acts_for_the_owner_of_its_experiment(void **state)
     db_rows_close(rows);
 }
 
-// A null leaves the column as it is.
-static void a_patch_changes_what_it_names(void **state)
+// A null leaves the column unchanged.
+static void a_patch_changes_only_named_columns(void **state)
 {
-    struct fixture *f = *state;
+    struct store_fixture *f = *state;
     struct db_batch *b = db_batch_new();
     add_person(b);
     add_experiment(b, 1, "ACTIVE");
@@ -257,12 +257,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_statement_fits_the_schema),
-        with_store(an_experiment_goes_with_all_that_hangs_on_it),
-        with_store(what_is_sent_twice_is_there_once),
-        with_store(ended_work_is_not_live),
-        with_store(an_id_is_never_given_twice),
+        with_store(a_deleted_experiment_leaves_no_rows),
+        with_store(a_repeated_write_has_one_effect),
+        with_store(ended_work_is_not_active),
+        with_store(ids_are_never_reused),
         with_store(a_task_acts_for_the_owner_of_its_experiment),
-        with_store(a_patch_changes_what_it_names),
+        with_store(a_patch_changes_only_named_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// The index of texts: after each commit it has what the experiments have, whatever a group did.
+// The text index: after each commit it matches the texts of the experiments, whatever a group did.
 #include "tests/unit/db/store_test.h"
 
 #include "db/store.h"
@@ -9,12 +9,12 @@ static const char people[] =
     "INSERT INTO workspaces (id, name, user_id, created_at) VALUES (1, 'w', 1, 5);"
     "INSERT INTO projects (id, name, workspace_id, user_id, created_at) VALUES (1, 'p', 1, 1, 5)";
 
-// FTS5 compares the whole index with the rows; a word too many or too few is an error.
+// FTS5 compares the whole index with the rows; a missing or additional word is an error.
 static const char check_index[] =
     "INSERT INTO experiments_text (experiments_text, rank) VALUES ('integrity-check', 1);"
     "INSERT INTO experiments_names (experiments_names, rank) VALUES ('integrity-check', 1)";
 
-// On the file of a store that is closed.
+// Runs SQL on the file of a closed store.
 static void run_sql(const char *dir, const char *text)
 {
     struct db_connection c;
@@ -36,7 +36,7 @@ static struct db *store_with_people(char dir[32])
 
 static void close_and_check(struct db *db, const char *dir)
 {
-    assert_int_equal(ask_once(db, "SELECT count(*) FROM experiments_unindexed"), 0);
+    assert_int_equal(query_int_once(db, "SELECT count(*) FROM experiments_unindexed"), 0);
     db_close(db);
     run_sql(dir, check_index);
 }
@@ -45,7 +45,7 @@ static int64_t found(struct db *db, const char *table, const char *words)
 {
     char *sql = sqlite3_mprintf("SELECT coalesce(sum(rowid), 0) FROM %s WHERE %s MATCH %Q", table,
                                 table, words);
-    int64_t ids = ask_once(db, sql);
+    int64_t ids = query_int_once(db, sql);
     sqlite3_free(sql);
     return ids;
 }
@@ -69,13 +69,13 @@ static struct db_batch *experiment_batch(int64_t id, const char *name, const cha
     return b;
 }
 
-static void what_is_new_is_found(void **state)
+static void new_texts_are_found(void **state)
 {
     (void)state;
     char dir[32];
     struct db *db = store_with_people(dir);
     struct gate gate;
-    gate_close(&gate, db); // so that all stand in one group
+    gate_close(&gate, db); // so that all batches are in one group
     for (int64_t id = 1; id <= 100; id++)
         db_commit(db, experiment_batch(id, id == 7 ? "resnet" : "vision", "of words"), NULL, NULL);
     gate_open(&gate);
@@ -86,7 +86,7 @@ static void what_is_new_is_found(void **state)
     close_and_check(db, dir);
 }
 
-static void what_changes_is_found_as_it_is_now(void **state)
+static void changed_texts_are_found(void **state)
 {
     (void)state;
     char dir[32];
@@ -111,7 +111,7 @@ static void what_changes_is_found_as_it_is_now(void **state)
     close_and_check(db, dir);
 }
 
-static void what_is_refused_is_not_found(void **state)
+static void refused_texts_are_not_found(void **state)
 {
     (void)state;
     char dir[32];
@@ -130,8 +130,8 @@ static void what_is_refused_is_not_found(void **state)
     close_and_check(db, dir);
 }
 
-// Version 7 wrote each row's words at once.
-static void an_older_store_goes_on(void **state)
+// Version 7 wrote the words of each row at once.
+static void an_older_store_stays_indexed(void **state)
 {
     (void)state;
     char dir[32], path[64];
@@ -160,10 +160,10 @@ static void an_older_store_goes_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_new_is_found),
-        cmocka_unit_test(what_changes_is_found_as_it_is_now),
-        cmocka_unit_test(what_is_refused_is_not_found),
-        cmocka_unit_test(an_older_store_goes_on),
+        cmocka_unit_test(new_texts_are_found),
+        cmocka_unit_test(changed_texts_are_found),
+        cmocka_unit_test(refused_texts_are_not_found),
+        cmocka_unit_test(an_older_store_stays_indexed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

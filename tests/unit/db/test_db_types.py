@@ -1,5 +1,5 @@
-"""The typed calls of the store (db/db.h): what must compile does, and what must not is refused by the
-compiler with a message that names the mistake.
+"""Checks the typed calls of the store (db/db.h): correct calls compile, and the compiler refuses each
+mistake with a message that names it.
 
 Usage: test_db_types.py COMPILER ROOT"""
 
@@ -44,7 +44,7 @@ REFUSED = {
     "a value too few": ("DB_ADD(batch, TRIAL_SET_STATE, text)", "missing initializer for field 'id'"),
     "no values": ("rows = DB_QUERY(reader, LOG_SENDERS)", "missing initializer for field 'task_id'"),
     "a value too many": ("DB_ADD(batch, TRIAL_SET_STATE, text, id, id)", "excess elements in struct initializer"),
-    "a value of none": ("rows = DB_QUERY(reader, AGENTS, id)", "excess elements in struct initializer"),
+    "a value for a query without values": ("rows = DB_QUERY(reader, AGENTS, id)", "excess elements in struct initializer"),
     "a number for a text": ("DB_ADD(batch, TRIAL_SET_STATE, id, id)", "makes pointer from integer"),
     "0 for a text": ("DB_ADD(batch, TRIAL_SET_STATE, 0, id)", "makes pointer from integer"),
     "a text for a number": ("DB_ADD(batch, TRIAL_SET_STATE, text, text)", "makes integer from pointer"),
@@ -52,7 +52,7 @@ REFUSED = {
     "a real for an integer": ("DB_ADD(batch, TRIAL_SET_STATE, text, number)", "-Werror=float-conversion"),
     "an integer for a real": ("DB_ADD(batch, EXPERIMENT_ADD_SERVICE, id, id)", "-Werror=conversion"),
     "a size for an integer": ("DB_ADD(batch, TRIAL_SET_STATE, text, size)", "-Werror=sign-conversion"),
-    "a number where null may stand": ("DB_ADD(batch, WORKSPACE_INSERT, id, text, id, 1)",
+    "a number for a nullable integer": ("DB_ADD(batch, WORKSPACE_INSERT, id, text, id, 1)",
                                       "makes pointer from integer"),
     "a text for a blob": ("DB_ADD(batch, MODEL_DEFINITION_INSERT, text, text)", "missing braces around initializer"),
     "the values in another order": ("DB_ADD(batch, TRIAL_SET_STATE, id, text)", "makes pointer from integer"),

@@ -1,4 +1,4 @@
-// The writer: order, groups, batches that fail alone, a store that fails, the limit of the queue.
+// The writer: order, groups, refused batches, a failed store, the limit of the queue.
 #include "tests/unit/db/store_test.h"
 
 #include <pthread.h>
@@ -12,18 +12,18 @@
 #include "db/store.h"
 #include "tests/unit/db/gate.h"
 
-struct told { // by done(), on the writer
+struct batch_result { // a call of done() on the writer thread
     int order, err;
     bool again;
 };
 
-static atomic_int told_count;
+static atomic_int result_count;
 
-static void tell(void *ctx, int err)
+static void record_result(void *ctx, int err)
 {
-    struct told *t = ctx;
+    struct batch_result *t = ctx;
     t->again = t->order != 0;
-    t->order = ++told_count;
+    t->order = ++result_count;
     t->err = err;
 }
 
@@ -33,18 +33,18 @@ static void batches_commit_in_order(void **state)
     enum { BATCHES = 3 * WRITER_GROUP_MAX + 7 };
     char dir[32];
     struct db *db = store_open(store_folder(dir));
-    struct told *told = calloc(BATCHES, sizeof *told);
-    told_count = 0;
+    struct batch_result *told = calloc(BATCHES, sizeof *told);
+    result_count = 0;
     for (int i = 0; i < BATCHES; i++)
-        db_commit(db, metric_batch(1, i), tell, &told[i]);
+        db_commit(db, metric_batch(1, i), record_result, &told[i]);
     commit(db, db_batch_new());
     for (int i = 0; i < BATCHES; i++) {
         assert_int_equal(told[i].order, i + 1);
         assert_int_equal(told[i].err, 0);
         assert_false(told[i].again);
     }
-    assert_int_equal(ask_once(db, "SELECT count(*) FROM metrics"), BATCHES);
-    assert_int_equal(ask_once(db, "SELECT count(*) FROM metrics WHERE id <> reports + 1"), 0);
+    assert_int_equal(query_int_once(db, "SELECT count(*) FROM metrics"), BATCHES);
+    assert_int_equal(query_int_once(db, "SELECT count(*) FROM metrics WHERE id <> reports + 1"), 0);
     db_close(db);
     free(told);
 }
@@ -54,14 +54,14 @@ static void a_batch_that_fails_fails_alone(void **state)
     (void)state;
     char dir[32];
     struct db *db = store_open(store_folder(dir));
-    struct told told[4] = {0};
+    struct batch_result told[4] = {0};
     struct gate gate;
-    told_count = 0;
-    gate_close(&gate, db); // so that all stand in one group
-    db_commit(db, metric_batch(1, 1), tell, &told[0]);
-    db_commit(db, bad_batch(1, 2), tell, &told[1]);
-    db_commit(db, metric_batch(1, 3), tell, &told[2]);
-    db_commit(db, bad_batch(1, 4), tell, &told[3]);
+    result_count = 0;
+    gate_close(&gate, db); // so that all batches are in one group
+    db_commit(db, metric_batch(1, 1), record_result, &told[0]);
+    db_commit(db, bad_batch(1, 2), record_result, &told[1]);
+    db_commit(db, metric_batch(1, 3), record_result, &told[2]);
+    db_commit(db, bad_batch(1, 4), record_result, &told[3]);
     gate_open(&gate);
     commit(db, db_batch_new());
     static const int expected[] = {0, ERR_INVALID, 0, ERR_INVALID};
@@ -69,9 +69,9 @@ static void a_batch_that_fails_fails_alone(void **state)
         assert_int_equal(told[i].err, expected[i]);
         assert_int_equal(told[i].order, i + 1);
     }
-    // Nothing of the bad ones, not even the row before the fault.
-    assert_int_equal(ask_once(db, "SELECT count(*) FROM metrics"), 2);
-    assert_int_equal(ask_once(db, "SELECT count(*) FROM metrics WHERE reports IN (1, 3)"), 2);
+    // No row of the refused batches, not even the row before the fault.
+    assert_int_equal(query_int_once(db, "SELECT count(*) FROM metrics"), 2);
+    assert_int_equal(query_int_once(db, "SELECT count(*) FROM metrics WHERE reports IN (1, 3)"), 2);
     db_close(db);
 }
 
@@ -91,7 +91,7 @@ static struct db_batch *user_batch(const char *name)
     return b;
 }
 
-static void a_refusal_says_what_is_wrong(void **state)
+static void a_refusal_names_the_fault(void **state)
 {
     (void)state;
     char dir[32];
@@ -111,11 +111,11 @@ static void a_refusal_says_what_is_wrong(void **state)
     const struct db_value key = db_value_text("key");
     batch_add_values(b, STMT_META_SET, &key, 1);
     expect_error(db, b, ERR_INTERNAL, "META_SET: the statement takes 2 values and was given 1");
-    commit(db, user_batch("bob")); // the store goes on
+    commit(db, user_batch("bob")); // the store still works
     db_close(db);
 }
 
-static void closing_writes_what_is_queued(void **state)
+static void closing_writes_queued_batches(void **state)
 {
     (void)state;
     char dir[32];
@@ -124,7 +124,7 @@ static void closing_writes_what_is_queued(void **state)
         db_commit(db, metric_batch(1, i), NULL, NULL);
     db_close(db);
     db = store_open(dir);
-    assert_int_equal(ask_once(db, "SELECT count(*) FROM metrics"), 500);
+    assert_int_equal(query_int_once(db, "SELECT count(*) FROM metrics"), 500);
     db_close(db);
 }
 
@@ -136,7 +136,7 @@ struct producer {
 
 enum { PRODUCERS = 6, PER_PRODUCER = 150, ROWS = 3 };
 
-// Threads return NULL, or what went wrong: cmocka's asserts are for the test's own thread.
+// Threads return NULL or a text, because cmocka's asserts work on the test's own thread only.
 static void *produce(void *arg)
 {
     struct producer *p = arg;
@@ -191,18 +191,19 @@ static void many_threads(void **state)
         if (wrong)
             fail_msg("%s", (char *)wrong);
     }
-    assert_int_equal(ask_once(db, "SELECT count(*) FROM metrics"), PRODUCERS * PER_PRODUCER * ROWS);
+    assert_int_equal(query_int_once(db, "SELECT count(*) FROM metrics"),
+                     PRODUCERS * PER_PRODUCER * ROWS);
     db_close(db);
 }
 
-struct late {
+struct late_commit {
     struct db *db;
     atomic_bool committed;
 };
 
 static void *commit_one_more(void *arg)
 {
-    struct late *late = arg;
+    struct late_commit *late = arg;
     db_commit(late->db, metric_batch(1, LIMIT_WRITER_QUEUE), NULL, NULL);
     atomic_store(&late->committed, true);
     return NULL;
@@ -212,11 +213,11 @@ static void a_full_queue_makes_the_sender_wait(void **state)
 {
     (void)state;
     char dir[32];
-    struct late late = {.db = store_open(store_folder(dir))};
+    struct late_commit late = {.db = store_open(store_folder(dir))};
     struct gate gate;
     pthread_t thread;
     gate_close(&gate, late.db);
-    for (int i = 0; i < LIMIT_WRITER_QUEUE; i++) // none of these waits
+    for (int i = 0; i < LIMIT_WRITER_QUEUE; i++) // none of these calls waits
         db_commit(late.db, metric_batch(1, i), NULL, NULL);
     assert_int_equal(pthread_create(&thread, NULL, commit_one_more, &late), 0);
     clock_sleep_us(50 * 1000);
@@ -224,11 +225,12 @@ static void a_full_queue_makes_the_sender_wait(void **state)
     gate_open(&gate);
     pthread_join(thread, NULL);
     commit(late.db, db_batch_new());
-    assert_int_equal(ask_once(late.db, "SELECT count(*) FROM metrics"), LIMIT_WRITER_QUEUE + 1);
+    assert_int_equal(query_int_once(late.db, "SELECT count(*) FROM metrics"),
+                     LIMIT_WRITER_QUEUE + 1);
     db_close(late.db);
 }
 
-// No file may grow beyond `bytes`; what a full disk looks like to SQLite.
+// No file may grow beyond `bytes`; SQLite sees a full disk.
 static void limit_files(rlim_t bytes)
 {
     struct rlimit limit;
@@ -243,7 +245,7 @@ static void a_store_that_fails_stays_failed(void **state)
     (void)state;
     char dir[32], wal[64];
     struct db *db = store_open(store_folder(dir));
-    struct told told[3] = {0};
+    struct batch_result told[3] = {0};
     struct gate gate;
     struct stat st;
     commit(db, metric_batch(1, 1));
@@ -254,27 +256,27 @@ static void a_store_that_fails_stays_failed(void **state)
     struct db_batch *b = db_batch_new();
     DB_ADD(b, MODEL_DEFINITION_INSERT, "large", DB_BLOB(large, 1 << 20));
     free(large);
-    told_count = 0;
+    result_count = 0;
     gate_close(&gate, db);
-    db_commit(db, metric_batch(1, 2), tell, &told[0]);
-    db_commit(db, b, tell, &told[1]);
-    db_commit(db, metric_batch(1, 3), tell, &told[2]);
+    db_commit(db, metric_batch(1, 2), record_result, &told[0]);
+    db_commit(db, b, record_result, &told[1]);
+    db_commit(db, metric_batch(1, 3), record_result, &told[2]);
     limit_files((rlim_t)st.st_size + 65536);
     gate_open(&gate);
     expect_error(db, metric_batch(1, 4), ERR_IO, "check that its disk has free space and works");
-    for (int i = 0; i < 3; i++) { // all of the group, the small ones too
+    for (int i = 0; i < 3; i++) { // all batches of the group fail, also the small ones
         assert_int_equal(told[i].err, ERR_IO);
         assert_int_equal(told[i].order, i + 1);
     }
     limit_files(RLIM_INFINITY);
-    // There is room again, but what comes now may rest on what was lost.
+    // The disk has space again, but a new batch may depend on a lost one.
     expect_error(db, metric_batch(1, 5), ERR_IO, "then start again");
-    assert_int_equal(ask_once(db, "SELECT count(*) FROM metrics"), 1);
+    assert_int_equal(query_int_once(db, "SELECT count(*) FROM metrics"), 1);
     db_close(db);
 
     db = store_open(dir);
     commit(db, metric_batch(1, 6));
-    assert_int_equal(ask_once(db, "SELECT sum(reports) FROM metrics"), 7);
+    assert_int_equal(query_int_once(db, "SELECT sum(reports) FROM metrics"), 7);
     db_close(db);
 }
 
@@ -283,8 +285,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_commit_in_order),
         cmocka_unit_test(a_batch_that_fails_fails_alone),
-        cmocka_unit_test(a_refusal_says_what_is_wrong),
-        cmocka_unit_test(closing_writes_what_is_queued),
+        cmocka_unit_test(a_refusal_names_the_fault),
+        cmocka_unit_test(closing_writes_queued_batches),
         cmocka_unit_test(many_threads),
         cmocka_unit_test(a_full_queue_makes_the_sender_wait),
         cmocka_unit_test(a_store_that_fails_stays_failed),

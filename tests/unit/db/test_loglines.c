@@ -1,11 +1,11 @@
-// The codec of log chunks: what is packed is read again, and damage is an error, never a crash.
+// The encoding of log chunks: packed lines are read again; damage is an error, never a crash.
 #include "tests/unit/db/store_test.h"
 
 #include "base/arena.h"
 #include "base/rng.h"
 #include "db/logs/loglines.h"
 
-struct given { // a line that was packed
+struct packed_line { // a line that was packed
     struct log_origin origin;
     int64_t time;
     char text[200];
@@ -26,11 +26,11 @@ static void read_back(const struct log_packed *packed, struct log_chunk *out)
         fail_msg("%s", e.text);
 }
 
-static struct given random_line(struct rng *rng)
+static struct packed_line random_line(struct rng *rng)
 {
     static const char *const levels[] = {"INFO", "ERROR", ""};
-    struct given g = {.origin =
-                          origin_of(levels[rng_below(rng, 3)], (int64_t)rng_below(rng, 5) - 1)};
+    struct packed_line g = {
+        .origin = origin_of(levels[rng_below(rng, 3)], (int64_t)rng_below(rng, 5) - 1)};
     g.time = rng_below(rng, 50) ? (int64_t)rng_below(rng, 1000000)
                                 : (int64_t)((uint64_t)rng_u32(rng) << 32 | rng_u32(rng));
     g.len = rng_below(rng, sizeof g.text);
@@ -40,7 +40,7 @@ static struct given random_line(struct rng *rng)
 }
 
 static void assert_same(const struct log_chunk *c, const struct log_line *line,
-                        const struct given *g)
+                        const struct packed_line *g)
 {
     const struct log_origin *o = &c->origins[line->origin];
     assert_int_equal(line->time, g->time);
@@ -52,15 +52,15 @@ static void assert_same(const struct log_chunk *c, const struct log_line *line,
         assert_string_equal(o->text[i], g->origin.text[i]);
 }
 
-static void what_is_packed_is_read(void **state)
+static void packed_lines_are_read(void **state)
 {
     (void)state;
     struct rng rng;
-    struct log_packer p = {0}; // used again and again
+    struct log_packer p = {0}; // reused for every chunk
     rng_seed(&rng, 11, 1);
     for (int round = 0; round < 300; round++) {
         size_t count = 1 + rng_below(&rng, 100);
-        struct given *given = xcalloc(count, sizeof *given);
+        struct packed_line *given = xcalloc(count, sizeof *given);
         struct log_packed packed;
         struct log_chunk chunk;
         int64_t first = INT64_MAX, last = INT64_MIN;
@@ -111,8 +111,8 @@ static void many_lines_are_compressed(void **state)
     log_packed_free(&packed);
 }
 
-// Full by bytes, by lines, by origins: each at its limit and one past it.
-static void a_full_packer_takes_no_more(void **state)
+// A packer is full by bytes, by lines or by origins: each is tested at its limit and one beyond.
+static void a_full_packer_refuses_lines(void **state)
 {
     (void)state;
     struct log_packed packed;
@@ -126,7 +126,8 @@ static void a_full_packer_takes_no_more(void **state)
     assert_int_equal(packed.lines, LOG_CHUNK_LINES);
     log_packed_free(&packed);
 
-    assert_true(log_packer_add(&p, &o, 1, large, LOG_CHUNK_BYTES - 7)); // 3 + 2 around the length
+    assert_true(
+        log_packer_add(&p, &o, 1, large, LOG_CHUNK_BYTES - 7)); // 3 + 2 bytes beside the text
     assert_true(log_packer_add(&p, &o, 1, large, LOG_CHUNK_BYTES));
     assert_false(log_packer_add(&p, &o, 1, "", 0));
     log_packer_pack(&p, &packed);
@@ -153,7 +154,7 @@ static int read_quietly(const char *origins, size_t origins_len, const char *dat
         assert_non_null(strstr(e.text, "damaged"));
         assert_null(chunk.origins);
     }
-    for (size_t i = 0; i < chunk.line_count; i++) { // whatever is taken can be walked
+    for (size_t i = 0; i < chunk.line_count; i++) { // every accepted line can be read
         assert_true(chunk.lines[i].origin < chunk.origin_count);
         assert_int_equal(chunk.lines[i].text[chunk.lines[i].len], 0);
     }
@@ -166,7 +167,7 @@ static void damage_is_an_error(void **state)
     (void)state;
     struct rng rng;
     rng_seed(&rng, 12, 1);
-    for (int count = 3; count <= 300; count += 297) { // plain, compressed
+    for (int count = 3; count <= 300; count += 297) { // without and with compression
         struct log_packed c = pack_steps(count);
         int refused = 0;
         assert_int_equal(c.data[0], count == 3 ? 1 : 2);
@@ -211,8 +212,8 @@ static void random_bytes_are_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_packed_is_read),      cmocka_unit_test(many_lines_are_compressed),
-        cmocka_unit_test(a_full_packer_takes_no_more), cmocka_unit_test(damage_is_an_error),
+        cmocka_unit_test(packed_lines_are_read),       cmocka_unit_test(many_lines_are_compressed),
+        cmocka_unit_test(a_full_packer_refuses_lines), cmocka_unit_test(damage_is_an_error),
         cmocka_unit_test(random_bytes_are_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
