@@ -127,7 +127,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int 
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     s->last = &s->first;
-    must(pthread_create(&s->thread, NULL, work, s) == 0);
+    must(pthread_create(&s->thread, NULL, stream_worker, s) == 0);
     *out = s;
     return cudaSuccess;
 }
@@ -203,7 +203,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
-    fake_enqueue(stream, reach, new_record(event, atomic_fetch_add(&event->asked, 1) + 1));
+    fake_enqueue(stream, event_reach, new_record(event, atomic_fetch_add(&event->asked, 1) + 1));
     return cudaSuccess;
 }
 
@@ -312,7 +312,7 @@ static void enqueue_copy(cudaStream_t stream, struct fake_copy copy)
 {
     struct fake_copy *c = xcalloc(1, sizeof *c);
     *c = copy;
-    fake_enqueue(stream, move, c);
+    fake_enqueue(stream, copy_bytes, c);
 }
 
 // Data from ordinary host memory is copied at once, and data to it is waited for, as by the driver.

@@ -196,7 +196,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
             for (int c = 0; c < COLUMNS; c++)
                 y_sum[r][c] *= before;
         }
-        accumulate<COLUMNS>(h, weights, t.warp_memory, t.third, y_sum);
+        accumulate_rows<COLUMNS>(h, weights, t.warp_memory, t.third, y_sum);
         __syncthreads();
     }
     for (int r = 0; r < ROWS; r++) {
@@ -283,7 +283,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
         multiply_rows(h.apart, t.fourth + mine * h.apart, t.third + lane * h.apart, dp);
         for (int r = 0; r < ROWS; r++)
             dp[r] = pair_of(h, p, d, known[r], query + r, from + lane, product[r], dp[r]).gradient;
-        accumulate<COLUMNS>(h, dp, t.warp_memory, t.second, sum);
+        accumulate_rows<COLUMNS>(h, dp, t.warp_memory, t.second, sum);
         __syncthreads();
     }
     for (int r = 0; r < ROWS; r++)
@@ -318,8 +318,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
             product[r] = pair.weight;
             dp[r] = pair.gradient;
         }
-        accumulate<COLUMNS>(h, product, t.warp_memory, t.fourth, dvalue);
-        accumulate<COLUMNS>(h, dp, t.warp_memory, t.third, dkey);
+        accumulate_rows<COLUMNS>(h, product, t.warp_memory, t.fourth, dvalue);
+        accumulate_rows<COLUMNS>(h, dp, t.warp_memory, t.third, dkey);
         __syncthreads();
     }
     for (int r = 0; r < ROWS; r++) {
