@@ -1,4 +1,4 @@
-# System libraries, each named with its reason in ARCHITECTURE.md.
+# System libraries; ARCHITECTURE.md gives the reason for each.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson>=2.14)
@@ -16,7 +16,7 @@ pkg_check_modules(CRYPT REQUIRED IMPORTED_TARGET libcrypt)
 pkg_check_modules(GNUTLS REQUIRED IMPORTED_TARGET gnutls>=3.7) # tests
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka>=1.1.5)
 
-# What follows is the trainer's.
+# Only the trainer needs the rest.
 if(MUSTER_FUZZ)
     return()
 endif()
@@ -24,6 +24,6 @@ find_library(DNNL_LIBRARY dnnl REQUIRED)
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.h REQUIRED)
 add_library(muster_dnnl INTERFACE)
 target_include_directories(muster_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
-# Debian's oneDNN runs on libgomp, which the trainer tells to use one thread.
+# Debian's oneDNN uses libgomp; the trainer limits it to one thread.
 find_package(OpenMP REQUIRED COMPONENTS C)
 target_link_libraries(muster_dnnl INTERFACE ${DNNL_LIBRARY} ${OpenMP_C_LIBRARIES})

@@ -1,4 +1,5 @@
-# cmake -DOUT=header.h -DNAME=MACRO -DFILES=a,b,c -P SourceId.cmake: a header that says which sources these are.
+# cmake -DOUT=header.h -DNAME=MACRO -DFILES=a,b,c -P SourceId.cmake: writes a header
+# with a hash of the sources.
 string(REPLACE "," ";" files "${FILES}")
 set(all "")
 foreach(file ${files})

@@ -1,6 +1,6 @@
 enable_testing()
 
-# muster_unit_test(NAME LIBRARY...): tests/unit/<folder>/NAME.c, a cmocka program of its own.
+# muster_unit_test(NAME LIBRARY...): builds NAME.c as a cmocka program and adds it as test unit.NAME.
 function(muster_unit_test name)
     add_executable(${name} ${name}.c)
     target_link_libraries(${name} PRIVATE ${ARGN} PkgConfig::CMOCKA)

@@ -1,5 +1,5 @@
-# cmake -DOUT=file.c -DSOURCE=dir -DVERSION=1.2.3 -P Version.cmake: which version of the sources this is, with the
-# commit where they are a git clone. The file changes only when the answer does.
+# cmake -DOUT=file.c -DSOURCE=dir -DVERSION=1.2.3 -P Version.cmake: writes the version of the
+# sources, with the commit if they are a git clone. The file changes only when the version does.
 set(build ${VERSION})
 execute_process(COMMAND git -C ${SOURCE} rev-parse --show-toplevel --short=7 HEAD
                 OUTPUT_VARIABLE answer ERROR_QUIET RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)

@@ -1,5 +1,5 @@
-# Warnings are errors, except where bugs are planted (tests/mutation); sanitizers by preset
-# (MUSTER_SANITIZE=address,undefined or thread).
+# Warnings are errors, except in builds with planted bugs (tests/mutation). The presets asan and tsan set MUSTER_SANITIZE
+# to address,undefined and to thread.
 option(MUSTER_WARNINGS_ARE_ERRORS "Stop the build at a compiler warning" ON)
 set(werror $<$<BOOL:${MUSTER_WARNINGS_ARE_ERRORS}>:-Werror>)
 add_compile_options("$<$<COMPILE_LANGUAGE:C>:-Wall;-Wextra;-Wshadow;-Wconversion;-Wstrict-prototypes;-Wvla;${werror}>"
@@ -14,8 +14,8 @@ if(MUSTER_SANITIZE)
     add_link_options(-fsanitize=${MUSTER_SANITIZE})
 endif()
 
-# The programs of tests/fuzz and all that they link, by clang: preset fuzz. What is lost in conversions
-# is for gcc to say; clang means more by it.
+# The preset fuzz builds the programs of tests/fuzz, and the libraries that they link, with clang. -Wconversion is left
+# to gcc, because clang reports more with it.
 option(MUSTER_FUZZ "Build for libFuzzer" OFF)
 if(MUSTER_FUZZ)
     set(fuzz_sanitizers fuzzer-no-link,address,undefined)

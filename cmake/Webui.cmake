@@ -1,6 +1,6 @@
-# The web page (webui/), built by Vite and embedded in the master: page_files.inc for
-# master/http/page_files.c. Everything happens in a copy in the build folder.
-if(MUSTER_SANITIZE OR MUSTER_FUZZ) # what these look at is the same with any page
+# Builds the web page (webui/) with Vite and embeds it into the master: page_files.inc is included by
+# master/http/page_files.c. The build uses a copy in the build folder.
+if(MUSTER_SANITIZE OR MUSTER_FUZZ) # these builds test no code of the page
     set(webui_wanted OFF)
 else()
     set(webui_wanted ON)
@@ -16,7 +16,7 @@ if(MUSTER_WEBUI)
     find_program(NPM_PROGRAM npm)
     if(NOT NODE_PROGRAM OR NOT NPM_PROGRAM)
         message(WARNING "Node.js and npm were not both found: the master is built without its web page. "
-                        "packaging/setup installs them; -DMUSTER_WEBUI=OFF says that none is wanted.")
+                        "packaging/setup installs them; -DMUSTER_WEBUI=OFF builds without the page and without this warning.")
     endif()
 endif()
 
@@ -29,7 +29,7 @@ if(MUSTER_WEBUI AND NODE_PROGRAM AND NPM_PROGRAM)
         OUTPUT ${webui_build}/packages.stamp
         COMMAND ${webui_step} -DSTEP=packages -P ${CMAKE_SOURCE_DIR}/cmake/WebuiStep.cmake
         DEPENDS ${webui_packages} ${CMAKE_SOURCE_DIR}/cmake/WebuiStep.cmake
-        COMMENT "Fetching what the web page is built with"
+        COMMENT "Fetching the packages of the web page"
         VERBATIM)
     file(GLOB_RECURSE webui_files CONFIGURE_DEPENDS ${webui_source}/src/*)
     add_custom_command(

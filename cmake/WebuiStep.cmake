@@ -1,19 +1,19 @@
 # cmake -DSTEP=packages|page|check -DSOURCE=webui -DBUILD=folder -DNODE=node -DNPM=npm -P WebuiStep.cmake
 #
-# packages: what package-lock.json names, into the folder
-# page: the page, from a copy of the sources there
-# check: its types and its own tests, in that copy
+# packages: installs the packages of package-lock.json into the folder
+# page: builds the page from a copy of the sources in that folder
+# check: checks the types and runs the tests of the page in that copy
 function(run what)
     execute_process(COMMAND ${ARGN} WORKING_DIRECTORY ${BUILD} RESULT_VARIABLE failed)
     if(failed)
-        message(FATAL_ERROR "${what} (${failed}); what went wrong stands above. "
+        message(FATAL_ERROR "${what} (${failed}); see the output above. "
                             "-DMUSTER_WEBUI=OFF builds a master without its web page.")
     endif()
 endfunction()
 
 if(STEP STREQUAL "packages")
     file(COPY ${SOURCE}/package.json ${SOURCE}/package-lock.json ${SOURCE}/.npmrc DESTINATION ${BUILD})
-    run("npm could not fetch what the web page is built with (is there a network?)"
+    run("npm could not fetch the packages of the web page (is there a network?)"
         ${NPM} ci --ignore-scripts --no-progress --loglevel=error)
     file(TOUCH ${BUILD}/packages.stamp)
 elseif(STEP STREQUAL "page")

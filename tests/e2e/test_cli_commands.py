@@ -371,7 +371,7 @@ class EveryCommand(unittest.TestCase):
         self.assertIn(url, self.shown("webhook", "describe", "pager")[1])
         self.says("delivered", "webhook", "test", "pager")
         self.assertEqual(len(WebhookReceiver.heard), 1)
-        self.says("goes to", "webhook", "set", made["id"], url + "/2")
+        self.says("now posts to", "webhook", "set", made["id"], url + "/2")
         self.says("Deleted", "webhook", "delete", "pager", "--yes")
         self.refused(2, "--on takes", "webhook", "create", url, "--on", "whenever")
         self.refused(3, "muster webhook list", "webhook", "test", "pager")
@@ -397,7 +397,7 @@ class EveryCommand(unittest.TestCase):
         agent.kill9()
         wait_for("its loss", lambda: self.json("agent", "describe", "spare")["lost"])
         self.assertEqual(len(self.cluster.rows("agent", "list")), 3)  # it stays visible
-        self.says("forgotten", "agent", "forget", "spare")
+        self.says("is removed from the list", "agent", "forget", "spare")
         self.assertEqual(len(self.cluster.rows("agent", "list")), 2)
 
     def test_master(self):

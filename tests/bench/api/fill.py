@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""Fills the store of a master that was started once and stopped: a long history that has ended, by a seed.
+"""Fills the store of a master, which was started once and stopped, with a long history of ended
+experiments, generated from a seed.
 
     tests/bench/api/fill.py FOLDER/muster.db [--experiments 100000] [--trials 10] [--seed 1]
 
-Rows as the core writes them; the tables that lists are made from are filled in one go, by the statements of
-db/migrations/0005_lists.sql, instead of by a trigger for each row.
+It writes rows as the core does, but fills the tables of lists at once, with the statements of
+db/migrations/0005_lists.sql, instead of with a trigger for each row.
 """
 
 import argparse
