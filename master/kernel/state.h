@@ -77,10 +77,11 @@ struct core {
 #define STORE(c, name, ...) DB_ADD(core_batch(c), name, __VA_ARGS__)
 struct db_batch *core_batch(struct core *c);
 
-void core_complete(struct core *c, struct request *rq); // after the commit of this turn
+// These act after the commit of this turn: they answer a parked request (with its result, with an
+// error), or wake the followers of a log.
+void core_complete(struct core *c, struct request *rq);
 void core_refuse(struct core *c, struct request *rq, const struct error *e);
-void core_notify_log(struct core *c,
-                     const char *task_id); // wakes the followers of a log after the commit
+void core_notify_log(struct core *c, const char *task_id);
 
 // A parked request. It is allocated in the request's arena; `list` is its owner's list. expire() is
 // called when its time is over or its client has gone, and must complete the request.
@@ -91,34 +92,37 @@ struct parked_request {
     struct timer timer;
     struct parked_request **list, *next, *prev, *all_next, *all_prev;
 };
+// Parks a request until `until` (monotonic) or core_unpark(), which returns the request.
 struct parked_request *core_park(struct core *c, struct request *rq, struct parked_request **list,
                                  void *owner, int64_t until,
                                  void (*expire)(struct core *c, struct parked_request *p));
-struct request *core_unpark(struct core *c, struct parked_request *p); // returns the request
+struct request *core_unpark(struct core *c, struct parked_request *p);
 
 // --- lookup --------------------------------------------------------------------------------------
 
+// The functions that find an object return NULL if there is none.
 struct experiment *core_experiment_find(struct core *c, int64_t id);
 struct trial *core_trial_find(struct core *c, int64_t id);
-struct trial *
-core_trial_of_task(struct core *c,
-                   const char *id); // by the id of the task or of its allocation; NULL: not live
-struct allocation *core_allocation_find(struct core *c, const char *id); // NULL: not live
+// Finds the trial of an active experiment by the id of its task or of one of its allocations.
+struct trial *core_trial_of_task(struct core *c, const char *id);
+struct allocation *core_allocation_find(struct core *c, const char *id);
 struct agent *core_agent_find(struct core *c, const char *id);
-struct project *core_project(struct core *c, int64_t id);     // NULL: none
-struct workspace *core_workspace(struct core *c, int64_t id); // NULL: none
+struct project *core_project(struct core *c, int64_t id);
+struct workspace *core_workspace(struct core *c, int64_t id);
 struct workspace *core_workspace_of(struct core *c, const struct experiment *x);
-int pool_default_priority(const struct pool *pool); // of a job that names no priority
-struct pool *core_pool_get(struct core *c,
-                           const char *name); // made when there is none; "": the default pool
-bool core_pool_exists(const struct core *c,
-                      const struct pool *pool); // as core_pool_require() means it
-// Finds a pool that is the default, is configured, or has ever had an agent. ERR_INVALID names the
-// pools there are.
+// The priority of a job that names none.
+int pool_default_priority(const struct pool *pool);
+// Finds the pool, or makes it; "": the default pool.
+struct pool *core_pool_get(struct core *c, const char *name);
+// Whether the pool is the default, is configured, or has an agent that is not forgotten.
+bool core_pool_exists(const struct core *c, const struct pool *pool);
+// Finds a pool that exists. ERR_INVALID: the message names the pools that do.
 int core_pool_require(struct core *c, const char *name, struct pool **out, struct error *e);
-int core_rack_number(struct core *c, const char *name); // its number; "": SCHED_NONE
-int64_t core_to_monotonic(const struct core *c,
-                          int64_t wall); // the time of a wall clock time, at most now
+// The number of a rack, a new one for a new name; "": SCHED_NONE.
+int core_rack_number(struct core *c, const char *name);
+// Convert times between the wall clock and the monotonic clock of this turn, in microseconds. A
+// wall time in the future becomes `now`.
+int64_t core_to_monotonic(const struct core *c, int64_t wall);
 int64_t core_to_wall(const struct core *c, int64_t monotonic);
 
 // The experiment that the path names. ERR_INVALID, ERR_NOT_FOUND.
@@ -127,7 +131,7 @@ int core_param_experiment(struct core *c, struct request *rq, struct experiment 
 // The caller's own live allocation. ERR_FORBIDDEN: the allocation has ended, or the caller is no
 // task.
 int core_caller(struct core *c, struct request *rq, struct allocation **out, struct error *e);
-// The same, if it is the allocation that params[0] names.
+// The same, for a call whose params[0] names the allocation. ERR_FORBIDDEN: it names another one.
 int core_caller_of_allocation(struct core *c, struct request *rq, struct allocation **out,
                               struct error *e);
 

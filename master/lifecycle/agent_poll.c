@@ -17,8 +17,8 @@
 enum {
     POLL_US = 4 * 1000 * 1000,   // the latest time of an answer, changed or not
     CLOSED_US = 1 * 1000 * 1000, // from a broken connection to the next call of a live agent
-    EXIT_STALE = 80,             // of a rank whose allocation had ended: not an error
-    EXIT_PEER = 6,               // of a native rank that lost a peer: err_exit_code(ERR_PEER)
+    EXIT_STALE = 80,             // exit code of a rank whose allocation had ended; not an error
+    EXIT_PEER = 6, // exit code of a native rank that lost a peer: err_exit_code(ERR_PEER)
     SIGNAL_TERM = 15,
     SIGNAL_KILL = 9,
     BY_SHELL = 128, // a shell adds this to the signal of its child

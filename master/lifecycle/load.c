@@ -419,7 +419,7 @@ static void schedule_all(struct core *c)
 
 // --- resuming ------------------------------------------------------------------------------------
 
-// Whether it was to leave, or an operator has disabled its slots.
+// Whether it was ordered to leave, or an operator has disabled its slots.
 static bool allocation_is_leaving(const struct allocation *a)
 {
     bool leaving = a->preempt_reason || a->state == ALLOCATION_TERMINATING;

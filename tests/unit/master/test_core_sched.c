@@ -326,7 +326,7 @@ static void test_moves_refused(void **state)
     assert_int_equal(
         call_status(core_job_queue_update, owner, NULL, "{\"updates\":[{\"jobId\":\"x\"}]}"), 400);
     assert_int_equal(call_status(core_job_queue_update, owner, NULL, "{}"), 400);
-    // All or none.
+    // A call changes all of its jobs or none.
     char body[512], *first = job_id(1);
     snprintf(body, sizeof body,
              "{\"updates\":[{\"jobId\":\"%s\",\"priority\":70},{\"jobId\":\"x\",\"weight\":1}]}",

@@ -211,9 +211,10 @@ static void test_silence(void **state)
     assert_stored("SELECT state || exit_reason FROM trials",
                   "ERRORits program has not reported for 300 s");
     assert_stored("SELECT state FROM experiments", "ERROR");
-    call_ok(core_trial_patch, owner(), "1", "{}"); // too late by itself ..
+    call_ok(core_trial_patch, owner(), "1", "{}"); // a heartbeat comes too late
     assert_stored("SELECT state FROM trials", "ERROR");
-    call_ok(core_trial_patch, owner(), "1", "{\"state\": \"STATE_RUNNING\"}"); // .. but it lives
+    call_ok(core_trial_patch, owner(), "1",
+            "{\"state\": \"STATE_RUNNING\"}"); // but its program lives
     assert_stored("SELECT state || exit_reason FROM trials", "RUNNING");
     assert_stored("SELECT state FROM experiments", "RUNNING");
 }

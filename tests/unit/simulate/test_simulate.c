@@ -16,7 +16,7 @@
 
 enum { JOBS = 400 };
 
-struct scene {
+struct simulated_cluster {
     struct simulate_team teams[8];
     size_t team_count;
     struct simulate_job jobs[JOBS];
@@ -28,21 +28,21 @@ struct scene {
 };
 
 // Team "a" with user 1, team "b" with user 3; nodes with this many slots.
-static struct scene make_scene(enum sched_policy policy, size_t nodes, int slots)
+static struct simulated_cluster make_scene(enum sched_policy policy, size_t nodes, int slots)
 {
-    struct scene s = {.teams = {{"a", SCHED_NONE, SCHED_WEIGHT_ONE, 0, 0},
-                                {"ann", 0, SCHED_WEIGHT_ONE, 0, 0},
-                                {"b", SCHED_NONE, SCHED_WEIGHT_ONE, 0, 0},
-                                {"bob", 2, SCHED_WEIGHT_ONE, 0, 0}},
-                      .team_count = 4,
-                      .node_count = nodes,
-                      .options = {.policy = policy}};
+    struct simulated_cluster s = {.teams = {{"a", SCHED_NONE, SCHED_WEIGHT_ONE, 0, 0},
+                                            {"ann", 0, SCHED_WEIGHT_ONE, 0, 0},
+                                            {"b", SCHED_NONE, SCHED_WEIGHT_ONE, 0, 0},
+                                            {"bob", 2, SCHED_WEIGHT_ONE, 0, 0}},
+                                  .team_count = 4,
+                                  .node_count = nodes,
+                                  .options = {.policy = policy}};
     for (size_t i = 0; i < nodes; i++)
         s.nodes[i] = (struct simulate_node){slots, SCHED_NONE};
     return s;
 }
 
-static void add(struct scene *s, int64_t submit, int slots, int64_t length, int team)
+static void add(struct simulated_cluster *s, int64_t submit, int slots, int64_t length, int team)
 {
     s->jobs[s->job_count++] = (struct simulate_job){.submit = submit * S,
                                                     .length = length * S,
@@ -52,13 +52,13 @@ static void add(struct scene *s, int64_t submit, int slots, int64_t length, int 
                                                     .team = team};
 }
 
-static int attempt(struct scene *s, struct error *e)
+static int attempt(struct simulated_cluster *s, struct error *e)
 {
     struct simulate_trace trace = {s->teams, s->team_count, s->jobs, s->job_count};
     return simulate(&trace, s->nodes, s->node_count, &s->options, &s->figures, e);
 }
 
-static void run(struct scene *s)
+static void run(struct simulated_cluster *s)
 {
     struct error e = {0};
     if (attempt(s, &e))
@@ -77,7 +77,7 @@ static void one_job_takes_its_time(void **state)
 {
     (void)state;
     for (int policy = 0; policy < SCHED_POLICIES; policy++) {
-        struct scene s = make_scene((enum sched_policy)policy, 1, 4);
+        struct simulated_cluster s = make_scene((enum sched_policy)policy, 1, 4);
         add(&s, 1000000, 2, 50, 1);
         run(&s);
         assert_int_equal(s.figures.jobs, 1);
@@ -98,7 +98,7 @@ static void one_job_takes_its_time(void **state)
 static void fifo_keeps_the_order(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_POLICY_FIFO, 1, 4);
+    struct simulated_cluster s = make_scene(SCHED_POLICY_FIFO, 1, 4);
     add(&s, 0, 4, 100, 1);
     add(&s, 10, 4, 10, 1);
     add(&s, 20, 1, 5, 3);
@@ -124,7 +124,7 @@ static void fifo_keeps_the_order(void **state)
 static void easy_fills_holes_by_durations(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_POLICY_EASY, 1, 4);
+    struct simulated_cluster s = make_scene(SCHED_POLICY_EASY, 1, 4);
     add(&s, 0, 3, 100, 1);
     add(&s, 10, 4, 10, 1);
     add(&s, 20, 1, 200, 1);
@@ -143,7 +143,7 @@ static void easy_fills_holes_by_durations(void **state)
 static void preemption_costs_add_up(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_POLICY_PRIORITY, 1, 4);
+    struct simulated_cluster s = make_scene(SCHED_POLICY_PRIORITY, 1, 4);
     add(&s, 0, 4, 10000, 1);
     add(&s, 5000, 4, 100, 1);
     s.jobs[1].priority = 1;
@@ -163,7 +163,7 @@ static void preemption_costs_add_up(void **state)
 static void a_job_may_end_while_it_drains(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_POLICY_PRIORITY, 1, 4);
+    struct simulated_cluster s = make_scene(SCHED_POLICY_PRIORITY, 1, 4);
     add(&s, 0, 4, 10000, 1);
     add(&s, 9995, 4, 100, 1);
     s.jobs[1].priority = 1;
@@ -178,7 +178,7 @@ static void a_job_may_end_while_it_drains(void **state)
 static void an_elastic_job_is_slower_on_fewer_slots(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_POLICY_FAIR_SHARE, 1, 4);
+    struct simulated_cluster s = make_scene(SCHED_POLICY_FAIR_SHARE, 1, 4);
     add(&s, 0, 8, 100, 1);
     s.jobs[0].min_slots = 4;
     run(&s);
@@ -192,7 +192,7 @@ static void an_elastic_job_is_slower_on_fewer_slots(void **state)
 static void what_can_never_run_is_left_out(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_POLICY_FAIR_SHARE, 2, 4);
+    struct simulated_cluster s = make_scene(SCHED_POLICY_FAIR_SHARE, 2, 4);
     s.teams[2].maximum = 3;
     add(&s, 0, 9, 100, 1); // more than the cluster has
     add(&s, 1, 5, 100, 1);
@@ -213,7 +213,7 @@ static void shares_are_measured_in_windows_of_24_hours(void **state)
 {
     (void)state;
     enum { DAY = 86400 };
-    struct scene s = make_scene(SCHED_POLICY_FIFO, 1, 4);
+    struct simulated_cluster s = make_scene(SCHED_POLICY_FIFO, 1, 4);
     add(&s, 0, 4, 2 * DAY, 1);
     add(&s, 10, 4, 2 * DAY, 1);
     add(&s, 20, 2, DAY, 3);
@@ -228,7 +228,7 @@ static void shares_are_measured_in_windows_of_24_hours(void **state)
 static void a_team_without_work_waiting_has_no_window(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_POLICY_FIFO, 1, 4);
+    struct simulated_cluster s = make_scene(SCHED_POLICY_FIFO, 1, 4);
     add(&s, 0, 4, 80000, 1);
     add(&s, 0, 4, 80000, 1);  // waits less than a day
     add(&s, 500000, 4, 9, 3); // after a time without events
@@ -241,7 +241,7 @@ static void a_team_without_work_waiting_has_no_window(void **state)
 // --- of every run --------------------------------------------------------------------------------
 
 // Several hundred jobs of two teams with different priorities and sizes, some of them elastic.
-static void fill(struct scene *s, uint64_t seed)
+static void fill(struct simulated_cluster *s, uint64_t seed)
 {
     struct rng rng;
     rng_seed(&rng, seed, 1);
@@ -257,7 +257,7 @@ static void fill(struct scene *s, uint64_t seed)
     }
 }
 
-static double work_of(const struct scene *s)
+static double work_of(const struct simulated_cluster *s)
 {
     double work = 0;
     for (size_t i = 0; i < s->job_count; i++)
@@ -270,7 +270,7 @@ static void work_is_neither_lost_nor_made(void **state)
     (void)state;
     for (int policy = 0; policy < SCHED_POLICIES; policy++) {
         for (uint64_t seed = 1; seed <= 5; seed++) {
-            struct scene s = make_scene((enum sched_policy)policy, 4, 8);
+            struct simulated_cluster s = make_scene((enum sched_policy)policy, 4, 8);
             s.options.preempt_cost = 30 * S;
             s.options.drain = 5 * S;
             fill(&s, seed);
@@ -299,7 +299,7 @@ static void work_is_neither_lost_nor_made(void **state)
 static void the_same_input_gives_the_same_figures(void **state)
 {
     (void)state;
-    struct scene a = make_scene(SCHED_POLICY_FAIR_SHARE, 4, 8), b = a;
+    struct simulated_cluster a = make_scene(SCHED_POLICY_FAIR_SHARE, 4, 8), b = a;
     fill(&a, 7);
     fill(&b, 7);
     run(&a);
@@ -333,7 +333,7 @@ static int64_t ticks(void)
 static void it_can_be_stopped_and_timed(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_POLICY_FAIR_SHARE, 4, 8);
+    struct simulated_cluster s = make_scene(SCHED_POLICY_FAIR_SHARE, 4, 8);
     int calls = 1;
     struct error e = {0};
     fill(&s, 3);
@@ -350,7 +350,7 @@ static void it_can_be_stopped_and_timed(void **state)
     simulate_figures_free(&s.figures);
 }
 
-static void refuse(struct scene *s, const char *what)
+static void refuse(struct simulated_cluster *s, const char *what)
 {
     struct error e = {0};
     assert_int_equal(attempt(s, &e), ERR_INVALID);
@@ -361,7 +361,7 @@ static void refuse(struct scene *s, const char *what)
 static void input_out_of_bounds_is_refused(void **state)
 {
     (void)state;
-    struct scene good = make_scene(SCHED_POLICY_FAIR_SHARE, 2, 4), s;
+    struct simulated_cluster good = make_scene(SCHED_POLICY_FAIR_SHARE, 2, 4), s;
     add(&good, 5, 4, 10, 1);
     add(&good, 6, 4, 10, 1);
 #define REFUSED(change, what)                                                                      \
@@ -397,7 +397,7 @@ static void input_out_of_bounds_is_refused(void **state)
 static void no_jobs_give_no_figures(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_POLICY_FAIR_SHARE, 2, 4);
+    struct simulated_cluster s = make_scene(SCHED_POLICY_FAIR_SHARE, 2, 4);
     run(&s);
     assert_int_equal(s.figures.jobs, 0);
     check_near(s.figures.makespan, 0);
