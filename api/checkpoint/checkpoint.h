@@ -44,13 +44,10 @@ struct checkpoint_file {
 int checkpoint_write(const char *folder, const struct checkpoint_file *files, size_t file_count,
                      const json_t *extra, struct error *e);
 
-// The two halves, for ranks that write in parallel: each rank writes its file and gets the file's
-// entry (owned by the caller); then one rank writes the manifest with the array of all entries.
+// Writes one file of a checkpoint and returns its entry of the manifest (owned by the caller). The
+// format lets ranks write their files in parallel.
 int checkpoint_write_file(const char *folder, const struct checkpoint_file *file, json_t **entry,
                           struct error *e);
-int checkpoint_write_manifest(const char *folder, const json_t *entries, const json_t *extra,
-                              struct error *e);
-
 struct checkpoint; // opaque: files mapped read-only
 
 // Opens a checkpoint and verifies everything, including the data. ERR_NOT_FOUND: no such folder or

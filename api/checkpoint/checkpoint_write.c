@@ -261,8 +261,8 @@ static int check_entries(const json_t *entries, struct error *e)
     return rc;
 }
 
-int checkpoint_write_manifest(const char *folder, const json_t *entries, const json_t *extra,
-                              struct error *e)
+static int write_manifest(const char *folder, const json_t *entries, const json_t *extra,
+                          struct error *e)
 {
     char crc[CHECKPOINT_CRC_HEX];
     int rc = check_extra(extra, e);
@@ -304,7 +304,7 @@ int checkpoint_write(const char *folder, const struct checkpoint_file *files, si
             json_array_append_new(entries, entry);
     }
     if (!rc)
-        rc = checkpoint_write_manifest(folder, entries, extra, e);
+        rc = write_manifest(folder, entries, extra, e);
     json_decref(entries);
     return rc;
 }

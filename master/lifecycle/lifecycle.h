@@ -43,7 +43,7 @@ void trial_create(struct core *c, struct active_experiment *l,
 void trial_event(struct core *c, struct trial *t, enum trial_event ev);
 // The trial that the searcher knows by this id; NULL: none.
 struct trial *trial_of_request(struct active_experiment *l, const char *request_id);
-void trial_kill(struct core *c, struct trial *t); // managed or not (trial_verbs.c)
+void trial_kill(struct core *c, struct trial *t); // managed or not (trial_calls.c)
 void trial_set_reason(struct core *c, struct trial *t, const char *reason);
 
 // allocations.c

@@ -200,12 +200,21 @@ def check_tree(root, tracked):
     """The faults of the whole tree, as (path, line, text)."""
     paths = [path for path in tracked if path.endswith(SOURCES)]
     texts = {p: (root / p).read_text(encoding="utf-8", errors="replace") for p in paths}
+    code = {path: blank_out(text) for path, text in texts.items()}
     product = {path: text for path, text in texts.items() if not path.startswith("tests/")}
     yield from check_format(root, paths)
+    yield from check_folder_sizes(paths)
     yield from check_cycles(product)
+    yield from names.check_tags(code)
+    yield from names.check_functions_used(code)
     for path, text in texts.items():
         yield from ((path, line, fault) for line, fault in check_text(path, text))
-    
+        yield from names.check_mentions(path, text, tracked)
+    for path in tracked:
+        if path.endswith(".md"):
+            text = (root / path).read_text(encoding="utf-8", errors="replace")
+            yield from names.check_mentions(path, text, tracked)
+
 
 def main():
     root = Path(__file__).resolve().parents[2]

@@ -48,7 +48,7 @@ static __global__ void fill_kernel(size_t n, __nv_bfloat16 *x)
     bits = (bits ^ bits >> 16) * 0x85EBCA6Bu;
     bits = (bits ^ bits >> 13) * 0xC2B2AE35u;
     if (i < n)
-        put(x + i, (float)(int32_t)(bits ^ bits >> 16) * 0x1p-31f);
+        store_rounded(x + i, (float)(int32_t)(bits ^ bits >> 16) * 0x1p-31f);
 }
 
 // Allocates and fills n numbers of two bytes.
