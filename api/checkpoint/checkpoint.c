@@ -269,7 +269,7 @@ static int read_file(struct checkpoint *ck, int dir, struct mapped_file *f, cons
     return rc;
 }
 
-// --- the whole -----------------------------------------------------------------------------------
+// --- complete checkpoint -------------------------------------------------------------------------
 
 static int compare_name(const void *a, const void *b)
 {

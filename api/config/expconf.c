@@ -120,11 +120,11 @@ static int check_resources(const struct yaml_doc *doc, struct error *e)
 {
     const json_t *resources = jget(doc->root, "resources");
     long long slots = jget_int(resources, "slots_per_trial", 1);
-    long long least = jget_int(resources, "min_slots", slots);
-    if (least > slots)
+    long long min_slots = jget_int(resources, "min_slots", slots);
+    if (min_slots > slots)
         return expconf_fault(doc, "resources.min_slots", e,
                              "%lld is more than slots_per_trial (%lld), the maximum of a trial",
-                             least, slots);
+                             min_slots, slots);
     return 0;
 }
 
@@ -207,7 +207,7 @@ static int check_searcher(const struct yaml_doc *doc, struct error *e)
     return rc;
 }
 
-// --- the whole -----------------------------------------------------------------------------------
+// --- complete validation -------------------------------------------------------------------------
 
 // YAML allows at most 1,024 characters for a key before its colon, including escapes.
 static bool is_long_key(const char *key)

@@ -207,7 +207,7 @@ static const struct schema_field retention[] = {
     END,
 };
 
-// --- the whole -----------------------------------------------------------------------------------
+// --- complete validation -------------------------------------------------------------------------
 
 static const char *const launches[] = {"per_machine", "per_slot", NULL};
 static const char *const checkpoint_policies[] = {"best", "all", "none", NULL};

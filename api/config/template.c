@@ -145,7 +145,7 @@ static const struct rule {
     {"searcher", join_kinds, "name"},
 };
 
-// --- the whole -----------------------------------------------------------------------------------
+// --- complete validation -------------------------------------------------------------------------
 
 static const struct rule *rule_of(const char *path)
 {

@@ -156,7 +156,7 @@ static void add_headers(struct view *v, const char *name, const char *tag)
     view_add_header(v, "Vary", "Accept-Encoding");
 }
 
-// --- what was built in ---------------------------------------------------------------------------
+// --- built-in files ------------------------------------------------------------------------------
 
 static const struct page_file *find_file(const struct page *page, const char *name)
 {
@@ -203,7 +203,7 @@ static int answer_built(struct view *v, const struct page_file *f, struct error 
     return 0;
 }
 
-// --- what lies in a folder -----------------------------------------------------------------------
+// --- files of a folder ---------------------------------------------------------------------------
 
 int page_check(const struct page *page, struct error *e)
 {

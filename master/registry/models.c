@@ -31,7 +31,7 @@ struct words { // fields of a model or version as in the store; NULL: not given
     const char *metadata, *labels; // JSON
 };
 
-// --- what is asked -------------------------------------------------------------------------------
+// --- request bodies ------------------------------------------------------------------------------
 
 static int read_text(const json_t *body, const char *key, size_t most, const char **out,
                      struct error *e)

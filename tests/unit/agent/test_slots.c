@@ -215,7 +215,7 @@ static struct inbox_message *next_note(struct inbox *n, enum inbox_message_kind 
         else
             clock_sleep_us(10 * 1000);
     }
-    fail_msg("waited 10 s in vain for a message");
+    fail_msg("no message within 10 s");
     return NULL;
 }
 

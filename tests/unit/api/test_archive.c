@@ -55,7 +55,7 @@ static void assert_file(const char *path, const char *text)
     free(data);
 }
 
-// --- archives made by somebody who means harm ----------------------------------------------------
+// --- hostile archives ----------------------------------------------------------------------------
 
 struct tar_member {
     const char *path, *data;

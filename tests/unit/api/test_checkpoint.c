@@ -459,7 +459,7 @@ static void a_tensor_in_two_files_is_refused(void **state)
     json_decref(fields);
 }
 
-// --- what was written ----------------------------------------------------------------------------
+// --- written files -------------------------------------------------------------------------------
 
 static void what_was_written_reads_back(void **state)
 {

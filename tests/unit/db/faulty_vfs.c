@@ -56,7 +56,7 @@ static enum fault fault;
 static int countdown, failures;
 static struct rng rng;
 
-// --- what is lost --------------------------------------------------------------------------------
+// --- lost writes ---------------------------------------------------------------------------------
 
 static void write_sectors(const struct faulty_file *f, const unsigned char *data, int len,
                           sqlite3_int64 offset)

@@ -32,7 +32,7 @@ struct report_history {
 
 static struct rng rng;
 
-// --- what was said -------------------------------------------------------------------------------
+// --- sent reports --------------------------------------------------------------------------------
 
 static bool is_hidden(const struct report_history *h, const struct sent_report *s)
 {
@@ -88,7 +88,7 @@ static size_t expected(const struct report_history *h, struct read_report *out)
     return count;
 }
 
-// --- what is read --------------------------------------------------------------------------------
+// --- read reports --------------------------------------------------------------------------------
 
 static const struct series_column *column_named(const struct series_block *b, const char *name)
 {

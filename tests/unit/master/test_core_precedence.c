@@ -1,4 +1,4 @@
-// Which caller may put which job before which others: every role with every call that sets a
+// Tests which caller may put which job before which others: every role with every call that sets a
 // priority, a weight, a maximum or a place in the queue, and detours over pools and batches.
 #include "tests/unit/master/support/core_fixture.h"
 

@@ -92,7 +92,7 @@ static void expect_silence(struct event_reader *r, int64_t marker)
     assert_int_equal(json_integer_value(value_at(r->data, "marker")), 1);
 }
 
-// --- what is told --------------------------------------------------------------------------------
+// --- delivered events ----------------------------------------------------------------------------
 
 static void test_values_match_the_store(void **state)
 {
@@ -270,7 +270,7 @@ static void test_slow_reader_is_reset(void **state)
     close_stream(&r);
 }
 
-// --- who hears of it -----------------------------------------------------------------------------
+// --- recipients ----------------------------------------------------------------------------------
 
 static void test_visibility(void **state)
 {

@@ -228,7 +228,7 @@ static size_t book(struct sched_walk *w)
     return count;
 }
 
-// --- what the scheduler says agrees with the book ------------------------------------------------
+// --- the ledger agrees with the scheduler --------------------------------------------------------
 
 static int64_t free_slots(const struct sched_walk *w, const struct walk_gang *g, int pool,
                           int *largest)

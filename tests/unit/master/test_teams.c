@@ -300,7 +300,7 @@ static void test_every_call_is_guarded(void **state)
     assert_true(guarded > 35);
 }
 
-// --- what is one's own ---------------------------------------------------------------------------
+// --- the caller's own objects --------------------------------------------------------------------
 
 static void test_own_experiments(void **state)
 {

@@ -126,7 +126,7 @@ static int stop(void **state)
     return fixture_stop(state);
 }
 
-// --- what a filter says of a row -----------------------------------------------------------------
+// --- matching of rows ----------------------------------------------------------------------------
 
 struct value {
     bool is_text;

@@ -304,8 +304,8 @@ static int in_manner(struct gang_member *seat, void *ctx)
 
 static void assert_exact(int world, struct reducer_variant manner)
 {
-    struct reducer_gang crowd = {.manner = manner};
-    assert_int_equal(run_ranks(world, in_manner, &crowd.outcomes).failed_rank, -1);
+    struct reducer_gang gang = {.manner = manner};
+    assert_int_equal(run_ranks(world, in_manner, &gang.outcomes).failed_rank, -1);
 }
 
 static void test_exact_is_the_reference_in_every_world(void **state)
