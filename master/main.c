@@ -148,7 +148,7 @@ static int open_store(struct master *m, struct error *e)
                                       .cluster_name = o->cluster_name};
     rc = first_start(m->db, &first, &m->cluster, e);
     rc = rc ? rc : make_storage(m, e);
-    return rc || o->checkpoint_dir ? rc : moved_adjust(m->db, m->storage, e);
+    return rc || o->checkpoint_dir ? rc : relocate_checkpoints(m->db, m->storage, e);
 }
 
 // Makes pages read the notice to all users again.

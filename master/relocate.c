@@ -40,7 +40,7 @@ static void adjust(struct db_batch *b, const char *from, const char *to)
     DB_ADD(b, META_SET, key, to);
 }
 
-int moved_adjust(struct db *db, const struct storage *storage, struct error *e)
+int relocate_checkpoints(struct db *db, const struct storage *storage, struct error *e)
 {
     struct db_reader *reader = NULL;
     char *from = NULL, *to = NULL;

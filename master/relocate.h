@@ -11,6 +11,6 @@
 // Handles checkpoint storage within the data directory, which moves with the store. Compares the
 // default storage with that of the last start. If the folder of the last start no longer exists,
 // all experiments and checkpoints in it are assigned to the present one.
-int moved_adjust(struct db *db, const struct storage *storage, struct error *e);
+int relocate_checkpoints(struct db *db, const struct storage *storage, struct error *e);
 
 #endif

@@ -96,8 +96,8 @@ static bool goes_before(const struct queue_position *a, const struct queue_posit
     return by_priority ? a->priority < b->priority : a->order < b->order;
 }
 
-// Finds the job that loses when `active` moves from `was` to `now`; the caller's own jobs do not
-// count. `active` is NULL for a new job of the workspace.
+// Returns whose job is delayed when `active` moves from `was` to `now`, and the job itself in
+// *passed. The caller's own jobs do not count. `active` is NULL for a new job of the workspace.
 static enum displaced find_loser(struct core *c, const struct request *rq,
                                  const struct active_experiment *active, const struct workspace *ws,
                                  const struct queue_position *was, const struct queue_position *now,

@@ -93,9 +93,8 @@ struct answer_field {
     request_answer_fields(rq, (const struct answer_field[]){__VA_ARGS__, {.key = NULL}})
 void request_answer_fields(struct request *rq, const struct answer_field *fields);
 
-// Shares a JSON value with the result instead of copying it; from now on nobody may modify the
-// value. NULL gives NULL. request_release() releases all of them; the owner of the request calls it
-// before it frees the arena.
+// Copies a JSON value for the result; NULL gives NULL. request_release() frees the copies; the
+// owner of the request calls it before it frees the arena.
 const json_t *request_copy_json(struct request *rq, const json_t *value);
 void request_release(struct request *rq);
 

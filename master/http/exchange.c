@@ -213,7 +213,7 @@ static int prove_caller(struct exchange *x, struct error *e)
     if (!rc && rq->principal.session && session_needs_origin(x->route->method))
         rc = session_check_origin(rq, x->server->service.tls, e);
     if (!rc)
-        rc = auth_check_sight(x->thread->db, x->route, rq, e);
+        rc = auth_check_object(x->thread->db, x->route, rq, e);
     if (!rc && x->route->instead)
         rc = error_set(e, ERR_INVALID, "this master does not do that: %s", x->route->instead);
     return rc;
@@ -544,7 +544,7 @@ static enum MHD_Result exchange_finish(struct exchange *x)
     int status = x->rq.status;
     if (rendered && !x->deferred && !x->failed.code && (!status || status < 300) &&
         !x->rq.answer.len) {
-        if (is_heavy(x))
+        if (is_heavy(x) && x->rq.principal.kind != PRINCIPAL_TASK)
             return defer(x);
         run_view_here(x);
     }
@@ -583,7 +583,7 @@ static int check_again(struct exchange *x, struct db_reader *db, struct error *e
     if (rc)
         return rc;
     x->rq.principal = who;
-    rc = auth_check_sight(db, x->route, &x->rq, e);
+    rc = auth_check_object(db, x->route, &x->rq, e);
     for (const struct authorized_object *s = x->authorized; !rc && s; s = s->next)
         rc = authz_check(db, &who, s->what, s->id, e);
     return rc;
@@ -736,7 +736,9 @@ static enum MHD_Result dispatch(struct exchange *x)
         return exchange_answer(x);
     }
     x->failed.code = connections_may_work(x->server->connections, x->connection, &x->failed);
-    if (!x->failed.code && x->route->view && counts(x) && !is_read(x))
+    // The small answers of the core to a user's tasks do not wait for what the user has not read.
+    bool of_task = kind == ROUTE_CORE && x->rq.principal.kind == PRINCIPAL_TASK;
+    if (!x->failed.code && x->route->view && counts(x) && !is_read(x) && !of_task)
         x->failed.code = answers_check(&x->server->answers, x->rq.principal.user_id, &x->failed);
     if (x->failed.code)
         return exchange_answer(x);

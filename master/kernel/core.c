@@ -33,14 +33,13 @@ int core_new(struct db *db, const struct core_options *options, struct core **ou
     for (size_t i = 0; i < options->pool_count; i++)
         core_pool_get(c, options->pools[i].name);
     complete_options(c);
+    loop_read_clocks(c);
+    CORE_DISPATCH(c, init, c); // before anything can fail: core_free() frees all modules
     int err = db_reader_open(db, &c->reader, e);
     if (!err)
         err = workers_new(c, &c->workers, e);
-    if (!err) {
-        loop_read_clocks(c);
-        CORE_DISPATCH(c, init, c);
+    if (!err)
         CORE_DISPATCH_CHECKED(err, c, load, c, e);
-    }
     if (!err)
         CORE_DISPATCH(c, resume, c);
     if (err) {

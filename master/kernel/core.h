@@ -18,7 +18,7 @@
 #include "master/kernel/changes.h"
 #include "master/sched/sched.h"
 
-struct core;        // opaque outside the rooms of the core
+struct core;        // opaque outside the folders of the core
 struct core_module; // module.h
 
 struct core_pool_option {

@@ -1,9 +1,10 @@
-// A module of the core: a room of the master (teams, lifecycle, ingest, ...) as the kernel sees it.
+// A module of the core: a folder of the master (teams, lifecycle, ingest, ...) as the kernel
+// sees it.
 // The kernel calls the functions of all modules in the order of core_options.modules; NULL: the
 // module has none. Core thread alone.
 //
-// A room calls functions of the rooms below it directly (master/modules.c lists them from the
-// bottom up). Where something happens below that a room above must act upon, the lower room
+// A folder calls functions of the folders below it directly (master/modules.c lists them from the
+// bottom up). Where something happens below that a folder above must act upon, the lower folder
 // dispatches an event with CORE_DISPATCH(); the events are the last part of struct core_module. An
 // event is handled at once, inside the call that dispatches it, and its rows join the same batch.
 #ifndef MUSTER_MASTER_KERNEL_MODULE_H

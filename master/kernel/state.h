@@ -1,4 +1,4 @@
-// The core's state, and the functions of the loop that rooms use: the batch of this turn, answers
+// The core's state, and the functions of the loop that folders use: the batch of this turn, answers
 // that wait for its commit, parked requests. Core thread alone; loop.c also touches the atomic
 // fields from other threads.
 //

@@ -1,4 +1,4 @@
-// The module of the room lifecycle, and its request handlers: the agents' poll, the calls of
+// The module of the folder lifecycle, and its request handlers: the agents' poll, the calls of
 // running tasks and of unmanaged trials.
 #ifndef MUSTER_MASTER_LIFECYCLE_MODULE_H
 #define MUSTER_MASTER_LIFECYCLE_MODULE_H

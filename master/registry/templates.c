@@ -138,7 +138,8 @@ static const char *doubt_of(struct view *v, struct yaml_doc *doc)
     return arena_strdup(&v->rq->arena, doubt.text);
 }
 
-// Accepts an object, or its text (YAML); `doubt` describes suspicious parts; NULL: none.
+// Accepts an object, or its text (YAML); *doubt: why no experiment
+// could use it, which is only a warning; NULL: nothing.
 static int read_config(struct view *v, const json_t *config, const char **out, const char **doubt,
                        struct error *e)
 {

@@ -9,7 +9,8 @@ static bool share_group(const int *groups, int one, int other)
     return one == other || (groups[one] >= 0 && groups[one] == groups[other]);
 }
 
-// Orders slots by the larger of their two groups, then by the smaller one.
+// Orders slots by the larger of their NVLink group and their NUMA node, then by the part that both
+// have in common.
 static bool goes_before(const struct near_slot *spots, int one, int other)
 {
     const struct near_slot *a = &spots[one], *b = &spots[other];

@@ -1,6 +1,11 @@
 // Authorization of reads: decides from the committed store whether a caller may see an object, on
 // any thread that has a reader. An object that the caller may not see is reported in the same words
 // as one that does not exist.
+//
+// The same rule (roles.h) applies at every door: authz_check() for the object of a path, called by
+// auth_check_object() before a handler runs; view_authorize() for objects of a query or body, which
+// streams check again; list_filter_visible() and SQL_BRIEF_VISIBLE for lists; can_see_event() for
+// events; core_sees() and core_may_change() on the core thread.
 #ifndef MUSTER_MASTER_TEAMS_AUTHZ_H
 #define MUSTER_MASTER_TEAMS_AUTHZ_H
 

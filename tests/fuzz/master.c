@@ -422,7 +422,7 @@ static int run(struct fuzz_master *m, struct fuzz_call *c, struct piece body, bo
     if (!may_call(c->route, &c->rq.principal))
         return error_set(e, ERR_FORBIDDEN, "not for this caller");
     if (c->route->auth != AUTH_NONE)
-        rc = auth_check_sight(m->reader, c->route, &c->rq, e);
+        rc = auth_check_object(m->reader, c->route, &c->rq, e);
     if (!rc && c->route->instead)
         rc = error_set(e, ERR_INVALID, "%s", c->route->instead);
     rc = rc ? rc : read_body(c, body, e);

@@ -297,7 +297,9 @@ int nccl_start_watcher(struct nccl *n, struct error *e)
     int no = pthread_create(&n->watcher, NULL, run_watcher, n);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     n->watched = no == 0;
-    return no ? error_set_errno(e, ERR_INTERNAL, no, "no thread to run_watcher the ranks") : 0;
+    return no ? error_set_errno(e, ERR_INTERNAL, no,
+                                "cannot start the thread that watches the ranks")
+              : 0;
 }
 
 // Waits for the watcher to end; the caller holds the lock.

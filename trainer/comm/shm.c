@@ -223,7 +223,7 @@ static int wait_once(struct shm *s, struct shm_wait_state *p, int rank, enum shm
 }
 
 // Returns whether the operation is complete once this rank has done its share. An operation that is
-// no longer in `works` may have been an all-reduce.
+// no longer in `works` may have been an all-reduce, which needs all ranks, so the answer is false.
 static bool completes_alone(const struct shm *s, uint32_t ticket)
 {
     return s->posted - ticket < COMM_PENDING_MAX &&

@@ -146,8 +146,8 @@ int auth_check(struct db_reader *db, unsigned allowed, const struct auth_headers
     return check_hash(db, allowed, allocation, token_hash, out, e);
 }
 
-int auth_check_sight(struct db_reader *db, const struct route *route, const struct request *rq,
-                     struct error *e)
+int auth_check_object(struct db_reader *db, const struct route *route, const struct request *rq,
+                      struct error *e)
 {
     static const char *const names[AUTHZ_OBJECTS] = {[AUTHZ_WORKSPACE] = "{workspaceId}",
                                                      [AUTHZ_PROJECT] = "{projectId}",

@@ -1,4 +1,5 @@
 // Repeated and late reports, and a restart of the master at every step of a training.
+#include "master/modules.h"
 #include "tests/unit/master/support/core_fixture.h"
 
 #include <stdio.h>
@@ -182,6 +183,26 @@ static void test_agent_gone_with_the_master(void **state)
     assert_stored("SELECT outcome || restarts FROM allocations, trials WHERE epoch = 1", "LOST0");
 }
 
+// A start that fails early gives its reason and leaves nothing behind.
+static void test_store_that_cannot_be_opened(void **state)
+{
+    (void)state;
+    char aside[512];
+    const char *path = db_path(cl.db);
+    struct core *core = NULL;
+    struct error e = {0};
+    const struct core_options options = {
+        .modules = master_modules, .cluster_id = "cluster", .storage = cl.places};
+    stop_core();
+    snprintf(aside, sizeof aside, "%s.aside", path);
+    assert_int_equal(rename(path, aside), 0);
+    assert_true(core_new(cl.db, &options, &core, &e) < 0);
+    assert_null(core);
+    assert_non_null(strstr(e.text, path));
+    assert_int_equal(rename(aside, path), 0);
+    start_core();
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
@@ -189,6 +210,7 @@ int main(void)
         TEST(test_repeated_and_late_reports),
         cmocka_unit_test(test_restart_of_the_master_at_every_step),
         TEST(test_agent_gone_with_the_master),
+        TEST(test_store_that_cannot_be_opened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
