@@ -1,0 +1,218 @@
+"""det experiment."""
+
+import base64
+import io
+import json
+import tarfile
+
+from cluster import wait_for
+from contract import Contract, EXPERIMENT, FILES, PAGE, TERMINAL
+
+
+class Experiments(Contract):
+    def test_experiment_create(self):
+        self.user.post("/experiments", {"config": self.config, "validateOnly": True, "modelDefinition": FILES,
+                                        "activate": True, "parentId": None, "projectId": None, "template": None,
+                                        "unmanaged": None}, f"{EXPERIMENT} config")
+        experiment = self.create(activate=False)
+        self.assertEqual(self.state_of(experiment), "STATE_PAUSED")
+        self.user.post("/experiments", {"config": self.config, "model_definition": FILES, "activate": False,
+                                        "validate_only": True}, f"{EXPERIMENT} config")
+        self.user.get(f"/experiments/{experiment}/trials", f"trials:[Trial] {PAGE}", offset=0)
+        self.kill(experiment)
+
+    def test_experiment_lifecycle(self):
+        experiment, task, caller = self.running()
+        self.user.post(f"/experiments/{experiment}/pause")
+        self.assertEqual(caller.get(f"/allocations/{task['allocationId']}/signals/preemption", "preempt",
+                                    timeout_seconds=20)["preempt"], True)
+        caller.report(f"/allocations/{task['allocationId']}/signals/ack_preemption",
+                      {"allocationId": task["allocationId"]})
+        self.agent.end(task)
+        self.wait_for_state(experiment, "STATE_PAUSED")
+        self.user.post(f"/experiments/{experiment}/activate")
+        self.agent.task_of(experiment)
+        self.user.post(f"/experiments/{experiment}/cancel")
+        self.kill(experiment)
+        self.user.post(f"/experiments/{experiment}/kill")  # it is active already
+        self.user.post(f"/experiments/{experiment}/archive")
+        self.user.post(f"/experiments/{experiment}/unarchive")
+        self.user.call("DELETE", f"/experiments/{experiment}")
+        wait_for("the deletion", lambda: self.user.request("GET", f"/api/v1/experiments/{experiment}")[0] == 404, 30)
+        replacement = self.create(activate=False)  # for the cleanup of the test
+        self._cleanups[-1] = (self.kill, (replacement,), {})
+
+    def test_experiment_read(self):
+        experiment, task, caller = self.running()
+        self.metrics(task, caller, "validation", 20, {"validation_loss": 0.5})
+        listed = self.user.get("/experiments", f"experiments:[Experiment] {PAGE}", archived="false", limit=200,
+                               offset=0, users=["determined"])
+        self.assertIn(experiment, [row["id"] for row in listed["experiments"]])
+        self.user.get(f"/experiments/{experiment}", f"{EXPERIMENT} jobSummary?:JobSummary config?")
+        trials = self.user.get(f"/experiments/{experiment}/trials", f"trials:[Trial] {PAGE}", offset=0)["trials"]
+        self.user.get(f"/trials/{trials[0]['id']}/workloads", f"workloads:[WorkloadContainer] {PAGE}", limit=500,
+                      includeBatchMetrics="false", offset=0)
+        self.user.get(f"/experiments/{experiment}/checkpoints", f"checkpoints:[Checkpoint] {PAGE}", limit=10,
+                      sortByAttr="SORT_BY_SEARCHER_METRIC", orderBy="ORDER_BY_ASC",
+                      states=["STATE_COMPLETED", "STATE_PARTIALLY_DELETED"])
+        archive = self.user.get(f"/experiments/{experiment}/model_def", "b64Tgz")["b64Tgz"]
+        with tarfile.open(fileobj=io.BytesIO(base64.b64decode(archive)), mode="r:gz") as tar:
+            self.assertIn("train.py", [name.removeprefix("./") for name in tar.getnames()])
+        self.assertEqual(self.user.get(
+            f"/experiments/{experiment}/searcher/best_searcher_validation_metric")["metric"], 0.5)
+        self.user.call("GET", "/experiments/999999", expect=404)
+
+    def test_experiment_files(self):
+        experiment = self.create(activate=False)
+        tree = self.user.get(f"/experiments/{experiment}/file_tree", "files:[FileNode]")["files"]
+        self.assertEqual(sorted(node["path"] for node in tree), ["lib", "train.py"])
+        found = self.user.post(f"/experiments/{experiment}/file", {"experimentId": experiment, "path": "lib/a.py"}, "file")
+        self.assertEqual(base64.b64decode(found["file"]), b"x = 1\n")
+        self.kill(experiment)
+
+    def test_experiment_set(self):
+        experiment = self.create(activate=False)
+        for change in ({"name": "renamed"}, {"description": "new"}, {"labels": ["three"]}, {"notes": "a note"},
+                       {"resources": {"priority": 10}}, {"resources": {"weight": 2.5}},
+                       {"resources": {"max_slots": 3}},
+                       {"checkpointStorage": {"saveExperimentBest": 1, "saveTrialBest": 2, "saveTrialLatest": 3}}):
+            self.admin.call("PATCH", f"/experiments/{experiment}", {
+                "id": experiment, "checkpointStorage": None, "description": None, "labels": None, "name": None,
+                "notes": None, "resources": None, **change}, EXPERIMENT)
+        found = self.user.get(f"/experiments/{experiment}", EXPERIMENT)["experiment"]
+        self.assertEqual((found["name"], found["description"], found["labels"], found["notes"]),
+                         ("renamed", "new", ["three"], "a note"))
+        self.kill(experiment)
+
+    def test_experiment_labels(self):
+        experiment = self.create(activate=False)
+        self.assertEqual(sorted(self.user.call("PUT", f"/experiments/{experiment}/labels/four%20more", None,
+                                               "labels")["labels"]), ["four more", "one", "two"])
+        self.user.call("PUT", f"/experiments/{experiment}/labels/four%20more", None, "labels")
+        self.assertEqual(sorted(self.user.call("DELETE", f"/experiments/{experiment}/labels/one", None,
+                                               "labels")["labels"]), ["four more", "two"])
+        self.assertIn("four more", self.user.get("/experiment/labels", "labels")["labels"])
+        self.kill(experiment)
+
+    def test_experiment_gc_policy(self):
+        experiment, task, caller = self.running()
+        for number in range(3):
+            self.checkpoint(task, caller, f"00000000-0000-4000-8000-0000000001{number:02}", number + 1)
+        preview = self.user.get(f"//experiments/{experiment}/preview_gc", "checkpoints metric_name",
+                                save_experiment_best=0, save_trial_best=0, save_trial_latest=1)
+        self.assertEqual(len(preview["checkpoints"]), 2)
+        for checkpoint in preview["checkpoints"]:
+            for key in "TrialID StepsCompleted State UUID Resources ReportTime step".split():
+                self.assertIn(key, checkpoint)
+
+    def test_experiment_continue_and_fork(self):
+        experiment, task, _ = self.running()
+        self.agent.end(task)
+        self.wait_for_state(experiment, "STATE_COMPLETED")
+        self.user.post("/experiments/continue", {"id": experiment, "overrideConfig": "{max_restarts: 1}"}, EXPERIMENT)
+        again = self.agent.task_of(experiment)
+        self.assertEqual(again["trialId"], task["trialId"])
+        forked = self.create(parentId=experiment, activate=False, modelDefinition=None)
+        self.assertEqual(self.user.get(f"/experiments/{forked}")["experiment"]["forkedFrom"], experiment)
+        self.kill(forked)
+
+    def test_experiment_move(self):
+        workspace = self.user.post("/workspaces", {"name": "moved to"}, "workspace:Workspace")["workspace"]["id"]
+        project = self.user.post(f"/workspaces/{workspace}/projects", {
+            "name": "target", "workspaceId": workspace, "description": None, "key": None}, "project:Project")["project"]
+        experiment = self.create(activate=False)
+        self.user.get("/workspaces", f"workspaces:[Workspace] {PAGE}", name="moved to")
+        self.user.get(f"/workspaces/{workspace}/projects", f"projects:[Project] {PAGE}", name="target")
+        self.user.post(f"/experiments/{experiment}/move", {"destinationProjectId": project["id"],
+                                                           "experimentId": experiment})
+        self.assertEqual(self.user.get(f"/experiments/{experiment}")["experiment"]["projectId"], project["id"])
+        self.kill(experiment)
+
+    def test_experiments_of_a_project(self):
+        ids = [self.create(activate=False) for _ in range(2)]
+
+        def many(method, verb, **more):
+            results = self.user.call(method, f"/projects/1/experiments/{verb}", {
+                "experimentIds": ids, "projectId": 1, "filters": None, **more}, "results:[ActionResult]")["results"]
+            self.assertEqual(sorted((r["id"], r["error"]) for r in results), sorted((i, "") for i in ids), verb)
+        many("POST", "activate")
+        many("POST", "pause")
+        many("POST", "cancel")
+        many("POST", "kill")
+        for experiment in ids:
+            self.wait_for_state(experiment, *TERMINAL)
+        many("POST", "archive")
+        many("POST", "unarchive")
+        many("POST", "move", destinationProjectId=1)
+        many("DELETE", "delete")
+
+    def test_searches_and_runs(self):
+        """A search is an experiment, and a run is its trial; the only action on a single one of
+        several runs is a kill."""
+        results = "results:[ActionResult]"
+        experiment = self.create()
+        run = self.agent.task_of(experiment)["trialId"]
+        several = self.create(config=self.config.replace("name: single", "name: random, max_trials: 2"), activate=False)
+
+        def ask(noun, verb, ids, **more):
+            body = {f"{'search' if noun == 'searches' else 'run'}Ids": ids, "projectId": 1, "filter": None, **more}
+            return [r["error"] for r in self.user.post(f"/{noun}/{verb}", body, results)["results"]]
+        self.assertEqual(ask("searches", "pause", [experiment, several]), ["", ""])
+        self.wait_for_state(experiment, "STATE_PAUSED")
+        self.assertEqual(ask("runs", "resume", [run], skipMultitrial=False), [""])
+        self.assertIn("no run", ask("runs", "pause", [999999])[0])
+        self.assertIn("not in project", ask("runs", "pause", [run], projectId=7)[0])
+        self.assertIn("no search", ask("searches", "kill", [999999])[0])
+        self.user.call("POST", "/runs/kill", {"runIds": None, "projectId": 1}, expect=400)
+        self.user.call("POST", "/searches/kill", {"projectId": 1, "filter": "{}"}, expect=400)
+        self.assertEqual(ask("searches", "resume", [several]), [""])
+        runs = wait_for("two runs", lambda: (lambda t: len(t) == 2 and [x["id"] for x in t])(
+            self.user.get(f"/experiments/{several}/trials")["trials"]), 30)
+        self.assertIn("has more runs than", ask("runs", "archive", runs[:1])[0])
+        self.assertEqual(ask("runs", "kill", runs + [run]), ["", "", ""])
+        for ended in (experiment, several):
+            self.wait_for_state(ended, *TERMINAL)
+        self.assertEqual(ask("runs", "kill", [run]), [""])  # it has ended already
+        self.assertEqual(ask("runs", "archive", [run]), [""])
+        self.assertEqual(ask("runs", "unarchive", [run]), [""])
+        self.assertEqual(ask("searches", "archive", [several]), [""])
+        self.assertEqual(ask("searches", "unarchive", [several]), [""])
+        self.assertEqual(ask("runs", "move", [run], sourceProjectId=1, destinationProjectId=1), [""])
+        self.assertEqual(ask("searches", "move", [several], sourceProjectId=1, destinationProjectId=1), [""])
+        self.assertEqual(ask("searches", "cancel", [several]), [""])
+        self.assertEqual(ask("runs", "delete", [run]), [""])
+        self.assertEqual(ask("searches", "delete", [several]), [""])
+
+    def test_search_of_experiments(self):
+        """Uses the filters and orders of the web client."""
+        experiment, task, caller = self.running(config=self.config.replace("name: contract", "name: needle"))
+        self.metrics(task, caller, "validation", 10, {"validation_loss": 0.25})
+
+        def field(column, operator, value=None, location="LOCATION_TYPE_EXPERIMENT"):
+            return {"columnName": column, "kind": "field", "location": location, "operator": operator,
+                    "type": "COLUMN_TYPE_TEXT", "value": value, "id": "any"}
+
+        def search(*children, expect=200, sort="id=desc", archived=True, **more):
+            tree = {"filterGroup": {"kind": "group", "conjunction": "and", "children": children}, "showArchived": archived}
+            answer = self.user.call("POST", "/experiments-search", {
+                "projectId": None, "limit": 5, "offset": 0, "sort": sort, "filter": json.dumps(tree), **more},
+                f"experiments:[FoundExperiment] {PAGE}" if expect == 200 else None, expect=expect)
+            return [row["experiment"]["id"] for row in answer["experiments"]] if expect == 200 else answer
+        for test in (field("name", "=", "needle"), field("id", "=", experiment), field("tags", "contains", "tw"),
+                     field("name", "notContains", "\"quoted\" \\"), field("description", "!=", None),
+                     field("validation.validation_loss.min", "<", 0.5, "LOCATION_TYPE_VALIDATIONS"),
+                     field("hp.width", "=", 64, "LOCATION_TYPE_HYPERPARAMETERS"), field("endTime", "isEmpty"),
+                     {"kind": "group", "conjunction": "or", "children": [field("id", "=", 0), field("name", "contains", "NEED")]},
+                     {"kind": "group", "conjunction": "and", "children": []}):
+            self.assertIn(experiment, search(test, field("name", "=", "needle")), test)
+        for test in (field("name", "=", "hay"), field("endTime", "notEmpty"), field("numTrials", ">", 1)):
+            self.assertEqual(search(test, field("id", "=", experiment)), [], test)
+        self.assertEqual(search(field("id", "=", experiment), archived=False, projectId=1), [experiment])
+        found = self.user.post("/experiments-search", {"sort": "validation.validation_loss.min=asc,id=desc", "limit": 1})
+        self.assertEqual(found["experiments"][0]["bestTrial"]["id"], task["trialId"])
+        for wrong in (field("nothing", "=", 1), field("name", "like", "x"), field("name", "=", [1]), field("id", "<", "x"),
+                      field("validation.loss.mean", "<", 1), {"kind": "group", "conjunction": "xor", "children": []}):
+            search(wrong, expect=400)
+        for sort in ("id", "id=up", "nothing=asc", "=asc"):
+            search(sort=sort, expect=400)
+        self.user.call("POST", "/experiments-search", {"filter": "no JSON"}, expect=400)

@@ -1,0 +1,85 @@
+"""det trial."""
+
+from cluster import wait_for
+from contract import Contract, PAGE, TERMINAL
+
+
+class Trials(Contract):
+    def test_trial(self):
+        experiment, task, caller = self.running()
+        trial = task["trialId"]
+        self.metrics(task, caller, "training", 10, {"loss": 0.5})
+        self.user.get(f"/trials/{trial}", "trial:Trial")
+        self.user.get(f"/trials/{trial}/workloads", f"workloads:[WorkloadContainer] {PAGE}", limit=1000,
+                      includeBatchMetrics="true")
+        self.user.get(f"/trials/{trial}/checkpoints", f"checkpoints:[Checkpoint] {PAGE}", limit=None, offset=0,
+                      states=["STATE_COMPLETED"])
+        self.user.post(f"/trials/{trial}/kill")
+        self.wait_for_state(experiment, *TERMINAL)
+
+    def test_trial_logs(self):
+        _, task, caller = self.running()
+        lines = [{"task_id": task["taskId"], "allocation_id": task["allocationId"], "agent_id": "live", "rank_id": 0,
+                  "container_id": "c0ffee00-1", "timestamp": f"2026-11-21T09:00:0{n}.5Z", "level": "LOG_LEVEL_INFO",
+                  "stdtype": "stdout", "source": "task", "log": f"line {n}\n"} for n in range(5)]
+        caller.post("/task/logs", {"logs": lines})
+        self.user.get(f"/tasks/{task['taskId']}/context_directory", "b64Tgz")
+        path = f"/trials/{task['trialId']}/logs"
+        answer = "id level:LogLevel message timestamp trialId"
+        found = wait_for("the lines", lambda: self.user.lines(path, answer), 10)
+        self.assertEqual([line["message"] for line in found],
+                         [f"[2026-11-21T09:00:0{n}.500000Z] c0ffee00 [rank=0] || INFO: line {n}\n" for n in range(5)])
+        for query, count in (({"limit": 2}, 2), ({"orderBy": "ORDER_BY_DESC", "limit": 1}, 1), ({"rankIds": [0]}, 5),
+                             ({"agentIds": ["live", "other"]}, 5), ({"containerIds": ["none"]}, 0),
+                             ({"levels": ["LOG_LEVEL_ERROR"]}, 0), ({"levels": ["LOG_LEVEL_INFO"]}, 5),
+                             ({"sources": ["task"]}, 5), ({"stdtypes": ["stderr"]}, 0), ({"searchText": "line 3"}, 1),
+                             ({"searchText": "line [12]", "enableRegex": "true"}, 2),
+                             ({"timestampAfter": "2026-11-21T09:00:02.5Z"}, 2),
+                             ({"timestampBefore": "2026-11-21T09:00:02.5Z"}, 2)):
+            self.assertEqual(len(self.user.lines(path, answer, **query)), count, query)
+        fields = self.user.lines(f"{path}/fields", "agentIds containerIds rankIds sources stdtypes")
+        self.assertEqual(fields[-1]["rankIds"], [0])
+        self.user.lines(f"/tasks/{task['taskId']}/logs", "id level:LogLevel log message taskId timestamp")
+        self.user.lines(f"/tasks/{task['taskId']}/logs/fields", "agentIds allocationIds rankIds sources stdtypes")
+
+    def test_trial_metrics_of_the_sdk(self):
+        _, task, caller = self.running()
+        self.metrics(task, caller, "training", 10, {"loss": 0.5})
+        self.metrics(task, caller, "validation", 10, {"validation_loss": "NaN"})
+        self.metrics(task, caller, "mine", 10, {"made up": {"by": "me"}})
+        answer = "metrics:[MetricsReport]"
+        for path, query, count in (("training_metrics", {}, 1), ("validation_metrics", {}, 1),
+                                   ("trial_metrics", {"group": "mine"}, 1)):
+            lines = self.user.lines(f"/trials/metrics/{path}", answer, trialIds=[task["trialId"]], **query)
+            self.assertEqual(sum(len(line["metrics"]) for line in lines), count, path)
+
+    def test_metrics_side_by_side(self):
+        experiment, task, caller = self.running()
+        trial = task["trialId"]
+        for steps in (10, 20, 30):
+            self.metrics(task, caller, "training", steps, {"loss": 1 / steps, "rate": steps})
+        self.metrics(task, caller, "validation", 30, {"validation_loss": "NaN", "loss": 0.5})
+        answer = "trials:[ComparableTrial]"
+
+        def compare(**query):
+            trials = self.user.get("/trials/time-series", answer, trialIds=[trial], **query)["trials"]
+            return {g["group"]: {p["batches"]: p["values"] for p in g["data"]} for g in trials[0]["metrics"]}
+        self.assertEqual(compare(metricNames=["loss", "rate"], group="training", maxDatapoints=100),
+                         {"training": {n: {"loss": 1 / n, "rate": n} for n in (10, 20, 30)}})
+        self.assertEqual(compare(metricNames=["loss"], metricType="METRIC_TYPE_VALIDATION"), {"validation": {30: {"loss": 0.5}}})
+        self.assertEqual(compare(metricIds=["validation.validation_loss", "training.rate"], startBatches=15, endBatches=30),
+                         {"validation": {30: {"validation_loss": "NaN"}}, "training": {20: {"rate": 20}, 30: {"rate": 30}}})
+        self.assertEqual(set(compare(metricNames=["loss"])), {"training", "validation"})
+        self.assertEqual(compare(metricNames=["none"]), {})
+        for wrong in ({"trialIds": [999999]}, {"trialIds": ["x"]}):
+            self.user.call("GET", "/trials/time-series", expect=404 if wrong["trialIds"] == [999999] else 400, **wrong)
+        for wrong in ({"metricType": "LOSS"}, {"metricIds": ["loss"]}, {"maxDatapoints": -1}, {"maxDatapoints": 10 ** 9}):
+            self.user.call("GET", "/trials/time-series", expect=400, trialIds=[trial], metricNames=["loss"], **wrong)
+        self.kill(experiment)  # while the trial runs, the names are sent repeatedly
+        names = self.user.lines("/experiments/metrics-stream/metric-names", "metricNames:[MetricName] searcherMetrics "
+                                "trainingMetrics validationMetrics", ids=[experiment], periodSeconds=1)
+        self.assertEqual(len(names), 1)
+        self.assertEqual(names[0]["searcherMetrics"], ["validation_loss"])
+        self.assertEqual((names[0]["trainingMetrics"], names[0]["validationMetrics"]), (["loss", "rate"], ["loss"]))
+        self.user.call("GET", "/experiments/metrics-stream/metric-names", expect=404, ids=[999999])
+        self.user.call("GET", "/experiments/metrics-stream/metric-names", expect=400)
