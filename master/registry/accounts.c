@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "db/statements/lists.h"
 #include "master/registry/registry.h"
+#include "master/teams/agent_user.h"
 #include "master/views/lists/list.h"
 
 static void write_user(struct json_writer *w, struct db_rows *rows)
@@ -216,21 +217,11 @@ static int check_display_name(const char *name, struct error *e)
     return 0;
 }
 
-// The agent user of a user: stored and shown because scripts set it. Tasks run as the user of their
-// agent.
 static int read_agent_user(struct view *v, const json_t *body, const char **out, struct error *e)
 {
     const json_t *group = jget(body, "agentUserGroup");
     *out = NULL;
-    if (!group)
-        return 0;
-    char *text = json_text(group);
-    *out = arena_strdup(&v->rq->arena, text);
-    free(text);
-    if (!json_is_object(group) || strlen(*out) > 4 * LIMIT_NAME)
-        return error_set(e, ERR_INVALID,
-                         "agentUserGroup: an object of agentUid, agentGid, agentUser, agentGroup");
-    return 0;
+    return group ? agent_user_read(group, AGENT_USER_OF_USER, &v->rq->arena, out, e) : 0;
 }
 
 static int id_of(struct view *v, const char *name, int64_t *id, struct error *e)

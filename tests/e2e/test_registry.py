@@ -393,7 +393,10 @@ class Registry(unittest.TestCase):
         user = person.get("/me")["user"]
         self.assertEqual(user["agentUserGroup"]["agentGid"], 2)
         self.assertIsNotNone(user["lastAuthAt"])
-        self.refused(403, person, "PATCH", f"/users/{user['id']}", {"agentUserGroup": {"agentUid": 0}})
+        self.refused(403, person, "PATCH", f"/users/{user['id']}", {"agentUserGroup": user["agentUserGroup"]})
+        for part in ({"agentUid": 0, "agentGid": 0}, {"agentUser": "a"}, {},
+                     {"agentUid": 0, "agentUser": "", "agentGid": 0, "agentGroup": "a"}):
+            self.refused(400, self.admin, "PATCH", f"/users/{user['id']}", {"agentUserGroup": part})
         person.post("/users/setting", {"settings": [{"key": "k", "storagePath": "p", "value": "1"}]})
         person.post("/users/setting", {"settings": [{"key": "k", "storagePath": "p", "value": "2"}]})
         self.assertEqual(person.get("/users/setting")["settings"], [{"key": "k", "storagePath": "p", "value": "2"}])
