@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/text/log_text.h"
 
 enum { CUT_NOTE = 64, LINE_ROOM = LIMIT_LOG_LINE - CUT_NOTE, RANK_DIGITS = 9 };
 
@@ -18,12 +19,27 @@ void line_splitter_free(struct line_splitter *s)
     buf_free(&s->text);
 }
 
+// Appends all that fits; a mark is never cut in two.
+static void append_text(struct line_splitter *s, const char *data, size_t len, bool whole)
+{
+    size_t room = s->cut ? 0 : LINE_ROOM - s->text.len;
+    size_t fits = len <= room ? len : whole ? 0 : room;
+    must(buf_append(&s->text, data, fits) == 0);
+    s->cut |= fits < len;
+}
+
 static void append_line(struct line_splitter *s, const char *data, size_t len)
 {
-    size_t room = s->lost > 0 ? 0 : LINE_ROOM - s->text.len;
-    size_t fits = len < room ? len : room;
-    must(buf_append(&s->text, data, fits) == 0);
-    s->lost += len - fits;
+    s->bytes += len;
+    while (len > 0) {
+        size_t plain = log_text_span(data, len);
+        append_text(s, data, plain, false);
+        if (plain == len)
+            return;
+        append_text(s, LOG_TEXT_MARK, strlen(LOG_TEXT_MARK), true);
+        data += plain + 1;
+        len -= plain + 1;
+    }
 }
 
 // Returns `len` without the bytes of an incomplete last character.
@@ -41,14 +57,14 @@ static size_t trim_partial_character(const char *text, size_t len)
 
 static void emit_line(struct line_splitter *s, line_fn *fn, void *ctx)
 {
-    if (s->lost > 0) {
-        size_t whole = s->text.len + s->lost;
+    if (s->cut) {
         s->text.len = trim_partial_character(s->text.data, s->text.len);
-        must(buf_printf(&s->text, " [cut: the line has %zu bytes]", whole) == 0);
+        must(buf_printf(&s->text, " [cut: the line has %zu bytes]", s->bytes) == 0);
     }
     fn(ctx, buf_str(&s->text), s->text.len);
     buf_reset(&s->text);
-    s->lost = 0;
+    s->bytes = 0;
+    s->cut = false;
 }
 
 void line_splitter_feed(struct line_splitter *s, const char *data, size_t len, line_fn *fn,

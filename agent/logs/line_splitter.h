@@ -2,7 +2,7 @@
 // thread for each object.
 //
 // A line ends at "\n", "\r" or "\r\n", so that every state of a progress bar becomes a line. A line
-// longer than LIMIT_LOG_LINE is cut and marked.
+// longer than LIMIT_LOG_LINE is cut and marked. Control bytes become U+FFFD (base/text/log_text.h).
 #ifndef MUSTER_AGENT_LOGS_LINE_SPLITTER_H
 #define MUSTER_AGENT_LOGS_LINE_SPLITTER_H
 
@@ -13,7 +13,8 @@
 
 struct line_splitter {
     struct buf text; // the line so far
-    size_t lost;     // bytes of the line that were cut
+    size_t bytes;    // of the line as it was written, with those that were cut
+    bool cut;        // its text is full
     bool after_cr;   // the last byte was "\r"; a "\n" after it ends no further line
 };
 

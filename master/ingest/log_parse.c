@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "api/wire.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/text/json_reader.h"
+#include "base/text/log_text.h"
 
 struct line_fields { // the fields of one line; "" and -1: absent
     const char *task, *allocation, *agent, *container, *stdtype, *source, *level, *time;
@@ -128,13 +130,33 @@ static void trim_line(struct line_fields *g, char **cut)
     g->len = strlen(*cut);
 }
 
+// Replaces the control bytes of the line, if it has any; then *plain is its copy, on the heap.
+static void replace_controls(struct line_fields *g, char **plain)
+{
+    struct buf text;
+    size_t at = log_text_span(g->log, g->len);
+    *plain = NULL;
+    if (at == g->len)
+        return;
+    buf_init(&text, LIMIT_BODY);
+    buf_append(&text, g->log, at);
+    while (at < g->len) {
+        size_t next = at + 1, span = log_text_span(g->log + next, g->len - next);
+        buf_puts(&text, LOG_TEXT_MARK);
+        buf_append(&text, g->log + next, span);
+        at = next + span;
+    }
+    g->len = text.len;
+    g->log = *plain = buf_take(&text);
+}
+
 static void post_add_line(struct log_post *post, struct line_fields *g, int64_t now)
 {
     static char nothing[1];
     const char *level = wire_word(WIRE_LOG_LEVEL, g->level);
     struct log_part *p = post_part(post, g);
     int64_t time;
-    char *cut;
+    char *plain, *cut;
     post->lines++;
     if (g->sequence >= 0 && g->sequence <= p->last_sequence)
         return; // a repetition
@@ -142,6 +164,7 @@ static void post_add_line(struct log_post *post, struct line_fields *g, int64_t 
         g->log = nothing;
     if (!g->time || clock_parse(g->time, &time))
         time = now;
+    replace_controls(g, &plain);
     trim_line(g, &cut);
     const struct log_origin o = {.text = {[LOG_ALLOCATION] = g->allocation,
                                           [LOG_AGENT] = g->agent,
@@ -152,6 +175,7 @@ static void post_add_line(struct log_post *post, struct line_fields *g, int64_t 
                                  .rank = g->rank};
     part_add_line(p, &o, time, g->log, g->len, g->sequence < 0 ? -1 : g->sequence);
     free(cut);
+    free(plain);
 }
 
 // --- the body ------------------------------------------------------------------------------------

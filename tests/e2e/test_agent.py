@@ -420,6 +420,12 @@ class RunningTasks(AgentTest):
         self.assertLessEqual(len(first), 65536)
         self.assertEqual(rest, [str(n) for n in range(1, 20001)])
 
+    def test_line_with_control_bytes_is_kept(self):
+        self.start(a=task("a", r"printf 'one\000two\n\000\n\001bell\007\n\033[1mbold\tend\n'"))
+        self.master.wait_state("a", "EXITED")
+        self.forget("a")
+        self.assertEqual(self.master.texts("a"), ["one\ufffdtwo", "\ufffd", "\ufffdbell\ufffd", "\x1b[1mbold\tend"])
+
     def test_logs_wait_while_the_master_does_not_accept_them(self):
         self.master.logs_status = 503
         self.start(a=task("a", "seq 1 3000"))

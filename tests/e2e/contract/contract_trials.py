@@ -42,6 +42,14 @@ class Trials(Contract):
         self.user.lines(f"/tasks/{task['taskId']}/logs", "id level:LogLevel log message taskId timestamp")
         self.user.lines(f"/tasks/{task['taskId']}/logs/fields", "agentIds allocationIds rankIds sources stdtypes")
 
+    def test_lines_with_control_bytes_are_kept(self):
+        _, task, caller = self.running()
+        lines = [{"taskId": task["taskId"], "log": text, "timestamp": "2026-11-21T09:00:00Z"}
+                 for text in ("one\0two\n", "\0", "\x1b[1mbold\tend \x07")]
+        caller.post("/task/logs", {"logs": lines})
+        found = wait_for("the lines", lambda: self.user.lines(f"/tasks/{task['taskId']}/logs", "id log"), 10)
+        self.assertEqual([line["log"] for line in found], ["one\ufffdtwo", "\ufffd", "\x1b[1mbold\tend \ufffd"])
+
     def test_trial_metrics_of_the_sdk(self):
         _, task, caller = self.running()
         self.metrics(task, caller, "training", 10, {"loss": 0.5})

@@ -62,6 +62,40 @@ static void splitting(void **state)
     buf_free(&out);
 }
 
+static void control_bytes_are_replaced(void **state)
+{
+    (void)state;
+    static const char text[] = "a\0b\n\0\n\x01\x07\x08\x7f\n\ttab \x1b[31mred\x1b[0m\n\xc3\xa4\0";
+    struct buf out;
+    buf_init(&out, 1 << 20);
+    for (size_t piece = 1; piece <= 4; piece++) {
+        split_text(text, sizeof text - 1, piece, &out);
+        assert_string_equal(buf_str(&out), "a\xEF\xBF\xBD"
+                                           "b|\xEF\xBF\xBD|"
+                                           "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD|"
+                                           "\ttab \x1b[31mred\x1b[0m|\xc3\xa4\xEF\xBF\xBD|");
+    }
+    buf_free(&out);
+}
+
+// Three bytes for each byte of the line: it is cut by the length of its text, between characters.
+static void a_long_line_of_control_bytes_is_cut(void **state)
+{
+    (void)state;
+    struct buf out;
+    size_t len = LIMIT_LOG_LINE;
+    char *zeros = xcalloc(len, 1);
+    buf_init(&out, 1 << 20);
+    split_text(zeros, len, len, &out);
+    const char *mark = strstr(buf_str(&out), " [cut: the line has 65536 bytes]|");
+    assert_non_null(mark);
+    assert_null(strchr(mark, '\n'));
+    assert_int_equal((mark - buf_str(&out)) % 3, 0);
+    assert_true(out.len <= LIMIT_LOG_LINE);
+    free(zeros);
+    buf_free(&out);
+}
+
 static void split_x(size_t len, struct buf *out)
 {
     char *text = xcalloc(len + 3, 1);
@@ -153,6 +187,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(splitting),
+        cmocka_unit_test(control_bytes_are_replaced),
+        cmocka_unit_test(a_long_line_of_control_bytes_is_cut),
         cmocka_unit_test(long_lines_are_cut),
         cmocka_unit_test(a_cut_does_not_go_through_a_character),
         cmocka_unit_test(rank_and_level),

@@ -111,6 +111,20 @@ static void a_list_alone(void **state)
     log_post_free(post);
 }
 
+static void control_bytes_are_replaced(void **state)
+{
+    (void)state;
+    struct log_post *post =
+        read_well(log_post_read, "{\"logs\":[{\"log\":\"\\u0000a\\u0000\\u0001b\\u007f\\r\\n\"},"
+                                 "{\"log\":\"\\u0000\"},{\"log\":\"\\ta\\nb \\u001b[1mc\"}]}");
+    assert_string_equal(lines_of(post->parts), "   task stdout INFO -1: \xEF\xBF\xBD"
+                                               "a\xEF\xBF\xBD\xEF\xBF\xBD"
+                                               "b\xEF\xBF\xBD|"
+                                               "   task stdout INFO -1: \xEF\xBF\xBD|"
+                                               "   task stdout INFO -1: \ta\nb \x1b[1mc|");
+    log_post_free(post);
+}
+
 static char *lines_body(int count)
 {
     struct buf out;
@@ -214,6 +228,7 @@ int main(void)
         cmocka_unit_test(what_determineds_shipper_sends),
         cmocka_unit_test(what_lines_share_is_said_once),
         cmocka_unit_test(a_list_alone),
+        cmocka_unit_test(control_bytes_are_replaced),
         cmocka_unit_test(as_many_lines_as_a_post_may_have),
         cmocka_unit_test(a_long_line_is_cut),
         cmocka_unit_test(nonsense_is_refused),
