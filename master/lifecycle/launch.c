@@ -200,6 +200,7 @@ static json_t *env_make(struct core *c, const struct part *p)
     const struct allocation *a = p->allocation;
     json_t *env = json_object();
     must(env);
+    env_set(env, "PYTHONUNBUFFERED", "1"); // else lines arrive only when the program ends
     env_add_user_variables(
         env, jget_path(a->trial->active->config, "environment.environment_variables"), p->agent);
     env_add_identity(env, c, p);
@@ -216,6 +217,14 @@ static void argv_add(json_t *argv, const char *word)
     must(!json_array_append_new(argv, json_string(word)));
 }
 
+// A command or task of one word is a shell line, as in `det cmd run "a; b"`.
+static bool is_shell_line(const struct active_experiment *l)
+{
+    const json_t *entrypoint = jget(l->config, "entrypoint");
+    bool is_task = l->experiment->kind != KIND_EXPERIMENT;
+    return !json_is_array(entrypoint) || (is_task && json_array_size(entrypoint) == 1);
+}
+
 static json_t *argv_make(const struct active_experiment *l)
 {
     const json_t *entrypoint = jget(l->config, "entrypoint");
@@ -228,7 +237,7 @@ static json_t *argv_make(const struct active_experiment *l)
         argv_add(argv, "cd -- \"$0\" && exec \"$@\"");
         argv_add(argv, folder);
     }
-    if (l->native || !json_is_array(entrypoint)) {
+    if (l->native || is_shell_line(l)) {
         argv_add(argv, l->native ? "muster-trainer" : "sh");
         argv_add(argv, l->native ? "worker" : "-c");
     }

@@ -78,8 +78,20 @@ class CommandsTest(unittest.TestCase):
                          "carried\n")
         self.assertEqual(self.cluster.run("command", "run", "--work-dir", "/", "pwd", timeout=60).stdout, "/\n")
 
-    def test_programs_that_cannot_start_give_the_reason(self):
+    def test_one_word_is_a_shell_line(self):
+        done = self.cluster.run("command", "run", "--slots", "0", "echo one; echo $WORD two; exit 3", "--env", "WORD=a", timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (3, "one\na two\n"), done.stderr)
+        task = self.launch("echo one; echo two")
+        self.assertEqual(self.wait_for_end(task)["state"], ENDED)
+        self.assertEqual([line.rpartition(": ")[2] for line in self.log(task).splitlines()][:2], ["one", "two"])
+        task = self.generic("[echo one; echo two]")
+        wait_for("its end", lambda: self.task(task)["taskState"] == "GENERIC_TASK_STATE_COMPLETED", 60)
         done = self.cluster.run("command", "run", "--slots", "0", "no-such-program", timeout=60)
+        self.assertEqual(done.returncode, 127)
+        self.assertIn("no-such-program: not found", done.stderr)
+
+    def test_programs_that_cannot_start_give_the_reason(self):
+        done = self.cluster.run("command", "run", "--slots", "0", "no-such-program", "x", timeout=60)
         self.assertEqual(done.returncode, 8)
         self.assertIn("no-such-program", done.stderr)
         done = self.cluster.run("command", "run", "--pool", "nowhere", "true", timeout=60)

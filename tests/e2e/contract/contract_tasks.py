@@ -22,6 +22,23 @@ class Tasks(Contract):
     def test_commands(self):
         self.command_like("commands", {"entrypoint": ["echo", "hello"]}, data=None)
 
+    def started(self, entrypoint):
+        """Returns the task of a command as the agent gets it."""
+        made = self.user.post("/commands", {"config": {"entrypoint": entrypoint, "resources": {"slots": 0}}})["command"]
+        self.addCleanup(self.user.post, f"/commands/{made['id']}/kill")
+        return wait_for("its start", lambda: next(
+            (task for task in list(self.agent.running.values()) if task["taskId"] == made["id"]), None), 30)
+
+    def test_command_of_one_word_is_a_shell_line(self):
+        self.assertEqual(self.started(["echo a; echo b"])["argv"], ["sh", "-c", "echo a; echo b"])
+        self.assertEqual(self.started("echo a")["argv"], ["sh", "-c", "echo a"])
+        self.assertEqual(self.started(["echo", "a; b"])["argv"], ["echo", "a; b"])
+
+    def test_output_of_python_is_not_buffered(self):
+        self.assertEqual(self.running()[1]["env"]["PYTHONUNBUFFERED"], "1")
+        own = self.config + "environment: {environment_variables: ['PYTHONUNBUFFERED=']}\n"
+        self.assertEqual(self.running(config=own)[1]["env"]["PYTHONUNBUFFERED"], "")
+
     def test_generic_tasks(self):
         task = self.user.post("/generic-tasks", {
             "config": "entrypoint: [sleep, '60']\nresources: {slots: 0}\n", "contextDirectory": FILES, "forkedFrom": None,
