@@ -33,6 +33,7 @@
 #define EVERYBODY     (AUTH_USER | AUTH_TASK | AUTH_AGENT)
 #define PAGE          " offset limit orderBy "
 #define WORKSPACE_SETTINGS                                                                         \
+    " agentUserGroup?:AgentUserGroup checkpointStorageConfig?:object"                              \
     " +defaultRole?:Role +weight?:number +guaranteedSlots?:int +maxSlots?:int"
 
 // The kinds of rows: method, path, callers, ..., and at the end the summary with further members of

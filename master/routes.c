@@ -128,7 +128,8 @@ const struct route route_table[] = {
     READ(V1 "/workspaces/{workspaceId}", AUTH_USER, view_workspace, NULL, "One workspace",
          .answers = "workspace:Workspace"),
     CORE("PATCH", V1 "/workspaces/{workspaceId}", AUTH_USER, core_workspace_patch, render_workspace,
-         "Change name, defaultRole, weight, guaranteedSlots or maxSlots",
+         "Change name, agentUserGroup, checkpointStorageConfig, defaultRole, weight, "
+         "guaranteedSlots or maxSlots",
          .takes = "name?:string" WORKSPACE_SETTINGS,
          .answers = "workspace:Workspace namespaceBindings:{object}"),
     CORE("DELETE", V1 "/workspaces/{workspaceId}", AUTH_USER, core_workspace_delete, NULL,

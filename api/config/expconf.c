@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/checkpoint/checkpoint.h"
 #include "api/config/expconf_parts.h"
 #include "base/arena.h"
 #include "base/limits.h"
@@ -128,25 +127,16 @@ static int check_resources(const struct yaml_doc *doc, struct error *e)
     return 0;
 }
 
-// Checks folders by computing the folder of a checkpoint.
 static int check_storage(const struct yaml_doc *doc, struct error *e)
 {
-    static const char any_uuid[] = "00000000-0000-0000-0000-000000000000";
     const json_t *storage = jget(doc->root, "checkpoint_storage");
-    const char *type = jget_string(storage, "type", NULL);
+    const char *type = jget_string(storage, "type", "directory");
     struct error why;
-    char *folder;
-    if (!type)
-        return 0;
-    if (strcmp(type, "directory") && strcmp(type, "shared_fs")) {
-        if (!jget(doc->root, "trainer"))
-            return 0;
+    if (strcmp(type, "directory") && strcmp(type, "shared_fs") && jget(doc->root, "trainer"))
         return expconf_fault(doc, "checkpoint_storage.type", e,
                              "the native trainer writes to folders; use directory or shared_fs");
-    }
-    if (checkpoint_folder(storage, any_uuid, &folder, &why))
+    if (expconf_check_storage_folder(storage, &why))
         return expconf_fault(doc, "checkpoint_storage", e, "%s", why.text);
-    free(folder);
     return 0;
 }
 
@@ -451,34 +441,6 @@ out:
     yaml_doc_free(&value);
     free(path);
     return rc;
-}
-
-// --- the master's defaults -----------------------------------------------------------------------
-
-int expconf_merge_master_defaults(json_t *config, const json_t *storage, struct error *e)
-{
-    static const struct {
-        const char *key;
-        int count;
-    } kept[] = {{"save_experiment_best", 0}, {"save_trial_best", 1}, {"save_trial_latest", 1}};
-    json_t *own = jget(config, "checkpoint_storage");
-    if (!own) {
-        own = json_object();
-        json_object_set_new(config, "checkpoint_storage", own);
-    }
-    const char *type = jget_string(own, "type", NULL);
-    const char *default_type = jget_string(storage, "type", "");
-    if (storage && (!type || !strcmp(type, default_type)))
-        json_object_update_missing(own, (json_t *)storage);
-    for (size_t i = 0; i < sizeof(kept) / sizeof(*kept); i++)
-        if (!jget(own, kept[i].key))
-            json_object_set_new(own, kept[i].key,
-                                json_integer(jget_int(storage, kept[i].key, kept[i].count)));
-    if (!jget(own, "type"))
-        return expconf_fault(NULL, "checkpoint_storage", e,
-                             "the experiment names no type and the master has no default; add "
-                             "{type: directory, container_path: /folder/all/machines/share}");
-    return 0;
 }
 
 void expconf_document(struct buf *out)

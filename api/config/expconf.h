@@ -35,10 +35,18 @@ int expconf_finish_detached(struct yaml_doc *doc, struct error *e);
 // YAML; missing objects are created; lists take an index ("trainer.model.hidden.0=64").
 int expconf_set(struct yaml_doc *doc, const char *assignment, struct error *e);
 
-// Completes checkpoint_storage from the master's default, an object with "type" (NULL: none). If
+// Checks a checkpoint_storage object outside of a configuration: the keys, the type, the place of
+// the type. Positions are JSON paths after `source`. ERR_INVALID also for a mask in place of a
+// secret.
+int expconf_check_storage(json_t *storage, const char *source, struct error *e);
+
+// Replaces the secrets of a checkpoint_storage object, for answers.
+void expconf_mask_storage(json_t *storage);
+
+// Completes checkpoint_storage from a default, an object with "type" (NULL: none). If
 // the experiment names no type or the same type, all keys are used; otherwise only the counts
 // save_*. Then the counts default to 0, 1, 1. ERR_INVALID: no type in the end.
-int expconf_merge_master_defaults(json_t *config, const json_t *storage, struct error *e);
+int expconf_merge_storage(json_t *config, const json_t *storage, struct error *e);
 
 // The values of constant hyperparameters, nested as written: the contents of DET_HPARAMS for
 // searcher `single`. ERR_INVALID names a hyperparameter that is not constant.

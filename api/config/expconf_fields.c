@@ -128,7 +128,7 @@ static const struct schema_field resources[] = {
 
 static const char *const storage_types[] = {"directory", "shared_fs", "s3", "gcs", "azure", NULL};
 
-static const struct schema_field storage[] = {
+const struct schema_field expconf_storage_keys[] = {
     {.name = "type",
      .type = SCHEMA_ENUM,
      .words = storage_types,
@@ -232,7 +232,8 @@ const struct schema_field expconf_fields[] = {
     OBJECT("resources", resources, "{}", "slots and other resources of a trial"),
     INT("max_restarts", 0, 1e6, "5", "number of restarts of a trial after errors of its program"),
     WORD("checkpoint_policy", checkpoint_policies, "\"best\"", "when a program writes checkpoints"),
-    OBJECT("checkpoint_storage", storage, "{}", "storage of checkpoints, and which ones are kept"),
+    OBJECT("checkpoint_storage", expconf_storage_keys, "{}",
+           "storage of checkpoints, and which ones are kept"),
     OBJECT("reproducibility", reproducibility, "{}", "seeds"),
     OBJECT("environment", environment, "{}", "environment of programs"),
     LIST("log_policies", &log_policy_element, "[]",

@@ -11,6 +11,7 @@
 
 extern const struct schema_field expconf_trainer_fields[];         // the one field `trainer`
 extern const struct schema_field expconf_trainer_keys[];           // of the section
+extern const struct schema_field expconf_storage_keys[];           // checkpoint_storage
 extern const struct schema_variant expconf_models[];               // trainer.model
 extern const struct schema_variant expconf_losses[];               // trainer.loss
 extern const struct schema_variant expconf_data_formats[];         // trainer.data
@@ -28,6 +29,9 @@ unsigned expconf_data_samples(const json_t *data); // 0: unknown format
 // ERR_INVALID with "file:line:column: path: text"; without a document "path: text".
 int expconf_fault(const struct yaml_doc *doc, const char *path, struct error *e, const char *fmt,
                   ...) __attribute__((format(printf, 4, 5)));
+
+// Checks the folder of a storage that is a folder, by computing the folder of a checkpoint.
+int expconf_check_storage_folder(const json_t *storage, struct error *e);
 
 // Checks config.hyperparameters and makes them typed in place.
 int expconf_type_hparams(const struct yaml_doc *doc, struct error *e);

@@ -60,7 +60,9 @@
     NEXT(text, default_role, "w.default_role")                                                     \
     NEXT(integer, members,                                                                         \
          "1 + (SELECT count(*) FROM workspace_members m WHERE m.workspace_id = w.id AND m.role"    \
-         " NOT IN ('', 'none') AND m.user_id <> w.user_id)")
+         " NOT IN ('', 'none') AND m.user_id <> w.user_id)")                                       \
+    NEXT(text, agent_user_group, "w.agent_user_group")                                             \
+    NEXT(text, checkpoint_storage, "w.checkpoint_storage")
 
 #define PROJECT_VIEW_ROW(FIRST, NEXT)                                                              \
     FIRST(integer, id, "p.id")                                                                     \

@@ -80,37 +80,19 @@ static int parse_config(struct submission *s, struct db_reader *db, const char *
     return s->unmanaged ? expconf_finish_detached(doc, &s->e) : expconf_finish(doc, &s->e);
 }
 
-// An unmanaged experiment stores its checkpoints itself, so the master need not reach the storage.
-static int check_storage(struct submission *s)
-{
-    const json_t *at = jget(s->config, "checkpoint_storage");
-    const char *type = jget_string(at, "type", "");
-    if (s->unmanaged || (strcmp(type, "directory") && strcmp(type, "shared_fs")))
-        return 0;
-    return storage_check(s->storage, at, &s->e) ? error_prefix(&s->e, "checkpoint_storage") : 0;
-}
-
 static int read_config(struct submission *s, struct db_reader *db)
 {
-    const char *text = config_text(s), *own = storage_default(s->storage);
+    const char *text = config_text(s);
     struct yaml_doc doc = {0};
-    json_t *storage = NULL;
     if (!text)
         return error_set(&s->e, ERR_INVALID, "config: missing: the experiment's YAML as text");
     if (strlen(text) > LIMIT_CONFIG)
         return error_set(&s->e, ERR_TOO_LARGE, "config: more than %d bytes", LIMIT_CONFIG);
     int err = parse_config(s, db, text, &doc);
-    if (!err)
-        err = json_parse(own, strlen(own), "checkpoint storage", &storage, &s->e);
-    if (!err)
-        err = expconf_merge_master_defaults(doc.root, storage, &s->e);
     if (!err && !s->unmanaged)
         err = log_policies_check(doc.root, s->text ? NULL : &doc, &s->e);
     if (!err)
         s->config = json_incref(doc.root);
-    if (!err)
-        err = check_storage(s);
-    json_decref(storage);
     yaml_doc_free(&doc);
     return err;
 }
@@ -206,6 +188,52 @@ static int find_project(struct submission *s, struct db_reader *db)
     if (read_single_int(DB_QUERY(db, PROJECT_BY_ID, id ? id : 1), &s->project))
         return 0;
     return error_set(&s->e, ERR_NOT_FOUND, "there is no project %lld", (long long)(id ? id : 1));
+}
+
+// Adds to *out, which the caller owns, the default storage of the project's workspace, if it has
+// one.
+static int add_workspace_storage(struct submission *s, struct db_reader *db, json_t *out)
+{
+    json_t *own = NULL;
+    int err = 0;
+    if (!submission_sees(s, db, AUTHZ_PROJECT, s->project))
+        return 0; // the core thread refuses the submission
+    struct db_rows *rows = DB_QUERY(db, PROJECT_STORAGE, s->project);
+    const char *text = db_next(rows) > 0 ? DB_GET(rows, PROJECT_STORAGE, checkpoint_storage) : "";
+    if (*text)
+        err = json_parse(text, strlen(text), "the workspace's checkpoint storage", &own, &s->e);
+    if (!err && own)
+        json_object_set(out, "checkpoint_storage", own);
+    db_rows_close(rows);
+    json_decref(own);
+    return err;
+}
+
+// An unmanaged experiment stores its checkpoints itself, so the master need not reach the storage.
+static int check_storage(struct submission *s)
+{
+    const json_t *at = jget(s->config, "checkpoint_storage");
+    const char *type = jget_string(at, "type", "");
+    if (s->unmanaged || (strcmp(type, "directory") && strcmp(type, "shared_fs")))
+        return 0;
+    return storage_check(s->storage, at, &s->e) ? error_prefix(&s->e, "checkpoint_storage") : 0;
+}
+
+// The experiment's storage is completed from the workspace's default, and this from the master's.
+static int complete_storage(struct submission *s, struct db_reader *db)
+{
+    const char *text = storage_default(s->storage);
+    json_t *master = NULL, *defaults = json_object();
+    int err = json_parse(text, strlen(text), "checkpoint storage", &master, &s->e);
+    if (!err)
+        err = add_workspace_storage(s, db, defaults);
+    if (!err)
+        err = expconf_merge_storage(defaults, master, &s->e);
+    if (!err)
+        err = expconf_merge_storage(s->config, jget(defaults, "checkpoint_storage"), &s->e);
+    json_decref(defaults);
+    json_decref(master);
+    return err ? err : check_storage(s);
 }
 
 static int refuse_deleted_source(struct submission *s, const char *uuid)
@@ -306,14 +334,16 @@ static void read_submission(struct work *work, struct db_reader *db)
     if (!s->err)
         s->err = read_config(s, db);
     if (!s->err)
+        s->err = find_project(s, db);
+    if (!s->err)
+        s->err = complete_storage(s, db);
+    if (!s->err)
         s->err = check_limits(s);
     if (s->err)
         return;
     set_seed(s);
     if (!s->unmanaged)
         s->err = search_new(s->config, s->seed, &s->search, &s->e);
-    if (!s->err)
-        s->err = find_project(s, db);
     if (!s->err)
         s->err = find_source_checkpoint(s, db);
     if (!s->err)

@@ -13,6 +13,7 @@ static const struct {
     [ACT_CHANGE_OWN] = {ROLE_EDITOR, "to change anything"},
     [ACT_CHANGE_OTHERS] = {ROLE_ADMIN, "to change what belongs to another user"},
     [ACT_MANAGE] = {ROLE_ADMIN, "to change its name, roles, members or projects"},
+    [ACT_SET_AGENT_USER] = {ROLE_CLUSTER_ADMIN, "to set its agentUserGroup"},
     [ACT_SET_QUOTA] = {ROLE_CLUSTER_ADMIN, "to change its weight and slots, or a member's slots"},
 };
 

@@ -18,12 +18,13 @@ enum { UNCATEGORIZED = 1 };
 enum role { ROLE_NONE, ROLE_VIEWER, ROLE_EDITOR, ROLE_ADMIN, ROLE_CLUSTER_ADMIN, ROLES };
 
 enum act {
-    ACT_SEE,           // the workspace and everything in it
-    ACT_SUBMIT,        // add experiments, models and templates
-    ACT_CHANGE_OWN,    // change the caller's own objects
-    ACT_CHANGE_OTHERS, // change the objects of other users
-    ACT_MANAGE,        // change name, default role, members with their weights, projects
-    ACT_SET_QUOTA,     // change weights, guaranteed and maximum slots, also of a member
+    ACT_SEE,            // the workspace and everything in it
+    ACT_SUBMIT,         // add experiments, models and templates
+    ACT_CHANGE_OWN,     // change the caller's own objects
+    ACT_CHANGE_OTHERS,  // change the objects of other users
+    ACT_MANAGE,         // change name, default role, members with their weights, projects
+    ACT_SET_AGENT_USER, // change agentUserGroup
+    ACT_SET_QUOTA,      // change weights, guaranteed and maximum slots, also of a member
     ACTS
 };
 

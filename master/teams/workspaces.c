@@ -10,6 +10,7 @@
 #include "master/common/kinds.h"
 #include "master/teams/module.h"
 #include "master/teams/teams.h"
+#include "master/teams/workspace_settings.h"
 
 static const double weight_max = 1e6;
 
@@ -204,6 +205,7 @@ int core_workspace_create(struct core *c, struct request *rq, struct error *e)
     struct workspace wanted = {.creator = rq->principal.user_id,
                                .weight = rq->principal.admin ? 1 : weight_of_others,
                                .default_role = role_words[ROLE_EDITOR]};
+    struct workspace_settings settings;
     int err = read_name(rq->body, &name, e);
     if (!err && !name)
         err = error_set(e, ERR_INVALID, "name: missing");
@@ -213,10 +215,13 @@ int core_workspace_create(struct core *c, struct request *rq, struct error *e)
         err = check_workspace_name(c, rq, name, NULL, e);
     if (!err && has_quota(rq->body))
         err = role_check(core_role(rq, &wanted), ACT_SET_QUOTA, name, e);
+    if (!err)
+        err = workspace_settings_read(c, rq, core_role(rq, &wanted), name, &settings, e);
     if (err)
         return err;
     struct workspace *ws = workspace_new(c, c->next_workspace, wanted.creator, name);
     STORE(c, WORKSPACE_INSERT, DB_NOT_NULL(ws->id), name, ws->creator, c->wall);
+    workspace_settings_store(c, &settings, ws->id);
     set_team(c, ws, &wanted);
     rq->id = ws->id;
     log_info("workspace created", "workspace=%lld user=%s", (long long)ws->id,
@@ -227,8 +232,11 @@ int core_workspace_create(struct core *c, struct request *rq, struct error *e)
 int core_workspace_patch(struct core *c, struct request *rq, struct error *e)
 {
     struct workspace *ws, wanted;
+    struct workspace_settings settings;
     const char *name;
     int err = param_workspace(c, rq, has_quota(rq->body) ? ACT_SET_QUOTA : ACT_MANAGE, &ws, e);
+    if (!err)
+        err = refuse_archived(ws, e);
     if (!err)
         err = read_name(rq->body, &name, e);
     if (err)
@@ -239,12 +247,15 @@ int core_workspace_patch(struct core *c, struct request *rq, struct error *e)
         err = refuse_first(ws->id, "workspace", "renamed", e);
     if (!err && name)
         err = check_workspace_name(c, rq, name, ws, e);
+    if (!err)
+        err = workspace_settings_read(c, rq, core_role(rq, ws), ws->name, &settings, e);
     if (err)
         return err;
     if (name) {
         rename_to(&ws->name, name);
         STORE(c, WORKSPACE_SET_NAME, name, ws->id);
     }
+    workspace_settings_store(c, &settings, ws->id);
     set_team(c, ws, &wanted);
     return 0;
 }

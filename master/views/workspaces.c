@@ -1,9 +1,27 @@
 // Workspaces, including the members that make them teams of the scheduler (weight, slots, roles).
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/config/expconf.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "db/statements/lists.h"
 #include "master/views/lists/list.h"
 #include "master/views/views.h"
+
+// Secrets are masked for every caller, as in Determined.
+static void write_storage(struct json_writer *w, const char *text)
+{
+    json_t *storage;
+    if (!*text || json_parse(text, strlen(text), "checkpoint storage", &storage, NULL))
+        return;
+    expconf_mask_storage(storage);
+    char *shown = json_text(storage);
+    jw_kv_raw(w, "checkpointStorageConfig", shown);
+    free(shown);
+    json_decref(storage);
+}
 
 static void write_workspace(struct json_writer *w, struct db_rows *rows)
 {
@@ -19,6 +37,9 @@ static void write_workspace(struct json_writer *w, struct db_rows *rows)
     jw_kv_bool(w, "pinned", false);
     jw_kv_string(w, "state", "WORKSPACE_STATE_UNSPECIFIED");
     jw_kv_string(w, "errorMessage", "");
+    if (*DB_GET(rows, WORKSPACE_VIEW, agent_user_group))
+        jw_kv_raw(w, "agentUserGroup", DB_GET(rows, WORKSPACE_VIEW, agent_user_group));
+    write_storage(w, DB_GET(rows, WORKSPACE_VIEW, checkpoint_storage));
     jw_kv_double(w, "weight", DB_GET(rows, WORKSPACE_VIEW, weight));
     jw_kv_int(w, "guaranteedSlots", DB_GET(rows, WORKSPACE_VIEW, guaranteed_slots));
     jw_kv_int(w, "maxSlots", DB_GET(rows, WORKSPACE_VIEW, max_slots));

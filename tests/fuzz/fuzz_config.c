@@ -82,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!err && has_template)
         lay_over(&doc, template);
     err = err ? err : expconf_finish(&doc, &e);
-    err = err ? err : expconf_merge_master_defaults(doc.root, storage, &e);
+    err = err ? err : expconf_merge_storage(doc.root, storage, &e);
     must(!err || (e.code == err && *e.text));
     if (!err) {
         use(doc.root);

@@ -31,6 +31,54 @@ class Workspaces(Contract):
             self.user.call("DELETE", path, None, "completed")
             wait_for("the deletion", lambda: self.user.request("GET", "/api/v1" + path)[0] == 404, 30)
 
+    def test_workspace_settings(self):
+        folder = {"type": "directory", "container_path": str(self.storage)}
+        account = {"agentUid": 7, "agentUser": "seven", "agentGid": None, "agentGroup": None}
+        self.user.call("POST", "/workspaces", {"name": "mine", "agentUserGroup": account}, expect=403)
+        made = self.admin.post("/workspaces", {"name": "settled", "agentUserGroup": account, "checkpointStorageConfig": folder},
+                               "workspace:Workspace namespaceBindings")["workspace"]
+        path = f"/workspaces/{made['id']}"
+        self.assertEqual(made["agentUserGroup"], {"agentUid": 7, "agentUser": "seven"})
+        self.assertEqual(made["checkpointStorageConfig"], folder)
+        for wrong in ({"agentUserGroup": {"agentUid": 1}}, {"agentUserGroup": {"agentGroup": "g"}},
+                      {"checkpointStorageConfig": {"type": "s3"}}, {"checkpointStorageConfig": {"bucket": "b"}},
+                      {"checkpointStorageConfig": {"type": "directory", "container_path": "here"}},
+                      {"checkpointStorageConfig": {"type": "directory", "container_path": "/c", "no_such_key": 1}}):
+            self.admin.call("PATCH", path, wrong, expect=400)
+        self.admin.call("PATCH", path, {"checkpointStorageConfig": {"type": "directory", "container_path": "/etc"}}, expect=403)
+        secret = {"type": "s3", "bucket": "b", "access_key": "public", "secret_key": "private"}
+        shown = {**secret, "access_key": "********", "secret_key": "********"}
+        for caller, answer in ((self.admin, self.admin.call("PATCH", path, {"checkpointStorageConfig": secret})),
+                               (self.user, self.user.get(path)), (self.admin, self.admin.get(path))):
+            self.assertEqual(answer["workspace"]["checkpointStorageConfig"], shown)
+        listed = self.admin.get("/workspaces", f"workspaces:[Workspace] {PAGE}")["workspaces"]
+        self.assertEqual([w["checkpointStorageConfig"] for w in listed if w["id"] == made["id"]], [shown])
+        self.admin.call("PATCH", path, {"checkpointStorageConfig": shown}, expect=400)  # a mask is no secret
+        cleared = self.admin.call("PATCH", path, {"checkpointStorageConfig": {}, "agentUserGroup": {}})["workspace"]
+        self.assertNotIn("checkpointStorageConfig", cleared)
+        self.assertNotIn("agentUserGroup", cleared)
+        self.admin.post(f"{path}/archive")
+        self.admin.call("PATCH", path, {"name": "settled twice"}, expect=409)
+        self.assertEqual(self.admin.get(path)["workspace"]["name"], "settled")
+
+    def test_storage_of_the_workspace_is_a_default(self):
+        other = self.storage / "other"
+        other.mkdir()
+        workspace = self.user.post("/workspaces", {"name": "stored", "checkpointStorageConfig": {
+            "type": "directory", "container_path": str(other), "save_trial_latest": 3}})["workspace"]["id"]
+        project = self.user.post(f"/workspaces/{workspace}/projects", {"name": "p", "workspaceId": workspace})["project"]["id"]
+
+        def storage(lines):
+            config = "".join(line + "\n" for line in self.config.splitlines() if "checkpoint_storage" not in line)
+            experiment = self.create(config + lines, projectId=project, activate=False)
+            self.addCleanup(self.kill, experiment)
+            return self.user.get(f"/experiments/{experiment}")["experiment"]["config"]["checkpoint_storage"]
+        self.assertEqual(storage(""), {"type": "directory", "container_path": str(other), "save_trial_latest": 3,
+                                       "save_trial_best": 1, "save_experiment_best": 0})
+        self.assertEqual(storage("checkpoint_storage: {save_trial_latest: 5}\n")["save_trial_latest"], 5)
+        own = storage(f"checkpoint_storage: {{type: shared_fs, host_path: {self.storage}}}\n")
+        self.assertEqual((own["type"], own["host_path"], own["save_trial_latest"]), ("shared_fs", str(self.storage), 3))
+
     def test_project_notes(self):
         workspace = self.user.post("/workspaces", {"name": "noted"})["workspace"]["id"]
         project = self.user.post(f"/workspaces/{workspace}/projects", {"name": "p", "workspaceId": workspace})["project"]["id"]

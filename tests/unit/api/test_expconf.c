@@ -823,7 +823,7 @@ static void check_merge(const char *own, const char *defaults, const char *expec
     struct error e;
     json_t *config = json_loads(own, 0, NULL);
     json_t *storage = defaults ? json_loads(defaults, 0, NULL) : NULL;
-    int rc = expconf_merge_master_defaults(config, storage, &e);
+    int rc = expconf_merge_storage(config, storage, &e);
     if (!expected) {
         assert_int_equal(rc, ERR_INVALID);
         assert_contains(e.text, "checkpoint_storage: the experiment names no type");
@@ -853,6 +853,45 @@ static void storage_is_completed_from_the_masters(void **state)
     check_merge("{\"checkpoint_storage\":{\"type\":\"shared_fs\",\"host_path\":\"/h\"}}", master,
                 "{\"type\":\"shared_fs\",\"host_path\":\"/h\",\"save_trial_best\":4,"
                 "\"save_experiment_best\":0,\"save_trial_latest\":1}");
+}
+
+static void check_storage(const char *text, const char *expected)
+{
+    struct error e;
+    json_t *storage = json_loads(text, 0, NULL);
+    int rc = expconf_check_storage(storage, "checkpointStorageConfig", &e);
+    assert_int_equal(rc, expected ? ERR_INVALID : 0);
+    if (expected)
+        assert_contains(e.text, expected);
+    json_decref(storage);
+}
+
+static void a_storage_alone_is_checked(void **state)
+{
+    (void)state;
+    check_storage("{\"type\": \"directory\", \"container_path\": \"/c\"}", NULL);
+    check_storage("{\"type\": \"s3\", \"bucket\": \"b\", \"secret_key\": \"s\"}", NULL);
+    check_storage("{\"container_path\": \"/c\"}", "checkpointStorageConfig: type: missing");
+    check_storage("{\"type\": \"s3\"}", "bucket: missing");
+    check_storage("{\"type\": \"azure\"}", "container: missing");
+    check_storage("{\"type\": \"directory\", \"container_path\": \"c\"}", "container_path");
+    check_storage("{\"type\": \"directory\", \"path\": \"/c\"}", "unknown key");
+    check_storage("{\"type\": \"s3\", \"bucket\": \"b\", \"secret_key\": \"********\"}",
+                  "give the secret itself");
+}
+
+static void secrets_of_a_storage_are_masked(void **state)
+{
+    (void)state;
+    json_t *storage = json_loads("{\"type\": \"s3\", \"bucket\": \"b\", \"access_key\": \"a\","
+                                 " \"secret_key\": \"s\"}",
+                                 0, NULL);
+    expconf_mask_storage(storage);
+    assert_string_equal(jget_string(storage, "access_key", ""), "********");
+    assert_string_equal(jget_string(storage, "secret_key", ""), "********");
+    assert_string_equal(jget_string(storage, "bucket", ""), "b");
+    assert_int_equal(json_object_size(storage), 4);
+    json_decref(storage);
 }
 
 // --- the rest ------------------------------------------------------------------------------------
@@ -930,6 +969,8 @@ int main(void)
         cmocka_unit_test(a_trial_is_resolved_and_checked),
         cmocka_unit_test(a_program_has_no_trainer_to_resolve),
         cmocka_unit_test(storage_is_completed_from_the_masters),
+        cmocka_unit_test(a_storage_alone_is_checked),
+        cmocka_unit_test(secrets_of_a_storage_are_masked),
         cmocka_unit_test(the_reference_names_every_section),
         cmocka_unit_test(changed_bytes_never_crash),
     };

@@ -1,0 +1,72 @@
+#include "master/teams/workspace_settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/config/expconf.h"
+#include "base/text/json.h"
+#include "master/common/storage.h"
+#include "master/teams/agent_user.h"
+
+static const char storage_key[] = "checkpointStorageConfig";
+
+static const char *json_in_arena(struct arena *arena, const json_t *value)
+{
+    char *text = json_text(value);
+    const char *out = arena_strdup(arena, text);
+    free(text);
+    return out;
+}
+
+static int read_agent_user(struct request *rq, enum role role, const char *workspace,
+                           struct workspace_settings *out, struct error *e)
+{
+    const json_t *group = jget(rq->body, "agentUserGroup");
+    int err = group ? role_check(role, ACT_SET_AGENT_USER, workspace, e) : 0;
+    if (group && !err)
+        err = agent_user_read(group, AGENT_USER_OF_WORKSPACE, &rq->arena, &out->agent_user, e);
+    if (out->agent_user && !strcmp(out->agent_user, "{}"))
+        out->agent_user = "";
+    return err;
+}
+
+static bool is_folder(const json_t *storage)
+{
+    const char *type = jget_string(storage, "type", "");
+    return !strcmp(type, "directory") || !strcmp(type, "shared_fs");
+}
+
+static int read_storage(struct core *c, struct request *rq, struct workspace_settings *out,
+                        struct error *e)
+{
+    json_t *given = jget(rq->body, storage_key);
+    if (!given)
+        return 0;
+    out->storage = "";
+    if (!json_object_size(given))
+        return 0;
+    json_t *storage = json_deep_copy(given);
+    int err = expconf_check_storage(storage, storage_key, e);
+    if (!err && is_folder(storage) && (err = storage_check(c->options.storage, storage, e)))
+        error_prefix(e, "%s", storage_key);
+    if (!err)
+        out->storage = json_in_arena(&rq->arena, storage);
+    json_decref(storage);
+    return err;
+}
+
+int workspace_settings_read(struct core *c, struct request *rq, enum role role, const char *name,
+                            struct workspace_settings *out, struct error *e)
+{
+    *out = (struct workspace_settings){0};
+    int err = read_agent_user(rq, role, name, out, e);
+    return err ? err : read_storage(c, rq, out, e);
+}
+
+void workspace_settings_store(struct core *c, const struct workspace_settings *s, int64_t workspace)
+{
+    if (s->agent_user)
+        STORE(c, WORKSPACE_SET_AGENT_USER, s->agent_user, workspace);
+    if (s->storage)
+        STORE(c, WORKSPACE_SET_STORAGE, s->storage, workspace);
+}

@@ -1,0 +1,22 @@
+// Fields of a workspace that only the store keeps: agentUserGroup and checkpointStorageConfig.
+// Core thread only.
+#ifndef MUSTER_MASTER_TEAMS_WORKSPACE_SETTINGS_H
+#define MUSTER_MASTER_TEAMS_WORKSPACE_SETTINGS_H
+
+#include "master/kernel/state.h"
+#include "master/teams/roles.h"
+
+struct workspace_settings { // JSON in the request's arena; "": none; NULL: no change
+    const char *agent_user, *storage;
+};
+
+// Reads the body; an empty object means none. `role` is the caller's role in the workspace `name`.
+// ERR_FORBIDDEN: only administrators of the cluster set agentUserGroup, and a folder must be
+// one that the administrator allows.
+int workspace_settings_read(struct core *c, struct request *rq, enum role role, const char *name,
+                            struct workspace_settings *out, struct error *e);
+
+void workspace_settings_store(struct core *c, const struct workspace_settings *s,
+                              int64_t workspace);
+
+#endif
