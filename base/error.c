@@ -25,6 +25,16 @@ int error_set(struct error *e, int code, const char *fmt, ...)
     return code;
 }
 
+int error_not_found(struct error *e, const char *noun, const char *id_fmt, ...)
+{
+    char id[ERROR_TEXT_MAX / 2];
+    va_list args;
+    va_start(args, id_fmt);
+    vsnprintf(id, sizeof id, id_fmt, args);
+    va_end(args);
+    return error_set(e, ERR_NOT_FOUND, "%s '%s' not found", noun, id);
+}
+
 // Appends to the text; cuts what does not fit.
 static void append_text(struct error *e, const char *more)
 {

@@ -50,6 +50,10 @@ int error_set(struct error *e, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 int error_setv(struct error *e, int code, const char *fmt, va_list args);
 
+// "NOUN 'ID' not found": the words that scripts look for in a 404. Returns ERR_NOT_FOUND.
+int error_not_found(struct error *e, const char *noun, const char *id_fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
 // Like error_set with ": strerror(saved_errno)" appended.
 int error_set_errno(struct error *e, int code, int saved_errno, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

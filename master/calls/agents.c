@@ -160,7 +160,7 @@ static int find_agent(struct core *c, const struct request *rq, struct agent **o
     *out = core_agent_find(c, rq->params[0]);
     if (*out && (*out)->version)
         return 0;
-    return error_set(e, ERR_NOT_FOUND, "there is no agent %.64s", rq->params[0]);
+    return error_not_found(e, "agent", "%.64s", rq->params[0]);
 }
 
 static int find_slot(struct core *c, struct request *rq, struct agent **g, int64_t *slot,
@@ -170,8 +170,9 @@ static int find_slot(struct core *c, struct request *rq, struct agent **g, int64
     if (!err)
         err = request_param_int(rq, 1, slot, e);
     if (!err && (*slot < 0 || *slot >= (*g)->slot_count))
-        err = error_set(e, ERR_NOT_FOUND, "agent %s has no slot %lld; its slots are 0 to %d",
-                        (*g)->id, (long long)*slot, (*g)->slot_count - 1);
+        err =
+            error_set(e, ERR_NOT_FOUND, "slot '%lld' not found; the slots of agent %s are 0 to %d",
+                      (long long)*slot, (*g)->id, (*g)->slot_count - 1);
     return err;
 }
 

@@ -246,10 +246,10 @@ static int apply_to_one(struct core *c, const struct bulk_call *b, size_t i, str
     long long id = b->ids[i];
     struct experiment *x = core_experiment_find(c, b->runs ? b->runs[i].experiment : id);
     if (!x || x->kind != KIND_EXPERIMENT || !core_sees(c, b->rq, x))
-        return error_set(e, ERR_NOT_FOUND, "there is no %s %lld", nouns[b->noun], id);
+        return error_not_found(e, nouns[b->noun], "%lld", id);
     if (b->project && x->project_id != b->project)
-        return error_set(e, ERR_NOT_FOUND, "%s %lld is not in project %lld", nouns[b->noun], id,
-                         (long long)b->project);
+        return error_set(e, ERR_NOT_FOUND, "%s '%lld' not found in project %lld", nouns[b->noun],
+                         id, (long long)b->project);
     if (b->runs && !b->runs[i].alone)
         return apply_to_run(c, b, x, id, e);
     return experiment_verb_apply(c, b->rq, x, b->verb, b->argument, e);

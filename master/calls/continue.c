@@ -99,7 +99,7 @@ static void read_continuation(struct work *work, struct db_reader *db)
     json_t *config = NULL;
     struct db_rows *rows = DB_QUERY(db, EXPERIMENT_SOURCE, n->id);
     if (db_next(rows) <= 0)
-        n->err = error_set(&n->e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)n->id);
+        n->err = error_not_found(&n->e, "experiment", "%lld", (long long)n->id);
     else if (DB_GET(rows, EXPERIMENT_SOURCE, unmanaged))
         n->err = refuse_unmanaged(n->id, &n->e);
     else
@@ -218,7 +218,7 @@ static void continuation_ready(struct core *c, struct work *work)
     struct request *rq = n->rq;
     struct experiment *x = core_experiment_find(c, n->id);
     if (!n->err && !x)
-        n->err = error_set(&n->e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)n->id);
+        n->err = error_not_found(&n->e, "experiment", "%lld", (long long)n->id);
     if (!n->err)
         n->err = check_continuation(c, rq, x, &n->e);
     if (!n->err)
@@ -244,7 +244,7 @@ int core_experiment_continue(struct core *c, struct request *rq, struct error *e
     struct experiment *x = core_experiment_find(c, id);
     rq->id = id;
     if (!x || x->kind != KIND_EXPERIMENT || !core_sees(c, rq, x))
-        return error_set(e, ERR_NOT_FOUND, "id: there is no experiment %lld", (long long)id);
+        return error_set(e, ERR_NOT_FOUND, "id: experiment '%lld' not found", (long long)id);
     int err = check_continuation(c, rq, x, e);
     if (err)
         return err;

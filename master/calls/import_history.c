@@ -68,8 +68,8 @@ static int check_trials(struct core *c, const struct experiment *x, const json_t
         const struct trial *t = core_trial_find(c, id);
         snprintf(where, sizeof where, "trials.%zu.", i);
         if (!t || t->active->experiment != x)
-            return error_set(e, ERR_NOT_FOUND, "%sid: experiment %lld has no trial %lld", where,
-                             (long long)x->id, (long long)id);
+            return error_set(e, ERR_NOT_FOUND, "%sid: trial '%lld' not found in experiment '%lld'",
+                             where, (long long)id, (long long)x->id);
         int err = check_trial(t, entry, where, e);
         if (err)
             return err;

@@ -86,7 +86,7 @@ int core_pool_bindings(struct core *c, struct request *rq, struct error *e)
 {
     struct pool *pool;
     if (core_pool_require(c, rq->params[0], &pool, NULL))
-        return error_set(e, ERR_NOT_FOUND, "there is no resource pool %.128s", rq->params[0]);
+        return error_not_found(e, "resource pool", "%.128s", rq->params[0]);
     return 0;
 }
 

@@ -181,13 +181,12 @@ static int find_project(struct submission *s, struct db_reader *db)
         if (count == 1)
             return 0;
         return error_set(&s->e, ERR_NOT_FOUND,
-                         "there is no project \"%.64s\" in workspace "
-                         "\"%.64s\"; create it first",
-                         project, workspace);
+                         "project '%.64s' not found in workspace '%.64s'; create it first", project,
+                         workspace);
     }
     if (read_single_int(DB_QUERY(db, PROJECT_BY_ID, id ? id : 1), &s->project))
         return 0;
-    return error_set(&s->e, ERR_NOT_FOUND, "there is no project %lld", (long long)(id ? id : 1));
+    return error_not_found(&s->e, "project", "%lld", (long long)(id ? id : 1));
 }
 
 // Adds to *out, which the caller owns, the default storage of the project's workspace, if it has
@@ -313,7 +312,7 @@ static int read_parent(struct submission *s, struct db_reader *db)
         err = copy_parent(s, rows);
     else
         err =
-            error_set(&s->e, ERR_NOT_FOUND, "parentId: there is no experiment %lld", (long long)id);
+            error_set(&s->e, ERR_NOT_FOUND, "parentId: experiment '%lld' not found", (long long)id);
     db_rows_close(rows);
     return err;
 }

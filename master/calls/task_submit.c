@@ -80,7 +80,7 @@ static int find_task(struct submission *s, struct db_reader *db, const char *key
                  !strcmp(DB_GET(*rows, TASK_HOME, kind), kind_words[KIND_GENERIC].word) &&
                  !authz_check(db, &s->rq->principal, AUTHZ_TASK, id, NULL);
     return found ? 0
-                 : error_set(&s->e, ERR_NOT_FOUND, "%s: there is no generic task %.64s", key, id);
+                 : error_set(&s->e, ERR_NOT_FOUND, "%s: generic task '%.64s' not found", key, id);
 }
 
 static void copy_task_files(struct submission *s, struct db_rows *rows)
@@ -157,7 +157,7 @@ int task_submission_read(struct submission *s, struct db_reader *db)
 int task_submission_find_project(struct submission *s, struct db_reader *db, int64_t workspace)
 {
     if (!submission_sees(s, db, AUTHZ_WORKSPACE, workspace))
-        return error_set(&s->e, ERR_NOT_FOUND, "workspaceId: there is no workspace %lld",
+        return error_set(&s->e, ERR_NOT_FOUND, "workspaceId: workspace '%lld' not found",
                          (long long)workspace);
     struct db_rows *rows = DB_QUERY(db, WORKSPACE_PROJECT, workspace);
     bool found = db_next(rows) > 0;

@@ -14,7 +14,7 @@
 
 static int refuse_missing_task(enum kind kind, const char *id, struct error *e)
 {
-    return error_set(e, ERR_NOT_FOUND, "there is no %s %.64s", kind_words[kind].noun, id);
+    return error_not_found(e, kind_words[kind].noun, "%.64s", id);
 }
 
 static int may_change(struct core *c, const struct request *rq, const struct experiment *x,

@@ -40,9 +40,7 @@ int core_trial_kill(struct core *c, struct request *rq, struct error *e)
     rq->id = id;
     struct trial *t = core_trial_find(c, id);
     if (!t)
-        return trial_was(c, id)
-                   ? 0
-                   : error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
+        return trial_was(c, id) ? 0 : error_not_found(e, "trial", "%lld", (long long)id);
     err = core_may_change(c, rq, t->active->experiment, e);
     if (!err)
         trial_kill(c, t);
@@ -116,9 +114,8 @@ static int find_run(struct core *c, struct request *rq, int64_t id, struct error
                                                : 0;
     db_rows_close(rows);
     const struct experiment *x = core_experiment_find(c, home);
-    return x && core_sees(c, rq, x)
-               ? core_may_change(c, rq, x, e)
-               : error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
+    return x && core_sees(c, rq, x) ? core_may_change(c, rq, x, e)
+                                    : error_not_found(e, "trial", "%lld", (long long)id);
 }
 
 // --- metadata ------------------------------------------------------------------------------------

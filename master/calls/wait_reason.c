@@ -390,7 +390,7 @@ int core_experiment_why(struct core *c, struct request *rq, struct error *e)
     struct experiment *x;
     int err = core_param_experiment(c, rq, &x, e);
     if (!err && !core_sees(c, rq, x))
-        err = error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)x->id);
+        err = error_not_found(e, "experiment", "%lld", (long long)x->id);
     if (err)
         return err;
     struct experiment_wait *result = arena_alloc(&rq->arena, sizeof *result);

@@ -14,8 +14,10 @@ bool audit_wants(const struct request *rq, int status)
 {
     const struct principal *who = &rq->principal;
     // A login has no principal yet; its row names the user that the body names.
-    bool user = who->kind == PRINCIPAL_USER || (who->kind == PRINCIPAL_NONE && *who->username);
-    return user && !rq->audited && method_changes(rq->method) && (status < 400 || status == 403);
+    bool login = who->kind == PRINCIPAL_NONE && *who->username;
+    bool recorded = status < 400 || status == 403 || (login && status == 401);
+    return (login || who->kind == PRINCIPAL_USER) && recorded && !rq->audited &&
+           method_changes(rq->method);
 }
 
 static bool names_something(const char *key)

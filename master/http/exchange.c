@@ -320,10 +320,11 @@ static void refusal_stored(void *hub, int err)
 // Records a refused call; accepted calls leave their rows where they are executed.
 static void audit_refusal(struct exchange *x)
 {
-    if (x->failed.code != ERR_FORBIDDEN || !audit_wants(&x->rq, 403) || is_too_many(x->server))
+    int status = err_http_status(x->failed.code);
+    if (status < 400 || !audit_wants(&x->rq, status) || is_too_many(x->server))
         return;
     struct db_batch *b = db_batch_new();
-    audit_add(b, &x->rq, 403, clock_wall_us());
+    audit_add(b, &x->rq, status, clock_wall_us());
     db_commit(x->server->service.db, b, refusal_stored, x->server->service.hub);
 }
 

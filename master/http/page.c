@@ -305,8 +305,9 @@ int view_page_asset(struct view *v, struct error *e)
         return answer_from_folder(v, name, e);
     const struct page_file *f = find_file(page, name);
     return f ? answer_built(v, f, e)
-             : error_set(e, ERR_NOT_FOUND,
-                         "the page has no file %.128s; load the page anew, if this master was "
-                         "replaced by a newer one",
-                         name);
+             : error_set(
+                   e, ERR_NOT_FOUND,
+                   "file '%.128s' of the page not found; load the page anew, if this master was "
+                   "replaced by a newer one",
+                   name);
 }

@@ -255,7 +255,7 @@ static int check_part(struct core *c, const struct request *rq, struct log_part 
         return err;
     const struct experiment *x = t ? core_experiment_find(c, strtoll(p->task, NULL, 10)) : NULL;
     return x ? core_may_change(c, rq, x, e)
-             : error_set(e, ERR_NOT_FOUND, "logs.%zu.taskId: there is no task \"%.64s\"", p->first,
+             : error_set(e, ERR_NOT_FOUND, "logs.%zu.taskId: task '%.64s' not found", p->first,
                          p->task);
 }
 

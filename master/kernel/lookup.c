@@ -180,7 +180,7 @@ int core_param_experiment(struct core *c, struct request *rq, struct experiment 
     rq->id = id;
     if (*out && (*out)->kind == KIND_EXPERIMENT)
         return 0;
-    return error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)id);
+    return error_not_found(e, "experiment", "%lld", (long long)id);
 }
 
 int core_caller(struct core *c, struct request *rq, struct allocation **out, struct error *e)

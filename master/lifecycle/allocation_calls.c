@@ -82,7 +82,8 @@ static int part_find(const struct allocation *a, const struct request *rq, struc
     for (int i = 0; i < a->part_count; i++)
         if (!strcmp(launch_container(&a->parts[i], container), rq->params[1]))
             return i;
-    error_set(e, ERR_NOT_FOUND, "allocation %s has no resources %.64s", a->id, rq->params[1]);
+    error_set(e, ERR_NOT_FOUND, "resources '%.64s' of allocation %s not found", rq->params[1],
+              a->id);
     return -1;
 }
 

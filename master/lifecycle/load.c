@@ -227,7 +227,7 @@ int active_experiment_restore(struct core *c, struct experiment *x, json_t *conf
     bool deleting = x->state == EXPERIMENT_DELETING || x->state == EXPERIMENT_DELETE_FAILED;
     int err = 0, more = deleting ? 0 : db_next(rows);
     if (more <= 0)
-        err = error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)x->id);
+        err = error_not_found(e, "experiment", "%lld", (long long)x->id);
     else
         err = ended_experiment_read(c, x, rows, config, e);
     db_rows_close(rows);

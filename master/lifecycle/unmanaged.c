@@ -220,7 +220,7 @@ static int unmanaged_find(struct core *c, struct request *rq, int64_t id, struct
                                : NULL;
     db_rows_close(rows);
     if (!x || !core_sees(c, rq, x))
-        return error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
+        return error_not_found(e, "trial", "%lld", (long long)id);
     int err = core_may_change(c, rq, x, e);
     if (!err && !unmanaged)
         err = error_set(e, ERR_FORBIDDEN,
@@ -231,7 +231,7 @@ static int unmanaged_find(struct core *c, struct request *rq, int64_t id, struct
     if (err)
         return err;
     *out = core_trial_find(c, id);
-    return *out ? 0 : error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
+    return *out ? 0 : error_not_found(e, "trial", "%lld", (long long)id);
 }
 
 int core_reporter(struct core *c, struct request *rq, int64_t id, struct trial **t, struct error *e)
@@ -307,7 +307,7 @@ static int experiment_find_for(struct core *c, struct request *rq, const json_t 
     int64_t id = jget_int(body, "experimentId", 0);
     struct experiment *x = core_experiment_find(c, id);
     if (!x || !core_sees(c, rq, x))
-        return error_set(e, ERR_NOT_FOUND, "experimentId: there is no experiment %lld",
+        return error_set(e, ERR_NOT_FOUND, "experimentId: experiment '%lld' not found",
                          (long long)id);
     int err = core_may_change(c, rq, x, e);
     if (!err && (x->state == EXPERIMENT_DELETING || x->state == EXPERIMENT_DELETE_FAILED))

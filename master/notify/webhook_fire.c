@@ -182,7 +182,7 @@ static int find_alerting_experiment(struct core *c, struct request *rq, struct e
                          (long long)rq->principal.experiment_id);
     *out = core_experiment_find(c, id);
     if (!*out)
-        return error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)id);
+        return error_not_found(e, "experiment", "%lld", (long long)id);
     int rc = rq->principal.kind == PRINCIPAL_TASK ? 0 : core_may_change(c, rq, *out, e);
     if (!rc && !(*out)->active)
         rc = error_set(e, ERR_CONFLICT, "experiment %lld has ended", (long long)id);

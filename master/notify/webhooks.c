@@ -289,7 +289,7 @@ static int find_hook(struct core *c, struct request *rq, struct webhook **out, s
     *out = hook_of(c, id);
     if (*out && may_manage(c, rq, *out))
         return 0;
-    return error_set(e, ERR_NOT_FOUND, "there is no webhook %lld", (long long)id);
+    return error_not_found(e, "webhook", "%lld", (long long)id);
 }
 
 // --- results -------------------------------------------------------------------------------------
@@ -387,7 +387,7 @@ static int check_place(struct core *c, const struct request *rq, int64_t workspa
                          "only an administrator may create webhooks of the whole cluster; name "
                          "a workspace (workspaceId)");
     if (!ws || !role_may(core_role(rq, ws), ACT_SEE))
-        return error_set(e, ERR_NOT_FOUND, "there is no workspace %lld", (long long)workspace);
+        return error_not_found(e, "workspace", "%lld", (long long)workspace);
     return role_check(core_role(rq, ws), ACT_MANAGE, ws->name, e);
 }
 

@@ -31,8 +31,9 @@ static void write_user(struct json_writer *w, struct db_rows *rows)
     jw_object_end(w);
 }
 
-// Writes {"user": {..}}; if the object is open already, after its earlier members.
-static int write_user_row(struct view *v, struct db_rows *rows, struct error *e)
+// Writes {"user": {..}}; if the object is open already, after its earlier members. `name`: the
+// user's id or name, for the error.
+static int write_user_row(struct view *v, struct db_rows *rows, const char *name, struct error *e)
 {
     int found = db_next(rows);
     if (found == 1) {
@@ -40,17 +41,21 @@ static int write_user_row(struct view *v, struct db_rows *rows, struct error *e)
         write_user(&v->w, rows);
     }
     db_rows_close(rows);
-    return found < 0    ? store_failed(e)
-           : found == 0 ? error_set(e, ERR_NOT_FOUND,
-                                    "there is no such user; GET /api/v1/users "
-                                    "lists all")
-                        : 0;
+    return found < 0 ? store_failed(e) : found == 0 ? error_not_found(e, "user", "%s", name) : 0;
+}
+
+// The same for the user with an id.
+static int write_user_of(struct view *v, int64_t id, struct error *e)
+{
+    char name[24];
+    snprintf(name, sizeof name, "%lld", (long long)id);
+    return write_user_row(v, DB_QUERY(v->db, USER_BY_ID, id), name, e);
 }
 
 static int answer_user(struct view *v, int64_t id, struct error *e)
 {
     jw_object(&v->w);
-    int rc = write_user_row(v, DB_QUERY(v->db, USER_BY_ID, id), e);
+    int rc = write_user_of(v, id, e);
     jw_object_end(&v->w);
     return rc;
 }
@@ -73,7 +78,7 @@ int account_get_by_name(struct view *v, struct error *e)
     for (char *c = name; *c; c++) // as user_name() stores it
         *c = (char)tolower((unsigned char)*c);
     jw_object(&v->w);
-    int rc = write_user_row(v, DB_QUERY(v->db, USER_BY_NAME, name), e);
+    int rc = write_user_row(v, DB_QUERY(v->db, USER_BY_NAME, name), name, e);
     jw_object_end(&v->w);
     return rc;
 }
@@ -170,9 +175,9 @@ int account_login(struct view *v, struct error *e)
     bool right = auth_password_matches(fits ? sent : "-", known ? stored : NULL) && fits;
     explicit_bzero(sent, sizeof sent);
     if (!right)
-        return error_set(e, ERR_FORBIDDEN, "wrong user name or password");
+        return error_set(e, ERR_AUTH, "wrong user name or password");
     if (!active)
-        return error_set(e, ERR_FORBIDDEN, "the user %s is not active; ask an administrator", name);
+        return error_set(e, ERR_AUTH, "user is not active; ask an administrator");
     throttle_passed(v->service->logins, name, v->address);
     caller->kind = PRINCIPAL_USER;
     caller->user_id = id;
@@ -183,7 +188,7 @@ int account_login(struct view *v, struct error *e)
         view_add_header(v, "Set-Cookie", session_cookie(v->rq, token, v->service->tls));
     jw_object(&v->w);
     jw_kv_string(&v->w, "token", cookie ? "" : token); // scripts of the page cannot read the cookie
-    rc = write_user_row(v, DB_QUERY(v->db, USER_BY_ID, id), e);
+    rc = write_user_of(v, id, e);
     jw_object_end(&v->w);
     return rc;
 }
@@ -385,7 +390,7 @@ static int set_active(struct view *v, int64_t id, bool active, struct error *e)
     int found = db_next(rows);
     db_rows_close(rows);
     return found < 0    ? store_failed(e)
-           : found == 0 ? error_set(e, ERR_NOT_FOUND, "there is no user %lld", (long long)id)
+           : found == 0 ? error_not_found(e, "user", "%lld", (long long)id)
                         : apply_patch(v, id, &p, e);
 }
 

@@ -183,7 +183,7 @@ static int find_model(struct view *v, struct model *out, struct error *e)
                          "there are %d models \"%.128s\"; name the one that is meant by its id "
                          "(one of them is %lld, in workspace \"%.64s\")",
                          count, key, (long long)out->id, out->access.workspace);
-    return count ? 0 : error_set(e, ERR_NOT_FOUND, "there is no model %.128s", key);
+    return count ? 0 : error_not_found(e, "model", "%.128s", key);
 }
 
 static int may_change(struct view *v, const struct model *m, int64_t owner, struct error *e)
@@ -216,8 +216,8 @@ static int find_version(struct view *v, const struct model *m, struct version *o
                                 DB_GET(rows, MODEL_VERSION_BY_NUMBER, user_id)};
     db_rows_close(rows);
     return found < 0    ? store_failed(e)
-           : found == 0 ? error_set(e, ERR_NOT_FOUND, "model %.128s has no version %lld",
-                                    v->rq->params[0], (long long)number)
+           : found == 0 ? error_set(e, ERR_NOT_FOUND, "version '%lld' of model '%.128s' not found",
+                                    (long long)number, v->rq->params[0])
                         : 0;
 }
 
@@ -352,7 +352,7 @@ static int named_workspace(struct view *v, int64_t *out, struct error *e)
         return error_set(e, ERR_CONFLICT,
                          "workspaceName: there are %zu of the name \"%.64s\": give workspaceId",
                          count, name);
-    return count ? 0 : error_set(e, ERR_NOT_FOUND, "there is no workspace \"%.64s\"", name);
+    return count ? 0 : error_not_found(e, "workspace", "%.64s", name);
 }
 
 // The id of the model that an earlier, identical call created; 0: none.

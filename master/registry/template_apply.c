@@ -26,7 +26,7 @@ static int choose(struct db_reader *db, const struct principal *who, const char 
     }
     db_rows_close(rows);
     if (!count)
-        return error_set(e, ERR_NOT_FOUND, "template: there is no template \"%.128s\"", name);
+        return error_set(e, ERR_NOT_FOUND, "template: template '%.128s' not found", name);
     if (count > 1 && !here)
         return error_set(e, ERR_CONFLICT,
                          "template: there are several of the name \"%.128s\", and none in the "
@@ -50,7 +50,7 @@ int template_merge(struct db_reader *db, const struct principal *who, const char
     if (template)
         template_apply(config, template);
     else
-        rc = error_set(e, ERR_NOT_FOUND, "template: there is no template \"%.128s\"", name);
+        rc = error_set(e, ERR_NOT_FOUND, "template: template '%.128s' not found", name);
     json_decref(template);
     return rc;
 }

@@ -38,7 +38,7 @@ int template_list(struct view *v, struct error *e)
 
 static int no_template(const char *name, struct error *e)
 {
-    return error_set(e, ERR_NOT_FOUND, "there is no template %.128s", name);
+    return error_not_found(e, "template", "%.128s", name);
 }
 
 static void write_doubt(struct json_writer *w, const char *doubt)

@@ -88,7 +88,7 @@ static int check_user(struct view *v, int64_t user, int64_t now, struct error *e
     bool active = db_next(rows) == 1 && DB_GET(rows, USER_BY_ID, active);
     db_rows_close(rows);
     if (!active)
-        return error_set(e, ERR_NOT_FOUND, "there is no active user %lld", (long long)user);
+        return error_not_found(e, "active user", "%lld", (long long)user);
     rows = DB_QUERY(v->db, TOKENS_ACTIVE, user, now);
     int64_t count = db_next(rows) == 1 ? DB_GET(rows, TOKENS_ACTIVE, count) : 0;
     db_rows_close(rows);
@@ -148,7 +148,7 @@ static int find_token(struct view *v, int64_t *id, struct error *e)
     if (found < 0)
         return store_failed(e);
     if (!seen)
-        return error_set(e, ERR_NOT_FOUND, "there is no token %lld", (long long)*id);
+        return error_not_found(e, "token", "%lld", (long long)*id);
     return ended
                ? error_set(e, ERR_CONFLICT, "token %lld has expired or was revoked", (long long)*id)
                : 0;

@@ -38,7 +38,7 @@ static int find_webhook(struct view *v, struct webhook_target *out, struct error
         workspace_access_find(v, workspace, &s, NULL);
     if (found == 1 && role_may(s.role, ACT_MANAGE))
         return 0;
-    return error_set(e, ERR_NOT_FOUND, "there is no webhook %lld", (long long)id);
+    return error_not_found(e, "webhook", "%lld", (long long)id);
 }
 
 static char *test_payload(bool slack)

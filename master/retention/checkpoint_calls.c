@@ -202,7 +202,7 @@ static int read_item(struct checkpoint_change *ch, struct db_rows *rows, struct 
 
 static int no_checkpoint(const char *uuid, struct error *e)
 {
-    return error_set(e, ERR_NOT_FOUND, "there is no checkpoint %.64s", uuid);
+    return error_not_found(e, "checkpoint", "%.64s", uuid);
 }
 
 static void change_run(struct work *work, struct db_reader *db)

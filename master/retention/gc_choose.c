@@ -19,7 +19,7 @@ static int read_policy(struct db_reader *db, int64_t experiment, struct checkpoi
     if (found < 0)
         err = error_set(e, ERR_INTERNAL, "the store cannot be read");
     else if (!found)
-        err = error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)experiment);
+        err = error_not_found(e, "experiment", "%lld", (long long)experiment);
     else
         err = json_parse(DB_GET(rows, EXPERIMENT_BY_ID, config),
                          strlen(DB_GET(rows, EXPERIMENT_BY_ID, config)), "config", &config, e);

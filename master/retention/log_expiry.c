@@ -179,7 +179,7 @@ int core_trial_retain_logs(struct core *c, struct request *rq, struct error *e)
                            : NULL;
     db_rows_close(rows);
     if (!x)
-        return error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
+        return error_not_found(e, "trial", "%lld", (long long)id);
     err = core_may_change(c, rq, x, e);
     if (!err)
         err = log_retention_read_days(rq, &days, e);

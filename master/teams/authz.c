@@ -70,7 +70,7 @@ int authz_check(struct db_reader *db, const struct principal *who, enum authz_ob
         return error_set(e, ERR_INTERNAL, "the store cannot be read; the master's log says more");
     if (!seen && who->kind == PRINCIPAL_TASK && what == AUTHZ_CHECKPOINT)
         seen = started_from(db, who, id);
-    return seen ? 0 : error_set(e, ERR_NOT_FOUND, "there is no %s %.128s", nouns[what], id);
+    return seen ? 0 : error_not_found(e, nouns[what], "%.128s", id);
 }
 
 size_t authz_count_visible(struct db_reader *db, const struct principal *who,

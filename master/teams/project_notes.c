@@ -16,7 +16,7 @@ static int find_project(struct core *c, struct request *rq, const struct project
     rq->id = id;
     const struct project *p = *out = core_project(c, id);
     if (!p || !role_may(core_role(rq, p->workspace), ACT_SEE))
-        return error_set(e, ERR_NOT_FOUND, "there is no project %lld", (long long)id);
+        return error_not_found(e, "project", "%lld", (long long)id);
     return role_check(core_role(rq, p->workspace), ACT_SUBMIT, p->workspace->name, e);
 }
 

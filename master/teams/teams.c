@@ -80,7 +80,7 @@ static int experiment_check_act(struct core *c, const struct request *rq,
     enum role role = core_role(rq, ws);
     if (role_may(role, ACT_SEE))
         return role_check(role, act, ws->name, e);
-    return error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)x->id);
+    return error_not_found(e, "experiment", "%lld", (long long)x->id);
 }
 
 static int experiment_prefix_error(const struct experiment *x, struct error *e)
@@ -102,7 +102,7 @@ int core_may_submit(struct core *c, const struct request *rq, int64_t project, s
     const struct project *p = core_project(c, project);
     enum role role = p ? core_role(rq, p->workspace) : ROLE_NONE;
     if (!role_may(role, ACT_SEE))
-        return error_set(e, ERR_NOT_FOUND, "there is no project %lld", (long long)project);
+        return error_not_found(e, "project", "%lld", (long long)project);
     if (p->archived || p->workspace->archived)
         return error_set(e, ERR_CONFLICT,
                          "project %lld (\"%.64s\" in workspace \"%.64s\") is archived; unarchive "

@@ -118,7 +118,7 @@ static int param_workspace(struct core *c, struct request *rq, enum act act, str
     rq->id = id;
     *out = core_workspace(c, id);
     if (!*out || !role_may(core_role(rq, *out), ACT_SEE))
-        return error_set(e, ERR_NOT_FOUND, "there is no workspace %lld", (long long)id);
+        return error_not_found(e, "workspace", "%lld", (long long)id);
     return check_manage(rq, *out, act, e);
 }
 
@@ -131,7 +131,7 @@ static int param_project(struct core *c, struct request *rq, struct project **ou
     rq->id = id;
     *out = core_project(c, id);
     if (!*out || !role_may(core_role(rq, (*out)->workspace), ACT_SEE))
-        return error_set(e, ERR_NOT_FOUND, "there is no project %lld", (long long)id);
+        return error_not_found(e, "project", "%lld", (long long)id);
     return check_manage(rq, (*out)->workspace, ACT_MANAGE, e);
 }
 
@@ -487,7 +487,7 @@ int core_project_move(struct core *c, struct request *rq, struct error *e)
     struct workspace *to = core_workspace(c, id);
     int err = param_project(c, rq, &p, e);
     if (!err && (!to || !role_may(core_role(rq, to), ACT_SEE)))
-        err = error_set(e, ERR_NOT_FOUND, "destinationWorkspaceId: there is no workspace %lld",
+        err = error_set(e, ERR_NOT_FOUND, "destinationWorkspaceId: workspace '%lld' not found",
                         (long long)id);
     if (!err)
         err = check_move(rq, p, to, e);
@@ -523,7 +523,7 @@ static int param_user(struct core *c, struct request *rq, int64_t *user, struct 
     bool found = db_next(rows) > 0;
     db_rows_close(rows);
     return found ? 0
-                 : error_set(e, ERR_NOT_FOUND, "there is no user %lld; muster user list names them",
+                 : error_set(e, ERR_NOT_FOUND, "user '%lld' not found; muster user list names them",
                              (long long)*user);
 }
 

@@ -80,7 +80,7 @@ void write_checkpoint_object(struct json_writer *w, struct db_rows *rows)
 
 int no_checkpoint(const char *uuid, struct error *e)
 {
-    return error_set(e, ERR_NOT_FOUND, "there is no checkpoint %.64s", uuid);
+    return error_not_found(e, "checkpoint", "%.64s", uuid);
 }
 
 int view_checkpoint(struct view *v, struct error *e)

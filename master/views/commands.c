@@ -93,8 +93,8 @@ static int answer_task(struct view *v, struct db_rows *rows, enum kind kind, boo
     }
     db_rows_close(rows);
     return found < 0    ? store_failed(e)
-           : found == 0 ? error_set(e, ERR_NOT_FOUND, "there is no %s %.64s", kind_words[kind].noun,
-                                    v->rq->params[0] ? v->rq->params[0] : "")
+           : found == 0 ? error_not_found(e, kind_words[kind].noun, "%.64s",
+                                          v->rq->params[0] ? v->rq->params[0] : "")
                         : 0;
 }
 
@@ -172,7 +172,7 @@ int view_task_config(struct view *v, struct error *e)
     jw_object_end(&v->w);
     db_rows_close(rows);
     return found < 0    ? store_failed(e)
-           : found == 0 ? error_set(e, ERR_NOT_FOUND, "there is no task %.64s", v->rq->params[0])
+           : found == 0 ? error_not_found(e, "task", "%.64s", v->rq->params[0])
                         : 0;
 }
 

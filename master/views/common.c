@@ -23,8 +23,7 @@ int write_object_of_row(struct view *v, const char *key, struct db_rows *rows, l
         write(&v->w, rows);
     }
     db_rows_close(rows);
-    return found < 0 ? store_failed(e)
-           : found == 0
-               ? error_set(e, ERR_NOT_FOUND, "there is no %s %lld", key, (long long)v->rq->id)
-               : 0;
+    return found < 0    ? store_failed(e)
+           : found == 0 ? error_not_found(e, key, "%lld", (long long)v->rq->id)
+                        : 0;
 }

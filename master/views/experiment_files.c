@@ -148,7 +148,7 @@ static int read_archive(struct view *v, struct buf *archive, struct error *e)
     db_rows_close(rows);
     if (more < 0 || archive->err)
         return store_failed(e);
-    return pieces ? 0 : error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)id);
+    return pieces ? 0 : error_not_found(e, "experiment", "%lld", (long long)id);
 }
 
 int view_file_tree(struct view *v, struct error *e)

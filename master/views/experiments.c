@@ -99,7 +99,7 @@ static int write_experiment_view(struct view *v, int64_t id, bool config, struct
     }
     db_rows_close(rows);
     return found < 0    ? store_failed(e)
-           : found == 0 ? error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)id)
+           : found == 0 ? error_not_found(e, "experiment", "%lld", (long long)id)
                         : 0;
 }
 
@@ -144,7 +144,7 @@ static int answer_archive(struct view *v, struct db_rows *rows, const char *what
     buf_puts(&v->rq->answer, "\"}");
     db_rows_close(rows);
     return more < 0  ? store_failed(e)
-           : !pieces ? error_set(e, ERR_NOT_FOUND, "there is no %s %.128s", what, v->rq->params[0])
+           : !pieces ? error_not_found(e, what, "%.128s", v->rq->params[0])
                      : 0;
 }
 

@@ -134,8 +134,7 @@ int view_experiment_search(struct view *v, struct error *e)
         err = json_parse(DB_GET(rows, EXPERIMENT_SEARCH, config),
                          strlen(DB_GET(rows, EXPERIMENT_SEARCH, config)), "config", &config, e);
     else
-        err = found < 0 ? store_failed(e)
-                        : error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)id);
+        err = found < 0 ? store_failed(e) : error_not_found(e, "experiment", "%lld", (long long)id);
     if (!err)
         brackets = read_brackets(config, DB_GET(rows, EXPERIMENT_SEARCH, seed),
                                  DB_GET(rows, EXPERIMENT_SEARCH, searcher_state));

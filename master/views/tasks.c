@@ -26,7 +26,7 @@ static void write_allocation(struct json_writer *w, struct db_rows *rows)
 
 static int no_allocation(const char *id, struct error *e)
 {
-    return error_set(e, ERR_NOT_FOUND, "there is no allocation %.128s", id);
+    return error_not_found(e, "allocation", "%.128s", id);
 }
 
 int view_allocation(struct view *v, struct error *e)
@@ -120,7 +120,5 @@ int view_task(struct view *v, struct error *e)
         jw_object_end(w);
     }
     db_rows_close(rows);
-    return failed       ? store_failed(e)
-           : found == 0 ? error_set(e, ERR_NOT_FOUND, "there is no task %.128s", id)
-                        : 0;
+    return failed ? store_failed(e) : found == 0 ? error_not_found(e, "task", "%.128s", id) : 0;
 }

@@ -103,8 +103,8 @@ int view_trial_by_external_id(struct view *v, struct error *e)
             "named %.128s: use the id of the trial (one of them is %lld)",
             count, names[0], names[1], (long long)v->rq->id);
     if (!count)
-        return error_set(e, ERR_NOT_FOUND, "experiment %.128s has no trial named %.128s", names[0],
-                         names[1]);
+        return error_set(e, ERR_NOT_FOUND, "trial '%.128s' not found in experiment '%.128s'",
+                         names[1], names[0]);
     return render_trial(v, e);
 }
 
@@ -137,5 +137,5 @@ int find_task_of_trial(struct view *v, int64_t *trial, const char **task, struct
 
 int no_trial(int64_t id, struct error *e)
 {
-    return error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
+    return error_not_found(e, "trial", "%lld", (long long)id);
 }

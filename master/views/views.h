@@ -119,7 +119,7 @@ view_handler render_webhook, render_webhooks;
 void write_time(struct json_writer *w, const char *key, int64_t wall_us);
 
 // Writes `key` with the object of the only row, which was looked up by rq->id; closes rows.
-// ERR_NOT_FOUND: "there is no KEY ID".
+// ERR_NOT_FOUND: "KEY 'ID' not found".
 int write_object_of_row(struct view *v, const char *key, struct db_rows *rows, list_writer *write,
                         struct error *e);
 

@@ -23,7 +23,7 @@ int workspace_access_find(struct view *v, int64_t workspace, struct workspace_ac
         return store_failed(e);
     if (role_may(out->role, ACT_SEE))
         return 0;
-    return error_set(e, ERR_NOT_FOUND, "there is no workspace %lld", (long long)workspace);
+    return error_not_found(e, "workspace", "%lld", (long long)workspace);
 }
 
 int workspace_access_check_add(struct view *v, int64_t workspace, struct error *e)

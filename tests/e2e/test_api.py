@@ -167,11 +167,11 @@ class ApiTest(unittest.TestCase):
         good = [("determined", PASSWORD, False), ("determined", hashed, True), ("Determined", hashed, True)]
         bad = [("determined", "", False), ("determined", "", True), ("determined", "wrong", False),
                ("determined", PASSWORD, True), ("nobody", PASSWORD, False)]
-        for credentials, expected in [(c, 200) for c in good] + [(c, 403) for c in bad]:
+        for credentials, expected in [(c, 200) for c in good] + [(c, 401) for c in bad]:
             body = dict(zip(("username", "password", "isHashed"), credentials))
             status, answer = Api(self.port).call("POST", "/api/v1/auth/login", body)
             self.assertEqual(status, expected, (credentials, answer))
-            if expected == 403:
+            if expected == 401:
                 self.assertEqual(sorted(answer["error"]), ["code", "error", "reason"])
         caller = Api(self.port, self.login("determined"))
         self.assertEqual(caller.get("/me")["user"]["username"], "determined")

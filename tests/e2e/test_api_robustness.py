@@ -279,7 +279,8 @@ class ApiRobustness(unittest.TestCase):
                     if name == "filters" and isinstance(value, dict):
                         continue  # every allowed type
                     status, answer = self.ask(caller, method, path, json.dumps({**good, name: value}))
-                    self.assertNotEqual(status, 401, f"{method} {template}")
+                    if not template.endswith("/auth/login"):  # where 401 means a wrong password
+                        self.assertNotEqual(status, 401, f"{method} {template}")
                     if not self.may_be(schema["properties"][name], value):
                         self.assertIn(status, (400, 403, 404), (method, template, name, value, answer))
         self.alive()

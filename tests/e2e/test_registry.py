@@ -225,8 +225,8 @@ class Registry(unittest.TestCase):
         self.assertEqual({k: v["val"] for k, v in answer["hyperparameters"].items()}, {"width": 64, "depth": 2})
         self.assertEqual(answer["environment"]["environment_variables"], ["A=1", "B=1", "B=2"])
         self.assertEqual([m["host_path"] for m in answer["bind_mounts"]], ["/b", "/c"])
-        self.assertIn("no template", self.refused(404, self.user, "POST", "/experiments",
-                                                  {"config": CONFIG, "template": "nope"}))
+        self.assertIn("not found", self.refused(404, self.user, "POST", "/experiments",
+                                                {"config": CONFIG, "template": "nope"}))
         odd = {"config": "# for all\nmax_restarts: 2\nresource: {}\n", "validateOnly": True}
         self.assertEqual(self.user.ok("PUT", "/templates/base", odd),
                          {"warningTexts": ['config:3:1: resource: unknown key; did you mean "resources"?']})
@@ -408,7 +408,7 @@ class Registry(unittest.TestCase):
         self.make_user("guessed")
         for _ in range(10):
             status, _ = Api(self.port).call("POST", "/api/v1/auth/login", {"username": "guessed", "password": "no"})
-            self.assertEqual(status, 403)
+            self.assertEqual(status, 401)
         connection, response = Api(self.port).open("POST", "/api/v1/auth/login",
                                                    {"username": "guessed", "password": PASSWORD, "isHashed": False})
         response.read()
@@ -434,7 +434,7 @@ class Registry(unittest.TestCase):
         seen = [(r["method"], r["path"], r["status"]) for r in rows]
         self.assertEqual(seen, [("POST", "/api/v1/auth/login", 200), ("POST", "/api/v1/auth/login", 200),
                                 ("POST", "/api/v1/workspaces", 200), ("POST", "/api/v1/users", 403),
-                                ("POST", "/api/v1/auth/login", 403)])
+                                ("POST", "/api/v1/auth/login", 401)])
         self.assertEqual(rows[2]["detail"], "name=audited")
         self.assertEqual(rows[2]["address"], "127.0.0.1")
         mine = self.admin.get(f"/audit?user=admin&path=/users/{identity}&method=PATCH")["audit"]

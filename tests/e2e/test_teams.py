@@ -45,7 +45,7 @@ class Teams(unittest.TestCase):
         self.as_user()
         self.assertNotIn("vision", [team["name"] for team in self.cluster.rows("team", "list")])
         self.refused(3, "there is no team", "team", "members", "vision")
-        self.refused(3, "there is no project", "experiment", "create", HELLO / "experiment.yaml", HELLO,
+        self.refused(3, "project 'default' not found", "experiment", "create", HELLO / "experiment.yaml", HELLO,
                      "--config", "workspace=vision", "--config", "project=default")
 
         self.as_admin()
@@ -71,7 +71,7 @@ class Teams(unittest.TestCase):
         self.as_admin()
         self.cluster.muster("team", "set", "vision", "--user", "determined", "--role", "default")
         self.as_user()
-        self.refused(3, f"there is no experiment {experiment}", "experiment", "logs", experiment)
+        self.refused(3, f"experiment '{experiment}' not found", "experiment", "logs", experiment)
         listed = [row["id"] for row in self.cluster.rows("experiment", "list", "--all")]
         self.assertNotIn(experiment, listed)
 

@@ -59,10 +59,10 @@ test("the retry delay is the master's, or else grows", () => {
 
 test("an error has the master's message and advice", async () => {
     const { get } = await import("../src/lib/api");
-    const body = { error: { reason: "NotFound", error: "there is no trial 7" } };
+    const body = { error: { reason: "NotFound", error: "trial '7' not found" } };
     globalThis.fetch = () => Promise.resolve(Response.json(body, { status: 404 }));
     await assert.rejects(get("/trials/7"), (error: ApiError) => {
-        assert.equal(error.message, "there is no trial 7");
+        assert.equal(error.message, "trial '7' not found");
         assert.match(error.advice, /deleted/);
         return true;
     });

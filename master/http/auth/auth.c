@@ -50,8 +50,7 @@ static int read_principal(struct db_rows *rows, struct principal *out, struct er
     if (DB_IS_NULL(rows, TOKEN_PRINCIPAL, user_id))
         return refuse_unknown(task, e);
     if (!task && !DB_GET(rows, TOKEN_PRINCIPAL, active))
-        return error_set(e, ERR_FORBIDDEN, "the user %s is not active; ask an administrator",
-                         DB_GET(rows, TOKEN_PRINCIPAL, username));
+        return error_set(e, ERR_FORBIDDEN, "user is not active; ask an administrator");
     out->kind = task ? PRINCIPAL_TASK : PRINCIPAL_USER;
     out->user_id = DB_GET(rows, TOKEN_PRINCIPAL, user_id);
     out->admin = !task && DB_GET(rows, TOKEN_PRINCIPAL, admin);

@@ -157,7 +157,7 @@ int routes_match(const struct routes *r, struct arena *arena, const char *method
     const struct route_node *n = count < 0 ? NULL : walk(&r->root, parts, 0, count, params, 0);
     if (!n)
         return error_set(e, ERR_NOT_FOUND,
-                         "no call has the path %s; /api/v1/openapi.json lists all calls", shown);
+                         "path '%s' not found; /api/v1/openapi.json lists all calls", shown);
     const char *wanted = strcmp(method, "HEAD") ? method : "GET";
     for (size_t i = 0; i < n->route_count; i++)
         if (!strcmp(n->routes[i]->method, wanted)) {

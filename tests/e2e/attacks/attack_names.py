@@ -100,7 +100,7 @@ class Names(unittest.TestCase):
             self.assertEqual(status, 404, answer)
         for name in ("secret", "nowhere"):
             status, answer = self.attacker.request("POST", "/api/v1/models", {"name": f"in-{name}", "workspaceName": name})
-            self.assertEqual((status, answer["message"]), (404, f'there is no workspace "{name}"'))
+            self.assertEqual((status, answer["message"]), (404, f"workspace '{name}' not found"))
             status, answer = self.attacker.request("POST", "/api/v1/experiments", {
                 "config": f"workspace: {name}\nproject: p\n" + CONFIG})
             self.assertEqual(status, 404, answer)

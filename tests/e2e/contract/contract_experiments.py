@@ -160,7 +160,7 @@ class Experiments(Contract):
         self.assertEqual(ask("searches", "pause", [experiment, several]), ["", ""])
         self.wait_for_state(experiment, "STATE_PAUSED")
         self.assertEqual(ask("runs", "resume", [run], skipMultitrial=False), [""])
-        self.assertIn("no run", ask("runs", "pause", [999999])[0])
+        self.assertIn("run '999999' not found", ask("runs", "pause", [999999])[0])
         self.assertIn("not in project", ask("runs", "pause", [run], projectId=7)[0])
         self.assertIn("no search", ask("searches", "kill", [999999])[0])
         self.user.call("POST", "/runs/kill", {"runIds": None, "projectId": 1}, expect=400)

@@ -1,6 +1,6 @@
 """What det master and every det command ask of the master itself."""
 
-from contract import Contract
+from contract import Contract, NEVER
 
 
 class Server(Contract):
@@ -25,3 +25,19 @@ class Server(Contract):
         self.assertEqual(shown["clusterMessage"]["message"], "maintenance at noon")
         self.admin.call("DELETE", "/master/cluster_message")
         self.assertIsNone(self.user.get("/master/cluster_message").get("clusterMessage"))
+
+    def test_words_of_404(self):
+        """Scripts look for "not found"."""
+        for noun, name, path in (("experiment", 999, "/experiments/999"), ("trial", 999, "/trials/999"),
+                                 ("task", "999.1", "/tasks/999.1"), ("task", "x", "/tasks/x/logs"),
+                                 ("task", NEVER, f"/commands/{NEVER}"), ("checkpoint", NEVER, f"/checkpoints/{NEVER}"),
+                                 ("workspace", 999, "/workspaces/999"), ("project", 999, "/projects/999"),
+                                 ("user", 999, "/users/999"), ("user", "no-one", "/users/no-one/by-username"),
+                                 ("model", "none", "/models/none"), ("template", "none", "/templates/none"),
+                                 ("webhook", 999, "/webhooks/999"), ("allocation", "9.9.9", "/allocations/9.9.9"),
+                                 ("agent", "none", "/agents/none"),
+                                 ("path", "/api/v1/nonsense", "/nonsense")):
+            status, answer = self.admin.request("GET", "/api/v1" + path)
+            self.assertEqual(status, 404, (path, answer))
+            self.assertIn(f"{noun} '{name}' not found", answer["error"]["error"], path)
+            self.assertIn("not found", answer["message"])

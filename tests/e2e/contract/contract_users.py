@@ -13,8 +13,21 @@ class Users(Contract):
         caller.post("/auth/logout", {})
         caller.call("GET", "/me", expect=401)
         self.nobody.call("POST", "/auth/login", {"username": "determined", "password": hashed("no"), "isHashed": True},
-                         expect=403)
+                         expect=401)
         self.nobody.post("/auth/login", {"username": "determined", "password": PASSWORD, "is_hashed": False})
+
+    def test_logins_that_fail(self):
+        """det asks for the password again after a 401; a 403 ends it with a stack trace."""
+        user = self.admin.post("/users", {"user": {"username": "gone", "active": False}, "password": PASSWORD})["user"]
+        for name, password, words in (("determined", "no", "wrong user name or password"),
+                                      ("nobody-of-that-name", PASSWORD, "wrong user name or password"),
+                                      ("gone", "no", "wrong user name or password"),
+                                      ("gone", PASSWORD, "user is not active")):
+            answer = self.nobody.call("POST", "/auth/login", {"username": name, "password": hashed(password),
+                                                              "isHashed": True}, expect=401)
+            self.assertIn(words, answer["error"]["error"], name)
+        self.admin.call("PATCH", f"/users/{user['id']}", {"active": True})
+        self.login("gone")
 
     def test_password_of_a_user(self):
         """The body is only the password, or its hash."""
@@ -34,7 +47,7 @@ class Users(Contract):
         for active in (False, True):
             results = self.admin.call("PATCH", "/users", {"userIds": [user, 999999], "activate": active, "filters": None},
                                       "results:[ActionResult]")["results"]
-            self.assertEqual([(r["id"], "no user" in r["error"]) for r in results], [(user, False), (999999, True)])
+            self.assertEqual([(r["id"], "not found" in r["error"]) for r in results], [(user, False), (999999, True)])
             self.assertEqual(self.admin.get(f"/users/{user}")["user"]["active"], active)
         self.admin.call("PATCH", "/users", {"userIds": [user]}, expect=400)
         self.user.call("PATCH", "/users", {"userIds": [user], "activate": False}, expect=403)

@@ -57,7 +57,7 @@ test("unknown addresses and objects are reported", async () => {
     await page.goto("/nothing/of/this/name");
     await expectVisible(page.getByRole("heading", { name: "Page not found" }));
     await page.goto("/experiments/4711");
-    await expectVisible(page.getByText(/there is no experiment 4711/i));
+    await expectVisible(page.getByText(/experiment '4711' not found/i));
     await page.goto("/trials/x");
     await expectVisible(page.getByText(/"x" is not an integer/));
     await page.goto("/det/experiments/1/overview"); // an address that det prints

@@ -21,6 +21,8 @@ static void text_and_code(void **state)
     assert_int_equal(error_set_errno(&e, ERR_NOT_FOUND, ENOENT, "cannot open %s", "a"),
                      ERR_NOT_FOUND);
     assert_string_equal(e.text, "cannot open a: No such file or directory");
+    assert_int_equal(error_not_found(&e, "task", "%d", 7), ERR_NOT_FOUND);
+    assert_string_equal(e.text, "task '7' not found");
 }
 
 static void prefix_goes_before(void **state)

@@ -120,13 +120,13 @@ static void test_login(void **state)
     assert_int_equal(login_status("admin", sent, true), 200);
 
     r = login("determined", "wrong", false);
-    assert_int_equal(r.status, 403);
+    assert_int_equal(r.status, 401);
     assert_string_equal(at(r.json, "error.error"), "wrong user name or password");
     reply_free(&r);
-    assert_int_equal(login_status("determined", "", false), 403);
-    assert_int_equal(login_status("determined", "", true), 403);
-    assert_int_equal(login_status("determined", PASSWORD, true), 403);
-    assert_int_equal(login_status("nobody", PASSWORD, false), 403);
+    assert_int_equal(login_status("determined", "", false), 401);
+    assert_int_equal(login_status("determined", "", true), 401);
+    assert_int_equal(login_status("determined", PASSWORD, true), 401);
+    assert_int_equal(login_status("nobody", PASSWORD, false), 401);
     assert_int_equal(login_status("", PASSWORD, false), 400);
     assert_int_equal(login_status("a b", PASSWORD, false), 400);
     const char *const bodies[] = {"{}", "{\"username\":null}", "{\"username\":7}", NULL};
@@ -135,7 +135,7 @@ static void test_login(void **state)
     // A password that is absent or null counts as empty.
     assert_int_equal(status_of("POST", "/api/v1/auth/login", BY_NONE,
                                "{\"username\":\"admin\",\"password\":null,\"extra\":null}"),
-                     403);
+                     401);
 }
 
 static void test_logout(void **state)
@@ -162,7 +162,7 @@ static void test_too_many_failures(void **state)
 {
     (void)state;
     for (int i = 0; i < LOGIN_FAILURES; i++)
-        assert_int_equal(login_status("victim", "guess", false), 403);
+        assert_int_equal(login_status("victim", "guess", false), 401);
     struct reply r = login("victim", "guess", false);
     assert_int_equal(r.status, 429);
     assert_non_null(header_of(&r, "Retry-After"));
@@ -311,7 +311,7 @@ static void test_change_users(void **state)
 
     // A new password ends the other sessions, but not this one.
     assert_int_equal(patch(id, BY_USER, "{\"password\":\"two\"}"), 200);
-    assert_int_equal(login_status("mallory", "one", false), 403);
+    assert_int_equal(login_status("mallory", "one", false), 401);
     assert_int_equal(status_of("GET", "/api/v1/me", BY_USER, NULL), 200);
     memcpy(fx.user, mine, sizeof mine);
     assert_int_equal(status_of("GET", "/api/v1/me", BY_USER, NULL), 401);
@@ -320,7 +320,7 @@ static void test_change_users(void **state)
     assert_int_equal(patch(id, BY_ADMIN, "{\"active\":false}"), 200);
     assert_int_equal(status_of("GET", "/api/v1/me", BY_USER, NULL),
                      401); // ended by the new password
-    assert_int_equal(login_status("mallory", "two", false), 403);
+    assert_int_equal(login_status("mallory", "two", false), 401);
     assert_int_equal(patch(id, BY_ADMIN, "{\"active\":true,\"username\":\"Oscar\"}"), 200);
     assert_int_equal(login_status("oscar", "two", false), 200);
     assert_int_equal(patch(id, BY_ADMIN, "{\"username\":\"admin\"}"), 409);

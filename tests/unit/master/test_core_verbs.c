@@ -507,7 +507,7 @@ static void test_many(void **state)
                          "{\"experimentIds\": [1, 2, 99], \"filters\": null}");
     assert_string_equal(result_of(answer, 1), "");
     assert_string_equal(result_of(answer, 2), "");
-    assert_string_equal(result_of(answer, 99), "there is no experiment 99");
+    assert_string_equal(result_of(answer, 99), "experiment '99' not found");
     json_decref(answer);
     assert_stored("SELECT group_concat(state) FROM (SELECT state FROM experiments ORDER BY id)",
                   "PAUSED,PAUSED,ACTIVE,ACTIVE");
@@ -534,7 +534,7 @@ static void test_many(void **state)
     json_decref(answer);
     assert_stored("SELECT archived FROM experiments WHERE id = 4", "1");
     answer = ask(core_experiments_delete, owner(), "2", NULL, "{\"experimentIds\": [4]}");
-    assert_string_equal(result_of(answer, 4), "experiment 4 is not in project 2");
+    assert_string_equal(result_of(answer, 4), "experiment '4' not found in project 2");
     json_decref(answer);
     json_decref(ask(core_experiments_delete, owner(), "1", NULL, "{\"experimentIds\": [4]}"));
     for (int i = 0; i < 1000 && strcmp(stored("SELECT count(*) FROM experiments"), "3"); i++)

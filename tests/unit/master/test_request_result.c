@@ -80,14 +80,14 @@ static void test_results_are_limited(void **state)
 static void test_outcomes_of_a_verb(void **state)
 {
     struct request rq = {0};
-    const struct action_result items[] = {{7, ""}, {9, "there is no experiment 9"}};
+    const struct action_result items[] = {{7, ""}, {9, "experiment '9' not found"}};
     const struct action_results results = {.items = items, .count = 2}, none = {0};
     (void)state;
     buf_init(&rq.answer, 1 << 16);
     rq.result = &results;
     assert_string_equal(render(&rq, render_action_results),
                         "{\"results\":[{\"id\":7,\"error\":\"\"},"
-                        "{\"id\":9,\"error\":\"there is no experiment 9\"}]}");
+                        "{\"id\":9,\"error\":\"experiment '9' not found\"}]}");
     rq.result = &none;
     assert_string_equal(render(&rq, render_action_results), "{\"results\":[]}");
     request_end(&rq);

@@ -498,9 +498,9 @@ static void test_move_between_workspaces(void **state)
     snprintf(members, sizeof members, V1 "/workspaces/%lld/members/%lld", (long long)to,
              (long long)user_id(SUE));
     expect_status("PUT", members, ANN, "{\"role\":\"none\"}", 200);
-    expect_refused("POST", move, SUE, there, 404, "there is no workspace");
+    expect_refused("POST", move, SUE, there, 404, "workspace '");
     expect_refused("POST", move, SUE, "{\"destinationWorkspaceId\":99}", 404,
-                   "there is no workspace 99");
+                   "workspace '99' not found");
     expect_refused("POST", move, SUE, "{}", 404, "destinationWorkspaceId");
     expect_status("PUT", members, ANN, "{\"role\":\"editor\"}", 200);
     expect_refused("POST", move, SUE, there, 403, "\"to\"");
@@ -569,7 +569,7 @@ static void test_limits(void **state)
                    "{\"config\":\"" CONFIG "workspace: open\\n\"}", 400, "belong together");
     expect_refused("POST", V1 "/experiments", SUE,
                    "{\"config\":\"" CONFIG "workspace: closed\\nproject: p\\n\"}", 404,
-                   "there is no project");
+                   "project '");
 }
 
 static void test_members(void **state)
@@ -600,7 +600,7 @@ static void test_members(void **state)
     expect_refused("PUT", format_text("%s/1", path), ANN, "{\"role\":\"viewer\"}", 409,
                    "stays its administrator");
     expect_refused("PUT", sue, ANN, "{\"role\":\"owner\"}", 400, "role");
-    expect_refused("PUT", format_text("%s/99", path), ANN, "{}", 404, "there is no user 99");
+    expect_refused("PUT", format_text("%s/99", path), ANN, "{}", 404, "user '99' not found");
     expect_refused("DELETE", format_text("%s/2", path), ANN, NULL, 404, "no member");
 }
 
