@@ -26,6 +26,12 @@ enum rank_exit rank_exit_classify(int wait_status, bool asked_to_end)
     return asked_to_end && is_termination(code - SHELL_SIGNAL_BASE) ? RANK_TERMINATED : RANK_FAILED;
 }
 
+int rank_exit_code(int wait_status)
+{
+    return WIFSIGNALED(wait_status) ? SHELL_SIGNAL_BASE + WTERMSIG(wait_status)
+                                    : WEXITSTATUS(wait_status);
+}
+
 bool rank_exit_blames_peer(const char *last_lines)
 {
     static const char *const signs[] = {

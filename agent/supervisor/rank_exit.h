@@ -18,6 +18,9 @@ enum rank_exit {
 // Classifies a status of waitpid(2). `asked_to_end`: the supervisor had asked the rank to end.
 enum rank_exit rank_exit_classify(int wait_status, bool asked_to_end);
 
+// Returns the exit code as a shell shows it: 128 and the number of the signal that ended the rank.
+int rank_exit_code(int wait_status);
+
 // Returns whether the last lines of a failed rank report a lost peer, as NCCL, Gloo and sockets do.
 bool rank_exit_blames_peer(const char *last_lines);
 

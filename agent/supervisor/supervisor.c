@@ -215,11 +215,20 @@ static void check_folder_and_spool(struct supervisor *s)
 
 // --- ranks ---------------------------------------------------------------------------------------
 
+// Scripts for Determined search the log for these words, with which its launcher begins.
+static void log_start(struct supervisor *s)
+{
+    if (!strcmp(jget_string(jget(s->spec, "env"), "DET_TASK_TYPE", ""), "TRIAL"))
+        write_log(s, "INFO", "New trial runner in container %s on agent %s",
+                  jget_string(s->spec, "containerId", ""), jget_string(s->spec, "agentId", ""));
+}
+
 static void start_ranks(struct supervisor *s)
 {
     size_t i;
     json_t *entry;
     struct error e = {0};
+    log_start(s);
     json_array_foreach(jget(s->spec, "ranks"), i, entry)
     {
         if (rank_process_start(&s->ranks[i], s->dir, s->spec, entry, &e) != 0) {
@@ -290,6 +299,29 @@ static void find_cause(struct supervisor *s)
     log_tail_last_line(rank_process_tail(s->cause), last, sizeof last);
     snprintf(s->reason, sizeof s->reason, "rank %d: %s%s%s", s->cause->number,
              proc_status_text(s->cause->wait_status, how, sizeof how), last[0] ? ": " : "", last);
+}
+
+// Returns the exit code of the task as a shell shows it: that of the rank that caused a failure,
+// else the first one other than 0. -1: not all ranks were started.
+static int find_exit_code(const struct supervisor *s)
+{
+    int code = s->cause ? rank_exit_code(s->cause->wait_status) : 0;
+    for (size_t i = 0; i < s->end_count && !code; i++)
+        code = rank_exit_code(s->ranks[s->ends[i]].wait_status);
+    return s->end_count < s->count ? -1 : code;
+}
+
+// Writes the last line of the log. Scripts for Determined search the log for these words.
+static void log_end(struct supervisor *s)
+{
+    static const char failed[] = "container failed with non-zero exit code";
+    int code = find_exit_code(s);
+    if (!code)
+        write_log(s, "INFO", "resources exited successfully with a zero exit code");
+    else if (code > 0 && s->ending && !s->failed)
+        write_log(s, "INFO", "resources were killed: %s: %d", failed, code);
+    else if (code > 0)
+        write_log(s, "ERROR", "resources failed with non-zero exit code: %s: %d", failed, code);
 }
 
 static bool all_ranks_ended(const struct supervisor *s)
@@ -425,6 +457,7 @@ static void supervisor_loop(struct supervisor *s)
     for (size_t i = 0; i < s->count * 2; i++)
         rank_output_drain(&s->ranks[i / 2].outputs[i % 2]);
     find_cause(s);
+    log_end(s);
     spool_close(&s->spool);
     s->finished = s->changed = true;
     s->publish_tries = 0;

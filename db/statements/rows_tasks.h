@@ -45,9 +45,10 @@
     NEXT(text, pool, "coalesce(a.pool, '')")                                                       \
     NEXT(integer, exit_code, "a.exit_code")                                                        \
     NEXT(text, exit_status,                                                                        \
-         "CASE WHEN NOT " SQL_TASK_ENDED " THEN '' WHEN a.exit_code IS NOT NULL AND a.outcome"     \
-         " NOT IN ('KILLED', 'LOST') THEN 'exit code ' || a.exit_code ELSE"                        \
-         " coalesce(nullif(t.exit_reason, ''), 'killed') END")                                     \
+         "CASE WHEN NOT " SQL_TASK_ENDED " THEN '' WHEN a.exit_code IS NULL OR a.outcome IN"       \
+         " ('KILLED', 'LOST') THEN coalesce(nullif(t.exit_reason, ''), 'killed') WHEN"             \
+         " a.exit_code = 0 THEN 'the program exited successfully' ELSE"                            \
+         " 'the program failed with exit code ' || a.exit_code END")                               \
     NEXT(text, job_id, "e.job_id")                                                                 \
     NEXT(integer, workspace_id, "p.workspace_id")                                                  \
     NEXT(text, trial_state, "t.state")                                                             \

@@ -98,6 +98,12 @@ static bool is_out_of_time(struct log_match_job *w, size_t len)
     return w->stopped || clock_cpu_us() >= w->end;
 }
 
+// The agent's own lines say how the task began and ended; policies are about the program's output.
+static bool is_of_agent(const struct log_chunk *chunk, const struct log_line *line)
+{
+    return !strcmp(chunk->origins[line->origin].text[LOG_SOURCE], "agent");
+}
+
 // Matches the lines of a chunk up to the first that matches. *unmatched: the number of lines that
 // were not tried, as the budget was used up.
 static void match_lines(struct log_match_job *w, struct log_pattern *pattern,
@@ -116,6 +122,8 @@ static void match_lines(struct log_match_job *w, struct log_pattern *pattern,
             w->bytes = CLOCK_BYTES; // so that the next call sees it at once
             return;
         }
+        if (is_of_agent(chunk, line))
+            continue;
         pattern->matched = pattern_matches(p, line->text, line->len);
         if (pattern->matched)
             pattern->line = xstrdup(line->text);

@@ -156,7 +156,7 @@ static void policy_apply(struct core *c, struct trial *t, const struct log_polic
         return;
     }
     t->excluded[t->excluded_count++] = core_agent_find(c, agent);
-    char *what = xasprintf("matched: this trial is not placed on agent %s again", agent);
+    char *what = xasprintf("matched: the scheduler therefore will not schedule on %s again", agent);
     policy_report(c, t, p->name, what);
     free(what);
     allocation_requeue(c, t->allocation);

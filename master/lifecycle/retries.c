@@ -98,11 +98,11 @@ void retry_give_up(struct core *c, struct trial *t)
     buf_init(&text, LIMIT_BODY_SMALL);
     failure_write(t, &text);
     if (t->no_retries)
-        buf_puts(&text, "; it is not started again because of a log policy");
+        buf_puts(&text, "; it is not started again: its log matched a don't retry policy");
     else
         buf_printf(&text,
                    "; it is not started again: it has failed %lld times (max_restarts: %lld)",
-                   (long long)t->restarts, (long long)t->active->max_restarts);
+                   (long long)t->restarts + 1, (long long)t->active->max_restarts);
     log_message(c, t, "ERROR", &text);
     if (t->retry.same_failures < 2)
         return;
@@ -117,8 +117,11 @@ void retry_give_up(struct core *c, struct trial *t)
 static void wait_over(struct core *c, void *arg)
 {
     struct trial *t = arg;
-    if (t->no_retries)
+    if (t->no_retries) {
+        t->restarts--; // it was counted, but does not take place
+        STORE(c, TRIAL_SET_RESTARTS, t->restarts, t->id);
         retry_give_up(c, t);
+    }
     trial_event(c, t, t->no_retries ? TRIAL_EV_OUT_OF_RESTARTS : TRIAL_EV_IDLE);
 }
 

@@ -84,17 +84,17 @@ static void slots_request(struct core *c, struct trial *t)
 
 static void failure_retry(struct core *c, struct trial *t)
 {
-    t->restarts++;
-    STORE(c, TRIAL_SET_RESTARTS, t->restarts, t->id);
     change_mark(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
-    if (t->restarts > t->active->max_restarts || t->no_retries) {
+    if (t->restarts >= t->active->max_restarts || t->no_retries) {
         retry_give_up(c, t);
         trial_event(c, t, TRIAL_EV_OUT_OF_RESTARTS);
-    } else {
-        CORE_DISPATCH(c, trial_failed, c, t);
-        if (!retry_wait(c, t))
-            slots_request(c, t);
+        return;
     }
+    t->restarts++;
+    STORE(c, TRIAL_SET_RESTARTS, t->restarts, t->id);
+    CORE_DISPATCH(c, trial_failed, c, t);
+    if (!retry_wait(c, t))
+        slots_request(c, t);
 }
 
 static enum search_end trial_search_end(const struct trial *t)

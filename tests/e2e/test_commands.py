@@ -147,7 +147,7 @@ class CommandsTest(unittest.TestCase):
         holder = self.launch("sleep", "60", slots=2)
         wait_for("the holder", lambda: self.command(holder)["state"] == "STATE_RUNNING", 60)
         waiting = self.launch("true", slots=1)
-        self.assertEqual(self.wait_for_end(self.launch("true"))["exitStatus"], "exit code 0")
+        self.assertIn("success", self.wait_for_end(self.launch("true"))["exitStatus"])
         self.assertEqual(self.command(waiting)["state"], "STATE_QUEUED")
         jobs = {j["full"]["entityId"]: j["full"] for j in self.user.ok("GET", "/job-queues-v2")["jobs"]}
         self.assertEqual((jobs[holder]["type"], jobs[holder]["isPreemptible"]), ("TYPE_COMMAND", False))

@@ -136,6 +136,43 @@ class Failures(unittest.TestCase):
         self.cluster.wait(experiment, "ERROR")
         self.assertEqual(self.cluster.trial(experiment)["reason"], "rank 0: signal 11 (SIGSEGV)")
 
+    def lines(self, experiment):
+        return self.cluster.muster("experiment", "logs", experiment).splitlines()
+
+    def test_log_begins_and_ends_with_the_words_that_scripts_look_for(self):
+        for number, (script, state, words) in enumerate((
+                ("echo last", "COMPLETED", ["resources exited successfully with a zero exit code"]),
+                ("echo last; exit 3", "ERROR", ["resources failed with non-zero exit code",
+                                                "container failed with non-zero exit code: 3"]),
+                ("echo last; kill -SEGV $$", "ERROR", ["container failed with non-zero exit code: 139"]))):
+            experiment = self.submit(f"words-{number}", script + "\n")
+            self.cluster.wait(experiment, state)
+            lines = wait_for("the end of the log", lambda: [line for line in self.lines(experiment)
+                                                            if "exit code" in line] and self.lines(experiment))
+            for word in words:
+                self.assertIn(word, lines[-1])
+            said = next(at for at, line in enumerate(lines) if line.endswith("last"))
+            self.assertIn("New trial runner in container", lines[said - 1])
+            self.assertIn("on agent agent-0", lines[said - 1])
+
+    def test_policies_do_not_match_the_lines_of_the_agent(self):
+        experiment = self.submit("policy", "exit 1\n", restarts=1,
+                                 more="log_policies: [{pattern: 'exit code', action: cancel_retries}]\n")
+        self.cluster.wait(experiment, "ERROR")
+        self.assertEqual(len(self.cluster.rows("trial", "describe", self.cluster.trial(experiment)["id"])["starts"]), 2)
+
+    def test_policies_say_what_they_do(self):
+        experiment = self.submit("policies", "echo out of memory; echo ECC error; sleep 1; exit 1\n", restarts=2, more="""\
+log_policies:
+- {pattern: out of memory, action: cancel_retries}
+- {pattern: ECC error, action: exclude_node}
+""")
+        self.cluster.wait(experiment, "ERROR")
+        log = "\n".join(self.lines(experiment))
+        self.assertIn("don't retry policy", log)
+        self.assertIn("therefore will not schedule on agent-0", log)
+        self.assertEqual(self.cluster.trial(experiment)["restarts"], 0)
+
     def test_restarts_wait_and_identical_failures_are_reported(self):
         experiment = self.submit("alike", "echo 'no such file: data.txt' >&2; exit 1\n", restarts=2)
         follow = self.cluster.run("experiment", "follow", experiment)
@@ -145,6 +182,7 @@ class Failures(unittest.TestCase):
         self.assertIn("3 times in the same way, right after its start", follow.stderr)
         starts = self.cluster.rows("trial", "describe", self.cluster.trial(experiment)["id"])["starts"]
         self.assertEqual(len(starts), 3)
+        self.assertEqual(self.cluster.trial(experiment)["restarts"], 2, "the last failure is not restarted")
         self.assertGreaterEqual(self.cluster.rows("experiment", "describe", experiment)["duration_s"], 3)
 
     def test_kill_ends_a_restart_delay(self):

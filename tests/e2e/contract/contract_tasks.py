@@ -39,6 +39,15 @@ class Tasks(Contract):
         own = self.config + "environment: {environment_variables: ['PYTHONUNBUFFERED=']}\n"
         self.assertEqual(self.running(config=own)[1]["env"]["PYTHONUNBUFFERED"], "")
 
+    def test_exit_status(self):
+        for code, words in ((0, "success"), (3, "exit code 3")):
+            task = self.started(["x", "y"])
+            get = lambda: self.user.get(f"/commands/{task['taskId']}")["command"]
+            self.assertEqual(get()["exitStatus"], "")
+            self.agent.end(task, code)
+            wait_for("its end", lambda: get()["state"] == "STATE_TERMINATED", 30)
+            self.assertIn(words, get()["exitStatus"])
+
     def test_generic_tasks(self):
         task = self.user.post("/generic-tasks", {
             "config": "entrypoint: [sleep, '60']\nresources: {slots: 0}\n", "contextDirectory": FILES, "forkedFrom": None,

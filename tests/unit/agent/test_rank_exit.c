@@ -57,6 +57,15 @@ static void statuses(void **state)
     }
 }
 
+static void exit_codes_are_those_of_a_shell(void **state)
+{
+    (void)state;
+    assert_int_equal(rank_exit_code(EXITED(0)), 0);
+    assert_int_equal(rank_exit_code(EXITED(255)), 255);
+    assert_int_equal(rank_exit_code(KILLED(SIGTERM)), 143);
+    assert_int_equal(rank_exit_code(DUMPED(SIGSEGV)), 139);
+}
+
 static void whoever_lost_a_peer_is_less_guilty(void **state)
 {
     (void)state;
@@ -166,6 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(statuses),
+        cmocka_unit_test(exit_codes_are_those_of_a_shell),
         cmocka_unit_test(whoever_lost_a_peer_is_less_guilty),
         cmocka_unit_test(lines_are_made_readable),
         cmocka_unit_test(the_reason_is_no_routine_line),

@@ -167,7 +167,7 @@ static void test_restart(void **state)
     assert_string_equal(reports_seen(1, "custom"), "1:-1");
     report("agent-1", 1, task_in("1.1.2", "EXITED", EXIT_3));
     assert_stored("SELECT state FROM experiments", "ERROR"); // max_restarts: 1
-    assert_stored("SELECT state || restarts FROM trials", "ERROR2");
+    assert_stored("SELECT state || restarts FROM trials", "ERROR1");
     assert_stored("SELECT exit_reason FROM trials", "rank 0: exit 3");
 }
 

@@ -76,7 +76,7 @@ static void test_a_command_runs_once(void **state)
     report("agent-1", 4, task_in(start_of(task, 1), "RUNNING", ""));
     report("agent-1", 4, task_in(start_of(task, 1), "EXITED", EXIT_3));
     assert_stored("SELECT e.state || t.state || t.restarts FROM experiments e, trials t",
-                  "ERRORERROR1");
+                  "ERRORERROR0");
     assert_stored("SELECT exit_code || outcome FROM allocations", "3FAILED");
     assert_stored("SELECT count(*) FROM allocations", "1");
 }
