@@ -124,7 +124,7 @@ static int open_pipe(struct rank_output *o, int *write_fd, struct error *e)
 }
 
 static int spawn_rank(struct rank_process *r, const char *dir, const char *const *argv,
-                      const char *const *envp, struct error *e)
+                      const char *const *envp, int fd_in, struct error *e)
 {
     int out_fd = -1, err_fd = -1;
     char *work = path_join(dir, TASKDIR_WORK);
@@ -137,7 +137,7 @@ static int spawn_rank(struct rank_process *r, const char *dir, const char *const
         .argv = argv,
         .envp = envp,
         .cwd = work,
-        .fd_in = -1,
+        .fd_in = fd_in,
         .fd_out = out_fd,
         .fd_err = err_fd,
         .new_group = true,
@@ -162,28 +162,35 @@ static const char **make_argv(const json_t *words)
     return argv;
 }
 
-static char **make_envp(json_t *env)
+static char **make_envp(const json_t *env)
 {
     char **envp = xcalloc(json_object_size(env) + 1, sizeof *envp);
     size_t i = 0;
     const char *name;
     json_t *value;
-    json_object_foreach(env, name, value) envp[i++] =
+    json_object_foreach((json_t *)env, name, value) envp[i++] =
         xasprintf("%s=%s", name, json_string_value(value));
     return envp;
+}
+
+int rank_process_spawn(struct rank_process *r, const char *dir, const json_t *argv,
+                       const json_t *env, int fd_in, struct error *e)
+{
+    char **envp = make_envp(env);
+    const char **words = make_argv(argv);
+    int err = spawn_rank(r, dir, words, (const char *const *)envp, fd_in, e);
+    for (char **p = envp; *p; p++)
+        free(*p);
+    free(envp);
+    free(words);
+    return err;
 }
 
 int rank_process_start(struct rank_process *r, const char *dir, const json_t *spec,
                        const json_t *entry, struct error *e)
 {
     json_t *env = task_spec_environment(spec, entry);
-    char **envp = make_envp(env);
-    const char **argv = make_argv(jget(spec, "argv"));
-    int err = spawn_rank(r, dir, argv, (const char *const *)envp, e);
-    for (char **p = envp; *p; p++)
-        free(*p);
-    free(envp);
-    free(argv);
+    int err = rank_process_spawn(r, dir, jget(spec, "argv"), env, -1, e);
     json_decref(env);
     return err ? error_prefix(e, "rank %d could not be started", r->number) : 0;
 }

@@ -1,6 +1,6 @@
-// A rank of a task as a child process of the supervisor, with the pipes of its output. It splits
-// the output into lines, appends them to the log spool and keeps the last ones. Belongs to the
-// supervisor's thread.
+// A rank of a task, or its startup hook, as a child process of the supervisor, with the pipes of
+// its output. It splits the output into lines, appends them to the log spool and keeps the last
+// ones. Belongs to the supervisor's thread.
 #ifndef MUSTER_AGENT_SUPERVISOR_RANK_PROCESS_H
 #define MUSTER_AGENT_SUPERVISOR_RANK_PROCESS_H
 
@@ -37,6 +37,11 @@ void rank_process_free(struct rank_process *r);
 // Starts the rank `entry` of the specification of the task in DIR.
 int rank_process_start(struct rank_process *r, const char *dir, const json_t *spec,
                        const json_t *entry, struct error *e);
+
+// Starts the program `argv` with the environment `env` in the working folder of the task in DIR.
+// `fd_in` becomes its standard input; -1: /dev/null.
+int rank_process_spawn(struct rank_process *r, const char *dir, const json_t *argv,
+                       const json_t *env, int fd_in, struct error *e);
 
 bool rank_output_read(struct rank_output *o); // false: there is no output now
 // Reads the output of a rank that has ended, so that the log has it before the report of its end.

@@ -22,6 +22,7 @@
 #include "agent/supervisor/rank_exit.h"
 #include "agent/supervisor/rank_process.h"
 #include "agent/supervisor/sandbox.h"
+#include "agent/supervisor/startup_hook.h"
 #include "agent/tasks/task_spec.h"
 #include "agent/tasks/taskdir.h"
 #include "base/arena.h"
@@ -41,7 +42,7 @@ enum {
     POLL_SIGNALS = 0,
     POLL_LISTEN,
     POLL_AGENT,
-    POLL_OUTPUTS, // two for each rank
+    POLL_OUTPUTS, // two for each rank and for the startup hook
 };
 
 struct supervisor {
@@ -49,8 +50,9 @@ struct supervisor {
     json_t *spec;
     char *marker;
     struct spool spool;
-    struct rank_process *ranks;
+    struct rank_process *ranks; // `count` ranks, and then the startup hook
     size_t count;
+    int hook_env; // the file for the environment of the startup hook; -1: it does not run
     struct pollfd *polls;
     int lock_fd, listen_fd, agent_fd, signal_fd;
     struct buf commands;
@@ -223,6 +225,11 @@ static void log_start(struct supervisor *s)
                   jget_string(s->spec, "containerId", ""), jget_string(s->spec, "agentId", ""));
 }
 
+static struct rank_process *startup_hook(const struct supervisor *s)
+{
+    return &s->ranks[s->count];
+}
+
 static void start_ranks(struct supervisor *s)
 {
     size_t i;
@@ -239,6 +246,55 @@ static void start_ranks(struct supervisor *s)
         s->children_left = true;
     }
     s->started = s->changed = true;
+}
+
+static void start_hook_or_ranks(struct supervisor *s)
+{
+    struct error e = {0};
+    if (!startup_hook_exists(s->dir)) {
+        start_ranks(s);
+        return;
+    }
+    write_log(s, "INFO", STARTUP_HOOK " runs before the program");
+    if (startup_hook_start(startup_hook(s), s->dir, s->spec, &s->hook_env, &e) == 0) {
+        s->children_left = true;
+    } else {
+        write_log(s, "ERROR", "%s", e.text);
+        end_task(s, SUPERVISOR_PEER_GRACE_S, e.text);
+    }
+}
+
+// Nothing has started: the task fails with the last line of the script as its reason.
+static void fail_hook(struct supervisor *s, const char *how)
+{
+    char last[256], reason[512];
+    log_tail_last_line(rank_process_tail(startup_hook(s)), last, sizeof last);
+    snprintf(reason, sizeof reason, STARTUP_HOOK ": %s%s%s", how, last[0] ? ": " : "", last);
+    s->failed = true;
+    write_log(s, "ERROR", STARTUP_HOOK ": %s; the program does not start", how);
+    end_task(s, SUPERVISOR_PEER_GRACE_S, reason);
+}
+
+static void hook_ended(struct supervisor *s, int wait_status)
+{
+    char how[64];
+    struct error e = {0};
+    struct rank_process *hook = startup_hook(s);
+    enum rank_exit verdict = rank_exit_classify(wait_status, s->ending);
+    if (verdict == RANK_RUNNING)
+        return;
+    hook->ended = true;
+    hook->wait_status = wait_status;
+    for (int i = 0; i < 2; i++)
+        rank_output_read_rest(&hook->outputs[i]);
+    if (s->ending)
+        return;
+    if (verdict != RANK_SUCCEEDED)
+        fail_hook(s, proc_status_text(wait_status, how, sizeof how));
+    else if (startup_hook_apply(s->hook_env, s->spec, &e) != 0)
+        fail_hook(s, e.text);
+    else
+        start_ranks(s);
 }
 
 static void rank_ended(struct supervisor *s, struct rank_process *r, int wait_status)
@@ -302,9 +358,13 @@ static void find_cause(struct supervisor *s)
 }
 
 // Returns the exit code of the task as a shell shows it: that of the rank that caused a failure,
-// else the first one other than 0. -1: not all ranks were started.
+// else the first one other than 0; of the startup hook if it was the last to run. -1: not all ranks
+// were started.
 static int find_exit_code(const struct supervisor *s)
 {
+    const struct rank_process *hook = startup_hook(s);
+    if (hook->ended && !s->started)
+        return rank_exit_code(hook->wait_status);
     int code = s->cause ? rank_exit_code(s->cause->wait_status) : 0;
     for (size_t i = 0; i < s->end_count && !code; i++)
         code = rank_exit_code(s->ranks[s->ends[i]].wait_status);
@@ -326,6 +386,8 @@ static void log_end(struct supervisor *s)
 
 static bool all_ranks_ended(const struct supervisor *s)
 {
+    if (!s->started)
+        return false;
     for (size_t i = 0; i < s->count; i++)
         if (s->ranks[i].pid != 0 && !s->ranks[i].ended)
             return false;
@@ -337,6 +399,8 @@ static void reap_children(struct supervisor *s)
     int wait_status = 0;
     pid_t pid;
     while ((pid = waitpid(-1, &wait_status, WNOHANG)) > 0) {
+        if (pid == startup_hook(s)->pid && !startup_hook(s)->ended)
+            hook_ended(s, wait_status);
         for (size_t i = 0; i < s->count; i++)
             if (s->ranks[i].pid == pid && !s->ranks[i].ended)
                 rank_ended(s, &s->ranks[i], wait_status);
@@ -418,16 +482,21 @@ static int poll_timeout(const struct supervisor *s)
     return until <= now ? 0 : (int)((until - now) / 1000) + 1;
 }
 
+static size_t output_count(const struct supervisor *s)
+{
+    return (s->count + 1) * 2;
+}
+
 static void wait_for_events(struct supervisor *s)
 {
     s->polls[POLL_SIGNALS] = (struct pollfd){.fd = s->signal_fd, .events = POLLIN};
     s->polls[POLL_LISTEN] = (struct pollfd){.fd = s->listen_fd, .events = POLLIN};
     s->polls[POLL_AGENT] = (struct pollfd){.fd = s->agent_fd, .events = POLLIN};
-    for (size_t i = 0; i < s->count * 2; i++) {
+    for (size_t i = 0; i < output_count(s); i++) {
         int fd = s->ranks[i / 2].outputs[i % 2].fd;
         s->polls[POLL_OUTPUTS + i] = (struct pollfd){.fd = fd, .events = POLLIN};
     }
-    if (poll(s->polls, POLL_OUTPUTS + s->count * 2, poll_timeout(s)) < 0)
+    if (poll(s->polls, POLL_OUTPUTS + output_count(s), poll_timeout(s)) < 0)
         must(errno == EINTR);
 }
 
@@ -437,7 +506,7 @@ static void handle_events(struct supervisor *s)
         read_agent(s);
     if (s->polls[POLL_LISTEN].revents)
         accept_agent(s);
-    for (size_t i = 0; i < s->count * 2; i++)
+    for (size_t i = 0; i < output_count(s); i++)
         if (s->polls[POLL_OUTPUTS + i].revents)
             rank_output_read(&s->ranks[i / 2].outputs[i % 2]);
     if (s->polls[POLL_SIGNALS].revents)
@@ -454,7 +523,7 @@ static void supervisor_loop(struct supervisor *s)
         if (s->children_left)
             publish_change(s);
     }
-    for (size_t i = 0; i < s->count * 2; i++)
+    for (size_t i = 0; i < output_count(s); i++)
         rank_output_drain(&s->ranks[i / 2].outputs[i % 2]);
     find_cause(s);
     log_end(s);
@@ -511,11 +580,11 @@ static void make_ranks(struct supervisor *s)
 {
     const json_t *list = jget(s->spec, "ranks");
     s->count = json_array_size(list);
-    s->ranks = xcalloc(s->count, sizeof *s->ranks);
+    s->ranks = xcalloc(s->count + 1, sizeof *s->ranks);
     s->ends = xcalloc(s->count, sizeof *s->ends);
-    s->polls = xcalloc(POLL_OUTPUTS + s->count * 2, sizeof *s->polls);
-    for (size_t i = 0; i < s->count; i++) {
-        int number = (int)jget_int(json_array_get(list, i), "rank", 0);
+    s->polls = xcalloc(POLL_OUTPUTS + output_count(s), sizeof *s->polls);
+    for (size_t i = 0; i <= s->count; i++) { // the hook has the number of the first rank
+        int number = (int)jget_int(json_array_get(list, i < s->count ? i : 0), "rank", 0);
         rank_process_init(&s->ranks[i], number, &s->spool);
     }
     // Two pipes for each rank may exceed the usual soft limit of 1,024 descriptors.
@@ -566,8 +635,10 @@ static int supervisor_prepare(struct supervisor *s, struct error *e)
 
 static void supervisor_release(struct supervisor *s)
 {
-    for (size_t i = 0; i < s->count; i++)
+    for (size_t i = 0; s->ranks && i <= s->count; i++)
         rank_process_free(&s->ranks[i]);
+    if (s->hook_env >= 0)
+        close(s->hook_env);
     disconnect_agent(s);
     buf_free(&s->commands);
     spool_close(&s->spool);
@@ -594,12 +665,13 @@ int supervisor_run(const char *dir, struct error *e)
         .marker = taskdir_marker(dir),
         .spool = {.fd = -1},
         .agent_fd = -1,
+        .hook_env = -1,
     };
     buf_init(&s.commands, COMMAND_MAX);
     int err = supervisor_prepare(&s, e);
     if (!err) {
         enter_sandbox(&s);
-        start_ranks(&s);
+        start_hook_or_ranks(&s);
         publish_change(&s);
         supervisor_loop(&s);
     } else if (s.id) { // otherwise the task belongs to another supervisor

@@ -359,6 +359,52 @@ class RunningTasks(AgentTest):
                 self.assertIn(word, said)
             self.assertFalse([w for w in said if w.startswith("NOT_FOR_TASKS")])
 
+    def hook(self, name, script, **more):
+        """A task with the startup hook `script`."""
+        self.master.contexts[f"task-{name}"] = tgz({"startup-hook.sh": script})
+        return task(name, more.pop("run", 'echo "the program: $HOOKED $RANK"'),
+                    contextUrl=f"/api/v1/tasks/task-{name}/context_directory", **more)
+
+    def test_startup_hook_runs_once_before_the_ranks(self):
+        one = self.hook("a", 'echo "the hook: $COMMON in $(pwd)"\nread word || echo nothing to read\n'
+                             'export HOOKED="it is\nhooked" COMMON=changed RANK=7\n(sleep 1000 &)\n',
+                        run='echo "$HOOKED|$COMMON|$RANK"', ranks=2)
+        one["env"]["COMMON"] = "all"
+        self.start(a=one)
+        report = self.master.wait_state("a", "EXITED")
+        self.assertEqual([r["exitCode"] for r in report["ranks"]], [0, 0])
+        self.forget("a")
+        said = self.master.texts("a")
+        self.assertEqual(said[:2], [f"the hook: all in {self.work}/tasks/a/work", "nothing to read"])
+        self.assertEqual(sorted(said[2:]), ["hooked|changed|0", "hooked|changed|1", "it is", "it is"])
+        self.assertIn("startup-hook.sh runs before the program", self.master.texts("a", "agent"))
+
+    def test_startup_hook_that_ends_its_shell_starts_the_program(self):
+        self.start(a=self.hook("a", "export HOOKED=no\nexit 0\n"))
+        self.assertEqual(self.master.wait_state("a", "EXITED")["ranks"][0]["exitCode"], 0)
+        self.wait_line("a", "the program:  0")
+
+    def test_failing_startup_hook_fails_the_start(self):
+        self.agent.start()
+        for name, script, how in (("a", "echo begins; echo no such package >&2; exit 3\n", "exit 3: no such package"),
+                                  ("b", "false\necho goes on\n", "exit 1"), ("c", "kill -9 $$\n", "signal 9 (SIGKILL)")):
+            self.master.change(**{name: self.hook(name, script)})
+            report = self.master.wait_state(name, "EXITED")
+            self.assertEqual(report["reason"], f"startup-hook.sh: {how}")
+            self.assertEqual([(r["pid"], r["exitCode"]) for r in report["ranks"]], [(0, None)])
+            self.forget(name)
+            self.assertNotIn("goes on", self.master.texts(name))
+            self.assertFalse([text for text in self.master.texts(name) if "the program" in text])
+            self.assertIn("non-zero exit code: ", self.master.texts(name, "agent")[-1])
+
+    def test_startup_hook_is_killed(self):
+        slow = self.hook("a", "echo up\nsleep 1000\n")
+        self.start(a=slow)
+        self.wait_line("a", "up")
+        self.assertEqual(self.master.reports["a"]["state"], "STARTING")
+        self.master.change(a={**slow, "action": "KILL", "graceSeconds": 5})
+        self.assertEqual(self.master.wait_state("a", "EXITED")["reason"], "told to end")
+
     def test_each_task_has_its_own_run_determined(self):
         script = 'cat /run/determined/info/cluster.json; echo; ls /run/determined/train; echo done'
         settings = {"DET_MASTER": "http://m:1", "DET_CLUSTER_ID": "c", "DET_SESSION_TOKEN": "s",
