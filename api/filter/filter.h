@@ -28,7 +28,9 @@ enum {
     FILTER_PARTS_MAX = 16,   // parts of a name: hparams.optimizer.momentum has three
 };
 
-enum filter_list { FILTER_EXPERIMENTS = 1, FILTER_TRIALS = 2 }; // bits: the lists that have a field
+// Bits: the lists that have a field. Runs are trials with fields of their experiments, for the
+// filters of Determined's web client (filter_json.h).
+enum filter_list { FILTER_EXPERIMENTS = 1, FILTER_TRIALS = 2, FILTER_RUNS = 4 };
 
 enum filter_type {
     FILTER_NUMBER,

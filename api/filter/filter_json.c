@@ -5,28 +5,35 @@
 #include "base/limits.h"
 #include "base/text/json.h"
 
+#define BOTH (FILTER_EXPERIMENTS | FILTER_RUNS)
+
 static const struct column {
     const char *column, *field;
+    unsigned lists; // bits of enum filter_list
 } columns[] = {
-    {"id", "id"},
-    {"name", "name"},
-    {"description", "description"},
-    {"tags", "label"},
-    {"state", "state"},
-    {"user", "owner"},
-    {"userId", "user_id"},
-    {"startTime", "started"},
-    {"endTime", "ended"},
-    {"duration", "duration"},
-    {"numTrials", "trials"},
-    {"progress", "progress"},
-    {"resourcePool", "resource_pool"},
-    {"searcherType", "searcher"},
-    {"searcherMetricsVal", "metric"},
-    {"forkedFrom", "forked_from"},
-    {"projectId", "project_id"},
-    {"archived", "archived"},
-    {"unmanaged", "unmanaged"},
+    {"id", "id", BOTH},
+    {"name", "name", FILTER_EXPERIMENTS},
+    {"description", "description", FILTER_EXPERIMENTS},
+    {"experimentId", "experiment", FILTER_RUNS},
+    {"experimentName", "name", FILTER_RUNS},
+    {"experimentDescription", "description", FILTER_RUNS},
+    {"experimentProgress", "progress", FILTER_RUNS},
+    {"tags", "label", BOTH},
+    {"state", "state", BOTH},
+    {"user", "owner", BOTH},
+    {"userId", "user_id", BOTH},
+    {"startTime", "started", BOTH},
+    {"endTime", "ended", BOTH},
+    {"duration", "duration", BOTH},
+    {"numTrials", "trials", BOTH},
+    {"progress", "progress", FILTER_EXPERIMENTS},
+    {"resourcePool", "resource_pool", BOTH},
+    {"searcherType", "searcher", BOTH},
+    {"searcherMetricsVal", "metric", BOTH},
+    {"forkedFrom", "forked_from", BOTH},
+    {"projectId", "project_id", BOTH},
+    {"archived", "archived", BOTH},
+    {"unmanaged", "unmanaged", BOTH},
 };
 
 // Quotes a text as the filter language does.
@@ -74,7 +81,7 @@ static void put_hparam(struct buf *out, const char *path)
     }
 }
 
-static int put_column(struct buf *out, const char *name, struct error *e)
+static int put_column(struct buf *out, enum filter_list list, const char *name, struct error *e)
 {
     if (!strncmp(name, "validation.", 11) && name[11])
         return put_metric(out, "validation", name + 11, e);
@@ -85,7 +92,7 @@ static int put_column(struct buf *out, const char *name, struct error *e)
         return 0;
     }
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-        if (!strcmp(columns[i].column, name)) {
+        if (columns[i].lists & list && !strcmp(columns[i].column, name)) {
             buf_puts(out, columns[i].field);
             return 0;
         }
@@ -110,7 +117,7 @@ static int put_value(struct buf *out, const json_t *value, struct error *e)
     return 0;
 }
 
-static int put_test(struct buf *out, const json_t *field, struct error *e)
+static int put_test(struct buf *out, enum filter_list list, const json_t *field, struct error *e)
 {
     static const struct {
         const char *sent, *ours;
@@ -132,7 +139,7 @@ static int put_test(struct buf *out, const json_t *field, struct error *e)
         return 0;
     }
     buf_puts(out, operators[i].negated ? "not (" : "(");
-    int err = put_column(out, jget_string(field, "columnName", ""), e);
+    int err = put_column(out, list, jget_string(field, "columnName", ""), e);
     if (!err && !operators[i].unary) {
         buf_puts(out, operators[i].ours);
         err = put_value(out, value, e);
@@ -141,7 +148,7 @@ static int put_test(struct buf *out, const json_t *field, struct error *e)
     return err;
 }
 
-static int put_node(struct buf *out, const json_t *node, struct error *e)
+static int put_node(struct buf *out, enum filter_list list, const json_t *node, struct error *e)
 {
     const char *conjunction = jget_string(node, "conjunction", "and");
     const json_t *children = jget(node, "children");
@@ -149,7 +156,7 @@ static int put_node(struct buf *out, const json_t *node, struct error *e)
     json_t *child;
     int err = 0;
     if (!strcmp(jget_string(node, "kind", ""), "field"))
-        return put_test(out, node, e);
+        return put_test(out, list, node, e);
     if (!json_is_object(node) || (children && !json_is_array(children)) ||
         (strcmp(conjunction, "and") && strcmp(conjunction, "or")))
         return error_set(e, ERR_INVALID,
@@ -164,20 +171,20 @@ static int put_node(struct buf *out, const json_t *node, struct error *e)
     {
         if (i)
             buf_printf(out, " %s ", conjunction);
-        err = err ? err : put_node(out, child, e);
+        err = err ? err : put_node(out, list, child, e);
     }
     buf_puts(out, ")");
     return err;
 }
 
-int filter_of_json(const char *json, struct buf *out, struct error *e)
+int filter_of_json(enum filter_list list, const char *json, struct buf *out, struct error *e)
 {
     json_t *tree = NULL;
     int err = json_parse(json, strlen(json), "filter", &tree, e);
     if (!err && json_is_deeper_than(tree, LIMIT_JSON_DEPTH))
         err = error_set(e, ERR_INVALID, "filter: more than %d levels of JSON", LIMIT_JSON_DEPTH);
     if (!err)
-        err = put_node(out, jget(tree, "filterGroup"), e);
+        err = put_node(out, list, jget(tree, "filterGroup"), e);
     if (!err && !jget_bool(tree, "showArchived", false))
         buf_puts(out, " and not archived");
     json_decref(tree);
@@ -201,7 +208,7 @@ int filter_sort_of_columns(const char *sort, struct buf *out, struct error *e)
         column[equals - sort] = '\0';
         buf_puts(out, out->len ? "," : "");
         buf_puts(out, down ? "-" : "");
-        err = put_column(out, column, e);
+        err = put_column(out, FILTER_EXPERIMENTS, column, e);
     }
     return err;
 }

@@ -9,11 +9,13 @@
 #ifndef MUSTER_API_FILTER_JSON_H
 #define MUSTER_API_FILTER_JSON_H
 
+#include "api/filter/filter.h"
 #include "base/buf.h"
 #include "base/error.h"
 
-// ERR_INVALID names the fault, or the column by which lists cannot be filtered.
-int filter_of_json(const char *json, struct buf *out, struct error *e);
+// `list`: FILTER_EXPERIMENTS or FILTER_RUNS. ERR_INVALID names the fault, or the column by which
+// the list cannot be filtered. Sorts are those of experiments.
+int filter_of_json(enum filter_list list, const char *json, struct buf *out, struct error *e);
 int filter_sort_of_columns(const char *sort, struct buf *out, struct error *e);
 
 #endif

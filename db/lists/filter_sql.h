@@ -58,7 +58,7 @@ struct sql_table {
     const char *active_ids;   // driving query of all active ids; NULL: none by state
 };
 
-extern const struct sql_table sql_experiments, sql_trials; // db/statements/fields_*.c
+extern const struct sql_table sql_experiments, sql_trials, sql_runs; // db/statements/fields_*.c
 
 const struct sql_field *sql_field_of(const struct sql_table *t, const struct filter_name *name);
 void sql_key_bind(struct sql *s, struct arena *a, const struct sql_field *f,

@@ -19,7 +19,17 @@
     "SELECT e.id FROM experiments e WHERE e.kind = 'EXPERIMENT'%s ORDER BY e.id"                   \
     " LIMIT %d"
 
+// What a filter selects for a verb on many objects: experiments, or trials; further conditions
+// follow, each with an AND of its own, and then the limit.
+#define SQL_SELECT_SEARCHES "SELECT r.id FROM experiment_briefs r WHERE r.kind = 'EXPERIMENT'"
+#define SQL_SELECT_RUNS                                                                            \
+    "SELECT t.id FROM experiment_briefs r JOIN experiments e ON e.id = r.id JOIN trials t ON"      \
+    " t.experiment_id = r.id WHERE r.kind = 'EXPERIMENT'"
+#define SQL_AND_BRIEF_PROJECT " AND r.project_id = ?"
+#define SQL_FIRST_IDS         " ORDER BY 1 LIMIT ?"
+
 // Words between the parts of a composed query.
+#define SQL_AND        " AND "
 #define SQL_ORDER_BY   " ORDER BY "
 #define SQL_FROM       " FROM "
 #define SQL_FROM_QUERY " FROM ("

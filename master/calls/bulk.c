@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/text/json.h"
 #include "db/statements/compose.h"
+#include "master/calls/bulk_select.h"
 #include "master/calls/module.h"
 #include "master/calls/snapshots.h"
 #include "master/calls/verbs.h"
@@ -20,14 +21,16 @@
 #include "master/teams/teams.h"
 
 enum bulk_noun { OF_EXPERIMENTS, OF_SEARCHES, OF_RUNS };
+enum { EVERY_PROJECT = -1 };
 
 struct bulk_call {
     struct work work; // first
     struct request *rq;
     enum experiment_verb verb;
     enum bulk_noun noun;
-    int64_t project;  // the project that all must be in; 0: any
-    int64_t argument; // of the verb
+    const char *filter; // of searches and runs; NULL: the ids are given
+    int64_t project;    // the project that all must be in; 0: any
+    int64_t argument;   // of the verb
     int64_t *ids;
     size_t count;
     struct bulk_run *runs; // one for each id; of OF_RUNS
@@ -194,19 +197,15 @@ static void read_runs(struct bulk_call *b, struct db_reader *db)
     }
 }
 
-static void bulk_read(struct work *work, struct db_reader *db)
+// Filters of experiments, as Determined's bulk calls have them.
+static void find_experiments(struct bulk_call *b, struct db_reader *db)
 {
-    struct bulk_call *b = (struct bulk_call *)work;
-    if (b->noun == OF_RUNS) {
-        read_runs(b, db);
-        return;
-    }
     struct bulk_filter f = {.call = b};
     struct buf sql;
     buf_init(&f.where, FIND_SQL_MAX);
     buf_init(&sql, 2 * FIND_SQL_MAX);
     filter_build(&f, jget(b->rq->body, "filters"));
-    buf_printf(&sql, SQL_FIND_EXPERIMENTS, buf_str(&f.where), LIMIT_BULK);
+    buf_printf(&sql, SQL_FIND_EXPERIMENTS, buf_str(&f.where), LIMIT_BULK + 1);
     if (!b->err) {
         struct db_rows *rows = db_query_sql(db, buf_str(&sql), f.values, f.count);
         int more;
@@ -216,8 +215,24 @@ static void bulk_read(struct work *work, struct db_reader *db)
             b->err = error_set(&b->e, ERR_INTERNAL, "the store cannot be read");
         db_rows_close(rows);
     }
+    if (!b->err && b->count > LIMIT_BULK)
+        b->err = error_set(&b->e, ERR_TOO_LARGE,
+                           "filters: select more than %d experiments; select fewer", LIMIT_BULK);
     buf_free(&sql);
     buf_free(&f.where);
+}
+
+static void bulk_read(struct work *work, struct db_reader *db)
+{
+    struct bulk_call *b = (struct bulk_call *)work;
+    if (b->filter)
+        b->err = bulk_select(db, &b->rq->principal,
+                             b->noun == OF_RUNS ? FILTER_RUNS : FILTER_EXPERIMENTS, b->filter,
+                             b->project, &b->ids, &b->count, &b->e);
+    else if (b->noun == OF_EXPERIMENTS)
+        find_experiments(b, db);
+    if (!b->err && b->noun == OF_RUNS)
+        read_runs(b, db);
 }
 
 // --- on the core thread --------------------------------------------------------------------------
@@ -300,22 +315,38 @@ static int read_ids(struct bulk_call *b, struct error *e)
     return 0;
 }
 
-// The project is in the path or in the body. Filters of the web page over searches and runs are
-// refused, because the page lists the ids itself.
+// The project is in the path or in the body; -1: every project that the caller may see.
 static int read_project(struct bulk_call *b, struct error *e)
 {
     const struct request *rq = b->rq;
     bool experiments = b->noun == OF_EXPERIMENTS;
     const char *key = !experiments && b->verb == VERB_MOVE ? "sourceProjectId" : "projectId";
+    int err = 0;
     if (experiments && rq->params[0])
-        return request_param_int(b->rq, 0, &b->project, e);
-    b->project = jget_int(rq->body, key, 0);
-    if (!experiments && *jget_string(rq->body, "filter", ""))
-        return error_set(e, ERR_INVALID,
-                         "filter: not supported; give ids in %s (POST /api/v1/experiments-search "
-                         "and GET /api/v1/experiments/{id}/trials list them)",
-                         ids_keys[b->noun]);
-    return 0;
+        err = request_param_int(b->rq, 0, &b->project, e);
+    else
+        b->project = jget_int(rq->body, key, 0);
+    if (b->project == EVERY_PROJECT)
+        b->project = 0;
+    return err;
+}
+
+// The ids, or a filter in place of them.
+static int read_selection(struct bulk_call *b, struct error *e)
+{
+    const json_t *body = b->rq->body;
+    const char *ids = ids_keys[b->noun];
+    if (b->noun == OF_EXPERIMENTS && jget(body, "filters"))
+        return json_is_object(jget(body, "filters"))
+                   ? 0
+                   : error_set(e, ERR_INVALID, "filters: not an object");
+    if (b->noun != OF_EXPERIMENTS && *jget_string(body, "filter", ""))
+        b->filter = jget_string(body, "filter", "");
+    if (!b->filter)
+        return read_ids(b, e);
+    if (!json_array_size(jget(body, ids)))
+        return 0;
+    return error_set(e, ERR_INVALID, "%s: give either these or a filter, not both", ids);
 }
 
 static int read_call(struct core *c, struct bulk_call *b, struct error *e)
@@ -327,11 +358,7 @@ static int read_call(struct core *c, struct bulk_call *b, struct error *e)
         err = core_may_submit(c, rq, b->argument, e);
     if (!err && b->verb == VERB_RETAIN_LOGS)
         err = log_retention_read_days(rq, &b->argument, e);
-    if (!err && (b->noun != OF_EXPERIMENTS || !jget(rq->body, "filters")))
-        err = read_ids(b, e);
-    else if (!err && !json_is_object(jget(rq->body, "filters")))
-        err = error_set(e, ERR_INVALID, "filters: not an object");
-    return err;
+    return err ? err : read_selection(b, e);
 }
 
 static int bulk_submit(struct core *c, struct request *rq, enum bulk_noun noun,
@@ -343,7 +370,8 @@ static int bulk_submit(struct core *c, struct request *rq, enum bulk_noun noun,
     b->noun = noun;
     b->verb = verb;
     int err = read_call(c, b, e);
-    bool reads = noun == OF_RUNS || (noun == OF_EXPERIMENTS && jget(rq->body, "filters"));
+    bool reads =
+        noun == OF_RUNS || b->filter || (noun == OF_EXPERIMENTS && jget(rq->body, "filters"));
     if (!err && reads) {
         err = workers_send(c->workers, &b->work, WORK_SLOW, e);
         if (!err)

@@ -159,7 +159,9 @@ int auth_check_object(struct db_reader *db, const struct route *route, const str
         if (strncmp(first, names[i], strlen(names[i])))
             continue;
         if (i == AUTHZ_WORKSPACE && !strcmp(rq->params[0], "0"))
-            return 0; // all objects are visible
+            return 0; // of every workspace that the caller may see
+        if (i == AUTHZ_PROJECT && !strcmp(rq->params[0], "-1"))
+            return 0; // the same for projects
         return authz_check(db, &rq->principal, (enum authz_object)i, rq->params[0], e);
     }
     return 0;

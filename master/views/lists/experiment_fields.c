@@ -136,7 +136,8 @@ int view_fields(struct view *v, struct error *e)
     jw_key(&v->w, "fields");
     jw_array(&v->w);
     for (const struct filter_field *f = filter_fields; f->name && !rc; f++)
-        rc = write_field(v, f, e);
+        if (f->lists & (FILTER_EXPERIMENTS | FILTER_TRIALS))
+            rc = write_field(v, f, e);
     jw_array_end(&v->w);
     for (size_t i = 0; i < sizeof count_tables / sizeof *count_tables && !rc; i++)
         rc = write_counts(v, &count_tables[i], e);

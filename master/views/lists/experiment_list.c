@@ -129,7 +129,7 @@ static int read_search_body(struct view *v, struct query *out, struct error *e)
             out->pairs[out->count++] = (struct query_pair){
                 numbers[i], arena_printf(a, "%lld", (long long)jget_int(body, numbers[i], 0))};
     if (*filter) {
-        err = filter_of_json(filter, &text, e);
+        err = filter_of_json(FILTER_EXPERIMENTS, filter, &text, e);
         out->pairs[out->count++] = (struct query_pair){"filter", arena_strdup(a, buf_str(&text))};
     }
     buf_reset(&text);

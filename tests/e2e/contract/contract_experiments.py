@@ -6,7 +6,7 @@ import json
 import tarfile
 
 from cluster import wait_for
-from contract import Contract, EXPERIMENT, FILES, PAGE, TERMINAL
+from contract import Contract, EXPERIMENT, FILES, PAGE, TERMINAL, hashed
 
 
 class Experiments(Contract):
@@ -129,11 +129,30 @@ class Experiments(Contract):
         self.kill(experiment)
 
     def test_experiments_of_a_project(self):
+        self.many_of_project(1)
+
+    def test_experiments_of_every_project(self):
+        """-1 stands for every project that the caller may see."""
+        self.many_of_project(-1)
+        experiment = self.create(activate=False)
+        nobody = self.admin.post("/users", {"isHashed": True, "password": hashed("p"), "user": {
+            "username": "stranger", "active": True, "admin": False}})["user"]
+        stranger = self.login("stranger", "p")
+        answer = stranger.post("/projects/-1/experiments/kill", {"experimentIds": [experiment, 999999], "projectId": -1})
+        errors = {r["id"]: r["error"] for r in answer["results"]}
+        self.assertIn("role", errors[experiment])
+        self.assertIn("no experiment", errors[999999])
+        found = self.user.post("/projects/-1/experiments/kill", {"filters": {"name": "contract", "states": ["STATE_PAUSED"]}})
+        self.assertIn({"id": experiment, "error": ""}, found["results"])
+        self.user.call("GET", "/projects/-1", expect=404)
+        self.admin.call("PATCH", f"/users/{nobody['id']}", {"active": False})
+
+    def many_of_project(self, project):
         ids = [self.create(activate=False) for _ in range(2)]
 
         def many(method, verb, **more):
-            results = self.user.call(method, f"/projects/1/experiments/{verb}", {
-                "experimentIds": ids, "projectId": 1, "filters": None, **more}, "results:[ActionResult]")["results"]
+            results = self.user.call(method, f"/projects/{project}/experiments/{verb}", {
+                "experimentIds": ids, "projectId": project, "filters": None, **more}, "results:[ActionResult]")["results"]
             self.assertEqual(sorted((r["id"], r["error"]) for r in results), sorted((i, "") for i in ids), verb)
         many("POST", "activate")
         many("POST", "pause")
@@ -182,6 +201,62 @@ class Experiments(Contract):
         self.assertEqual(ask("searches", "cancel", [several]), [""])
         self.assertEqual(ask("runs", "delete", [run]), [""])
         self.assertEqual(ask("searches", "delete", [several]), [""])
+
+    def test_searches_and_runs_by_filter(self):
+        """The web client sends its filter when it selects all rows of a table."""
+        workspace = self.user.post("/workspaces", {"name": "filtered"})["workspace"]["id"]
+        project, other = (self.user.post(f"/workspaces/{workspace}/projects", {"name": name, "workspaceId": workspace})["project"]["id"]
+                          for name in ("filtered", "target"))
+        first, second = (self.create(config=self.config.replace("name: contract", f"name: {name}"), projectId=project)
+                         for name in ("first", "second"))
+        runs = [self.agent.task_of(experiment)["trialId"] for experiment in (first, second)]
+
+        def tree(*tests, archived=False):
+            return json.dumps({"filterGroup": {"kind": "group", "conjunction": "and", "children": [
+                {"kind": "field", "columnName": column, "operator": operator, "value": value, "location": "any", "type": "any",
+                 "id": "any"} for column, operator, value in tests]}, "showArchived": archived})
+
+        def ask(noun, verb, filter, expect=200, caller=self.user, **more):
+            ids = "searchIds" if noun == "searches" else "runIds"
+            body = {ids: [], "projectId": project, "filter": filter, **more}
+            answer = caller.call("POST", f"/{noun}/{verb}", body, "results:[ActionResult]" if expect == 200 else None,
+                                 expect=expect)
+            return [(r["id"], r["error"]) for r in answer["results"]] if expect == 200 else answer
+        both, done = tree(), [(first, ""), (second, "")]
+        self.assertEqual(ask("searches", "pause", tree(("name", "=", "second"))), [(second, "")])
+        self.wait_for_state(second, "STATE_PAUSED")
+        self.assertEqual(ask("searches", "resume", both), done)
+        for test in (("experimentId", "=", second), ("experimentName", "contains", "SECO"), ("id", "=", runs[1]),
+                     ("experimentDescription", "=", "by the test of the contract"), ("state", "!=", "COMPLETED"),
+                     ("experimentProgress", "=", 0), ("tags", "=", "two"), ("user", "=", "determined"), ("userId", ">", 0),
+                     ("startTime", ">", "2020-01-01"), ("endTime", "isEmpty", None), ("duration", ">=", 0),
+                     ("numTrials", "=", 1), ("resourcePool", "!=", "other"), ("searcherType", "=", "single"),
+                     ("searcherMetricsVal", "isEmpty", None), ("forkedFrom", "isEmpty", None), ("projectId", "=", project),
+                     ("archived", "=", False), ("unmanaged", "=", False), ("hp.width", "=", 64),
+                     ("validation.loss.min", "isEmpty", None), ("training.loss", "isEmpty", None)):
+            found = ask("runs", "pause", tree(test, ("experimentName", "!=", "first")))
+            self.assertEqual(found, [(runs[1], "")], test)
+        self.assertEqual(ask("runs", "resume", tree(("hp.width", ">", 64))), [])
+        self.assertEqual(ask("runs", "kill", both), [(run, "") for run in runs])
+        for experiment in (first, second):
+            self.wait_for_state(experiment, *TERMINAL)
+        self.assertEqual(ask("runs", "archive", tree(("id", "=", runs[0]))), [(runs[0], "")])
+        self.assertEqual(ask("searches", "archive", both), done[1:])  # the filter leaves out what is archived
+        self.assertEqual(ask("searches", "unarchive", tree(archived=True)), done)
+        self.assertEqual(ask("searches", "cancel", tree(("projectId", "=", project)), projectId=-1), done)
+        nobody = self.admin.post("/users", {"isHashed": True, "password": hashed("p"), "user": {
+            "username": "filtering", "active": True, "admin": False}})["user"]
+        stranger = self.login("filtering", "p")
+        for _, error in ask("searches", "delete", both, caller=stranger):
+            self.assertIn("role", error)
+        self.user.call("PATCH", f"/workspaces/{workspace}", {"defaultRole": "none"})
+        self.assertEqual(ask("searches", "delete", both, caller=stranger), [])  # it sees nothing of them
+        self.admin.call("PATCH", f"/users/{nobody['id']}", {"active": False})
+        self.assertEqual(ask("searches", "move", both, sourceProjectId=project, destinationProjectId=other), done)
+        self.assertEqual(ask("runs", "delete", both, projectId=other), [(run, "") for run in runs])
+        ask("searches", "kill", both, expect=400, searchIds=[first])
+        for wrong in ("{}", "no JSON", tree(("nothing", "=", 1)), tree(("experimentName", "=", "x"))):
+            ask("searches", "kill", wrong, expect=400)
 
     def test_search_of_experiments(self):
         """Uses the filters and orders of the web client."""

@@ -18,20 +18,25 @@
     "{\"filterGroup\":{\"kind\":\"group\",\"conjunction\":\"and\",\"children\":[" children         \
     "]},\"showArchived\":true}"
 
-static void expect(const char *json, const char *text)
+static void expect_in(enum filter_list list, const char *json, const char *text)
 {
     struct arena arena = {0};
     struct filter_node *tree;
     struct error e = {0};
     struct buf out;
     buf_init(&out, 1 << 16);
-    if (filter_of_json(json, &out, &e))
+    if (filter_of_json(list, json, &out, &e))
         fail_msg("%s: %s", json, e.text);
     assert_string_equal(buf_str(&out), text);
-    if (filter_parse(&arena, FILTER_EXPERIMENTS, buf_str(&out), &tree, &e))
+    if (filter_parse(&arena, list, buf_str(&out), &tree, &e))
         fail_msg("%s: %s", text, e.text);
     buf_free(&out);
     arena_free(&arena);
+}
+
+static void expect(const char *json, const char *text)
+{
+    expect_in(FILTER_EXPERIMENTS, json, text);
 }
 
 static void refused(const char *json, const char *why)
@@ -39,7 +44,7 @@ static void refused(const char *json, const char *why)
     struct error e = {0};
     struct buf out;
     buf_init(&out, 1 << 16);
-    assert_int_equal(filter_of_json(json, &out, &e), ERR_INVALID);
+    assert_int_equal(filter_of_json(FILTER_EXPERIMENTS, json, &out, &e), ERR_INVALID);
     if (!strstr(e.text, why))
         fail_msg("%s: %s", json, e.text);
     buf_free(&out);
@@ -61,6 +66,16 @@ static void test_filters(void **state)
     expect("{\"filterGroup\":{\"kind\":\"group\",\"conjunction\":\"or\",\"children\":[" TEST(
                "archived", "=", "true") "," TEST("state", "=", "\"COMPLETED\"") "]}}",
            "((archived = true) or (state = \"COMPLETED\")) and not archived");
+}
+
+static void test_filters_of_runs(void **state)
+{
+    (void)state;
+    expect_in(FILTER_RUNS, ALL(TEST("id", "=", "3") "," TEST("experimentId", "=", "4")),
+              "((id = 3) and (experiment = 4))");
+    expect_in(FILTER_RUNS, ALL(TEST("experimentName", "contains", "\"x\"")), "((name ~ \"x\"))");
+    expect_in(FILTER_RUNS, ALL(TEST("hp.width", ">", "2")), "((hparams.\"width\" > 2))");
+    refused(ALL(TEST("experimentName", "=", "\"x\"")), "lists have none of this name");
 }
 
 static void test_refused(void **state)
@@ -108,6 +123,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_filters),
+        cmocka_unit_test(test_filters_of_runs),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_sorts),
     };
