@@ -66,7 +66,10 @@ FOLDERS = [
      MASTER + " master/kernel master/teams master/lifecycle master/retention"),
     ("master/notify", "events for followers, webhooks and their outbox",
      MASTER + " master/kernel master/teams master/lifecycle master/ingest master/http/stream.h"),
-    ("master/calls", "requests of users: submit, change, bulk, continue, queue, tasks, removal",
+    ("master/calls/bulk", "requests that concern many experiments: verbs for all that are listed "
+     "or selected",
+     MASTER + " master/kernel master/teams master/lifecycle master/retention master/calls"),
+    ("master/calls", "requests of users: submit, change, continue, queue, tasks, removal",
      MASTER + " master/kernel master/teams master/lifecycle master/retention master/ingest "
      "master/search master/sched master/registry/template_apply.h"),
     ("master/http", "the server: requests, streams, the web page",

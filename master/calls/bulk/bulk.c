@@ -10,7 +10,7 @@
 #include "base/limits.h"
 #include "base/text/json.h"
 #include "db/statements/compose.h"
-#include "master/calls/bulk_select.h"
+#include "master/calls/bulk/bulk_select.h"
 #include "master/calls/module.h"
 #include "master/calls/snapshots.h"
 #include "master/calls/verbs.h"

@@ -1,4 +1,4 @@
-#include "master/calls/bulk_select.h"
+#include "master/calls/bulk/bulk_select.h"
 
 #include <stdlib.h>
 

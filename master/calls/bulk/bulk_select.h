@@ -1,7 +1,7 @@
 // Finds what a filter of Determined's web client (api/filter/filter_json.h) selects for a verb on
 // many objects. A worker calls it.
-#ifndef MUSTER_MASTER_CALLS_BULK_SELECT_H
-#define MUSTER_MASTER_CALLS_BULK_SELECT_H
+#ifndef MUSTER_MASTER_CALLS_BULK_BULK_SELECT_H
+#define MUSTER_MASTER_CALLS_BULK_BULK_SELECT_H
 
 #include "api/filter/filter.h"
 #include "db/db.h"
