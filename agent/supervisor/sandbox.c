@@ -104,17 +104,11 @@ static json_t *resources_info(const json_t *env)
     return json_pack("{s:o}", "gpu_uuids", uuids);
 }
 
-// Known only if all ranks are on this machine; otherwise the program asks the master.
-static json_t *rendezvous_info(const json_t *env, size_t rank_count)
+static json_t *rendezvous_info(const json_t *spec)
 {
-    if (jget_int(env, "WORLD_SIZE", (int64_t)rank_count) != (int64_t)rank_count)
-        return NULL;
-    json_t *slots = json_loads(jget_string(env, "DET_SLOT_IDS", "[]"), 0, NULL);
-    json_t *info = json_pack("{s:[s], s:i, s:[I]}", "container_addrs",
-                             jget_string(env, "MASTER_ADDR", "127.0.0.1"), "container_rank", 0,
-                             "container_slot_counts", (json_int_t)json_array_size(slots));
-    json_decref(slots);
-    return info;
+    const json_t *r = jget(spec, "rendezvous");
+    return json_pack("{s:O*, s:I, s:O*}", "container_addrs", jget(r, "addresses"), "container_rank",
+                     (json_int_t)jget_int(r, "rank", 0), "container_slot_counts", jget(r, "slots"));
 }
 
 static int write_info(const char *folder, const char *name, json_t *info, struct error *e)
@@ -143,7 +137,7 @@ static int link_model(const char *dir, struct error *e)
     return err;
 }
 
-int sandbox_write_info(const char *dir, const json_t *env, size_t rank_count, struct error *e)
+int sandbox_write_info(const char *dir, const json_t *spec, const json_t *env, struct error *e)
 {
     static const char info[] = MOUNT_POINT "/info";
     int err = dir_make(info, 0700, e);
@@ -154,7 +148,7 @@ int sandbox_write_info(const char *dir, const json_t *env, size_t rank_count, st
     if (!err)
         err = write_info(info, "resources.json", resources_info(env), e);
     if (!err)
-        err = write_info(info, "rendezvous.json", rendezvous_info(env, rank_count), e);
+        err = write_info(info, "rendezvous.json", rendezvous_info(spec), e);
     return err ? err : link_model(dir, e);
 }
 

@@ -19,9 +19,8 @@ int sandbox_enter(struct error *e);
 int sandbox_hide_others(const char *dir, const char *token_file, struct error *e);
 
 // Writes info/{cluster,trial,resources,rendezvous}.json to /run/determined, and links train/model
-// to the working folder of the task in DIR. `env` is the environment of the task's first rank on
-// this machine, and `rank_count` the number of its ranks here. Omits a file if `env` lacks its
-// values.
-int sandbox_write_info(const char *dir, const json_t *env, size_t rank_count, struct error *e);
+// to the working folder of the task in DIR. `spec` is the task's specification (task_spec.h), and
+// `env` the environment of its first rank on this machine. Omits a file if `env` lacks its values.
+int sandbox_write_info(const char *dir, const json_t *spec, const json_t *env, struct error *e);
 
 #endif

@@ -603,7 +603,7 @@ static void enter_sandbox(struct supervisor *s)
     json_t *env = task_spec_environment(s->spec, json_array_get(jget(s->spec, "ranks"), 0));
     int err = sandbox_enter(&e);
     if (!err)
-        err = sandbox_write_info(s->dir, env, s->count, &e);
+        err = sandbox_write_info(s->dir, s->spec, env, &e);
     if (err)
         write_log(s, "WARNING",
                   "no private /run/determined (%s); programs find their settings only in the "

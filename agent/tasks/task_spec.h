@@ -2,7 +2,8 @@
 // completed with the facts of this machine. Pure functions; any thread.
 //
 //   {allocationId, taskId, agentId, containerId, contextUrl, native, graceSeconds, tokenFile, argv,
-//    env: {NAME: VALUE for all ranks}, ranks: [{rank, env: {NAME: VALUE}}]}
+//    env: {NAME: VALUE for all ranks}, ranks: [{rank, env: {NAME: VALUE}}],
+//    rendezvous: {addresses: [..], rank, slots: [..]} of all machines}
 //
 // The environment of a rank is `env` with its own `env` on top; ranks inherit nothing else. Later
 // values override earlier ones: HOME, PATH and LANG of the agent; the values of the master; the

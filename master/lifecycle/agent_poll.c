@@ -349,11 +349,22 @@ static bool has_forgettable(struct core *c, const struct agent *g, const json_t 
     return false;
 }
 
+// After a start of the master, the addresses of agents are known when they have called.
+static bool addresses_are_known(const struct allocation *a)
+{
+    for (int i = 0; i < a->part_count; i++)
+        if (!a->parts[i].agent->session)
+            return false;
+    return true;
+}
+
 // A part that has not begun waits until all stray tasks have ended: it may have been given the
-// slots of one of them, if the master wrongly believed that task's end.
+// slots of one of them, if the master wrongly believed that task's end. It also waits for the
+// addresses of the other machines.
 static bool part_is_held_back(const struct agent *g, const struct part *p)
 {
-    return g->stray_tasks && p->state == PART_ASSIGNED && !p->reported;
+    return p->state == PART_ASSIGNED && !p->reported &&
+           (g->stray_tasks || !addresses_are_known(p->allocation));
 }
 
 static void forget_list_make(struct core *c, const struct agent *g, struct request *rq,
@@ -433,8 +444,18 @@ static void poll_park(struct core *c, struct agent *g, struct request *rq)
     }
 }
 
-static void agent_begin_session(struct agent *g, const char *session)
+// Tasks on other machines may have waited for this agent's address.
+static void peers_release(struct core *c, const struct agent *g)
 {
+    for (const struct part *p = g->parts; p; p = p->next_on_agent)
+        for (int i = 0; i < p->allocation->part_count; i++)
+            agent_changed(c, p->allocation->parts[i].agent);
+}
+
+static void agent_begin_session(struct core *c, struct agent *g, const char *session)
+{
+    if (!g->session)
+        peers_release(c, g);
     free(g->old_session);
     g->old_session = g->session;
     g->session = xstrdup(session);
@@ -470,7 +491,7 @@ int core_agent_poll(struct core *c, struct request *rq, struct error *e)
         return err;
     g->heard_at = c->wall;
     if (fresh)
-        agent_begin_session(g, session);
+        agent_begin_session(c, g, session);
     if (!report_is_late(g, jget_int(rq->body, "seen", -1))) {
         int before = g->stray_tasks;
         g->stray_tasks = report_apply(c, g, jget(rq->body, "tasks"));

@@ -133,17 +133,7 @@ static bool parts_all_run(const struct allocation *a)
 
 static void rendezvous_answer(struct core *c, struct request *rq, const struct allocation *a)
 {
-    size_t count = (size_t)a->part_count;
-    struct rendezvous_snapshot *answer = arena_alloc(&rq->arena, sizeof *answer);
-    const char **addresses = arena_alloc(&rq->arena, (count + 1) * sizeof(const char *));
-    int *slots = arena_alloc(&rq->arena, (count + 1) * sizeof *slots);
-    for (size_t i = 0; i < count; i++) {
-        addresses[i] =
-            count > 1 ? arena_strdup(&rq->arena, a->parts[i].agent->address) : "127.0.0.1";
-        slots[i] = a->parts[i].slot_count;
-    }
-    *answer = (struct rendezvous_snapshot){addresses, slots, a->part_count, rq->id};
-    rq->result = answer;
+    rq->result = launch_rendezvous(rq, &a->parts[rq->id]);
     core_complete(c, rq);
 }
 

@@ -248,6 +248,22 @@ static json_t *argv_make(const struct active_experiment *l)
     return argv;
 }
 
+const struct rendezvous_snapshot *launch_rendezvous(struct request *rq, const struct part *p)
+{
+    const struct allocation *a = p->allocation;
+    size_t count = (size_t)a->part_count;
+    const char **addresses = arena_alloc(&rq->arena, count * sizeof *addresses);
+    int *slots = arena_alloc(&rq->arena, count * sizeof *slots);
+    for (size_t i = 0; i < count; i++) {
+        addresses[i] =
+            count > 1 ? arena_strdup(&rq->arena, a->parts[i].agent->address) : "127.0.0.1";
+        slots[i] = a->parts[i].slot_count;
+    }
+    struct rendezvous_snapshot *out = arena_alloc(&rq->arena, sizeof *out);
+    *out = (struct rendezvous_snapshot){addresses, slots, a->part_count, p - a->parts};
+    return out;
+}
+
 // The request gets a copy; the caller's reference is given up.
 static const json_t *json_hand_over(struct request *rq, json_t *value)
 {
@@ -275,8 +291,10 @@ struct task_snapshot launch_describe(struct core *c, struct request *rq, const s
             arena_printf(&rq->arena, "/api/v1/tasks/%s/context_directory", t->task_id);
     task.argv = json_hand_over(rq, argv_make(t->active));
     task.native = t->active->native;
-    if (p->state == PART_ASSIGNED)
+    if (p->state == PART_ASSIGNED) {
         task.env = json_hand_over(rq, env_make(c, p));
+        task.rendezvous = launch_rendezvous(rq, p);
+    }
     int *slots = arena_alloc(&rq->arena, ((size_t)p->slot_count + 1) * sizeof *slots);
     memcpy(slots, p->slots, (size_t)p->slot_count * sizeof *slots);
     task.slots = slots;

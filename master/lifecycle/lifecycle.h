@@ -88,6 +88,9 @@ char *launch_placement(const struct allocation *a);             // JSON for the 
 const char *launch_token(struct core *c, struct allocation *a); // makes one if none is known
 // The description of the task for its agent, in the arena of the request.
 struct task_snapshot launch_describe(struct core *c, struct request *rq, const struct part *p);
+// The addresses of all machines of the allocation in the order of their ranks, in the arena of the
+// request.
+const struct rendezvous_snapshot *launch_rendezvous(struct request *rq, const struct part *p);
 const char *launch_container(const struct part *p, char out[UUID_TEXT]);
 
 // allocation_calls.c

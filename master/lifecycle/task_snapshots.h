@@ -8,6 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct rendezvous_snapshot { // one address and number of slots for each machine
+    const char *const *addresses;
+    const int *slots;
+    int count;
+    int64_t rank; // of this machine
+};
+
 struct task_snapshot { // the part of an allocation that should run on the agent
     const char *allocation_id, *task_id;
     int64_t trial_id, experiment_id, epoch, grace_s;
@@ -16,6 +23,7 @@ struct task_snapshot { // the part of an allocation that should run on the agent
     const json_t *argv;
     bool native;
     const json_t *env; // NULL: the task has begun, and only needs to know that it should go on
+    const struct rendezvous_snapshot *rendezvous; // if env is set
     const int *slots;
     int slot_count, first_rank, rank_count;
 };
@@ -26,13 +34,6 @@ struct poll_snapshot { // the answer to an agent's poll
     size_t count;
     const char *const *forget; // allocations that the agent need not report any more
     size_t forget_count;
-};
-
-struct rendezvous_snapshot { // one address and number of slots for each machine
-    const char *const *addresses;
-    const int *slots;
-    int count;
-    int64_t rank; // of the caller's machine
 };
 
 struct gather_snapshot { // the values of all peers, as JSON texts, by rank

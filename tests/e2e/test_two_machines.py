@@ -5,8 +5,10 @@ The machines are two network namespaces on a bridge in a third one; all are anon
 with the test. This needs permission to create them: root, or user namespaces for all users.
 """
 
+import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -182,6 +184,22 @@ class TwoMachines(unittest.TestCase):
         self.check_end(experiment, 1)
         self.assertRegex(self.cluster.muster("experiment", "logs", experiment),
                          "rank [02] is silent")
+
+    def test_every_machine_has_the_rendezvous_file(self):
+        folder = pathlib.Path("rendezvous").resolve()
+        folder.mkdir()
+        (folder / "show.sh").write_text("echo rendezvous $RANK $(cat /run/determined/info/rendezvous.json)\n")
+        config = pathlib.Path("rendezvous.yaml").resolve()
+        config.write_text("name: rendezvous\nentrypoint: sh show.sh\nresources: {slots_per_trial: 3}\n"
+                          "searcher: {name: single, metric: loss}\nmax_restarts: 0\n")
+        experiment = self.cluster.create(config, folder)
+        self.cluster.wait(experiment)
+        shown = re.findall(r"rendezvous (\d) (\{.*\})", self.cluster.muster("experiment", "logs", experiment))
+        self.assertEqual(len(shown), 2)
+        for rank, info in shown:
+            self.assertEqual(json.loads(info), {
+                "container_addrs": [f"{NETWORK}.2", f"{NETWORK}.3"], "container_rank": int(rank),
+                "container_slot_counts": [2, 1]})
 
     def test_route_that_appears_late(self):
         route = ["route", "add", "unreachable", f"{NETWORK}.2/32"]

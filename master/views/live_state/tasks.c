@@ -38,6 +38,17 @@ static void write_ranks(struct json_writer *w, const struct task_snapshot *task)
     jw_array_end(w);
 }
 
+static void write_rendezvous(struct json_writer *w, const char *key,
+                             const struct rendezvous_snapshot *r)
+{
+    jw_key(w, key);
+    jw_object(w);
+    write_strings(w, "addresses", r->addresses, (size_t)r->count);
+    jw_kv_int(w, "rank", r->rank);
+    write_ints(w, "slots", r->slots, r->count);
+    jw_object_end(w);
+}
+
 static void write_task(struct json_writer *w, const struct task_snapshot *task)
 {
     jw_object(w);
@@ -57,6 +68,7 @@ static void write_task(struct json_writer *w, const struct task_snapshot *task)
         if (task->env) {
             jw_key(w, "env");
             jw_json(w, task->env);
+            write_rendezvous(w, "rendezvous", task->rendezvous);
         }
         write_ranks(w, task);
     }
@@ -83,15 +95,9 @@ int render_agent_poll(struct view *v, struct error *e)
 
 int render_rendezvous(struct view *v, struct error *e)
 {
-    const struct rendezvous_snapshot *rendezvous = v->rq->result;
     (void)e;
     jw_object(&v->w);
-    jw_key(&v->w, "rendezvousInfo");
-    jw_object(&v->w);
-    write_strings(&v->w, "addresses", rendezvous->addresses, (size_t)rendezvous->count);
-    jw_kv_int(&v->w, "rank", rendezvous->rank);
-    write_ints(&v->w, "slots", rendezvous->slots, rendezvous->count);
-    jw_object_end(&v->w);
+    write_rendezvous(&v->w, "rendezvousInfo", v->rq->result);
     jw_object_end(&v->w);
     return 0;
 }

@@ -119,15 +119,36 @@ class CoreApi(Contract):
         caller.report(f"/allocations/{allocation}/signals/pending_preemption", {"allocationId": allocation})
         self.assertTrue(caller.get(f"/allocations/{allocation}/signals/preemption", timeout_seconds=0)["preempt"])
 
+    def on_two_machines(self, slots, name):
+        """Starts a second agent; returns (experiment, its tasks on both agents by name)."""
+        second = SimulatedAgent(self.cluster.port, self.agent.caller.token, name)
+        second.start()
+        self.addCleanup(second.stop)
+        wait_for("the second agent", lambda: any(
+            agent["id"] == name for agent in self.user.get("/agents")["agents"]), 30)
+        self.addCleanup(self.admin.post, f"/agents/{name}/disable")  # other tests do not use it
+        experiment = self.create(config=self.config.replace("slots_per_trial: 1", f"slots_per_trial: {slots}"))
+        self.addCleanup(self.kill, experiment)
+        return experiment, {agent.name: agent.task_of(experiment) for agent in (self.agent, second)}
+
+    def test_core_api_rendezvous_of_two_machines(self):
+        """Every machine gets with its task the answer of the call for the rendezvous."""
+        _, parts = self.on_two_machines(7, "peer")
+        seen = {}
+        for name, task in parts.items():
+            env = task["env"]
+            caller = self.nobody.caller(env["DET_SESSION_TOKEN"], task=True)
+            seen[name] = caller.get(f"/allocations/{env['DET_ALLOCATION_ID']}/resources/{env['DET_RESOURCES_ID']}/rendezvous",
+                                    "rendezvousInfo:RendezvousInfo")["rendezvousInfo"]
+            self.assertEqual(task["rendezvous"], seen[name])
+            self.assertEqual(seen[name]["slots"][seen[name]["rank"]], sum(len(rank["slots"]) for rank in task["ranks"]))
+        self.assertEqual(sorted(info["rank"] for info in seen.values()), [0, 1])
+        self.assertEqual(*[(info["addresses"], info["slots"]) for info in seen.values()])
+
     def test_core_api_daemons(self):
         """A machine that only runs daemons is ended with the last machine that does not, and the
         trial completes."""
-        second = SimulatedAgent(self.cluster.port, self.agent.caller.token, "second")
-        second.start()
-        self.addCleanup(second.stop)
-        wait_for("the second agent", lambda: len(self.user.get("/agents")["agents"]) == 2, 30)
-        experiment = self.create(config=self.config.replace("slots_per_trial: 1", "slots_per_trial: 8"))
-        parts = {agent.name: agent.task_of(experiment) for agent in (self.agent, second)}
+        experiment, parts = self.on_two_machines(8, "second")
         resources = parts["second"]["ranks"][0]["env"].get("DET_RESOURCES_ID") or parts["second"]["env"]["DET_RESOURCES_ID"]
         env = parts["second"]["env"]
         caller = self.nobody.caller(env["DET_SESSION_TOKEN"], task=True)

@@ -542,6 +542,35 @@ static void test_rendezvous(void **state)
     free(id);
 }
 
+static void assert_rendezvous(const json_t *answer, const char *expected)
+{
+    char *text = json_text(jget(desired_task(answer, "1.1.1"), "rendezvous"));
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+static void test_every_machine_gets_the_rendezvous(void **state)
+{
+    (void)state;
+    submit_slots(3, "");
+    report("agent-1", 2, "");
+    report("agent-2", 1, "");
+    restart_core(); // forgets the addresses
+    json_t *answer = sync_agent("agent-2", "session", 1, "");
+    assert_null(desired_task(answer, "1.1.1"));
+    int64_t seen = jget_int(answer, "version", 0);
+    json_decref(answer);
+    struct core_call *waits = sync_start("agent-2", "session", 1, seen, "");
+    settle();
+    assert_false(call_is_done(waits));
+    answer = sync_agent("agent-1", "session", 2, "");
+    assert_rendezvous(answer, "{\"addresses\":[\"10.0.0.1\",\"10.0.0.2\"],\"rank\":0,\"slots\":[2,1]}");
+    json_decref(answer);
+    answer = call_end(waits);
+    assert_rendezvous(answer, "{\"addresses\":[\"10.0.0.1\",\"10.0.0.2\"],\"rank\":1,\"slots\":[2,1]}");
+    json_decref(answer);
+}
+
 static void test_preemption_poll_ends(void **state)
 {
     (void)state;
@@ -778,6 +807,7 @@ int main(void)
         TEST(test_all_gather_cut_in_two),
         TEST(test_gather_limits),
         TEST(test_rendezvous),
+        TEST(test_every_machine_gets_the_rendezvous),
         TEST(test_preemption_poll_ends),
         TEST(test_disable),
         TEST(test_a_noted_fault),
