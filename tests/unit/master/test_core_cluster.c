@@ -564,10 +564,12 @@ static void test_every_machine_gets_the_rendezvous(void **state)
     settle();
     assert_false(call_is_done(waits));
     answer = sync_agent("agent-1", "session", 2, "");
-    assert_rendezvous(answer, "{\"addresses\":[\"10.0.0.1\",\"10.0.0.2\"],\"rank\":0,\"slots\":[2,1]}");
+    assert_rendezvous(answer,
+                      "{\"addresses\":[\"10.0.0.1\",\"10.0.0.2\"],\"rank\":0,\"slots\":[2,1]}");
     json_decref(answer);
     answer = call_end(waits);
-    assert_rendezvous(answer, "{\"addresses\":[\"10.0.0.1\",\"10.0.0.2\"],\"rank\":1,\"slots\":[2,1]}");
+    assert_rendezvous(answer,
+                      "{\"addresses\":[\"10.0.0.1\",\"10.0.0.2\"],\"rank\":1,\"slots\":[2,1]}");
     json_decref(answer);
 }
 
