@@ -101,6 +101,21 @@ static void describe_pools(const struct master *m, struct json_writer *w)
     jw_array_end(w);
 }
 
+// Where scripts of Determined look for the kind of cluster and the pools that submissions go to.
+static void describe_resource_manager(const struct master *m, struct json_writer *w)
+{
+    jw_key(w, "resource_manager");
+    jw_object(w);
+    jw_kv_string(w, "type", "agent");
+    jw_key(w, "scheduler");
+    jw_object(w);
+    jw_kv_string(w, "type", sched_policy_names[m->scheduler]);
+    jw_object_end(w);
+    jw_kv_string(w, "default_compute_resource_pool", DEFAULT_POOL);
+    jw_kv_string(w, "default_aux_resource_pool", DEFAULT_POOL);
+    jw_object_end(w);
+}
+
 // The configuration for GET /api/v1/master/config, without secrets.
 static void describe_config(struct master *m)
 {
@@ -111,6 +126,7 @@ static void describe_config(struct master *m)
     jw_init(&w, &out);
     jw_object(&w);
     jw_kv_string(&w, "cluster_name", m->cluster.name);
+    jw_kv_string(&w, "api_version", o->api_version);
     jw_kv_string(&w, "bind", o->bind);
     jw_kv_int(&w, "port", o->port);
     jw_kv_string(&w, "master_url", o->master_url);
@@ -133,6 +149,8 @@ static void describe_config(struct master *m)
     jw_kv_string(&w, "scheduler", o->scheduler);
     jw_kv_int(&w, "max_user_priority", o->max_user_priority);
     describe_pools(m, &w);
+    describe_resource_manager(m, &w);
+    jw_kv_raw(&w, "feature_switches", "[]"); // Muster has none
     jw_object_end(&w);
     m->config = buf_take(&out);
 }
@@ -196,6 +214,33 @@ static int start_delivery(struct master *m, struct error *e)
     return rc;
 }
 
+static int start_server(struct master *m, struct error *e)
+{
+    const struct master_options *o = &m->options;
+    const struct server_options server = {
+        .db = m->db,
+        .core = m->core,
+        .log_followers = m->log_followers,
+        .hub = m->hub,
+        .delivery = m->delivery,
+        .master_log = m->master_log,
+        .storage = m->storage,
+        .free_space = m->free_space,
+        .cluster_id = m->cluster.id,
+        .cluster_name = m->cluster.name,
+        .api_version = o->api_version,
+        .config = m->config,
+        .page = {page_files, o->webui_dir},
+        .bind = o->bind,
+        .port = (int)o->port,
+        .cert_file = o->tls_cert,
+        .key_file = o->tls_key,
+        .connections = (int)o->connections,
+        .connections_per_address = (int)o->connections_per_address,
+    };
+    return server_start(&server, &m->server, e);
+}
+
 static int start_services(struct master *m, struct error *e)
 {
     const struct master_options *o = &m->options;
@@ -240,28 +285,7 @@ static int start_services(struct master *m, struct error *e)
     rc = core_new(m->db, &core, &m->core, e);
     if (rc)
         return rc;
-    const struct server_options server = {
-        .db = m->db,
-        .core = m->core,
-        .log_followers = m->log_followers,
-        .hub = m->hub,
-        .delivery = m->delivery,
-        .master_log = m->master_log,
-        .storage = m->storage,
-        .free_space = m->free_space,
-        .cluster_id = m->cluster.id,
-        .cluster_name = m->cluster.name,
-        .config = m->config,
-        .page = {page_files, o->webui_dir},
-        .bind = o->bind,
-        .port = (int)o->port,
-        .cert_file = o->tls_cert,
-        .key_file = o->tls_key,
-        .connections = (int)o->connections,
-        .connections_per_address = (int)o->connections_per_address,
-    };
-    rc = server_start(&server, &m->server,
-                      e); // before the core starts: a port in use causes no harm yet
+    rc = start_server(m, e); // before the core starts: a port in use causes no harm yet
     if (!rc)
         rc = core_start(m->core, e);
     return rc;

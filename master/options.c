@@ -14,6 +14,7 @@
 static const struct master_options defaults = {
     .data_dir = "/var/lib/muster",
     .bind = "0.0.0.0",
+    .api_version = "0.38.1",
     .log_level = "info",
     .scheduler = "fair_share",
     .port = 8080,
@@ -60,6 +61,10 @@ static const struct {
      "as tasks reach this master, when agents reach it by another name", 0, 0, NULL},
     {"cluster-name", 0, FLAG_STRING, offsetof(struct master_options, cluster_name), "NAME",
      "shown to users; kept in the store", 0, 0, NULL},
+    {"api-version", 0, FLAG_STRING, offsetof(struct master_options, api_version), "VERSION",
+     "the release of Determined whose API clients may expect; theirs warn about an older one "
+     "(0.38.1)",
+     0, 0, NULL},
     {"checkpoint-dir", 0, FLAG_STRING, offsetof(struct master_options, checkpoint_dir), "DIR",
      "for experiments that name no storage; every agent must see it (DATA_DIR/checkpoints)", 0, 0,
      NULL},

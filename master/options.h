@@ -11,7 +11,8 @@
 #include "master/kernel/core.h"
 
 struct master_options {
-    const char *config_file, *data_dir, *bind, *cluster_name, *checkpoint_dir, *master_url;
+    const char *config_file, *data_dir, *bind, *cluster_name, *api_version, *checkpoint_dir,
+        *master_url;
     const char *webhook_key_file, *webui_dir, *disk_floor;
     const char *password_file, *tls_cert, *tls_key, *log_level, *scheduler;
     long long port, agent_silence, agent_reconnect, kill_grace, preemption_timeout, preempt_after,

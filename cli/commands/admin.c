@@ -104,6 +104,8 @@ static int notice_show(struct cli *c, struct error *e)
 {
     json_t *answer = NULL;
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/master/cluster_message");
+    if (err == ERR_FORBIDDEN) // other users see it when it shows
+        err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/master");
     const json_t *message = jget(answer, "clusterMessage");
     json_t *row = json_pack("{s:s?, s:s?, s:s?}", "message", jget_string(message, "message", NULL),
                             "from", jget_string(message, "startTime", NULL), "until",

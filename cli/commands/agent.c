@@ -127,13 +127,15 @@ int run_master_info(struct cli *c, const struct command *self, struct error *e)
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/master");
     if (!err) {
         const char *notice = jget_string(jget(answer, "clusterMessage"), "message", "");
-        json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s}", "address", c->master, "name",
+        json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "address", c->master, "name",
                                 jget_string(answer, "clusterName", ""), "version",
+                                jget_string(answer, "musterVersion", ""), "api",
                                 jget_string(answer, "version", ""), "cluster",
                                 jget_string(answer, "clusterId", ""), "notice", notice);
-        err = output_object(
-            c, row,
-            *notice ? "address,name,version,cluster,notice" : "address,name,version,cluster", e);
+        err = output_object(c, row,
+                            *notice ? "address,name,version,api,cluster,notice"
+                                    : "address,name,version,api,cluster",
+                            e);
         json_decref(row);
     }
     json_decref(answer);

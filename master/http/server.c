@@ -382,6 +382,7 @@ static struct server *new_server(const struct server_options *o)
                                   .series = series_cache_new(),
                                   .cluster_id = o->cluster_id,
                                   .cluster_name = o->cluster_name,
+                                  .api_version = o->api_version,
                                   .master_id = s->master_id,
                                   .config = o->config,
                                   .page = o->page,

@@ -25,6 +25,7 @@ struct server_options {
     const struct storage *storage;       // of checkpoints; lives as long as the server
     const struct free_space *free_space; // lives as long as the server; NULL: there is always space
     const char *cluster_id, *cluster_name; // live as long as the server
+    const char *api_version;               // shown to clients of Determined; lives as long
     const char *config;                    // JSON for GET /api/v1/master/config
     struct page page;                      // the web page
     const char *bind;                      // address or name

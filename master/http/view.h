@@ -24,8 +24,9 @@ struct service {
     struct delivery *delivery;           // of webhooks; NULL: webhooks are not sent
     atomic_bool testing;                 // a webhook is being tested
     const char *cluster_id, *cluster_name, *master_id;
-    const char *config;  // JSON: the configuration of the master
-    const char *openapi; // JSON: the OpenAPI document
+    const char *api_version; // the release of Determined whose API this master speaks
+    const char *config;      // JSON: the configuration of the master
+    const char *openapi;     // JSON: the OpenAPI document
     struct page page;
     bool tls;                       // clients use https
     struct seats downloads;         // of checkpoints, in progress

@@ -79,7 +79,7 @@ static const struct core_pool_option *pool_option(const struct core *c, const ch
 static struct pool *pool_find(const struct core *c, const char *name)
 {
     if (!name || !*name)
-        name = "default";
+        name = DEFAULT_POOL;
     for (size_t i = 0; i < c->pool_count; i++)
         if (!strcmp(c->pools[i]->name, name))
             return c->pools[i];
@@ -99,7 +99,7 @@ struct pool *core_pool_get(struct core *c, const char *name)
     if (found)
         return found;
     if (!name || !*name)
-        name = "default";
+        name = DEFAULT_POOL;
     const struct core_pool_option *option = pool_option(c, name);
     c->pools = xrealloc(c->pools, (c->pool_count + 1) * sizeof(struct pool *));
     struct pool *pool = xcalloc(1, sizeof *pool);

@@ -1,15 +1,24 @@
 // The master itself: its identity, its configuration, the message to all users.
 
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "master/common/free_space.h"
 #include "master/views/views.h"
 
+// `version` is compared by Determined's clients with their own.
+static void write_versions(struct view *v)
+{
+    jw_kv_string(&v->w, "version", v->service->api_version);
+    jw_kv_string(&v->w, "musterVersion", MUSTER_VERSION);
+}
+
 int view_info(struct view *v, struct error *e)
 {
     (void)e;
     jw_object(&v->w);
-    jw_kv_string(&v->w, "version", MUSTER_VERSION);
+    write_versions(v);
     jw_kv_string(&v->w, "master_id", v->service->master_id);
     jw_kv_string(&v->w, "cluster_id", v->service->cluster_id);
     jw_kv_string(&v->w, "cluster_name", v->service->cluster_name);
@@ -48,6 +57,18 @@ int view_master_config(struct view *v, struct error *e)
 
 // --- the message to all users --------------------------------------------------------------------
 
+// In whole seconds: Determined's commands read the times of the message in this form alone.
+static void write_second(struct json_writer *w, const char *key, int64_t wall_us)
+{
+    char text[CLOCK_RFC3339_MAX];
+    if (!wall_us) {
+        jw_kv_string(w, key, NULL);
+        return;
+    }
+    memcpy(strchr(clock_format(wall_us, text), '.'), "Z", 2);
+    jw_kv_string(w, key, text);
+}
+
 // Writes a warning if a disk is nearly full, and returns whether one is.
 static bool write_disk_warning(struct view *v)
 {
@@ -64,9 +85,9 @@ static bool write_disk_warning(struct view *v)
                  v->rq->principal.kind == PRINCIPAL_NONE
                      ? free_space_describe_public(place)
                      : free_space_describe(free_space, place, text));
-    write_time(&v->w, "startTime", since);
-    write_time(&v->w, "endTime", 0);
-    write_time(&v->w, "createdTime", since);
+    write_second(&v->w, "startTime", since);
+    write_second(&v->w, "endTime", 0);
+    write_second(&v->w, "createdTime", since);
     jw_object_end(&v->w);
     return true;
 }
@@ -88,20 +109,21 @@ static void write_cluster_message(struct view *v, bool future)
     } else {
         jw_object(&v->w);
         jw_kv_string(&v->w, "message", DB_GET(rows, CLUSTER_MESSAGE, message));
-        write_time(&v->w, "startTime", DB_GET(rows, CLUSTER_MESSAGE, start_at));
-        write_time(&v->w, "endTime", DB_GET(rows, CLUSTER_MESSAGE, end_at));
-        write_time(&v->w, "createdTime", DB_GET(rows, CLUSTER_MESSAGE, created_at));
+        write_second(&v->w, "startTime", DB_GET(rows, CLUSTER_MESSAGE, start_at));
+        write_second(&v->w, "endTime", DB_GET(rows, CLUSTER_MESSAGE, end_at));
+        write_second(&v->w, "createdTime", DB_GET(rows, CLUSTER_MESSAGE, created_at));
         jw_object_end(&v->w);
     }
     db_rows_close(rows);
 }
 
-// Administrators also see a message that does not show yet.
+// For administrators, who also see a message that does not show yet; view_master() has the message
+// that everybody sees.
 int view_cluster_message(struct view *v, struct error *e)
 {
     (void)e;
     jw_object(&v->w);
-    write_cluster_message(v, v->rq->principal.admin);
+    write_cluster_message(v, true);
     jw_object_end(&v->w);
     return 0;
 }
@@ -110,7 +132,7 @@ int view_master(struct view *v, struct error *e)
 {
     (void)e;
     jw_object(&v->w);
-    jw_kv_string(&v->w, "version", MUSTER_VERSION);
+    write_versions(v);
     jw_kv_string(&v->w, "masterId", v->service->master_id);
     jw_kv_string(&v->w, "clusterId", v->service->cluster_id);
     jw_kv_string(&v->w, "clusterName", v->service->cluster_name);

@@ -162,7 +162,7 @@ class ApiTest(unittest.TestCase):
     def test_info_and_login(self):
         status, info = Api(self.port).call("GET", "/info")
         self.assertEqual(status, 200)
-        self.assertEqual(sorted(info), ["cluster_id", "cluster_name", "master_id", "version"])
+        self.assertEqual(sorted(info), ["cluster_id", "cluster_name", "master_id", "musterVersion", "version"])
         hashed = hashlib.sha512(b"GubPEmmotfiK9TMD6Zdw" + PASSWORD.encode()).hexdigest()
         good = [("determined", PASSWORD, False), ("determined", hashed, True), ("Determined", hashed, True)]
         bad = [("determined", "", False), ("determined", "", True), ("determined", "wrong", False),

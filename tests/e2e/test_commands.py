@@ -172,7 +172,7 @@ class CommandsTest(unittest.TestCase):
             for caller in (self.user, self.admin):
                 self.assertEqual(caller.call(method, f"/api/v1/experiments/{number}{path}")[0], 404, path)
         results = self.user.ok("DELETE", "/experiments/delete", {"experimentIds": [int(number)]})["results"]
-        self.assertIn("no experiment", results[0]["error"])
+        self.assertIn("not found", results[0]["error"])
         self.assertEqual(self.user.call("POST", "/api/v1/experiments/continue", {"id": int(number)})[0], 404)
         self.assertEqual(self.user.call("POST", f"/api/v1/tasks/{task}/pause")[0], 404)
         self.assertEqual(self.task(task)["taskType"], "TASK_TYPE_COMMAND")

@@ -198,7 +198,7 @@ class Page(unittest.TestCase):
 
     def test_wrong_password(self):
         answer = self.browser.ask("POST", LOGIN, {"username": "determined", "password": "no", "isHashed": False})
-        self.assertEqual(answer.status, 403)
+        self.assertEqual(answer.status, 401)
         self.assertNotIn("Set-Cookie", answer.headers)
 
     def test_origin(self):
@@ -334,7 +334,7 @@ class Page(unittest.TestCase):
         self.browser.sign_in("leaver")
         admin.ask("PATCH", path, {"active": False})
         self.assertEqual(self.browser.get("/api/v1/me").status, 401)
-        self.assertEqual(other.sign_in("leaver").status, 403)
+        self.assertEqual(other.sign_in("leaver").status, 401)
         admin.ask("PATCH", path, {"active": True})
         self.assertEqual(signed_in(), [401, 401])
         self.assertEqual(other.sign_in("leaver").status, 200)

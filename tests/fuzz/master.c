@@ -143,6 +143,7 @@ static void start(struct fuzz_master *m)
                                   .search_us = 100000,
                                   .cluster_id = "cluster",
                                   .cluster_name = "fuzz",
+                                  .api_version = "0.38.1",
                                   .master_id = "fuzz",
                                   .config = "{}",
                                   .openapi = "{}"};

@@ -34,12 +34,13 @@ const struct schema schema_table[] = {
     OBJECT("StreamError", "grpcCode:int httpCode:int message:string httpStatus:string"),
     OBJECT("Pagination", "offset:int limit:int startIndex:int endIndex:int total:int"),
 
-    OBJECT("Master",
-           "version:string masterId:string clusterId:string clusterName:string "
-           "strictJobQueueControl:bool hasCustomLogo:bool telemetryEnabled?:bool "
-           "ssoProviders?:[object] externalLoginUri?:string externalLogoutUri?:string "
-           "branding?:string rbacEnabled?:bool product?:string userManagementEnabled?:bool "
-           "featureSwitches?:[string] clusterMessage?:ClusterMessage"),
+    OBJECT(
+        "Master",
+        "version:string +musterVersion?:string masterId:string clusterId:string clusterName:string "
+        "strictJobQueueControl:bool hasCustomLogo:bool telemetryEnabled?:bool "
+        "ssoProviders?:[object] externalLoginUri?:string externalLogoutUri?:string "
+        "branding?:string rbacEnabled?:bool product?:string userManagementEnabled?:bool "
+        "featureSwitches?:[string] clusterMessage?:ClusterMessage"),
     OBJECT("ClusterMessage", "message:string startTime:time endTime?:time createdTime?:time"),
 
     // users

@@ -75,8 +75,9 @@ static void test_cluster(void **state)
 {
     (void)state;
     json_t *j = get_json("/info", BY_NONE);
-    expect_keys(j, "version master_id cluster_id cluster_name");
-    expect(j, "version", MUSTER_VERSION);
+    expect_keys(j, "version musterVersion master_id cluster_id cluster_name");
+    expect(j, "version", "0.38.1");
+    expect(j, "musterVersion", MUSTER_VERSION);
     expect(j, "cluster_id", fx.cluster.id);
     json_decref(j);
     j = get_json("/api/v1/master", BY_NONE);

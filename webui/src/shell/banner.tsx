@@ -4,6 +4,7 @@ import { computed } from "@preact/signals";
 import { get } from "../lib/api";
 import { millis, now } from "../lib/format";
 import { useLoad } from "../lib/load";
+import { isAdmin } from "../lib/session";
 import type { ClusterMessage } from "../lib/types";
 import { currentAddress } from "../lib/url";
 import { Icon } from "../parts";
@@ -13,7 +14,7 @@ const path = computed(() => currentAddress.value.path);
 export function Banner() {
     const load = useLoad((abort) => {
         void path.value; // loads the message again on every page
-        return get<{ clusterMessage?: ClusterMessage | null }>("/master/cluster_message", {}, abort);
+        return get<{ clusterMessage?: ClusterMessage | null }>(isAdmin() ? "/master/cluster_message" : "/master", {}, abort);
     }, { topics: ["audit"], auditObjects: ["master"] });
     const notice = load.data.value?.clusterMessage;
     if (!notice?.message || millis(notice.startTime) > now.peek()) return null;

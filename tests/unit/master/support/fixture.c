@@ -94,6 +94,7 @@ void start_server(void)
                                            .storage = fx.storage,
                                            .cluster_id = fx.cluster.id,
                                            .cluster_name = fx.cluster.name,
+                                           .api_version = "0.38.1",
                                            .config = "{\"port\":0}",
                                            .bind = "127.0.0.1",
                                            .log_search_us = fixture_log_search_us};
