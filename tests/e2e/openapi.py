@@ -11,7 +11,8 @@ METHODS = ("get", "put", "post", "delete", "patch")
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 SCHEMA_KEYS = {"type", "format", "pattern", "contentEncoding", "enum", "items", "properties", "required",
-               "additionalProperties", "oneOf", "allOf", "$ref", "x-muster"}
+               "additionalProperties", "oneOf", "$ref", "description", "default", "x-muster"}
+BESIDE_REF = {"$ref", "description", "default", "x-muster"}
 
 
 class SchemaError(AssertionError):
@@ -67,8 +68,6 @@ class Document:
         """Raises SchemaError unless the value matches the schema and has no key that the schema does not
         name."""
         schema = self.resolve(schema)
-        for part in schema.get("allOf", []):
-            self.check(part, value, where)
         if "oneOf" in schema:
             self.check_one_of(schema["oneOf"], value, where)
         if "enum" in schema and value not in schema["enum"]:
@@ -140,7 +139,7 @@ class Document:
         if in_path != re.findall(r"\{(\w+)\}", path):
             raise SchemaError(f"{where}: parameters {in_path}")
         for parameter in operation["parameters"]:
-            only(parameter, where, {"name", "in", "required", "schema"})
+            only(parameter, where, {"name", "in", "required", "description", "schema"})
             if parameter["required"] != (parameter["in"] == "path"):
                 raise SchemaError(f"{where}: {parameter['name']}: \"required\" does not follow the rule")
             self.check_schema(parameter["schema"], f"{where} {parameter['name']}")
@@ -166,9 +165,11 @@ class Document:
         if not isinstance(schema, dict) or not set(schema) <= SCHEMA_KEYS:
             raise SchemaError(f"{where}: {schema}")
         if "$ref" in schema:
-            if set(schema) != {"$ref"} or schema["$ref"].rpartition("/")[2] not in self.schemas:
+            if not set(schema) <= BESIDE_REF or schema["$ref"].rpartition("/")[2] not in self.schemas:
                 raise SchemaError(f"{where}: {schema}")
             return
+        if "default" in schema:
+            self.check(schema, schema["default"], f"{where} default")
         types = schema.get("type", [])
         for name in [types] if isinstance(types, str) else types:
             if name not in TYPES and name not in ("integer", "number"):
@@ -181,7 +182,7 @@ class Document:
         for key in ("items", "additionalProperties"):
             if key in schema:
                 self.check_schema(schema[key], f"{where} {key}")
-        for part in schema.get("oneOf", []) + schema.get("allOf", []):
+        for part in schema.get("oneOf", []):
             self.check_schema(part, where)
 
 

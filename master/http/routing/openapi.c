@@ -64,32 +64,34 @@ static void write_tags(struct json_writer *w, const struct route *route)
 }
 
 // `text` is "name", whose type is the one of every parameter with this name, or "name:type".
-static void write_parameter(struct json_writer *w, const char *text, size_t len, const char *in)
+static void write_parameter(struct json_writer *w, const char *text, size_t len,
+                            enum described place, const char *call)
 {
     const char *colon = memchr(text, ':', len);
-    size_t name_len = colon ? (size_t)(colon - text) : len;
-    const char *type = colon ? colon + 1 : schema_of_parameter(text, name_len);
-    size_t type_len = colon ? len - name_len - 1 : strlen(type);
+    struct schema_parameter p = {.name = text, .name_len = len, .place = place, .owner = call};
+    if (colon)
+        p.name_len = (size_t)(colon - text);
+    p.type = colon ? colon + 1 : schema_of_parameter(text, p.name_len);
+    p.type_len = colon ? len - p.name_len - 1 : strlen(p.type);
     jw_object(w);
     jw_key(w, "name");
-    jw_stringn(w, text, name_len);
-    jw_kv_string(w, "in", in);
-    jw_kv_bool(w, "required", !strcmp(in, "path"));
-    jw_key(w, "schema");
-    schema_write_type(w, type, type_len);
+    jw_stringn(w, text, p.name_len);
+    jw_kv_string(w, "in", place == IN_PATH ? "path" : "query");
+    jw_kv_bool(w, "required", place == IN_PATH);
+    schema_write_parameter(w, &p);
     jw_object_end(w);
 }
 
-static void write_parameters(struct json_writer *w, const struct route *route)
+static void write_parameters(struct json_writer *w, const struct route *route, const char *call)
 {
     jw_key(w, "parameters");
     jw_array(w);
     for (const char *c = strchr(route->path, '{'); c; c = strchr(c, '{')) {
         size_t len = strcspn(++c, "}");
-        write_parameter(w, c, len, "path");
+        write_parameter(w, c, len, IN_PATH, call);
     }
     for (const char *c = route->query; c && *(c += strspn(c, " ")); c += strcspn(c, " "))
-        write_parameter(w, c, strcspn(c, " "), "query");
+        write_parameter(w, c, strcspn(c, " "), IN_QUERY, call);
     jw_array_end(w);
 }
 
@@ -110,7 +112,7 @@ static void write_security(struct json_writer *w, unsigned auth)
     jw_array_end(w);
 }
 
-static void write_body(struct json_writer *w, const struct route *route)
+static void write_body(struct json_writer *w, const struct route *route, const char *call)
 {
     if (!route->takes)
         return;
@@ -122,14 +124,14 @@ static void write_body(struct json_writer *w, const struct route *route)
     jw_key(w, "application/json");
     jw_object(w);
     jw_key(w, "schema");
-    schema_write(w, route->takes);
+    schema_write(w, route->takes, IN_BODY, call);
     jw_object_end(w);
     jw_object_end(w);
     jw_object_end(w);
 }
 
 // One line of a stream: {"result": ..}, or an error and the end.
-static void write_line(struct json_writer *w, const char *answers)
+static void write_line(struct json_writer *w, const char *answers, const char *call)
 {
     jw_object(w);
     jw_key(w, "oneOf");
@@ -139,16 +141,16 @@ static void write_line(struct json_writer *w, const char *answers)
     jw_key(w, "properties");
     jw_object(w);
     jw_key(w, "result");
-    schema_write(w, answers);
+    schema_write(w, answers, IN_ANSWER, call);
     jw_object_end(w);
     jw_kv_raw(w, "required", "[\"result\"]");
     jw_object_end(w);
-    schema_write(w, "error:StreamError");
+    schema_write(w, "error:StreamError", IN_ANSWER, call);
     jw_array_end(w);
     jw_object_end(w);
 }
 
-static void write_answer(struct json_writer *w, const struct route *route)
+static void write_answer(struct json_writer *w, const struct route *route, const char *call)
 {
     static const char nothing[] = "{\"type\":\"object\",\"properties\":{}}";
     bool lines = route->kind == ROUTE_STREAM && !route->content;
@@ -160,9 +162,9 @@ static void write_answer(struct json_writer *w, const struct route *route)
     jw_object(w);
     jw_key(w, "schema");
     if (lines)
-        write_line(w, route->answers);
+        write_line(w, route->answers, call);
     else if (route->answers || route->content)
-        schema_write(w, route->answers ? route->answers : "string");
+        schema_write(w, route->answers ? route->answers : "string", IN_ANSWER, call);
     else
         jw_raw(w, nothing);
     if (lines)
@@ -174,8 +176,9 @@ static void write_answer(struct json_writer *w, const struct route *route)
 
 static void write_operation(struct json_writer *w, const struct route *route)
 {
-    char method[16];
+    char method[16], call[256];
     lower(route->method, method, sizeof method);
+    snprintf(call, sizeof call, "%s %s", route->method, route->path);
     jw_key(w, method);
     jw_object(w);
     write_operation_id(w, route);
@@ -183,13 +186,13 @@ static void write_operation(struct json_writer *w, const struct route *route)
     write_tags(w, route);
     if (route->ours)
         jw_kv_string(w, "x-muster", "ours");
-    write_parameters(w, route);
-    write_body(w, route);
+    write_parameters(w, route, call);
+    write_body(w, route, call);
     write_security(w, route->auth);
     jw_key(w, "responses");
     jw_object(w);
     jw_key(w, "200");
-    write_answer(w, route);
+    write_answer(w, route, call);
     jw_kv_raw(w, "default", "{\"$ref\":\"#/components/responses/Error\"}");
     jw_object_end(w);
     jw_object_end(w);

@@ -10,32 +10,36 @@
 #include "base/buf.h"
 #include "base/log.h"
 
-// The words that are not names of schemas. `optional`: the same, or null.
+// The words that are not names of schemas, with a second keyword that some have.
 static const struct {
-    const char *word, *schema, *optional;
+    const char *word, *type, *key, *value;
 } words[] = {
-    {"int", "{\"type\":\"integer\"}", "{\"type\":[\"integer\",\"null\"]}"},
-    {"number", "{\"type\":\"number\"}", "{\"type\":[\"number\",\"null\"]}"},
-    {"bool", "{\"type\":\"boolean\"}", "{\"type\":[\"boolean\",\"null\"]}"},
-    {"string", "{\"type\":\"string\"}", "{\"type\":[\"string\",\"null\"]}"},
-    {"time", "{\"type\":\"string\",\"format\":\"date-time\"}",
-     "{\"type\":[\"string\",\"null\"],\"format\":\"date-time\"}"},
-    // The API sends a 64-bit number as a string of digits.
-    {"digits", "{\"type\":\"string\",\"pattern\":\"^-?[0-9]+$\"}",
-     "{\"type\":[\"string\",\"null\"],\"pattern\":\"^-?[0-9]+$\"}"},
-    {"base64", "{\"type\":\"string\",\"contentEncoding\":\"base64\"}",
-     "{\"type\":[\"string\",\"null\"],\"contentEncoding\":\"base64\"}"},
-    // A number, or a name of a value for which JSON has no digits.
-    {"float", "{\"oneOf\":[{\"type\":\"number\"},{\"enum\":[\"NaN\",\"Infinity\",\"-Infinity\"]}]}",
-     "{\"oneOf\":[{\"type\":[\"number\",\"null\"]},{\"enum\":[\"NaN\",\"Infinity\","
-     "\"-Infinity\"]}]}"},
-    {"object", "{\"type\":\"object\"}", "{\"type\":[\"object\",\"null\"]}"},
-    {"any", "{}", "{}"},
+    {"int", "integer", NULL, NULL},
+    {"number", "number", NULL, NULL},
+    {"bool", "boolean", NULL, NULL},
+    {"string", "string", NULL, NULL},
+    {"object", "object", NULL, NULL},
+    {"time", "string", "format", "date-time"},
+    {"digits", "string", "pattern", "^-?[0-9]+$"}, // the API sends a 64-bit number as a string
+    {"base64", "string", "contentEncoding", "base64"},
 };
 
 static bool is(const char *text, size_t len, const char *word)
 {
     return strlen(word) == len && !memcmp(text, word, len);
+}
+
+static void write_type_word(struct json_writer *w, const char *type, bool optional)
+{
+    jw_key(w, "type");
+    if (!optional) {
+        jw_string(w, type);
+        return;
+    }
+    jw_array(w);
+    jw_string(w, type);
+    jw_string(w, "null");
+    jw_array_end(w);
 }
 
 static void write_reference(struct json_writer *w, const char *name, size_t len, bool optional)
@@ -49,48 +53,82 @@ static void write_reference(struct json_writer *w, const char *name, size_t len,
     must(known);
     char reference[128];
     snprintf(reference, sizeof reference, "#/components/schemas/%.*s", (int)len, name);
+    if (!optional) {
+        jw_kv_string(w, "$ref", reference);
+        return;
+    }
+    jw_key(w, "oneOf");
+    jw_array(w);
     jw_object(w);
-    if (optional) {
-        jw_key(w, "oneOf");
-        jw_array(w);
-        jw_object(w);
-    }
     jw_kv_string(w, "$ref", reference);
-    if (optional) {
-        jw_object_end(w);
-        jw_raw(w, "{\"type\":\"null\"}");
-        jw_array_end(w);
-    }
     jw_object_end(w);
+    jw_raw(w, "{\"type\":\"null\"}");
+    jw_array_end(w);
 }
 
-static void write_type(struct json_writer *w, const char *type, size_t len, bool optional)
+// A number, or a name of a value for which JSON has no digits.
+static void write_float(struct json_writer *w, bool optional)
+{
+    jw_key(w, "oneOf");
+    jw_array(w);
+    jw_object(w);
+    write_type_word(w, "number", optional);
+    jw_object_end(w);
+    jw_raw(w, "{\"enum\":[\"NaN\",\"Infinity\",\"-Infinity\"]}");
+    jw_array_end(w);
+}
+
+// Writes the keywords of a type into the open object. `optional`: the same, or null.
+static void write_keywords(struct json_writer *w, const char *type, size_t len, bool optional)
 {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (is(type, len, words[i].word)) {
-            jw_raw(w, optional ? words[i].optional : words[i].schema);
+            write_type_word(w, words[i].type, optional);
+            if (words[i].key)
+                jw_kv_string(w, words[i].key, words[i].value);
             return;
         }
     bool list = *type == '[', map = *type == '{';
+    if (is(type, len, "any"))
+        return;
+    if (is(type, len, "float")) {
+        write_float(w, optional);
+        return;
+    }
     if (!list && !map) {
         write_reference(w, type, len, optional);
         return;
     }
     must(len > 2 && type[len - 1] == (list ? ']' : '}'));
-    jw_object(w);
-    jw_key(w, "type");
-    if (optional)
-        jw_raw(w, list ? "[\"array\",\"null\"]" : "[\"object\",\"null\"]");
-    else
-        jw_string(w, list ? "array" : "object");
+    write_type_word(w, list ? "array" : "object", optional);
     jw_key(w, list ? "items" : "additionalProperties");
-    write_type(w, type + 1, len - 2, false);
+    jw_object(w);
+    write_keywords(w, type + 1, len - 2, false);
     jw_object_end(w);
 }
 
-void schema_write_type(struct json_writer *w, const char *type, size_t len)
+static void write_text(struct json_writer *w, const struct description *d)
 {
-    write_type(w, type, len, false);
+    if (d)
+        jw_kv_string(w, "description", d->text);
+}
+
+// A default of all fields of a name is not one of answers and schemas.
+static void write_default(struct json_writer *w, const struct description *d, enum described place)
+{
+    if (d && d->value && (place != IN_ANSWER && (place != IN_SCHEMA || strchr(d->key, '.'))))
+        jw_kv_raw(w, "default", d->value);
+}
+
+void schema_write_parameter(struct json_writer *w, const struct schema_parameter *p)
+{
+    const struct description *d = description_find(p->place, p->owner, p->name, p->name_len);
+    write_text(w, d);
+    jw_key(w, "schema");
+    jw_object(w);
+    write_keywords(w, p->type, p->type_len, false);
+    write_default(w, d, p->place);
+    jw_object_end(w);
 }
 
 // --- objects -------------------------------------------------------------------------------------
@@ -120,39 +158,32 @@ static bool next_field(const char **text, struct route_field *f)
     return true;
 }
 
-static void write_key(struct json_writer *w, const struct route_field *f)
+static void write_field(struct json_writer *w, const struct route_field *f, enum described place,
+                        const char *owner)
 {
     char name[64];
     must(f->name_len < sizeof name);
     snprintf(name, sizeof name, "%.*s", (int)f->name_len, f->name);
+    const struct description *d = description_find(place, owner, f->name, f->name_len);
     jw_key(w, name);
-}
-
-// A field of ours says so in its description.
-static void write_field(struct json_writer *w, const struct route_field *f)
-{
-    write_key(w, f);
-    if (!f->ours) {
-        write_type(w, f->type, f->type_len, f->optional);
-        return;
-    }
     jw_object(w);
-    jw_kv_string(w, "x-muster", "ours");
-    jw_key(w, "allOf");
-    jw_array(w);
-    write_type(w, f->type, f->type_len, f->optional);
-    jw_array_end(w);
+    write_text(w, d);
+    if (f->ours)
+        jw_kv_string(w, "x-muster", "ours");
+    write_keywords(w, f->type, f->type_len, f->optional);
+    write_default(w, d, place);
     jw_object_end(w);
 }
 
-static void write_fields(struct json_writer *w, const char *fields)
+static void write_fields(struct json_writer *w, const char *fields, enum described place,
+                         const char *owner)
 {
     struct route_field f;
     jw_kv_string(w, "type", "object");
     jw_key(w, "properties");
     jw_object(w);
     for (const char *c = fields; next_field(&c, &f);)
-        write_field(w, &f);
+        write_field(w, &f, place, owner);
     jw_object_end(w);
     jw_key(w, "required");
     jw_array(w);
@@ -162,14 +193,14 @@ static void write_fields(struct json_writer *w, const char *fields)
     jw_array_end(w);
 }
 
-void schema_write(struct json_writer *w, const char *text)
+void schema_write(struct json_writer *w, const char *text, enum described place, const char *owner)
 {
-    if (!strchr(text, ':')) {
-        write_type(w, text, strlen(text), false);
-        return;
-    }
     jw_object(w);
-    write_fields(w, text);
+    write_text(w, description_find(place, owner, "", 0));
+    if (strchr(text, ':'))
+        write_fields(w, text, place, owner);
+    else
+        write_keywords(w, text, strlen(text), false);
     jw_object_end(w);
 }
 
@@ -324,8 +355,9 @@ void schema_write_all(struct json_writer *w)
         jw_object(w);
         if (s->ours)
             jw_kv_string(w, "x-muster", "ours");
+        write_text(w, description_find(IN_SCHEMA, s->name, "", 0));
         if (s->fields)
-            write_fields(w, s->fields);
+            write_fields(w, s->fields, IN_SCHEMA, s->name);
         else
             write_words(w, s);
         jw_object_end(w);

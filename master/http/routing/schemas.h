@@ -11,6 +11,7 @@
 
 #include "api/wire.h"
 #include "base/text/json.h"
+#include "master/http/routing/descriptions.h"
 
 struct schema {
     const char *name;          // "Experiment"
@@ -32,9 +33,18 @@ const char *schema_of_parameter(const char *name, size_t len);
 // place.
 int schema_check(const char *text, const json_t *body, struct error *e);
 
-// Writes a JSON Schema as the next value. `text`: fields, or a type.
-void schema_write(struct json_writer *w, const char *text);
-void schema_write_type(struct json_writer *w, const char *type, size_t len);
+// Writes a JSON Schema as the next value. `text`: fields, or a type; `place` and `owner` lead to
+// the descriptions, see description_find().
+void schema_write(struct json_writer *w, const char *text, enum described place, const char *owner);
+
+struct schema_parameter {
+    const char *name, *type, *owner;
+    size_t name_len, type_len;
+    enum described place; // IN_PATH or IN_QUERY
+};
+
+// Writes "description" and "schema" into the open object of a parameter.
+void schema_write_parameter(struct json_writer *w, const struct schema_parameter *p);
 void schema_write_all(struct json_writer *w); // key and value of each schema of the table
 
 #endif
