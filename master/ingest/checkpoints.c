@@ -99,10 +99,13 @@ static int find_reporting_trial(struct core *c, struct request *rq, struct trial
                                 struct error *e)
 {
     const char *task = jget_string(rq->body, "taskId", "");
-    int64_t id = rq->principal.kind == PRINCIPAL_USER ? trial_of_task(task) : 0;
-    if (rq->principal.kind == PRINCIPAL_USER && !id)
+    bool user = rq->principal.kind == PRINCIPAL_USER;
+    struct task_id id = {0};
+    if (user && !task_id_read(task, &id))
         return error_set(e, ERR_INVALID, "taskId: \"%.64s\" is not a task of a trial", task);
-    int err = core_reporter(c, rq, id, t, e);
+    int err = core_reporter(c, rq, id.trial, t, e);
+    if (!err && user && !task_id_names(task, (*t)->task_id))
+        err = error_set(e, ERR_NOT_FOUND, "taskId: task '%.64s' not found", task);
     const char *mine = err || !(*t)->allocation ? "" : (*t)->allocation->id;
     if (!err && *mine && strcmp(jget_string(rq->body, "allocationId", mine), mine))
         err = error_set(e, ERR_FORBIDDEN, "allocation has ended");

@@ -106,7 +106,8 @@ static int find_trial_id(struct core *c, const struct experiment *x, const char 
                          struct error *e)
 {
     const struct trial *t = core_trial_of_task(c, id);
-    *trial = t ? t->id : strtoll(strchr(id, '.') + 1, NULL, 10);
+    struct task_id read;
+    *trial = t ? t->id : task_id_read(id, &read) ? read.trial : 0;
     if (t || x->kind == KIND_EXPERIMENT)
         return 0;
     struct db_rows *rows = DB_QUERY(c->reader, LOG_TASK, id); // for a task that has ended
@@ -239,13 +240,14 @@ void logs_add_message(struct core *c, const struct trial *trial, const char *all
 
 // --- the request handler -------------------------------------------------------------------------
 
-static int check_part(struct core *c, const struct request *rq, struct log_part *p, const char *own,
+static int check_part(struct core *c, struct request *rq, struct log_part *p, const char *own,
                       struct error *e)
 {
     struct log_task *t;
-    if (!*p->task) {
+    const char *task = *p->task ? task_id_resolve(c->reader, &rq->arena, p->task) : own;
+    if (task != p->task) {
         free(p->task);
-        p->task = xstrdup(own);
+        p->task = xstrdup(task);
     }
     if (rq->principal.kind == PRINCIPAL_TASK && strcmp(p->task, own))
         return error_set(e, ERR_FORBIDDEN, "logs.%zu.taskId: this token belongs to task %s",

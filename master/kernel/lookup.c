@@ -31,18 +31,16 @@ struct trial *core_trial_find(struct core *c, int64_t id)
     return id_map_find(&c->trials, id);
 }
 
-// Task ids are EXPERIMENT.TRIAL. A command or generic task has one trial and the id EXPERIMENT.JOB,
-// in which Determined's tools recognise one of their own task ids.
+// A command or generic task has one trial, and its id EXPERIMENT.JOB names the job.
 struct trial *core_trial_of_task(struct core *c, const char *id)
 {
-    char *end;
-    int64_t experiment = strtoll(id, &end, 10);
-    if (end == id || *end != '.')
-        return NULL;
-    const struct experiment *x = core_experiment_find(c, experiment);
-    if (x && x->kind != KIND_EXPERIMENT)
-        return x->active ? x->active->trials : NULL;
-    return core_trial_find(c, strtoll(end + 1, NULL, 10));
+    struct task_id read;
+    if (!task_id_read(id, &read)) {
+        const struct experiment *x = core_experiment_find(c, strtoll(id, NULL, 10));
+        return x && x->kind != KIND_EXPERIMENT && x->active ? x->active->trials : NULL;
+    }
+    struct trial *t = core_trial_find(c, read.trial);
+    return t && t->active->experiment->id == read.experiment ? t : NULL;
 }
 
 // Allocation ids are TASK.EPOCH.

@@ -7,11 +7,10 @@
 #include <stdint.h>
 
 #include "base/rng.h"
+#include "master/common/task_id.h"
 #include "master/kernel/states.h"
 #include "master/kernel/timers.h"
 #include "master/sched/explain.h"
-
-enum { TASK_ID = 64, ALLOCATION_ID = 88 }; // sizes of their texts: "7.12", "7.12.3"
 
 enum outcome { // how an allocation ends; the first cause decides
     OUTCOME_NONE,

@@ -35,7 +35,10 @@ int active_experiment_restore(struct core *c, struct experiment *x, json_t *conf
                               struct error *e);
 
 // trials.c
-struct trial *trial_new(struct active_experiment *l, int64_t id, const char *request_id);
+struct trial *trial_new(struct active_experiment *l, int64_t id, const char *request_id,
+                        const char *task_id);
+// Makes a trial with the next id, and the id of its task.
+struct trial *trial_add(struct core *c, struct active_experiment *l, const char *request_id);
 void trial_free(struct core *c, struct trial *t);
 // Makes the trial that the searcher commands.
 void trial_create(struct core *c, struct active_experiment *l,

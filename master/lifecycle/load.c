@@ -157,7 +157,8 @@ static int trial_load(struct core *c, struct db_rows *rows, struct error *e)
     if (!x->active)
         return 0; // being deleted
     struct trial *t = trial_new(x->active, DB_GET(rows, ACTIVE_TRIAL, id),
-                                row_text(DB_GET(rows, ACTIVE_TRIAL, request_id)));
+                                row_text(DB_GET(rows, ACTIVE_TRIAL, request_id)),
+                                row_text(DB_GET(rows, ACTIVE_TRIAL, task_id)));
     if (!trial_state_of(row_text(DB_GET(rows, ACTIVE_TRIAL, state)), &t->state))
         return error_set(e, ERR_CORRUPT, "trial %lld has the unknown state \"%.32s\"",
                          (long long)t->id, row_text(DB_GET(rows, ACTIVE_TRIAL, state)));

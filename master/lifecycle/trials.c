@@ -10,21 +10,29 @@
 #include "master/lifecycle/retries.h"
 #include "master/lifecycle/unmanaged.h"
 
-struct trial *trial_new(struct active_experiment *l, int64_t id, const char *request_id)
+struct trial *trial_new(struct active_experiment *l, int64_t id, const char *request_id,
+                        const char *task_id)
 {
     struct trial *t = xcalloc(1, sizeof *t);
     t->id = id;
     t->active = l;
     t->searcher_steps = -1;
     snprintf(t->request_id, sizeof t->request_id, "%s", request_id);
-    if (l->experiment->kind == KIND_EXPERIMENT)
-        snprintf(t->task_id, sizeof t->task_id, "%lld.%lld", (long long)l->experiment->id,
-                 (long long)id);
-    else
-        snprintf(t->task_id, sizeof t->task_id, "%lld.%s", (long long)l->experiment->id, l->job_id);
+    snprintf(t->task_id, sizeof t->task_id, "%s", task_id);
     *l->trials_end = t;
     l->trials_end = &t->next;
     return t;
+}
+
+struct trial *trial_add(struct core *c, struct active_experiment *l, const char *request_id)
+{
+    char task[TASK_ID];
+    int64_t id = c->next_trial++;
+    if (l->experiment->kind == KIND_EXPERIMENT)
+        task_id_make(task, c->options.cluster_id, l->experiment->id, id);
+    else
+        snprintf(task, sizeof task, "%lld.%s", (long long)l->experiment->id, l->job_id);
+    return trial_new(l, id, request_id, task);
 }
 
 void trial_free(struct core *c, struct trial *t)
@@ -49,7 +57,7 @@ struct trial *trial_of_request(struct active_experiment *l, const char *request_
 void trial_create(struct core *c, struct active_experiment *l, const struct search_command *command)
 {
     struct experiment *x = l->experiment;
-    struct trial *t = trial_new(l, c->next_trial++, command->request_id);
+    struct trial *t = trial_add(c, l, command->request_id);
     char *hparams = json_text(command->hparams);
     t->hparams = json_incref(command->hparams);
     t->seed = command->seed;

@@ -195,16 +195,6 @@ int unmanaged_verb(struct core *c, struct experiment *x, enum experiment_event e
 
 // --- reporters -----------------------------------------------------------------------------------
 
-int64_t trial_of_task(const char *task_id)
-{
-    long long experiment, trial;
-    char exact[TASK_ID];
-    if (sscanf(task_id, "%lld.%lld", &experiment, &trial) != 2)
-        return 0;
-    snprintf(exact, sizeof exact, "%lld.%lld", experiment, trial);
-    return strcmp(exact, task_id) ? 0 : trial;
-}
-
 // Finds a trial of an unmanaged experiment that the caller may change. An ended experiment is
 // loaded again.
 static int unmanaged_find(struct core *c, struct request *rq, int64_t id, struct trial **out,
@@ -270,13 +260,13 @@ static struct trial *trial_of_external_id(const struct active_experiment *l,
     return NULL;
 }
 
-static struct trial *trial_add(struct core *c, struct active_experiment *l, const json_t *body,
-                               const char *external_id)
+static struct trial *unmanaged_add(struct core *c, struct active_experiment *l, const json_t *body,
+                                   const char *external_id)
 {
     char request_id[SEARCH_REQUEST_ID];
     const json_t *hparams = jget(body, "hparams");
     snprintf(request_id, sizeof request_id, "%lld", (long long)c->next_trial);
-    struct trial *t = trial_new(l, c->next_trial++, request_id);
+    struct trial *t = trial_add(c, l, request_id);
     t->hparams = hparams ? json_deep_copy(hparams) : json_object();
     t->state = TRIAL_PAUSED;
     unmanaged_new(c, t, external_id);
@@ -346,7 +336,7 @@ static int trial_find_or_add(struct core *c, struct request *rq, const json_t *b
         return error_set(e, ERR_TOO_LARGE, "an unmanaged experiment has at most %d trials",
                          LIMIT_UNMANAGED_TRIALS);
     if (!t)
-        t = trial_add(c, l, body, external_id);
+        t = unmanaged_add(c, l, body, external_id);
     rq->id = t->id;
     return 0;
 }

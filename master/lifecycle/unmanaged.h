@@ -43,6 +43,5 @@ int core_reporter(struct core *c, struct request *rq, int64_t id, struct trial *
                   struct error *e);
 int core_reporter_of_trial(struct core *c, struct request *rq, struct trial **t,
                            struct error *e); // of params[0]
-int64_t trial_of_task(const char *task_id);  // "7.12": 12; 0: none
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "master/common/kinds.h"
+#include "master/common/task_id.h"
 #include "master/views/views.h"
 
 static void write_allocation(struct json_writer *w, struct db_rows *rows)
@@ -31,7 +32,7 @@ static int no_allocation(const char *id, struct error *e)
 
 int view_allocation(struct view *v, struct error *e)
 {
-    const char *id = v->rq->params[0];
+    const char *id = allocation_id_resolve(v->db, &v->rq->arena, v->rq->params[0]);
     struct db_rows *rows = DB_QUERY(v->db, ALLOCATION_VIEW_BY_ID, id);
     int found = db_next(rows), rc = found < 0 ? store_failed(e) : 0;
     if (found == 1) {

@@ -150,6 +150,8 @@ class SimulatedAgent(threading.Thread):
             body = {"version": "0", "session": self.session, "pool": "default", "hostname": self.name,
                     "address": "127.0.0.1", "slots": slots, "seen": self.seen, "tasks": list(self.tasks.values())}
         status, answer = self.caller.request("POST", f"/api/v1/agents/{self.name}/sync", body)
+        if status == 503:
+            raise OSError("the master stops")  # and comes back
         if status != 200:
             raise SchemaError(f"sync: {status} {answer}")
         with self.changed:

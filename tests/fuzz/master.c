@@ -19,6 +19,7 @@
 #include "master/registry/registry.h"
 #include "master/views/metrics/series_cache.h"
 #include "master/views/views.h"
+#include "tests/unit/master/support/full_ids.h"
 
 enum {
     SECOND = 1000 * 1000,
@@ -270,7 +271,7 @@ static bool read_caller(const char *who, struct principal *p)
         break;
     case 't':
         p->kind = PRINCIPAL_TASK;
-        snprintf(p->allocation_id, sizeof p->allocation_id, "%s", who + 1);
+        snprintf(p->allocation_id, sizeof p->allocation_id, "%s", full_id(who + 1));
         sscanf(who + 1, "%lld", &experiment);
         p->experiment_id = experiment;
         break;
@@ -499,6 +500,18 @@ static bool cut_line(struct arena *arena, struct piece line, char *words[3], str
     return true;
 }
 
+// A fuzzer can write the short ids of tasks, but does not find a UUID.
+static struct piece fill_ids(struct arena *arena, struct piece line)
+{
+    char *text = piece_copy(line);
+    char *full = strlen(text) == line.len ? with_full_ids(text) : NULL;
+    if (full)
+        line = (struct piece){arena_strdup(arena, full), strlen(full)};
+    free(text);
+    free(full);
+    return line;
+}
+
 struct fuzz_answer master_call(struct fuzz_master *m, struct piece line)
 {
     struct fuzz_call *c = xcalloc(1, sizeof *c);
@@ -507,6 +520,7 @@ struct fuzz_answer master_call(struct fuzz_master *m, struct piece line)
     struct piece body;
     struct error e;
     char *words[3];
+    line = fill_ids(&c->rq.arena, line);
     if (!cut_line(&c->rq.arena, line, words, &body) || !read_caller(words[0], &c->rq.principal) ||
         *words[2] != '/')
         goto out;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "master/common/task_id.h"
 #include "master/http/auth/session.h"
 #include "master/http/routing/routes.h"
 #include "master/teams/authz.h"
@@ -145,7 +146,7 @@ int auth_check(struct db_reader *db, unsigned allowed, const struct auth_headers
     return check_hash(db, allowed, allocation, token_hash, out, e);
 }
 
-int auth_check_object(struct db_reader *db, const struct route *route, const struct request *rq,
+int auth_check_object(struct db_reader *db, const struct route *route, struct request *rq,
                       struct error *e)
 {
     static const char *const names[AUTHZ_OBJECTS] = {[AUTHZ_WORKSPACE] = "{workspaceId}",
@@ -162,6 +163,8 @@ int auth_check_object(struct db_reader *db, const struct route *route, const str
             return 0; // of every workspace that the caller may see
         if (i == AUTHZ_PROJECT && !strcmp(rq->params[0], "-1"))
             return 0; // the same for projects
+        if (i == AUTHZ_TASK)
+            rq->params[0] = task_id_resolve(db, &rq->arena, rq->params[0]);
         return authz_check(db, &rq->principal, (enum authz_object)i, rq->params[0], e);
     }
     return 0;

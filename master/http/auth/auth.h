@@ -24,9 +24,10 @@ int auth_check_hash(struct db_reader *db, unsigned allowed, const char *token_ha
                     struct principal *out, struct error *e);
 
 // Checks that the caller may see the object of the first {..} part of the route's path: a
-// workspace, project, experiment, trial, task or checkpoint. ERR_NOT_FOUND otherwise.
+// workspace, project, experiment, trial, task or checkpoint. ERR_NOT_FOUND otherwise. A short task
+// id in the path becomes the id of the task.
 struct route;
-int auth_check_object(struct db_reader *db, const struct route *route, const struct request *rq,
+int auth_check_object(struct db_reader *db, const struct route *route, struct request *rq,
                       struct error *e);
 
 enum { TOKEN_TEXT = 65, PASSWORD_HASH_MAX = 384 };

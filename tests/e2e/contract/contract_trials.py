@@ -1,10 +1,63 @@
 """det trial."""
 
+import contextlib
+import sqlite3
+
 from cluster import wait_for
 from contract import Contract, PAGE, TERMINAL
 
+TASK_ID = r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-%012d"
+
 
 class Trials(Contract):
+    def say(self, caller, task, text):
+        caller.post("/task/logs", {"logs": [{
+            "task_id": task["taskId"], "allocation_id": task["allocationId"], "agent_id": "live", "rank_id": 0,
+            "timestamp": "2026-11-21T09:00:00Z", "level": "LOG_LEVEL_INFO", "log": text}]})
+
+    def lines_of(self, task):
+        return [line["log"] for line in self.user.lines(f"/tasks/{task}/logs", "id log taskId")]
+
+    def test_task_id(self):
+        experiment, task, caller = self.running()
+        trial = task["trialId"]
+        self.assertRegex(task["taskId"], f"^{experiment}\\.{TASK_ID % trial}$")
+        self.assertEqual(task["allocationId"], task["taskId"] + ".1")
+        self.assertEqual(self.user.get(f"/trials/{trial}", "trial:Trial")["trial"]["taskIds"], [task["taskId"]])
+        self.say(caller, task, "by its id\n")
+        for name in (task["taskId"], f"{experiment}.{trial}"):
+            found = self.user.get(f"/tasks/{name}", "task:Task")["task"]
+            self.assertEqual((found["taskId"], [one["allocationId"] for one in found["allocations"]]),
+                             (task["taskId"], [task["allocationId"]]))
+            self.assertIn("by its id", self.lines_of(name))
+            self.user.get(f"/tasks/{name}/context_directory", "b64Tgz")
+            found = self.user.get(f"/allocations/{name}.1", "allocation:Allocation")["allocation"]
+            self.assertEqual(found["allocationId"], task["allocationId"])
+        for name in (f"{experiment}.{trial + 1}", f"{experiment + 1}.{trial}", f"{experiment}.{trial}0",
+                     f"{experiment}.x", task["taskId"][:-1], task["allocationId"]):
+            self.user.call("GET", f"/tasks/{name}", expect=404)
+        self.user.call("GET", f"/allocations/{experiment}.{trial}.2", expect=404)
+
+    def test_old_task_id(self):
+        """A trial that an older master has made keeps its task id."""
+        experiment = self.create(activate=False)
+        trial = self.user.get(f"/experiments/{experiment}/trials", "trials:[Trial]")["trials"][0]["id"]
+        self.cluster.master.stop()
+        with contextlib.closing(sqlite3.connect(self.cluster.folder / "master" / "muster.db")) as store:
+            store.execute("UPDATE trials SET task_id = ? WHERE id = ?", (f"{experiment}.{trial}", trial))
+            store.commit()
+        self.cluster.start_master()
+        self.user.post(f"/experiments/{experiment}/activate")
+        task = self.agent.task_of(experiment)
+        self.assertEqual((task["taskId"], task["allocationId"]), (f"{experiment}.{trial}", f"{experiment}.{trial}.1"))
+        caller = self.nobody.caller(task["env"]["DET_SESSION_TOKEN"], task=True)
+        self.metrics(task, caller, "training", 10, {"loss": 0.5})
+        self.say(caller, task, "by an old id\n")
+        self.assertIn("by an old id", self.lines_of(task["taskId"]))
+        self.user.get(f"/allocations/{task['allocationId']}", "allocation:Allocation")
+        self.agent.end(task)
+        self.wait_for_state(experiment, "STATE_COMPLETED")
+
     def test_trial(self):
         experiment, task, caller = self.running()
         trial = task["trialId"]

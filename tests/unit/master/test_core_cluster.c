@@ -133,8 +133,10 @@ static void test_files_are_fetched_where_there_are_any(void **state)
     submit_slots(1, "");
     json_decref(ask(core_experiment_create, as_user(OWNER, false), NULL, NULL, none));
     json_t *answer = sync_agent("agent-1", "session", 2, "");
-    assert_string_equal(jget_string(desired_task(answer, "1.1.1"), "contextUrl", ""),
-                        "/api/v1/tasks/1.1/context_directory");
+    const char *from = jget_string(desired_task(answer, "1.1.1"), "contextUrl", "");
+    char url[128];
+    snprintf(url, sizeof url, "/api/v1/tasks/%s/context_directory", full_id("1.1"));
+    assert_string_equal(from, url);
     assert_string_equal(jget_string(desired_task(answer, "2.2.1"), "contextUrl", "none"), "none");
     json_decref(answer);
 }
@@ -224,7 +226,7 @@ static void test_lost_agent_stays_to_be_seen(void **state)
     for (int round = 0; round < 2; round++, restart_core()) {
         json_t *agent = agent_1(), *run = json_array_get(json_object_get(agent, "ran"), 0);
         assert_true(jget_bool(agent, "lost", false));
-        assert_string_equal(jget_string(run, "allocationId", ""), "1.1.1");
+        assert_string_equal(jget_string(run, "allocationId", ""), full_id("1.1.1"));
         assert_int_equal(json_array_size(json_object_get(run, "slots")), 1);
         json_decref(agent);
     }
@@ -761,7 +763,7 @@ static void test_views(void **state)
     assert_int_equal(jget_int(jget(answer, "pagination"), "total", 0), 2);
     json_decref(answer);
     answer = ask(core_tasks, as_user(OTHER, false), NULL, NULL, NULL);
-    const json_t *task = jget(jget(answer, "allocationIdToSummary"), "1.1.1");
+    const json_t *task = jget(jget(answer, "allocationIdToSummary"), full_id("1.1.1"));
     assert_int_equal(json_array_size(jget(task, "resources")), 1);
     json_decref(answer);
     answer = ask(core_agents, as_user(OTHER, false), NULL, NULL, NULL);

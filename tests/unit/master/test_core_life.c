@@ -81,7 +81,7 @@ static void test_whole_life(void **state)
     const char *token = env_of(answer, "1.1.1", "DET_SESSION_TOKEN");
     sha256_hex(token, strlen(token), hash);
     snprintf(sql, sizeof sql, "SELECT allocation_id FROM tokens WHERE hash = '%s'", hash);
-    assert_stored(sql, "1.1.1");
+    assert_stored(sql, full_id("1.1.1"));
     json_decref(answer);
 
     report("agent-1", 4, task_in("1.1.1", "STARTING", ""));
@@ -425,7 +425,7 @@ static void test_delete(void **state)
     assert_int_equal(call_status(core_experiment_why, as_user(OWNER, false), "1", NULL), 404);
     restart_core();
     assert_int_equal(submit_slots(1, ""), 2); // ids are not reused
-    assert_stored("SELECT task_id FROM trials", "2.2");
+    assert_stored("SELECT task_id FROM trials", full_id("2.2"));
 }
 
 static void test_archive_and_patch(void **state)

@@ -304,7 +304,7 @@ static void test_moves(void **state)
     assert_int_equal(move_beside(6, "aheadOf", 2), 200); // and takes its priority
     assert_string_equal(order_of_queue(), "6 2 3 5 1 4");
     report("agent-1", 1, "");
-    assert_stored("SELECT id FROM allocations WHERE state = 'ASSIGNED'", "6.6.1");
+    assert_stored("SELECT id FROM allocations WHERE state = 'ASSIGNED'", full_id("6.6.1"));
 }
 
 static void test_moves_refused(void **state)

@@ -79,7 +79,8 @@ static void test_a_run_from_start_to_end(void **state)
     assert_int_equal(make_experiment(""), 1);
     assert_stored("SELECT state || unmanaged FROM experiments", "PAUSED1");
     assert_int_equal(make_trial(1), 1);
-    assert_stored("SELECT state || hparams || task_id FROM trials", "PAUSED{\"lr\":0.5}1.1");
+    assert_stored("SELECT state || hparams FROM trials", "PAUSED{\"lr\":0.5}");
+    assert_stored("SELECT task_id FROM trials", full_id("1.1"));
     json_t *started = start(1, true);
     assert_int_equal(jget_int(started, "trialRunId", 0), 1);
     assert_int_equal(jget_int(started, "stepsCompleted", -1), 0);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "master/common/task_id.h"
 
 enum { AGENTS = 3, SLOTS = 3, TASKS = 8, EVENTS = 250, EXPERIMENTS = 12 };
 
@@ -253,10 +254,10 @@ static void report_something(struct model_agent *g)
 {
     struct model_task *t = some_task(g);
     char body[256], trial[24];
-    long long experiment, number;
-    if (!t || sscanf(t->id, "%lld.%lld", &experiment, &number) != 2)
+    struct task_id id;
+    if (!t || !task_id_read(t->id, &id))
         return;
-    snprintf(trial, sizeof trial, "%lld", number);
+    snprintf(trial, sizeof trial, "%lld", (long long)id.trial);
     snprintf(body, sizeof body,
              "{\"group\":\"validation\",\"metrics\":{\"stepsCompleted\":%u,\"metrics\":"
              "{\"avgMetrics\":{\"loss\":%u}}}}",

@@ -40,7 +40,7 @@ struct workspace_kind { // kinds of workspaces, by the rights of users who are n
     const char *name, *default_role;
     int64_t id, project, trial;
     int64_t of_admin, of_eddy; // its experiments
-    char task[32];
+    char task[64];
 };
 static struct workspace_kind kinds[] = {{.name = "open", .default_role = "editor"},
                                         {.name = "shown", .default_role = "viewer"},

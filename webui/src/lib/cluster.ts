@@ -5,9 +5,12 @@ import { type Call, get } from "./api";
 import { count } from "./format";
 import type { Agent, Job, Slot } from "./types";
 
-/** The experiment of an allocation or a task: "2.5.1" -> 2; undefined: it belongs to no experiment. */
+/**
+ * The experiment of a trial's task or allocation, whose UUID has version 8: "2.5c0d8f3e-91ab-8c42-a7f0-000000000005" -> 2;
+ * in older clusters also "2.5.1"; undefined: it belongs to no experiment.
+ */
 export function experimentIdOf(id: string | undefined): number | undefined {
-    const found = /^(\d+)\.\d+/.exec(id ?? "");
+    const found = /^(\d+)\.(\d+(\.|$)|[0-9a-f]{8}-[0-9a-f]{4}-8)/.exec(id ?? "");
     return found ? Number(found[1]) : undefined;
 }
 

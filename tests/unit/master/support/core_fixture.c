@@ -152,7 +152,7 @@ struct principal as_user(int64_t id, bool admin)
 struct principal as_task(const char *allocation)
 {
     struct principal p = {.kind = PRINCIPAL_TASK};
-    snprintf(p.allocation_id, sizeof p.allocation_id, "%s", allocation);
+    snprintf(p.allocation_id, sizeof p.allocation_id, "%s", full_id(allocation));
     return p;
 }
 
@@ -168,6 +168,8 @@ struct core_call *call_start(core_handler *handler, struct principal who, const 
 {
     struct error e = {0};
     struct core_call *call = xcalloc(1, sizeof *call);
+    char *full = body ? with_full_ids(body) : NULL;
+    body = full;
     pthread_mutex_init(&call->lock, NULL);
     pthread_cond_init(&call->changed, NULL);
     if (body && json_parse(body, strlen(body), "body", &call->body, &e))
@@ -176,8 +178,9 @@ struct core_call *call_start(core_handler *handler, struct principal who, const 
     if (text) // parsed as the http layer does it
         (*text == '[' ? log_list_read : log_post_read)(&call->rq, text, strlen(text), NULL);
     free(text);
+    free(full);
     call->rq.principal = who;
-    call->rq.params[0] = p0 ? arena_strdup(&call->rq.arena, p0) : NULL;
+    call->rq.params[0] = p0 ? arena_strdup(&call->rq.arena, full_id(p0)) : NULL;
     call->rq.params[1] = p1 ? arena_strdup(&call->rq.arena, p1) : NULL;
     call->rq.body = call->body;
     call->rq.query = call_query;
@@ -281,7 +284,7 @@ const char *logged(const char *task)
     if (!out.limit)
         buf_init(&out, 1 << 20);
     buf_reset(&out);
-    log_reader_init(&log, task, false, &log_query_all);
+    log_reader_init(&log, full_id(task), false, &log_query_all);
     while (step > 0) {
         step = log_reader_next(&log, cl.reader, &line, &from, &id, &e);
         if (step != LOG_LINE)
@@ -299,10 +302,12 @@ const char *logged(const char *task)
 const char *stored(const char *sql)
 {
     static char text[8192];
-    struct db_rows *rows = db_query_sql(cl.reader, sql, NULL, 0);
+    char *full = with_full_ids(sql);
+    struct db_rows *rows = db_query_sql(cl.reader, full, NULL, 0);
     const char *value = db_next(rows) > 0 ? db_get_text(rows, 0) : "(none)";
     snprintf(text, sizeof text, "%s", value ? value : "(null)");
     db_rows_close(rows);
+    free(full);
     return text;
 }
 
@@ -418,6 +423,7 @@ json_t *desired_task(const json_t *answer, const char *allocation)
 {
     size_t i;
     json_t *task;
+    allocation = full_id(allocation);
     json_array_foreach(jget(answer, "tasks"), i, task)
     {
         if (!strcmp(jget_string(task, "allocationId", ""), allocation))
@@ -435,6 +441,7 @@ bool forgotten(const json_t *answer, const char *allocation)
 {
     size_t i;
     json_t *id;
+    allocation = full_id(allocation);
     json_array_foreach(jget(answer, "forget"), i, id)
     {
         if (!strcmp(json_string_value(id), allocation))
@@ -450,7 +457,7 @@ const char *task_in(const char *allocation, const char *state, const char *ranks
     turn = !turn;
     snprintf(text[turn], sizeof text[0],
              "{\"allocationId\":\"%s\",\"state\":\"%s\",\"ranks\":[%s],\"reason\":\"\"}",
-             allocation, state, ranks);
+             full_id(allocation), state, ranks);
     return text[turn];
 }
 

@@ -21,6 +21,7 @@
 #include "master/notify/module.h"
 #include "master/retention/module.h"
 #include "master/teams/module.h"
+#include "tests/unit/master/support/full_ids.h"
 
 enum { SECOND = 1000 * 1000, OWNER = 1, OTHER = 2 }; // users
 
@@ -57,6 +58,7 @@ struct core_call {
     bool done;
 };
 
+// Allocations, params[0], bodies and SQL may hold short ids of tasks and allocations (full_ids.h).
 struct principal as_user(int64_t id, bool admin);
 struct principal as_task(const char *allocation);
 struct principal as_agent(void);
