@@ -17,6 +17,7 @@
 #include "agent/logs/shipper.h"
 #include "agent/master_poll.h"
 #include "agent/slots.h"
+#include "agent/supervisor/mounts.h"
 #include "agent/tasks/desired_state.h"
 #include "agent/tasks/file_worker.h"
 #include "agent/tasks/tasks.h"
@@ -46,6 +47,7 @@ struct agent_daemon {
     char instance[2 * UUID_TEXT]; // identifies this work folder and this boot of the machine
     const char *id;
     char *master_url, *token, *token_file, *work_dir;
+    char mount_fault[ERROR_TEXT_MAX]; // why tasks cannot have mounts of their own; "": they can
     struct master_endpoint master;
     struct slots slots;
     int work_lock, signal_fd;
@@ -71,12 +73,12 @@ static json_t *make_request(struct agent_daemon *a)
 {
     if (!a->address[0])
         master_poll_local_address(a->poll, a->address, sizeof a->address);
-    json_t *request =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:O*}", "version",
-                  MUSTER_VERSION, "session", a->session, "instance", a->instance, "pool",
-                  a->o->pool, "rack", a->o->rack ? a->o->rack : "", "hostname", a->hostname,
-                  "address", a->address, "masterUrl", a->master.url, "slots", slots_json(&a->slots),
-                  "seen", (json_int_t)a->seen, "tasks", tasks_report(a->tasks), "use", a->usage);
+    json_t *request = json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:O*}", "version",
+        MUSTER_VERSION, "session", a->session, "instance", a->instance, "pool", a->o->pool, "rack",
+        a->o->rack ? a->o->rack : "", "hostname", a->hostname, "address", a->address, "masterUrl",
+        a->master.url, "mountFault", a->mount_fault, "slots", slots_json(&a->slots), "seen",
+        (json_int_t)a->seen, "tasks", tasks_report(a->tasks), "use", a->usage);
     a->new_fault = false;
     must(request);
     return request;
@@ -427,6 +429,18 @@ static int start_threads(struct agent_daemon *a, struct error *e)
     return tasks_open(&options, &a->tasks, e);
 }
 
+// Without mounts, trials with storage of type shared_fs cannot run here.
+static void look_for_mounts(struct agent_daemon *a)
+{
+    struct error e = {0};
+    char quoted[ERROR_TEXT_MAX];
+    if (mounts_probe(&e) == 0)
+        return;
+    snprintf(a->mount_fault, sizeof a->mount_fault, "%s", e.text);
+    log_warn("tasks cannot have mounts of their own, for shared_fs and bind_mounts",
+             "agent=%s err=%s", a->id, log_quote(quoted, sizeof quoted, e.text));
+}
+
 static int agent_start(struct agent_daemon *a, struct error *e)
 {
     int err = set_agent_names(a, e);
@@ -440,7 +454,10 @@ static int agent_start(struct agent_daemon *a, struct error *e)
         err = slots_find(&a->slots, a->o->slots, a->o->gpus, e);
     if (!err)
         err = catch_signals(a, e);
-    return err ? err : start_threads(a, e);
+    if (err)
+        return err;
+    look_for_mounts(a);
+    return start_threads(a, e);
 }
 
 static void agent_end(struct agent_daemon *a)

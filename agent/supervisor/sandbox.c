@@ -15,8 +15,6 @@
 #include "base/os/file.h"
 #include "base/text/json.h"
 
-#define MOUNT_POINT "/run/determined"
-
 enum value_kind { TEXT, OPTIONAL_TEXT, INTEGER, JSON };
 
 struct info_field { // a member of an info file
@@ -130,16 +128,16 @@ static int write_info(const char *folder, const char *name, json_t *info, struct
 static int link_model(const char *dir, struct error *e)
 {
     char *work = path_join(dir, TASKDIR_WORK);
-    int err = dir_make(MOUNT_POINT "/train/logs", 0700, e);
-    if (!err && symlink(work, MOUNT_POINT "/train/model") != 0)
-        err = error_set_errno(e, ERR_IO, errno, "cannot link " MOUNT_POINT "/train/model");
+    int err = dir_make(SANDBOX_RUN "/train/logs", 0700, e);
+    if (!err && symlink(work, SANDBOX_RUN "/train/model") != 0)
+        err = error_set_errno(e, ERR_IO, errno, "cannot link " SANDBOX_RUN "/train/model");
     free(work);
     return err;
 }
 
 int sandbox_write_info(const char *dir, const json_t *spec, const json_t *env, struct error *e)
 {
-    static const char info[] = MOUNT_POINT "/info";
+    static const char info[] = SANDBOX_RUN "/info";
     int err = dir_make(info, 0700, e);
     if (!err)
         err = write_info(info, "cluster.json", read_fields(cluster_fields, env), e);
@@ -181,26 +179,29 @@ static int enter_user_namespace(struct error *e)
 static bool has_mount_point(void)
 {
     struct stat st;
-    if (mkdir(MOUNT_POINT, 0755) != 0 && errno != EEXIST)
+    if (mkdir(SANDBOX_RUN, 0755) != 0 && errno != EEXIST)
         return false;
-    return stat(MOUNT_POINT, &st) == 0 && S_ISDIR(st.st_mode);
+    return stat(SANDBOX_RUN, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 int sandbox_enter(struct error *e)
 {
-    if (!has_mount_point())
-        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot create " MOUNT_POINT);
     int err = geteuid() == 0 ? 0 : enter_user_namespace(e);
-    if (err)
-        return err;
-    if (unshare(CLONE_NEWNS) != 0)
-        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot enter a mount namespace");
+    if (!err && unshare(CLONE_NEWNS) != 0)
+        err = error_set_errno(e, ERR_FORBIDDEN, errno, "cannot enter a mount namespace");
     // New mounts of the machine appear here, but mounts made here do not appear outside.
-    if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0)
-        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot make the mounts private");
-    if (mount("muster", MOUNT_POINT, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0700") != 0)
-        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over " MOUNT_POINT);
-    return 0;
+    if (!err && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0)
+        err = error_set_errno(e, ERR_FORBIDDEN, errno, "cannot make the mounts private");
+    return err;
+}
+
+int sandbox_mount_run(struct error *e)
+{
+    if (!has_mount_point())
+        return error_set(e, ERR_FORBIDDEN, "cannot create " SANDBOX_RUN);
+    if (mount("muster", SANDBOX_RUN, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0700") == 0)
+        return 0;
+    return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over " SANDBOX_RUN);
 }
 
 // Mounts an empty folder over `folder`.

@@ -8,10 +8,14 @@
 
 #include "base/error.h"
 
-// Moves this process, which has one thread, to a mount namespace with an empty /run/determined; a
-// process that is not root also enters a user namespace. /tmp stays shared. After an error the
-// programs see no change.
+#define SANDBOX_RUN "/run/determined"
+
+// Moves this process, which has one thread, to a mount namespace; a process that is not root also
+// enters a user namespace. Programs see no change yet.
 int sandbox_enter(struct error *e);
+
+// Mounts an empty SANDBOX_RUN in that namespace. /tmp stays shared.
+int sandbox_mount_run(struct error *e);
 
 // Hides the folders of other tasks, with their tokens and files, and the agent's token
 // (`token_file`; NULL: unknown) in that namespace. The folder DIR of the task itself stays visible.

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "agent/logs/spool.h"
+#include "agent/supervisor/mounts.h"
 #include "agent/supervisor/proctrack.h"
 #include "agent/supervisor/rank_exit.h"
 #include "agent/supervisor/rank_process.h"
@@ -595,23 +596,55 @@ static void make_ranks(struct supervisor *s)
     }
 }
 
-static void enter_sandbox(struct supervisor *s)
+// Gives programs for Determined the files that they read. `why`: the fault of the namespace, if it
+// has one.
+static void fill_sandbox(struct supervisor *s, const struct mount_places *places,
+                         const struct error *why)
 {
-    struct error e = {0};
-    if (jget_bool(s->spec, "native", false))
-        return;
+    struct error e = *why;
     json_t *env = task_spec_environment(s->spec, json_array_get(jget(s->spec, "ranks"), 0));
-    int err = sandbox_enter(&e);
-    if (!err)
-        err = sandbox_write_info(s->dir, s->spec, env, &e);
+    int err = e.code;
+    err = err ? err : sandbox_mount_run(&e);
+    err = err ? err : sandbox_write_info(s->dir, s->spec, env, &e);
     if (err)
         write_log(s, "WARNING",
-                  "no private /run/determined (%s); programs find their settings only in the "
+                  "no private " SANDBOX_RUN " (%s); programs find their settings only in the "
                   "environment",
                   e.text);
-    else if (sandbox_hide_others(s->dir, jget_string(s->spec, "tokenFile", NULL), &e) != 0)
+    if (!why->code && sandbox_hide_others(s->dir, places->token_file, &e) != 0)
         write_log(s, "WARNING", "the folders of other tasks are not hidden (%s)", e.text);
     json_decref(env);
+}
+
+// The error says why the task cannot run without a mount of its own.
+static int enter_sandbox(struct supervisor *s, struct error *e)
+{
+    struct error why = {0};
+    const json_t *mounts = jget(s->spec, "mounts");
+    const struct mount_places places = {s->dir, jget_string(s->spec, "tokenFile", NULL)};
+    bool native = jget_bool(s->spec, "native", false), any = json_array_size(mounts) > 0;
+    int err = native && !any ? 0 : sandbox_enter(&why);
+    if (!native)
+        fill_sandbox(s, &places, &why);
+    if (err && mounts_required(mounts))
+        return error_set(e, err,
+                         "this machine cannot show checkpoint_storage of type shared_fs to the "
+                         "program (%s); use type directory",
+                         why.text);
+    if (err && any)
+        write_log(s, "WARNING", "bind_mounts have no effect on this machine: %s", why.text);
+    return err ? 0 : mounts_make(mounts, &places, e);
+}
+
+static void start_task(struct supervisor *s)
+{
+    struct error e = {0};
+    if (enter_sandbox(s, &e) == 0) {
+        start_hook_or_ranks(s);
+        return;
+    }
+    write_log(s, "ERROR", "%s", e.text);
+    end_task(s, SUPERVISOR_PEER_GRACE_S, e.text);
 }
 
 static int supervisor_prepare(struct supervisor *s, struct error *e)
@@ -670,8 +703,7 @@ int supervisor_run(const char *dir, struct error *e)
     buf_init(&s.commands, COMMAND_MAX);
     int err = supervisor_prepare(&s, e);
     if (!err) {
-        enter_sandbox(&s);
-        start_hook_or_ranks(&s);
+        start_task(&s);
         publish_change(&s);
         supervisor_loop(&s);
     } else if (s.id) { // otherwise the task belongs to another supervisor

@@ -159,6 +159,8 @@ int task_spec_build(const struct desired_task *task, const struct task_host *hos
                   jget_bool(task->json, "native", false), "graceSeconds", (json_int_t)task->grace_s,
                   "argv", complete_argv(task->json, host), "env", env, "ranks", entries);
     must(*out);
+    if (jget(task->json, "mounts"))
+        must(!json_object_set(*out, "mounts", jget(task->json, "mounts")));
     if (jget(task->json, "rendezvous"))
         must(!json_object_set(*out, "rendezvous", jget(task->json, "rendezvous")));
     set_variable(*out, "tokenFile", host->token_file);

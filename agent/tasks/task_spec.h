@@ -3,7 +3,8 @@
 //
 //   {allocationId, taskId, agentId, containerId, contextUrl, native, graceSeconds, tokenFile, argv,
 //    env: {NAME: VALUE for all ranks}, ranks: [{rank, env: {NAME: VALUE}}],
-//    rendezvous: {addresses: [..], rank, slots: [..]} of all machines}
+//    mounts: (supervisor/mounts.h), rendezvous: {addresses: [..], rank, slots: [..]} of all
+//    machines}
 //
 // The environment of a rank is `env` with its own `env` on top; ranks inherit nothing else. Later
 // values override earlier ones: HOME, PATH and LANG of the agent; the values of the master; the

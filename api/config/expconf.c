@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/config/expconf_parts.h"
+#include "api/config/mounts.h"
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -140,6 +141,14 @@ static int check_storage(const struct yaml_doc *doc, struct error *e)
     return 0;
 }
 
+static int check_mounts(const struct yaml_doc *doc, struct error *e)
+{
+    struct error why;
+    return bind_mounts_check(jget(doc->root, "bind_mounts"), &why)
+               ? expconf_fault(doc, "bind_mounts", e, "%s", why.text)
+               : 0;
+}
+
 // The native trainer counts steps itself and ends after this number.
 static int check_native_rungs(const struct yaml_doc *doc, const json_t *searcher, struct error *e)
 {
@@ -255,6 +264,8 @@ static int check_fields(const struct yaml_doc *doc, bool detached, struct error 
         rc = check_resources(doc, e);
     if (!rc)
         rc = check_storage(doc, e);
+    if (!rc)
+        rc = check_mounts(doc, e);
     if (!rc)
         rc = check_searcher(doc, e);
     return rc;

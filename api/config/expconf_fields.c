@@ -207,6 +207,22 @@ static const struct schema_field retention[] = {
     END,
 };
 
+static const char *const propagations[] = {"rprivate", "private", "rslave", "slave",
+                                           "rshared",  "shared",  NULL};
+
+static const struct schema_field bind_mount[] = {
+    STRING_REQUIRED("host_path", "absolute path on the machine"),
+    STRING_REQUIRED("container_path",
+                    "path for the program; below its working folder if it is not absolute"),
+    BOOL("read_only", "false", "whether the program may only read there"),
+    WORD("propagation", propagations, "\"rprivate\"",
+         "whether later mounts of the machine below host_path appear there, too: slave; "
+         "shared counts as slave"),
+    END,
+};
+const struct schema_field expconf_bind_mount = {
+    .name = "mount", .type = SCHEMA_OBJECT, .fields = bind_mount};
+
 // --- complete validation -------------------------------------------------------------------------
 
 static const char *const launches[] = {"per_machine", "per_slot", NULL};
@@ -250,7 +266,13 @@ const struct schema_field expconf_fields[] = {
     ANYTHING("min_checkpoint_period", "{\"batches\":0}", "accepted for older files"),
     INT("scheduling_unit", 1, BIG, "100", "accepted for older files"),
     INT("records_per_epoch", 0, BIG, "0", "accepted for older files"),
-    ANYTHING("bind_mounts", "[]", "accepted for older files"),
+    {.name = "bind_mounts",
+     .type = SCHEMA_LIST,
+     .element = &expconf_bind_mount,
+     .nullable = true,
+     .fallback = "[]",
+     .doc = "folders of the machine that the program sees under other names, where agents can "
+            "mount"},
     ANYTHING("optimizations", "{}", "accepted for older files"),
     ANYTHING("slurm", "{}", "accepted for older files"),
     ANYTHING("pbs", "{}", "accepted for older files"),

@@ -12,6 +12,7 @@
 extern const struct schema_field expconf_trainer_fields[];         // the one field `trainer`
 extern const struct schema_field expconf_trainer_keys[];           // of the section
 extern const struct schema_field expconf_storage_keys[];           // checkpoint_storage
+extern const struct schema_field expconf_bind_mount;               // an element of bind_mounts
 extern const struct schema_variant expconf_models[];               // trainer.model
 extern const struct schema_variant expconf_losses[];               // trainer.loss
 extern const struct schema_variant expconf_data_formats[];         // trainer.data

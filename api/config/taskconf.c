@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/config/expconf.h"
+#include "api/config/expconf_parts.h"
 #include "api/config/expconf_rows.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -53,7 +54,13 @@ const struct schema_field taskconf_fields[] = {
     STRING_OR_NULL("work_dir", "folder in which the program runs; null: the folder of its files"),
     INT_OR_NULL("preemption_timeout", 1, 1e9,
                 "seconds between the order to leave and SIGTERM; null: it is ended at once"),
-    LIST("bind_mounts", &anything, "[]", "accepted; programs see the machine's own folders"),
+    {.name = "bind_mounts",
+     .type = SCHEMA_LIST,
+     .element = &expconf_bind_mount,
+     .nullable = true,
+     .fallback = "[]",
+     .doc = "folders of the machine that the program sees under other names, as in an experiment "
+            "file"},
     BOOL("debug", "false", "accepted for older files"),
     ANYTHING("notebook_idle_type", NULL, "accepted for older files"),
     ANYTHING("idle_timeout", NULL, "accepted for older files"),
@@ -121,6 +128,7 @@ static json_t *experiment_of(const json_t *config)
     copy_key(needs, "weight", given, "weight");
     copy_key(needs, "is_single_node", given, "is_single_node");
     copy_key(experiment, "environment", config, "environment");
+    copy_key(experiment, "bind_mounts", config, "bind_mounts");
     copy_key(experiment, "preemption_timeout", config, "preemption_timeout");
     return experiment;
 }
@@ -143,14 +151,6 @@ int taskconf_finish(struct yaml_doc *doc, json_t **experiment, struct error *e)
     }
     json_decref(whole.root);
     return err;
-}
-
-const char *taskconf_warning(const json_t *config)
-{
-    return json_array_size(jget(config, "bind_mounts"))
-               ? "bind_mounts have no effect: programs run directly on the machine and see its "
-                 "folders under their own names"
-               : NULL;
 }
 
 void taskconf_document(struct buf *out)

@@ -18,9 +18,6 @@ extern const struct schema_field taskconf_fields[]; // ends with name == NULL
 // "config:2:5: resources.slots: ...".
 int taskconf_finish(struct yaml_doc *doc, json_t **experiment, struct error *e);
 
-// A sentence about keys that are accepted but have no effect; NULL: there are none.
-const char *taskconf_warning(const json_t *config);
-
 // Appends the reference of all keys in Markdown.
 void taskconf_document(struct buf *out);
 

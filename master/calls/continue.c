@@ -224,6 +224,8 @@ static void continuation_ready(struct core *c, struct work *work)
     if (!n->err)
         n->err = feasibility_check(c, n->config, core_workspace_of(c, x), x->user_id, &n->e);
     if (!n->err)
+        n->err = feasibility_check_storage(c, n->config, &n->e);
+    if (!n->err)
         n->err = queue_check_submission(c, rq, core_workspace_of(c, x), n->config, &n->e);
     if (!n->err)
         n->err = continue_experiment(c, x, n);

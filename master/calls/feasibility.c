@@ -1,5 +1,9 @@
 #include "master/calls/submit.h"
 
+#include <stdlib.h>
+
+#include "api/checkpoint/checkpoint.h"
+#include "api/config/mounts.h"
 #include "base/arena.h"
 
 static int64_t min_slots_of_trial(const json_t *config)
@@ -34,6 +38,45 @@ int feasibility_check(struct core *c, const json_t *config, const struct workspa
     if (!err && m)
         err = check_maximum(min_slots, m->max_slots, "you in workspace", ws->name, e);
     return err;
+}
+
+// The fault of an agent that is connected, if there is one and each of them has one; else NULL.
+static const struct agent *find_mount_fault(const struct core *c, const json_t *config)
+{
+    const char *name = jget_string(jget(config, "resources"), "resource_pool", "");
+    const struct pool *pool = core_pool_get((struct core *)c, name);
+    const struct agent *found = NULL;
+    for (size_t i = 0; i < c->agent_count; i++) {
+        const struct agent *g = c->agents[i];
+        if (g->pool != pool || g->state != AGENT_CONNECTED)
+            continue;
+        if (!*g->mount_fault)
+            return NULL;
+        found = g;
+    }
+    return found;
+}
+
+int feasibility_check_storage(struct core *c, const json_t *config, struct error *e)
+{
+    const struct agent *g = shared_fs_needed(config) ? find_mount_fault(c, config) : NULL;
+    const json_t *storage = jget(config, "checkpoint_storage");
+    char *root = NULL;
+    if (!g || checkpoint_root(storage, &root, e))
+        return 0;
+    error_set(
+        e, ERR_INVALID,
+        "checkpoint_storage: the program would write to " SHARED_FS_MOUNT
+        ", and no agent of resource pool %s can show host_path there (agent %s: %.300s): write "
+        "{type: directory, container_path: %.300s} instead",
+        g->pool->name, g->id, g->mount_fault, root);
+    free(root);
+    return ERR_INVALID;
+}
+
+bool feasibility_ignores_mounts(struct core *c, const json_t *config)
+{
+    return bind_mounts_present(config) && find_mount_fault(c, config);
 }
 
 static int largest_agent(const struct core *c, const struct pool *pool)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/config/expconf.h"
+#include "api/config/ignored_keys.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/limits.h"
@@ -31,6 +32,7 @@ static void submission_free(struct work *work)
     json_decref(s->config);
     free(s->text);
     free(s->ancestors);
+    buf_free(&s->ignored);
     code_archive_free(&s->code_archive);
     search_free(s->search);
     free(s);
@@ -75,6 +77,7 @@ static int parse_config(struct submission *s, struct db_reader *db, const char *
                              submission_workspace(s, db, doc->root), doc->root, &s->e);
     if (err)
         return err;
+    ignored_keys_list(doc->root, &s->ignored);
     if (s->kind != KIND_EXPERIMENT)
         return task_submission_finish(s, doc);
     return s->unmanaged ? expconf_finish_detached(doc, &s->e) : expconf_finish(doc, &s->e);
@@ -459,6 +462,8 @@ static int check_submission(struct core *c, struct submission *s)
         return err;
     const struct workspace *ws = core_project(c, s->project)->workspace;
     err = feasibility_check(c, s->config, ws, s->rq->principal.user_id, &s->e);
+    if (!err && s->kind == KIND_EXPERIMENT)
+        err = feasibility_check_storage(c, s->config, &s->e);
     return err ? err : queue_check_submission(c, s->rq, ws, s->config, &s->e);
 }
 
@@ -483,8 +488,22 @@ static int find_existing(struct core *c, struct submission *s, bool *existing)
                : 0;
 }
 
+// One sentence for all keys that have no effect.
+static const char *describe_ignored(struct core *c, struct submission *s)
+{
+    if (!s->unmanaged && feasibility_ignores_mounts(c, s->config))
+        buf_printf(&s->ignored, "%sbind_mounts", s->ignored.len ? ", " : "");
+    if (!s->ignored.len)
+        return NULL;
+    return arena_printf(&s->rq->arena,
+                        "no effect here, where programs are processes of a machine and not "
+                        "containers: %s",
+                        buf_str(&s->ignored));
+}
+
 static void answer_submission(struct core *c, struct submission *s)
 {
+    s->rq->note = describe_ignored(c, s);
     char *warning = s->unmanaged ? NULL : feasibility_warning(c, s->config);
     s->rq->warning = warning ? arena_strdup(&s->rq->arena, warning) : NULL;
     free(warning);
@@ -545,6 +564,7 @@ static int submission_send(struct core *c, struct request *rq, enum kind kind,
     s->storage = c->options.storage;
     s->db = loop_db(c);
     s->archive_id = c->next_archive++;
+    buf_init(&s->ignored, LIMIT_NAME * 4);
     int err = workers_send(c->workers, &s->work,
                            upload_bytes(rq, fields) > LARGE_UPLOAD ? WORK_SLOW : WORK_QUICK, e);
     if (err)

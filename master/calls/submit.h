@@ -25,6 +25,7 @@ struct submission {
     const char *external_id; // by which the submitter makes it once; NULL: none
     char *text;              // the configuration to parse and store; NULL: as in the body
     json_t *config;          // complete
+    struct buf ignored;      // the keys that the user has set and that have no effect
     char *ancestors;         // of a generic task; NULL: none
     bool no_pause;
     struct db *db;
@@ -44,6 +45,11 @@ struct submission {
 // the maximum of the workspace or of the user in it.
 int feasibility_check(struct core *c, const json_t *config, const struct workspace *ws,
                       int64_t user, struct error *e);
+// Whether a program can have its storage of type shared_fs. ERR_INVALID: no agent of its pool that
+// is connected can make mounts; the text says what to write instead.
+int feasibility_check_storage(struct core *c, const json_t *config, struct error *e);
+// Whether bind_mounts have no effect, for the same reason.
+bool feasibility_ignores_mounts(struct core *c, const json_t *config);
 // A sentence if the present agents are too few or too small, or the searcher's settings are
 // probably a mistake. Heap; NULL: no warning.
 char *feasibility_warning(struct core *c, const json_t *config);

@@ -59,7 +59,6 @@ int task_submission_finish(struct submission *s, struct yaml_doc *doc)
     int err = taskconf_finish(doc, &experiment, &s->e);
     if (err)
         return err;
-    s->rq->note = taskconf_warning(doc->root);
     if (s->kind == KIND_COMMAND) { // stored with all keys, as it is shown
         free(s->text);
         s->text = json_text(doc->root);

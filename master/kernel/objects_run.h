@@ -87,6 +87,7 @@ struct agent {
     json_t *utilization;    // newest {slots: [{name: value}]}; NULL: not reported
     int64_t utilization_at; // wall clock of the agent
     char *rack;             // "": not known
+    char *mount_fault;      // why its tasks cannot have mounts of their own; "": they can
     int handle, handle_slots, handle_rack; // in the scheduler; SCHED_NONE: none yet
     struct pool *handle_pool;
     json_t *handle_near; // the slots whose groups the scheduler knows

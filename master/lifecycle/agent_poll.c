@@ -490,6 +490,7 @@ int core_agent_poll(struct core *c, struct request *rq, struct error *e)
     if (err)
         return err;
     g->heard_at = c->wall;
+    string_replace(&g->mount_fault, jget_string(rq->body, "mountFault", ""));
     if (fresh)
         agent_begin_session(c, g, session);
     if (!report_is_late(g, jget_int(rq->body, "seen", -1))) {

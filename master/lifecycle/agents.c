@@ -40,6 +40,7 @@ struct agent *agent_new(struct core *c, const char *id)
     g->hostname = xstrdup("");
     g->master_url = xstrdup("");
     g->rack = xstrdup("");
+    g->mount_fault = xstrdup("");
     g->instance = xstrdup("");
     g->desired = c->wall;
     g->registered_at = g->heard_at = c->wall;
@@ -50,8 +51,8 @@ struct agent *agent_new(struct core *c, const char *id)
 
 void agent_free(struct agent *g)
 {
-    char *const texts[] = {g->id,      g->address,     g->hostname, g->version, g->master_url,
-                           g->session, g->old_session, g->rack,     g->instance};
+    char *const texts[] = {g->id,      g->address,     g->hostname, g->version,  g->master_url,
+                           g->session, g->old_session, g->rack,     g->instance, g->mount_fault};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
     json_decref(g->slots);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/config/mounts.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/hash.h"
@@ -294,6 +295,9 @@ struct task_snapshot launch_describe(struct core *c, struct request *rq, const s
     if (p->state == PART_ASSIGNED) {
         task.env = json_hand_over(rq, env_make(c, p));
         task.rendezvous = launch_rendezvous(rq, p);
+        task.mounts =
+            json_hand_over(rq, mounts_of_config(t->active->config,
+                                                t->active->experiment->kind == KIND_EXPERIMENT));
     }
     int *slots = arena_alloc(&rq->arena, ((size_t)p->slot_count + 1) * sizeof *slots);
     memcpy(slots, p->slots, (size_t)p->slot_count * sizeof *slots);

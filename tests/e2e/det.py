@@ -141,6 +141,7 @@ class SimulatedAgent(threading.Thread):
         self.caller = Det(port, token, document=Document({"components": {"schemas": {}}, "paths": {}}))
         self.name, self.slots, self.seen = name, slots, 0
         self.session = str(uuid.uuid4())
+        self.mount_fault = ""
         self.tasks, self.running, self.stopping = {}, {}, False
         self.changed = threading.Condition()
 
@@ -148,7 +149,7 @@ class SimulatedAgent(threading.Thread):
         slots = [{"id": n, "type": "CPU", "name": "cpu", "uuid": f"cpu-{n}", "memory": 1 << 30} for n in range(self.slots)]
         with self.changed:
             body = {"version": "0", "session": self.session, "pool": "default", "hostname": self.name,
-                    "address": "127.0.0.1", "slots": slots, "seen": self.seen, "tasks": list(self.tasks.values())}
+                    "address": "127.0.0.1", "mountFault": self.mount_fault, "slots": slots, "seen": self.seen, "tasks": list(self.tasks.values())}
         status, answer = self.caller.request("POST", f"/api/v1/agents/{self.name}/sync", body)
         if status == 503:
             raise OSError("the master stops")  # and comes back

@@ -428,6 +428,60 @@ class RunningTasks(AgentTest):
             self.assertEqual([text for text in said if text][1:], ["logs", "model", "done"])
         self.assertFalse(pathlib.Path("/run/determined/info").exists())
 
+    def mounts(self, *pairs, required=False, **more):
+        for source, _ in pairs:
+            pathlib.Path(source).mkdir(parents=True, exist_ok=True)
+        return [{"source": str(source), "target": str(target), "readOnly": False, "propagation": "",
+                 "required": required, **more} for source, target in pairs]
+
+    def test_task_sees_folders_under_other_names(self):
+        here = self.folder
+        (here / "at").mkdir()
+        one = task("a", 'echo data >../../../../at/file; echo more >inside/file; ls /proc/self/status; echo end',
+                   mounts=self.mounts((here / "from", here / "at"), (here / "other", "inside")))
+        self.start(a=one)
+        self.assertEqual(self.master.wait_state("a", "EXITED")["reason"], "")
+        self.forget("a")
+        if any("no effect" in text for text in self.master.texts("a", "agent")):
+            self.skipTest("no mount namespaces here")
+        self.assertEqual((here / "from" / "file").read_text(), "data\n")
+        self.assertEqual((here / "other" / "file").read_text(), "more\n")
+        self.assertEqual(list((here / "at").iterdir()), [])
+        self.assertEqual(self.master.request["mountFault"], "")
+
+    def test_mount_that_cannot_be_made_fails_the_task(self):
+        self.agent.start()
+        for name, pair, words in (("a", (self.folder / "from", "/proc/1"), "it would cover /proc"),
+                                  ("b", (self.folder / "from", self.work / "tasks"), "it would cover a folder of the agent"),
+                                  ("c", (self.folder / "from", self.folder), "it would cover a folder of the agent")):
+            self.master.change(**{name: task(name, "echo runs", mounts=self.mounts(pair))})
+            report = self.master.wait_state(name, "EXITED")
+            self.forget(name)
+            if any("no effect" in text for text in self.master.texts(name, "agent")):
+                self.skipTest("no mount namespaces here")
+            self.assertIn(f"cannot show {pair[0]} as {pair[1]}: {words}", report["reason"])
+            self.assertEqual(self.master.texts(name), [])
+        gone = [{**self.mounts((self.folder / "from", self.folder / "to"))[0], "source": str(self.folder / "none")}]
+        self.master.change(d=task("d", "echo runs", mounts=gone))
+        self.assertIn(f"this machine has no {self.folder}/none", self.master.wait_state("d", "EXITED")["reason"])
+
+    def test_machine_without_mounts(self):
+        if os.geteuid() != 0 or not shutil.which("setpriv"):
+            self.skipTest("only root can drop the capability")
+        self.agent = Daemon("muster-agent", self.agent.arguments[1:], self.folder / "agent.log",
+                            prefix=("setpriv", "--bounding-set=-sys_admin"))
+        pair = (self.folder / "from", self.folder / "to")
+        self.start(a=task("a", "echo runs", mounts=self.mounts(pair)),
+                   b=task("b", "echo runs", mounts=self.mounts(pair, required=True)))
+        self.assertEqual(self.master.wait_state("a", "EXITED")["ranks"][0]["exitCode"], 0)
+        self.assertIn("this machine cannot show checkpoint_storage of type shared_fs to the program (cannot enter a mount "
+                      "namespace: Operation not permitted); use type directory", self.master.wait_state("b", "EXITED")["reason"])
+        self.assertIn("cannot enter a mount namespace", self.master.request["mountFault"])
+        self.forget("a")
+        self.forget("b")
+        self.assertEqual([self.master.texts(name) for name in "ab"], [["runs"], []])
+        self.assertTrue([text for text in self.master.texts("a", "agent") if "bind_mounts have no effect on this machine" in text])
+
     def test_task_cannot_see_other_tasks(self):
         self.start(a=task("a", "touch ready; echo secret; sleep 1000"))
         self.wait_line("a", "secret")

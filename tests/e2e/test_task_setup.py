@@ -1,7 +1,12 @@
-"""The surroundings of a user program, with a real master and agent: its startup hook."""
+"""The surroundings of a user program, with a real master and agent: its startup hook, its storage
+of type shared_fs, and bind mounts."""
 
 import base64
+import io
+import pathlib
+import tarfile
 import unittest
+import uuid
 
 from cluster import PASSWORD, Cluster, wait_for
 from test_api import Api
@@ -96,6 +101,93 @@ class StartupHook(TaskTest):
         self.assertEqual(trial["restarts"], 1)
         self.assertEqual([line for line in self.said(experiment) if line.startswith(("try", "program"))],
                          ["try 1", "try 2", "program"])
+
+
+SHARED_PROGRAM = """\
+import json, os, pathlib, urllib.request
+
+def post(path, body):
+    request = urllib.request.Request(os.environ["DET_MASTER"] + "/api/v1" + path, json.dumps(body).encode(), method="POST")
+    request.add_header("Authorization", "Bearer " + os.environ["DET_SESSION_TOKEN"])
+    return urllib.request.urlopen(request).read()
+
+storage = json.loads(os.environ["DET_EXPERIMENT_CONFIG"])["checkpoint_storage"]
+folder = pathlib.Path("/determined_shared_fs") / (storage.get("storage_path") or "") / UUID
+if os.environ.get("DET_LATEST_CHECKPOINT"):
+    print("found", (folder / "state").read_text())
+else:
+    folder.mkdir(parents=True)
+    (folder / "state").write_text("weights")
+    post("/checkpoints", {"uuid": UUID, "taskId": os.environ["DET_TASK_ID"], "allocationId": os.environ["DET_ALLOCATION_ID"],
+                          "metadata": {"steps_completed": 5}, "resources": {"state": "7"}, "state": "STATE_COMPLETED"})
+    raise SystemExit("starts again")
+"""
+
+
+class SharedFs(TaskTest):
+    """Programs write where Determined's client writes: below /determined_shared_fs."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.host = pathlib.Path("shared").resolve()
+        cls.host.mkdir()
+        cls.master_flags = ("--storage-allow", cls.host)
+        super().setUpClass()
+
+    def storage(self, below):
+        return f"checkpoint_storage: {{type: shared_fs, host_path: {self.host}, storage_path: {below}}}"
+
+    def run_program(self, below):
+        """Returns the id of a checkpoint that a program has written, and read after a restart."""
+        name = str(uuid.uuid4())
+        program = file("train.py", f"UUID = {name!r}\n" + SHARED_PROGRAM)
+        config = CONFIG.format(line="python3 train.py", more=self.storage(below)).replace("max_restarts: 0", "max_restarts: 1")
+        status, answer = self.user.call("POST", "/api/v1/experiments", {
+            "config": config, "modelDefinition": [program], "activate": True})
+        if status == 400 and "can show host_path" in answer["error"]["error"]:
+            self.skipTest(answer["error"]["error"])
+        experiment = answer["experiment"]["id"]
+        self.end(experiment)
+        self.assertIn("found weights", self.said(experiment))
+        self.assertEqual((self.host / below / name / "state").read_text(), "weights")
+        return experiment, name
+
+    def test_checkpoint_is_read_downloaded_and_deleted(self):
+        _, name = self.run_program("below")
+        data = self.user.call("GET", f"/checkpoints/{name}")[1]
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            self.assertEqual(archive.extractfile("state").read(), b"weights")
+        self.user.ok("DELETE", "/checkpoints", {"checkpointUuids": [name]})
+        wait_for("the removal of its files", lambda: not (self.host / "below" / name).exists(), 30)
+        self.assertEqual(self.user.ok("GET", f"/checkpoints/{name}")["checkpoint"]["state"], "STATE_DELETED")
+
+    def test_deletion_of_the_experiment(self):
+        experiment, name = self.run_program("deleted")
+        self.user.ok("DELETE", f"/experiments/{experiment}")
+        wait_for("its deletion", lambda: self.user.call("GET", f"/api/v1/experiments/{experiment}")[0] == 404, 30)
+        self.assertFalse((self.host / "deleted" / name).exists())
+
+
+class BindMounts(TaskTest):
+    def test_program_sees_folders_under_other_names(self):
+        here = pathlib.Path("bound").resolve()
+        (here / "data").mkdir(parents=True)
+        (here / "data" / "word").write_text("bound")
+        (here / "at").mkdir()
+        mounts = (f"bind_mounts: [{{host_path: {here}/data, container_path: {here}/at}}, "
+                  f"{{host_path: {here}/data, container_path: inside, read_only: true}}]")
+        answer = self.submit(f"cat {here}/at/word; echo; cat inside/word; echo; echo x >inside/y || echo refused", more=mounts)
+        if answer["warningTexts"]:
+            self.skipTest(answer["warningTexts"][0])
+        self.end(answer["experiment"]["id"])
+        said = self.said(answer["experiment"]["id"])
+        self.assertEqual([text for text in said if text in ("bound", "refused")], ["bound", "bound", "refused"])
+        self.assertEqual(list((here / "at").iterdir()), [])
+        command = self.user.ok("POST", "/commands", {"config": {
+            "entrypoint": [f"cat {here}/at/word"], "resources": {"slots": 0},
+            "bind_mounts": [{"host_path": f"{here}/data", "container_path": f"{here}/at"}]}})["command"]["id"]
+        wait_for("the command", lambda: self.user.ok("GET", f"/commands/{command}")["command"]["state"] == "STATE_TERMINATED", 60)
+        self.assertIn("bound", [line["log"] for line in self.user.lines(f"/tasks/{command}/logs")])
 
 
 if __name__ == "__main__":

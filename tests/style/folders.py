@@ -43,7 +43,7 @@ FOLDERS = [
     ("cli/common", "session, flags, values of flags, names to ids, input files, followed events",
      CONTRACT + " cli cli/output cli/commands/commands.h"),
     ("agent", "the agent's event loop, its slots, and its connection to the master",
-     CONTRACT + " agent/tasks agent/logs agent/gpu"),
+     CONTRACT + " agent/tasks agent/logs agent/gpu agent/supervisor/mounts.h"),
     ("agent/tasks", "tasks, their folders, and what to start and stop",
      CONTRACT + " agent agent/logs agent/supervisor"),
     ("agent/supervisor", "the process of one task: ranks, pipes, sandbox",

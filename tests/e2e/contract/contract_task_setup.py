@@ -1,0 +1,75 @@
+"""The surroundings of tasks: mounts, options of containers."""
+
+from cluster import wait_for
+from contract import Contract
+
+SHARED = "{{type: shared_fs, host_path: {storage}, storage_path: below}}"
+
+
+class TaskSetup(Contract):
+    def shared(self, more=""):
+        directory = f"{{type: directory, container_path: {self.storage}}}"
+        return self.config.replace(directory, SHARED.format(storage=self.storage)) + more
+
+    def preview(self, config):
+        body = {"config": config, "modelDefinition": [], "projectId": None, "validateOnly": True}
+        return self.user.request("POST", "/api/v1/experiments", body)
+
+    def break_mounts(self):
+        """Tasks of the only agent cannot have mounts, until the end of the test."""
+        self.agent.mount_fault = "there is no folder /determined_shared_fs"
+        self.addCleanup(wait_for, "the agent", lambda: self.preview(self.shared())[0] == 200, 30)
+        self.addCleanup(setattr, self.agent, "mount_fault", "")
+        wait_for("the agent", lambda: self.preview(self.shared())[0] != 200, 30)
+
+    def test_shared_fs_is_mounted_where_the_client_writes(self):
+        _, task, _ = self.running(config=self.shared())
+        self.assertEqual(task["mounts"], [{"source": str(self.storage), "target": "/determined_shared_fs",
+                                           "readOnly": False, "propagation": "", "required": True}])
+        self.assertEqual(self.running()[1]["mounts"], [])
+
+    def test_shared_fs_without_mounts_is_refused(self):
+        self.break_mounts()
+        status, answer = self.preview(self.shared())
+        self.assertEqual(status, 400)
+        self.assertIn("(agent live: there is no folder /determined_shared_fs): write {type: directory, container_path: "
+                      f"{self.storage}/below}} instead", answer["error"]["error"])
+        self.assertEqual(self.preview(self.config)[0], 200)
+        native = ("name: native\nsearcher: {name: single, metric: validation_loss}\n"
+                  "trainer: {steps: 1, global_batch_size: 1, model: {name: mlp, hidden: [2]}, loss: cross_entropy, "
+                  "data: {format: synthetic_classes, samples: 8, features: 2, classes: 2}}\ncheckpoint_storage: ")
+        status, answer = self.preview(native + SHARED.format(storage=self.storage) + "\n")
+        self.assertNotIn("determined_shared_fs", str(answer))
+
+    def test_options_of_containers_are_reported_once(self):
+        more = ("environment: {image: 'a/b:1', add_capabilities: [SYS_PTRACE], pod_spec: {spec: {}}, "
+                "environment_variables: [A=1], force_pull_image: false}\n"
+                "bind_mounts: [{host_path: /a, container_path: /b}, {host_path: /c, container_path: /c}]\n")
+        config = self.config.replace("slots_per_trial: 1", "slots_per_trial: 1, shm_size: 4 GB") + more
+        names = "environment.image, environment.pod_spec, environment.add_capabilities, resources.shm_size"
+        status, answer = self.preview(config)
+        self.assertEqual((status, answer["warnings"], len(answer["warningTexts"])), (200, [], 1))
+        self.assertTrue(answer["warningTexts"][0].endswith(": " + names), answer["warningTexts"])
+        self.assertEqual(self.preview(self.config)[1]["warningTexts"], [])
+        command = self.user.post("/commands", {"config": {
+            "entrypoint": ["sleep", "60"], "resources": {"slots": 0, "shm_size": 4096}, "environment": {"image": "x"}}},
+            "command:Command config warnings?")
+        self.addCleanup(self.user.post, f"/commands/{command['command']['id']}/kill")
+        self.assertTrue(command["warningTexts"][0].endswith(": environment.image, resources.shm_size"))
+        self.break_mounts()
+        self.assertTrue(self.preview(config)[1]["warningTexts"][0].endswith(f"{names}, bind_mounts"))
+
+    def test_bind_mounts(self):
+        more = ("bind_mounts: [{host_path: /a, container_path: /b, read_only: true}, {host_path: /c, container_path: /c}, "
+                "{host_path: /d, container_path: below, propagation: rslave}]\n")
+        mounts = self.running(config=self.config + more)[1]["mounts"]
+        self.assertEqual([(m["source"], m["target"], m["readOnly"], m["propagation"], m["required"]) for m in mounts],
+                         [("/a", "/b", True, "rprivate", False), ("/d", "below", False, "rslave", False)])
+        for mount, word in (("{host_path: a, container_path: /b}", "host_path"), ("{host_path: /a}", "container_path"),
+                            ("{host_path: /a, container_path: /proc/1}", "may not be covered"),
+                            ("{host_path: /a, container_path: /run/determined}", "may not be covered"),
+                            ("{host_path: /a, container_path: /b/../proc}", "container_path"),
+                            ("{host_path: /a, container_path: /b, propagation: all}", "propagation")):
+            status, answer = self.preview(self.config + f"bind_mounts: [{mount}]\n")
+            self.assertEqual(status, 400, mount)
+            self.assertIn(word, answer["error"]["error"])
