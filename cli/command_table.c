@@ -190,7 +190,7 @@ const struct command commands[] = {
      "muster team members vision", run_team_members, false},
     {"team", "archive", "TEAM", NULL, NULL, "Archive a team: no one can submit into it", "muster team archive vision", run_team_archive, false},
     {"team", "unarchive", "TEAM", NULL, NULL, "Allow submissions into an archived team again", "muster team unarchive vision", run_team_archive, false},
-    {"team", "delete", "TEAM", "yes", NULL, "Delete a team (workspace) that has no experiments", "muster team delete vision --yes", run_team_delete, false},
+    {"team", "delete", "TEAM", "yes", NULL, "Delete a team (workspace) with its projects and experiments", "muster team delete vision --yes", run_team_delete, false},
     {"team", "shares", "", "pool", "pool,team,entitled,used,wanted,waiting,running,usage,debt,weight,guaranteed,max_slots",
      "Show each team's entitlement, use, demand, past use and debt (in slots and slot hours)", "muster team shares --pool default", run_team_shares, false},
 
@@ -202,7 +202,7 @@ const struct command commands[] = {
     {"project", "archive", "TEAM PROJECT", NULL, NULL, "Archive a project: no one can submit into it", "muster project archive vision cats", run_project_archive, false},
     {"project", "unarchive", "TEAM PROJECT", NULL, NULL, "Allow submissions into an archived project again", "muster project unarchive vision cats", run_project_archive, false},
     {"project", "move", "TEAM PROJECT NEW-TEAM", NULL, NULL, "Move a project with all its experiments to another team", "muster project move vision cats animals", run_project_move, false},
-    {"project", "delete", "TEAM PROJECT", "yes", NULL, "Delete a project that holds no experiments", "muster project delete vision cats", run_project_delete, false},
+    {"project", "delete", "TEAM PROJECT", "yes", NULL, "Delete a project with its experiments", "muster project delete vision cats", run_project_delete, false},
 
     {"user", "list", "", NULL, "id,username,display_name,admin,active,last_login", "List users", "muster user list", run_user_list, false},
     {"user", "create", "NAME", "admin display-name password-file password-stdin", NULL, "Create a user; the command asks for the password", "muster user create ann --display-name 'Ann Smith'", run_user_create, false},

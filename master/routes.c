@@ -135,7 +135,8 @@ const struct route route_table[] = {
          .takes = "name?:string" WORKSPACE_SETTINGS,
          .answers = "workspace:Workspace namespaceBindings:{object}"),
     CORE("DELETE", V1 "/workspaces/{workspaceId}", AUTH_USER, core_workspace_delete, NULL,
-         "Delete a workspace that holds no experiments, with its projects",
+         "Delete a workspace with its projects, experiments, tasks and templates; GET shows the "
+         "state until it is gone",
          .answers = "completed:bool"),
     CORE("POST", V1 "/workspaces/{workspaceId}/archive", AUTH_USER, core_workspace_archive, NULL,
          "Let nobody submit into a workspace any more"),
@@ -178,7 +179,7 @@ const struct route route_table[] = {
          "Change name or description of a project",
          .takes = "name?:string description?:string key?:string", .answers = "project:Project"),
     CORE("DELETE", V1 "/projects/{projectId}", AUTH_USER, core_project_delete, NULL,
-         "Delete a project that holds no experiments", .answers = "completed:bool"),
+         "Delete a project with its experiments and tasks", .answers = "completed:bool"),
     CORE_OF(BODY_REPORT, "POST", V1 "/projects/{projectId}/notes", AUTH_USER, core_project_note_add,
             render_project_notes, "Leave a note at a project", .takes = "Note",
             .answers = "notes:[Note]"),

@@ -4,6 +4,7 @@
 #include "base/text/json.h"
 #include "cli/commands/commands.h"
 #include "cli/common/lookup.h"
+#include "cli/common/removal.h"
 #include "cli/output/output.h"
 #include "cli/output/rows.h"
 
@@ -187,8 +188,11 @@ int run_project_delete(struct cli *c, const struct command *self, struct error *
 {
     long long id;
     int err = lookup_named_project(c, &id, e);
-    err = err ? err : cli_confirm(c, e, "Delete project %s of team %s?", c->args[1], c->args[0]);
-    err = err ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/projects/%lld", id);
+    err = err ? err
+              : cli_confirm(c, e,
+                            "Delete project %s of team %s with its experiments and checkpoints?",
+                            c->args[1], c->args[0]);
+    err = err ? err : removal_run(c, "project", id, e);
     return err ? err
                : cli_report(c, project_done_row(c, self, id), e, "Deleted project %s", c->args[1]);
 }

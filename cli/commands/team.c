@@ -7,6 +7,7 @@
 #include "base/text/json.h"
 #include "cli/commands/commands.h"
 #include "cli/common/lookup.h"
+#include "cli/common/removal.h"
 #include "cli/output/output.h"
 #include "cli/output/rows.h"
 
@@ -219,10 +220,12 @@ int run_team_delete(struct cli *c, const struct command *self, struct error *e)
 {
     long long team;
     int err = lookup_team(c, NULL, c->args[0], &team, e);
-    err =
-        err ? err
-            : cli_confirm(c, e, "Delete team %s with its projects and members' roles?", c->args[0]);
-    err = err ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/workspaces/%lld", team);
+    err = err ? err
+              : cli_confirm(c, e,
+                            "Delete team %s with its projects, experiments, checkpoints and "
+                            "templates?",
+                            c->args[0]);
+    err = err ? err : removal_run(c, "workspace", team, e);
     return err ? err
                : cli_report(c, team_done_row(c, self, team), e, "Deleted team %s", c->args[0]);
 }

@@ -62,7 +62,9 @@
          "1 + (SELECT count(*) FROM workspace_members m WHERE m.workspace_id = w.id AND m.role"    \
          " NOT IN ('', 'none') AND m.user_id <> w.user_id)")                                       \
     NEXT(text, agent_user_group, "w.agent_user_group")                                             \
-    NEXT(text, checkpoint_storage, "w.checkpoint_storage")
+    NEXT(text, checkpoint_storage, "w.checkpoint_storage")                                         \
+    NEXT(text, state, "w.state")                                                                   \
+    NEXT(text, error, "w.error")
 
 #define PROJECT_VIEW_ROW(FIRST, NEXT)                                                              \
     FIRST(integer, id, "p.id")                                                                     \
@@ -82,7 +84,9 @@
          "(SELECT b.submitted_at FROM experiment_briefs b WHERE b.project_id = p.id AND b.kind"    \
          " = 'EXPERIMENT' ORDER BY b.id DESC LIMIT 1)")                                            \
     NEXT(integer, trials, SQL_PROJECT_COUNT("trials", ""))                                         \
-    NEXT(text, notes, "p.notes")
+    NEXT(text, notes, "p.notes")                                                                   \
+    NEXT(text, state, "p.state")                                                                   \
+    NEXT(text, error, "p.error")
 
 #define AUTHZ_ROW(FIRST, NEXT)                                                                     \
     FIRST(integer, creator_id)                                                                     \

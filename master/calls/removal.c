@@ -13,6 +13,7 @@
 #include "master/calls/module.h"
 #include "master/calls/verbs.h"
 #include "master/kernel/loop.h"
+#include "master/kernel/module.h"
 #include "master/kernel/workers.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/retention/gc.h"
@@ -109,6 +110,7 @@ static void removal_done(struct core *c, struct work *work)
         external_id_forget(c, x);
         id_map_remove(&c->experiments, r->id);
         core_project(c, x->project_id)->experiments--;
+        CORE_DISPATCH(c, experiment_removed, c, x);
         free(x);
         log_info("experiment deleted", "exp=%lld", (long long)r->id);
     }

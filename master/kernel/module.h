@@ -53,6 +53,9 @@ struct core_module {
                               struct error *e);
     void (*experiment_moved)(struct core *c, struct active_experiment *l); // with its project
     void (*workspace_removed)(struct core *c, const struct workspace *ws);
+    // It is to be deleted with all that is in it; nothing comes into it any more.
+    void (*workspace_deleting)(struct core *c, const struct workspace *ws);
+    void (*project_deleting)(struct core *c, const struct project *p);
 
     // --- events of lifecycle
     void (*experiment_opened)(struct core *c, struct active_experiment *l); // it is active now
@@ -74,6 +77,9 @@ struct core_module {
     // An agent has measured its machine for a trial: a report without a step; values live in arena.
     void (*machine_measured)(struct core *c, struct trial *t, const char *group,
                              const json_t *values, int64_t time, struct arena *arena);
+
+    // --- events of calls
+    void (*experiment_removed)(struct core *c, const struct experiment *x); // deleted; freed next
 
     // --- events of ingest
     // Adds patterns that the new lines of the trial's log must be matched with.

@@ -25,7 +25,7 @@ struct member { // a user who has a role, weight or limit in a workspace, or has
 struct workspace {
     int64_t id, creator;
     char *name;
-    bool archived;
+    bool archived, deleting;  // deleting: with all that is in it
     const char *default_role; // one of role_words
     double weight;
     int64_t guaranteed_slots, max_slots; // max_slots 0: no limit
@@ -38,7 +38,7 @@ struct project {
     int64_t id;
     struct workspace *workspace;
     char *name;
-    bool archived;
+    bool archived, deleting;
     int64_t experiments; // in any state
 };
 

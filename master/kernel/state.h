@@ -52,14 +52,15 @@ struct core {
     struct changes *changes;         // of this turn, for followers; NULL: none
 
     // The state of the modules; each makes and frees its own.
-    struct metric_ingest *metrics;             // master/ingest/reports.h
-    struct compaction_queue *compaction;       // compaction.c; NULL: nothing was ever compacted
-    struct logs *logs;                         // logs.h
-    struct gc *gc;                             // master/retention/gc.c
-    struct log_expiry *log_expiry;             // log_expiry.c
-    struct webhooks *webhooks;                 // master/notify/webhook_internal.h
-    struct external_ids *external_ids;         // master/calls/external_ids.c
-    struct unowned_archives *unowned_archives; // code_archives.c
+    struct metric_ingest *metrics;                 // master/ingest/reports.h
+    struct compaction_queue *compaction;           // compaction.c; NULL: nothing was ever compacted
+    struct logs *logs;                             // logs.h
+    struct gc *gc;                                 // master/retention/gc.c
+    struct log_expiry *log_expiry;                 // log_expiry.c
+    struct webhooks *webhooks;                     // master/notify/webhook_internal.h
+    struct external_ids *external_ids;             // master/calls/external_ids.c
+    struct unowned_archives *unowned_archives;     // code_archives.c
+    struct container_removals *container_removals; // master/calls/bulk/container_removal.c
 
     struct timers timers;
     struct parked_request *parked; // all of them

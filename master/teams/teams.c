@@ -108,6 +108,10 @@ int core_may_submit(struct core *c, const struct request *rq, int64_t project, s
                          "project %lld (\"%.64s\" in workspace \"%.64s\") is archived; unarchive "
                          "it first, or submit to another",
                          (long long)project, p->name, p->workspace->name);
+    if (p->deleting || p->workspace->deleting)
+        return error_set(e, ERR_CONFLICT,
+                         "project %lld (\"%.64s\" in workspace \"%.64s\") is being deleted",
+                         (long long)project, p->name, p->workspace->name);
     return role_check(role, ACT_SUBMIT, p->workspace->name, e);
 }
 
@@ -210,6 +214,8 @@ static void load_workspace(struct core *c, struct db_rows *rows)
         workspace_new(c, DB_GET(rows, WORKSPACES_ALL, id), DB_GET(rows, WORKSPACES_ALL, user_id),
                       DB_GET(rows, WORKSPACES_ALL, name));
     ws->archived = DB_GET(rows, WORKSPACES_ALL, archived);
+    ws->deleting =
+        !strcmp(DB_GET(rows, WORKSPACES_ALL, state), container_states[CONTAINER_DELETING]);
     ws->weight = DB_GET(rows, WORKSPACES_ALL, weight);
     ws->guaranteed_slots = DB_GET(rows, WORKSPACES_ALL, guaranteed_slots);
     ws->max_slots = DB_GET(rows, WORKSPACES_ALL, max_slots);
@@ -222,8 +228,10 @@ static void load_workspace(struct core *c, struct db_rows *rows)
 static void load_project(struct core *c, struct db_rows *rows)
 {
     struct workspace *ws = core_workspace(c, DB_GET(rows, PROJECTS_ALL, workspace_id));
-    project_new(c, DB_GET(rows, PROJECTS_ALL, id), ws, DB_GET(rows, PROJECTS_ALL, name))->archived =
-        DB_GET(rows, PROJECTS_ALL, archived);
+    struct project *p =
+        project_new(c, DB_GET(rows, PROJECTS_ALL, id), ws, DB_GET(rows, PROJECTS_ALL, name));
+    p->archived = DB_GET(rows, PROJECTS_ALL, archived);
+    p->deleting = !strcmp(DB_GET(rows, PROJECTS_ALL, state), container_states[CONTAINER_DELETING]);
 }
 
 static void load_member(struct core *c, struct db_rows *rows)

@@ -33,4 +33,16 @@ void member_changed(struct core *c, const struct member *m);
 void workspace_remove(struct core *c, struct workspace *ws); // it must have no experiments
 void project_remove(struct core *c, struct project *p);
 
+// --- deletion, with all that is in it ------------------------------------------------------------
+
+enum container_state { CONTAINER_STAYS, CONTAINER_DELETING, CONTAINER_DELETE_FAILED };
+extern const char *const container_states[]; // their words in the store
+
+// The experiments are gone. ERR_CONFLICT: the workspace holds models.
+int workspace_deletion_finish(struct core *c, struct workspace *ws, struct error *e);
+void project_deletion_finish(struct core *c, struct project *p);
+// Something cannot be deleted; the container stays, and shows why.
+void workspace_deletion_failed(struct core *c, struct workspace *ws, const char *why);
+void project_deletion_failed(struct core *c, struct project *p, const char *why);
+
 #endif

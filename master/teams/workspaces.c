@@ -9,6 +9,7 @@
 #include "base/text/json.h"
 #include "master/common/kinds.h"
 #include "master/teams/module.h"
+#include "master/teams/params.h"
 #include "master/teams/teams.h"
 #include "master/teams/workspace_settings.h"
 
@@ -108,8 +109,8 @@ static int check_manage(const struct request *rq, const struct workspace *ws, en
     return role_check(core_role(rq, ws), act, ws->name, e);
 }
 
-static int param_workspace(struct core *c, struct request *rq, enum act act, struct workspace **out,
-                           struct error *e)
+int teams_param_workspace(struct core *c, struct request *rq, enum act act, struct workspace **out,
+                          struct error *e)
 {
     int64_t id;
     int err = request_param_int(rq, 0, &id, e);
@@ -122,7 +123,7 @@ static int param_workspace(struct core *c, struct request *rq, enum act act, str
     return check_manage(rq, *out, act, e);
 }
 
-static int param_project(struct core *c, struct request *rq, struct project **out, struct error *e)
+int teams_param_project(struct core *c, struct request *rq, struct project **out, struct error *e)
 {
     int64_t id;
     int err = request_param_int(rq, 0, &id, e);
@@ -135,7 +136,7 @@ static int param_project(struct core *c, struct request *rq, struct project **ou
     return check_manage(rq, (*out)->workspace, ACT_MANAGE, e);
 }
 
-static int refuse_first(int64_t id, const char *what, const char *verb, struct error *e)
+int teams_refuse_first(int64_t id, const char *what, const char *verb, struct error *e)
 {
     if (id != UNCATEGORIZED)
         return 0;
@@ -146,6 +147,8 @@ static int refuse_first(int64_t id, const char *what, const char *verb, struct e
 
 static int refuse_archived(const struct workspace *ws, struct error *e)
 {
+    if (ws->deleting)
+        return error_set(e, ERR_CONFLICT, "workspace \"%.64s\" is being deleted", ws->name);
     if (!ws->archived)
         return 0;
     return error_set(e, ERR_CONFLICT, "workspace \"%.64s\" is archived; unarchive it first",
@@ -234,7 +237,8 @@ int core_workspace_patch(struct core *c, struct request *rq, struct error *e)
     struct workspace *ws, wanted;
     struct workspace_settings settings;
     const char *name;
-    int err = param_workspace(c, rq, has_quota(rq->body) ? ACT_SET_QUOTA : ACT_MANAGE, &ws, e);
+    int err =
+        teams_param_workspace(c, rq, has_quota(rq->body) ? ACT_SET_QUOTA : ACT_MANAGE, &ws, e);
     if (!err)
         err = refuse_archived(ws, e);
     if (!err)
@@ -244,7 +248,7 @@ int core_workspace_patch(struct core *c, struct request *rq, struct error *e)
     wanted = *ws;
     err = read_workspace(rq->body, &wanted, e);
     if (!err && name && strcmp(name, ws->name))
-        err = refuse_first(ws->id, "workspace", "renamed", e);
+        err = teams_refuse_first(ws->id, "workspace", "renamed", e);
     if (!err && name)
         err = check_workspace_name(c, rq, name, ws, e);
     if (!err)
@@ -263,9 +267,9 @@ int core_workspace_patch(struct core *c, struct request *rq, struct error *e)
 static int archive_workspace(struct core *c, struct request *rq, bool archived, struct error *e)
 {
     struct workspace *ws;
-    int err = param_workspace(c, rq, ACT_MANAGE, &ws, e);
+    int err = teams_param_workspace(c, rq, ACT_MANAGE, &ws, e);
     if (!err)
-        err = refuse_first(ws->id, "workspace", "archived", e);
+        err = teams_refuse_first(ws->id, "workspace", "archived", e);
     if (err)
         return err;
     ws->archived = archived;
@@ -284,62 +288,6 @@ int core_workspace_unarchive(struct core *c, struct request *rq, struct error *e
     return archive_workspace(c, rq, false, e);
 }
 
-static int refuse_full(const char *what, int64_t id, int64_t experiments, struct error *e)
-{
-    if (!experiments)
-        return 0;
-    return error_set(e, ERR_CONFLICT,
-                     "%s %lld holds %lld experiments or tasks: delete them first (muster "
-                     "experiment delete, muster command delete), or archive the %s",
-                     what, (long long)id, (long long)experiments, what);
-}
-
-static int answer_deleted(struct request *rq)
-{
-    buf_puts(&rq->answer, "{\"completed\":true}"); // the client repeats the call until it gets 404
-    return 0;
-}
-
-// Objects that users have put into the workspace besides experiments.
-static int refuse_held(struct core *c, int64_t id, struct error *e)
-{
-    struct db_rows *rows = DB_QUERY(c->reader, WORKSPACE_HOLDS, id);
-    bool found = db_next(rows) == 1;
-    int64_t models = found ? DB_GET(rows, WORKSPACE_HOLDS, models) : 0,
-            templates = found ? DB_GET(rows, WORKSPACE_HOLDS, templates) : 0;
-    db_rows_close(rows);
-    if (!models && !templates)
-        return 0;
-    return error_set(e, ERR_CONFLICT,
-                     "workspace %lld holds %lld models and %lld templates: move or delete them "
-                     "first",
-                     (long long)id, (long long)models, (long long)templates);
-}
-
-int core_workspace_delete(struct core *c, struct request *rq, struct error *e)
-{
-    struct workspace *ws;
-    int64_t experiments = 0;
-    int err = param_workspace(c, rq, ACT_MANAGE, &ws, e);
-    if (!err)
-        err = refuse_first(ws->id, "workspace", "deleted", e);
-    if (!err && ws->guaranteed_slots > 0) // an administrator has granted the guarantee
-        err = role_check(core_role(rq, ws), ACT_SET_QUOTA, ws->name, e);
-    for (size_t i = 0; !err && i < ws->projects.count; i++)
-        experiments += ((const struct project *)ws->projects.items[i].value)->experiments;
-    if (!err)
-        err = refuse_full("workspace", ws->id, experiments, e);
-    if (!err)
-        err = refuse_held(c, ws->id, e);
-    if (err)
-        return err;
-    log_info("workspace deleted", "workspace=%lld user=%s", (long long)ws->id,
-             rq->principal.username);
-    change_mark_workspace(c, ws->id);
-    workspace_remove(c, ws);
-    return answer_deleted(rq);
-}
-
 // --- projects ------------------------------------------------------------------------------------
 
 static int read_project(const json_t *body, const char **name, const char **description,
@@ -356,7 +304,7 @@ int core_project_create(struct core *c, struct request *rq, struct error *e)
 {
     struct workspace *ws;
     const char *name, *description;
-    int err = param_workspace(c, rq, ACT_MANAGE, &ws, e);
+    int err = teams_param_workspace(c, rq, ACT_MANAGE, &ws, e);
     if (!err)
         err = read_project(rq->body, &name, &description, e);
     if (!err && !name)
@@ -379,11 +327,11 @@ int core_project_patch(struct core *c, struct request *rq, struct error *e)
 {
     struct project *p;
     const char *name, *description;
-    int err = param_project(c, rq, &p, e);
+    int err = teams_param_project(c, rq, &p, e);
     if (!err)
         err = read_project(rq->body, &name, &description, e);
     if (!err && name && strcmp(name, p->name))
-        err = refuse_first(p->id, "project", "renamed", e);
+        err = teams_refuse_first(p->id, "project", "renamed", e);
     if (!err && name)
         err = check_project_name(p->workspace, name, p, e);
     if (err)
@@ -401,9 +349,9 @@ int core_project_patch(struct core *c, struct request *rq, struct error *e)
 static int archive_project(struct core *c, struct request *rq, bool archived, struct error *e)
 {
     struct project *p;
-    int err = param_project(c, rq, &p, e);
+    int err = teams_param_project(c, rq, &p, e);
     if (!err)
-        err = refuse_first(p->id, "project", "archived", e);
+        err = teams_refuse_first(p->id, "project", "archived", e);
     if (err)
         return err;
     p->archived = archived;
@@ -427,16 +375,16 @@ int core_project_unarchive(struct core *c, struct request *rq, struct error *e)
 static int check_move(const struct request *rq, const struct project *p, const struct workspace *to,
                       struct error *e)
 {
-    int err = refuse_first(p->id, "project", "moved", e);
+    int err = teams_refuse_first(p->id, "project", "moved", e);
     if (!err)
         err = check_manage(rq, to, ACT_MANAGE, e);
     if (!err)
         err = refuse_archived(p->workspace, e);
     if (!err)
         err = refuse_archived(to, e);
-    if (!err && p->archived)
-        err = error_set(e, ERR_CONFLICT, "project %lld is archived; unarchive it first",
-                        (long long)p->id);
+    if (!err && (p->archived || p->deleting))
+        err = error_set(e, ERR_CONFLICT, "project %lld is %s", (long long)p->id,
+                        p->deleting ? "being deleted" : "archived; unarchive it first");
     return err ? err : check_project_name(to, p->name, p, e);
 }
 
@@ -485,7 +433,7 @@ int core_project_move(struct core *c, struct request *rq, struct error *e)
     struct project *p;
     int64_t id = jget_int(rq->body, "destinationWorkspaceId", 0);
     struct workspace *to = core_workspace(c, id);
-    int err = param_project(c, rq, &p, e);
+    int err = teams_param_project(c, rq, &p, e);
     if (!err && (!to || !role_may(core_role(rq, to), ACT_SEE)))
         err = error_set(e, ERR_NOT_FOUND, "destinationWorkspaceId: workspace '%lld' not found",
                         (long long)id);
@@ -495,21 +443,6 @@ int core_project_move(struct core *c, struct request *rq, struct error *e)
     if (!err && p->workspace != to)
         move_project(c, p, to);
     return err;
-}
-
-int core_project_delete(struct core *c, struct request *rq, struct error *e)
-{
-    struct project *p;
-    int err = param_project(c, rq, &p, e);
-    if (!err)
-        err = refuse_first(p->id, "project", "deleted", e);
-    if (!err)
-        err = refuse_full("project", p->id, p->experiments, e);
-    if (err)
-        return err;
-    change_mark_workspace(c, p->workspace->id);
-    project_remove(c, p);
-    return answer_deleted(rq);
 }
 
 // --- members -------------------------------------------------------------------------------------
@@ -544,7 +477,7 @@ int core_member_set(struct core *c, struct request *rq, struct error *e)
     struct member wanted = {.role = "", .weight = 1};
     int64_t user;
     enum act act = jget(rq->body, "maxSlots") ? ACT_SET_QUOTA : ACT_MANAGE;
-    int err = param_workspace(c, rq, act, &ws, e);
+    int err = teams_param_workspace(c, rq, act, &ws, e);
     if (!err)
         err = param_user(c, rq, &user, e);
     if (err)
@@ -572,7 +505,7 @@ int core_member_remove(struct core *c, struct request *rq, struct error *e)
 {
     struct workspace *ws;
     int64_t user;
-    int err = param_workspace(c, rq, ACT_MANAGE, &ws, e);
+    int err = teams_param_workspace(c, rq, ACT_MANAGE, &ws, e);
     if (!err)
         err = param_user(c, rq, &user, e);
     if (err)

@@ -86,6 +86,9 @@ stream_handler stream_metric_names;
 // experiments.c: writes the members that lists and descriptions share, from a row EXPERIMENT_VIEW.
 void write_experiment_members(struct json_writer *w, struct db_rows *rows);
 
+// workspaces.c: writes whether a workspace or project is being deleted (master/teams/teams.h).
+void write_container_state(struct json_writer *w, const char *state, const char *why);
+
 // trials.c: writes a trial from a row TRIAL_VIEW.
 list_writer write_trial_row;
 

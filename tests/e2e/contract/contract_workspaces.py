@@ -1,7 +1,7 @@
 """det workspace and det project."""
 
 from cluster import wait_for
-from contract import Contract, PAGE
+from contract import Contract, PAGE, hashed
 
 
 class Workspaces(Contract):
@@ -78,6 +78,66 @@ class Workspaces(Contract):
         self.assertEqual(storage("checkpoint_storage: {save_trial_latest: 5}\n")["save_trial_latest"], 5)
         own = storage(f"checkpoint_storage: {{type: shared_fs, host_path: {self.storage}}}\n")
         self.assertEqual((own["type"], own["host_path"], own["save_trial_latest"]), ("shared_fs", str(self.storage), 3))
+
+    def test_deletion_with_experiments(self):
+        """A running task is told to end, its files go with the workspace, and a model version keeps it."""
+        workspace = self.user.post("/workspaces", {"name": "full"})["workspace"]["id"]
+        path = f"/workspaces/{workspace}"
+        projects = [self.user.post(f"{path}/projects", {"name": name, "workspaceId": workspace})["project"]["id"]
+                    for name in ("one", "two")]
+        ended = self.create(projectId=projects[0])
+        task = self.agent.task_of(ended)
+        self.wait_for_state(ended, "STATE_RUNNING")
+        uuid = "00000000-0000-4000-8000-000000000777"
+        self.checkpoint(task, self.nobody.caller(task["env"]["DET_SESSION_TOKEN"], task=True), uuid)
+        self.agent.end(task)
+        self.wait_for_state(ended, "STATE_COMPLETED")
+        runs = self.create(projectId=projects[1])
+        self.agent.task_of(runs)
+        paused = self.create(projectId=projects[1], activate=False)
+        self.user.post("/templates/of-the-workspace", {"config": {"max_restarts": 1}, "workspaceId": workspace})
+        stranger = self.admin.post("/users", {"isHashed": True, "password": hashed("p"), "user": {
+            "username": "deleting", "active": True, "admin": False}})["user"]
+        self.login("deleting", "p").call("DELETE", path, None, expect=403)
+        self.admin.call("PATCH", f"/users/{stranger['id']}", {"active": False})
+
+        self.user.post("/models", {"name": "in", "workspaceId": workspace})
+        self.assertIn("models", self.user.call("DELETE", path, None, expect=409)["error"]["error"])
+        self.user.call("DELETE", "/models/in", None)
+        self.user.post("/models", {"name": "elsewhere"})
+        self.user.post("/models/elsewhere/versions", {"checkpointUuid": uuid})
+        self.assertEqual(self.user.call("DELETE", path, None, "completed"), {"completed": False})
+        failed = wait_for("the failure", lambda: (lambda w: w["state"] == "WORKSPACE_STATE_DELETE_FAILED" and w)(
+            self.user.get(path, "workspace:Workspace")["workspace"]), 30)
+        self.assertIn("is model elsewhere version 1", failed["errorMessage"])
+        for gone in (runs, paused):
+            wait_for("the others to go", lambda: self.user.request("GET", f"/api/v1/experiments/{gone}")[0] == 404, 30)
+        self.assertTrue((self.storage / uuid).exists())
+
+        self.user.call("DELETE", "/models/elsewhere", None)
+        self.user.call("DELETE", f"/projects/{projects[0]}", None, "completed")
+        wait_for("the project to go", lambda: self.user.request("GET", f"/api/v1/projects/{projects[0]}")[0] == 404, 30)
+        self.assertFalse((self.storage / uuid).exists())
+        self.user.call("DELETE", path, None, "completed")
+        wait_for("the workspace to go", lambda: self.user.request("GET", f"/api/v1{path}")[0] == 404, 30)
+        self.user.call("GET", "/templates/of-the-workspace", expect=404)
+        for fixed in ("/workspaces/1", "/projects/1"):
+            self.assertTrue(self.user.get(fixed)[fixed.split("/")[1][:-1]]["immutable"])
+            self.admin.call("DELETE", fixed, None, expect=409)
+
+    def test_deletion_goes_on_after_a_restart(self):
+        workspace = self.user.post("/workspaces", {"name": "interrupted"})["workspace"]["id"]
+        path = f"/workspaces/{workspace}"
+        project = self.user.post(f"{path}/projects", {"name": "p", "workspaceId": workspace})["project"]["id"]
+        for _ in range(40):
+            self.create(projectId=project, activate=False)
+        self.user.call("DELETE", path, None, "completed")
+        state = self.user.request("GET", f"/api/v1{path}")
+        self.cluster.master.kill9()
+        self.cluster.start_master()
+        if state[0] == 200:
+            self.assertEqual(state[1]["workspace"]["state"], "WORKSPACE_STATE_DELETING")
+        wait_for("the workspace to go", lambda: self.user.request("GET", f"/api/v1{path}")[0] == 404, 30)
 
     def test_project_notes(self):
         workspace = self.user.post("/workspaces", {"name": "noted"})["workspace"]["id"]

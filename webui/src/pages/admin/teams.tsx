@@ -315,7 +315,7 @@ export function TeamsTab() {
             {
                 name: `Delete ${team.name}`,
                 disabledReason: refused ?? first,
-                danger: "Its projects are deleted as well. A team with experiments, models or templates cannot be deleted.",
+                danger: "Its projects, experiments, checkpoints and templates are deleted as well. A team with models cannot be deleted.",
                 call: { method: "DELETE", path: `/workspaces/${team.id}`, muster: ["team", "delete", team.name] },
                 run: load.reload,
             },

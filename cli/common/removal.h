@@ -1,0 +1,12 @@
+// Deletes a workspace or project and waits until it is gone: the master deletes what is in it in
+// the background.
+#ifndef MUSTER_CLI_REMOVAL_H
+#define MUSTER_CLI_REMOVAL_H
+
+#include "cli/cli.h"
+
+// `noun`: "workspace" or "project". ERR_FAILED with the master's reason; ERR_TIMEOUT: it still
+// goes on.
+int removal_run(struct cli *c, const char *noun, long long id, struct error *e);
+
+#endif
