@@ -54,8 +54,8 @@ core_handler core_available_pools, core_pool_bindings; // of a workspace, of a p
 // Agents and slots; params[0] is the agent id, params[1] the slot.
 core_handler core_agents, core_agent, core_agent_enable, core_agent_disable, core_agent_forget,
     core_slots, core_slot, core_slot_enable, core_slot_disable;
-core_handler core_job_queue, core_job_queue_stats, core_job_queue_update, core_shares,
-    core_resource_pools;
+core_handler core_job_queue, core_visible_jobs, core_job_queue_stats, core_job_queue_update,
+    core_shares, core_resource_pools;
 
 // Hooks of the sources of this folder, which module.c lists.
 void external_ids_init(struct core *c);

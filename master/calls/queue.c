@@ -133,7 +133,35 @@ static bool is_asked_for(struct request *rq, const struct active_experiment *act
            strstr(states, is_running(active) ? "STATE_SCHEDULED" : "STATE_QUEUED");
 }
 
-int core_job_queue(struct core *c, struct request *rq, struct error *e)
+static bool is_reversed(struct request *rq)
+{
+    const char *order = rq->query(rq, "orderBy");
+    return order && !strcmp(order, "ORDER_BY_DESC");
+}
+
+// Copies the jobs of the page. A caller who asks for `visible` jobs alone gets no others.
+static int copy_jobs(struct core *c, struct request *rq, const struct queue_listing *q,
+                     bool visible, struct jobs_snapshot *out, struct error *e)
+{
+    struct page_snapshot *page = &out->page;
+    size_t cap = page->limit > 0 && (size_t)page->limit < q->count ? (size_t)page->limit : q->count;
+    struct job_snapshot *items = arena_alloc(&rq->arena, cap * sizeof *items);
+    bool reversed = is_reversed(rq);
+    int err = 0;
+    for (size_t i = 0; !err && i < q->count; i++) {
+        const struct queue_entry *job = &q->items[reversed ? q->count - 1 - i : i];
+        if (!is_asked_for(rq, job->active) ||
+            (visible && !core_sees(c, rq, job->active->experiment)) ||
+            page->total++ < page->offset || (page->limit > 0 && page->shown >= page->limit))
+            continue;
+        copy_job(c, rq, job, &items[page->shown++]);
+        err = request_check_result(rq, e);
+    }
+    out->items = items;
+    return err;
+}
+
+static int answer_jobs(struct core *c, struct request *rq, bool visible, struct error *e)
 {
     const char *pool = rq->query(rq, "resourcePool");
     int64_t offset, limit;
@@ -144,21 +172,22 @@ int core_job_queue(struct core *c, struct request *rq, struct error *e)
         return err;
     struct queue_listing q = queue_list(c, pool && *pool ? pool : NULL);
     struct jobs_snapshot *result = arena_alloc(&rq->arena, sizeof *result);
-    size_t cap = limit > 0 && (size_t)limit < q.count ? (size_t)limit : q.count;
-    struct job_snapshot *items = arena_alloc(&rq->arena, cap * sizeof *items);
-    struct page_snapshot *page = &result->page;
-    *page = (struct page_snapshot){.offset = offset < 0 ? 0 : offset, .limit = limit};
-    for (size_t i = 0; !err && i < q.count; i++) {
-        if (!is_asked_for(rq, q.items[i].active) || page->total++ < page->offset ||
-            (limit > 0 && page->shown >= limit))
-            continue;
-        copy_job(c, rq, &q.items[i], &items[page->shown++]);
-        err = request_check_result(rq, e);
-    }
+    result->page = (struct page_snapshot){.offset = offset < 0 ? 0 : offset, .limit = limit};
+    err = copy_jobs(c, rq, &q, visible, result, e);
     free(q.items);
-    result->items = items;
     rq->result = result;
     return err;
+}
+
+int core_job_queue(struct core *c, struct request *rq, struct error *e)
+{
+    return answer_jobs(c, rq, false, e);
+}
+
+// The older call has no form for a job that the caller may not see.
+int core_visible_jobs(struct core *c, struct request *rq, struct error *e)
+{
+    return answer_jobs(c, rq, true, e);
 }
 
 // --- live allocations ----------------------------------------------------------------------------

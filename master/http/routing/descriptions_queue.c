@@ -180,13 +180,26 @@ static const struct description rows[] = {
          "of decision."),
     TEXT("GET /api/v1/job-queues-v2 resourcePool", "Only jobs of this pool. Default: all pools."),
     TEXT("GET /api/v1/job-queues-v2 states",
-         "Only jobs in this state: STATE_QUEUED, STATE_SCHEDULED. Default: both."),
+         "Only jobs in this state: STATE_QUEUED or STATE_SCHEDULED; of several the first counts. "
+         "Default: both."),
     VALUE("GET /api/v1/job-queues-v2 offset", "0", "The number of jobs to skip."),
     VALUE("GET /api/v1/job-queues-v2 limit", "1000", "The greatest number of jobs; 0: all."),
-    TEXT("GET /api/v1/job-queues-v2 orderBy",
-         "Accepted because Determined's clients send it, and ignored: jobs come in the order of "
-         "decision. Default: nothing."),
-    TEXT("GET /api/v1/job-queues/stats resourcePools", "Only this pool. Default: all pools."),
+    VALUE("GET /api/v1/job-queues-v2 orderBy", "\"ORDER_BY_ASC\"",
+          "ORDER_BY_ASC sends the jobs in the order of decision, ORDER_BY_DESC in the reverse "
+          "order."),
+    TEXT("GET /api/v1/job-queues -> jobs", "The jobs of this page, by pool: first those that run, "
+                                           "then those that wait, in the order of decision."),
+    TEXT("GET /api/v1/job-queues resourcePool", "Only jobs of this pool. Default: all pools."),
+    TEXT("GET /api/v1/job-queues states",
+         "Only jobs in this state: STATE_QUEUED or STATE_SCHEDULED; of several the first counts. "
+         "Default: both."),
+    VALUE("GET /api/v1/job-queues offset", "0", "The number of jobs to skip."),
+    VALUE("GET /api/v1/job-queues limit", "1000", "The greatest number of jobs; 0: all."),
+    VALUE("GET /api/v1/job-queues orderBy", "\"ORDER_BY_ASC\"",
+          "ORDER_BY_ASC sends the jobs in the order of decision, ORDER_BY_DESC in the reverse "
+          "order."),
+    TEXT("GET /api/v1/job-queues/stats resourcePools",
+         "Only this pool; of several the first counts. Default: all pools."),
     TEXT("GET /api/v1/job-queues/stats -> results", "One entry for each pool."),
     TEXT("PoolQueueStats", "The numbers of trials and tasks in a pool."),
     TEXT("PoolQueueStats.resourcePool", "The name of the pool."),

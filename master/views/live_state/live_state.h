@@ -17,6 +17,7 @@ view_handler render_shares; // the struct share_snapshot before the first
 
 // queue.c
 view_handler render_job_queue;      // struct jobs_snapshot
+view_handler render_visible_jobs;   // the same, of the older call
 view_handler render_tasks;          // struct allocations_snapshot
 view_handler render_experiment_why; // struct experiment_wait
 

@@ -20,8 +20,6 @@ static void write_job(struct view *v, const struct job_snapshot *job)
     struct json_writer *w = &v->w;
     char time[CLOCK_RFC3339_MAX];
     jw_object(w);
-    jw_key(w, "full");
-    jw_object(w);
     jw_key(w, "summary");
     jw_object(w);
     jw_kv_string(w, "state", job->scheduled ? "STATE_SCHEDULED" : "STATE_QUEUED");
@@ -46,22 +44,40 @@ static void write_job(struct view *v, const struct job_snapshot *job)
     jw_kv_string(w, "reason", job->reason);
     jw_kv_int(w, "workspaceId", job->workspace_id);
     jw_object_end(w);
-    jw_object_end(w);
 }
 
-int render_job_queue(struct view *v, struct error *e)
+static void write_wrapped_job(struct view *v, const struct job_snapshot *job)
+{
+    jw_object(&v->w);
+    jw_key(&v->w, "full");
+    write_job(v, job);
+    jw_object_end(&v->w);
+}
+
+static int answer_jobs(struct view *v, void (*write)(struct view *, const struct job_snapshot *))
 {
     const struct jobs_snapshot *jobs = v->rq->result;
-    (void)e;
     jw_object(&v->w);
     jw_key(&v->w, "jobs");
     jw_array(&v->w);
     for (int64_t i = 0; i < jobs->page.shown; i++)
-        write_job(v, &jobs->items[i]);
+        write(v, &jobs->items[i]);
     jw_array_end(&v->w);
     write_page(&v->w, &jobs->page);
     jw_object_end(&v->w);
     return 0;
+}
+
+int render_job_queue(struct view *v, struct error *e)
+{
+    (void)e;
+    return answer_jobs(v, write_wrapped_job);
+}
+
+int render_visible_jobs(struct view *v, struct error *e)
+{
+    (void)e;
+    return answer_jobs(v, write_job);
 }
 
 // --- why an experiment waits ---------------------------------------------------------------------
