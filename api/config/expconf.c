@@ -116,9 +116,28 @@ static int check_program(const struct yaml_doc *doc, bool detached, struct error
         metric);
 }
 
+int expconf_check_slots(const struct yaml_doc *doc, const char *path, struct error *e)
+{
+    long long slots = json_integer_value(jget_path(doc->root, path));
+    const json_t *resources = jget(doc->root, "resources");
+    long long least = jget_int(resources, "min_slots", slots);
+    if (slots > LIMIT_SLOTS_PER_TRIAL)
+        return expconf_fault(doc, path, e, "request unfulfillable: %lld slots; the limit is %d",
+                             slots, LIMIT_SLOTS_PER_TRIAL);
+    if (jget_bool(resources, "is_single_node", false) && least > LIMIT_SLOTS_PER_AGENT)
+        return expconf_fault(doc, path, e,
+                             "request unfulfillable: %lld slots on one machine (is_single_node), "
+                             "and a machine has at most %d",
+                             least, LIMIT_SLOTS_PER_AGENT);
+    return 0;
+}
+
 static int check_resources(const struct yaml_doc *doc, struct error *e)
 {
     const json_t *resources = jget(doc->root, "resources");
+    int err = expconf_check_slots(doc, "resources.slots_per_trial", e);
+    if (err)
+        return err;
     long long slots = jget_int(resources, "slots_per_trial", 1);
     long long min_slots = jget_int(resources, "min_slots", slots);
     if (min_slots > slots)

@@ -89,7 +89,7 @@ static const struct schema_field adaptive_asha_fields[] = {
     END,
 };
 static const struct schema_variant searchers[] = {
-    {"single", single_fields, "one trial with constant hyperparameters"},
+    {"single", single_fields, "one trial; a hyperparameter that is a range is drawn by the seed"},
     {"random", random_fields, "trials with hyperparameters drawn at random"},
     {"grid", grid_fields, "every combination of the hyperparameters' values"},
     {"async_halving", async_halving_fields, "random trials; weak ones are stopped at rungs (ASHA)"},
@@ -101,8 +101,8 @@ static const struct schema_variant searchers[] = {
 // --- resources, storage, environment -------------------------------------------------------------
 
 static const struct schema_field resources[] = {
-    INT("slots_per_trial", 0, LIMIT_SLOTS_PER_TRIAL, "1", "slots that train one trial together"),
-    INT_OR_NULL("min_slots", 1, LIMIT_SLOTS_PER_TRIAL,
+    INT("slots_per_trial", 0, BIG, "1", "slots that train one trial together, at most 8192"),
+    INT_OR_NULL("min_slots", 1, BIG,
                 "elastic: a trial can run on this number of slots and gets up to slots_per_trial "
                 "when they are free; null: exactly slots_per_trial"),
     INT_OR_NULL("priority", 1, 99,

@@ -52,10 +52,6 @@ static int check_range(const struct yaml_doc *doc, const char *path, const json_
                    : expconf_fault(doc, path, e, "val (its value) is missing");
     if (!strcmp(type, "categorical") && !json_array_size(jget(hp, "vals")))
         return expconf_fault(doc, path, e, "vals is empty; there is nothing to choose from");
-    if (searcher && !strcmp(searcher, "single"))
-        return expconf_fault(doc, path, e,
-                             "searcher single runs one trial, so hyperparameters must be "
-                             "constants; give a value, or use searcher random or grid");
     if (!strcmp(type, "categorical"))
         return 0;
     if (jget_double(hp, "minval", 0) > jget_double(hp, "maxval", 0))

@@ -31,6 +31,9 @@ unsigned expconf_data_samples(const json_t *data); // 0: unknown format
 int expconf_fault(const struct yaml_doc *doc, const char *path, struct error *e, const char *fmt,
                   ...) __attribute__((format(printf, 4, 5)));
 
+// Refuses a number of slots (at `path`) that no agents could give.
+int expconf_check_slots(const struct yaml_doc *doc, const char *path, struct error *e);
+
 // Checks the folder of a storage that is a folder, by computing the folder of a checkpoint.
 int expconf_check_storage_folder(const json_t *storage, struct error *e);
 

@@ -20,8 +20,7 @@ static const struct schema_field line_or_words[] = {
 };
 
 static const struct schema_field resources[] = {
-    INT("slots", 0, LIMIT_SLOTS_PER_TRIAL, "1",
-        "number of slots; 0: it needs none and starts at once"),
+    INT("slots", 0, BIG, "1", "number of slots, at most 8192; 0: it needs none and starts at once"),
     STRING("resource_pool", "\"\"", "pool to run in; empty: the default pool"),
     INT_OR_NULL("priority", 1, 99,
                 "priority in the queue, a smaller number goes first; null: the pool's default. "
@@ -141,6 +140,7 @@ int taskconf_finish(struct yaml_doc *doc, json_t **experiment, struct error *e)
             e, ERR_INVALID,
             "config: a task file must be a list of keys and values (entrypoint:, resources: ..)");
     int err = schema_apply(taskconf_fields, doc, e);
+    err = err ? err : expconf_check_slots(doc, "resources.slots", e);
     if (err)
         return err;
     struct yaml_doc whole = {.root = experiment_of(doc->root), .file = doc->file};

@@ -19,8 +19,9 @@ static int check_maximum(int64_t min_slots, int64_t maximum, const char *whose, 
         return 0;
     return error_set(
         e, ERR_INVALID,
-        "resources.slots_per_trial: a trial needs %lld slots, and %s \"%.64s\" may never hold more "
-        "than %lld: ask for fewer, or ask an administrator to raise that maximum",
+        "resources.slots_per_trial: request unfulfillable: a trial needs %lld slots, and %s "
+        "\"%.64s\" may never hold more than %lld: ask for fewer, or ask an administrator to raise "
+        "that maximum",
         (long long)min_slots, whose, team, (long long)maximum);
 }
 

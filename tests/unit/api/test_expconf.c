@@ -115,7 +115,7 @@ static void wrong_types_and_ranges(void **state)
     refused(SINGLE GPT "resources: {slots_per_trial: two}\n",
             "e.yaml:9:30: resources.slots_per_trial: expected ");
     refused(SINGLE GPT "resources: {slots_per_trial: 9000}\n",
-            "resources.slots_per_trial: expected ");
+            "resources.slots_per_trial: request unfulfillable");
     refused(SINGLE GPT "resources: {slots_per_trial: -1}\n",
             "resources.slots_per_trial: expected ");
     refused(SINGLE GPT "resources: {priority: 100}\n", "resources.priority: expected ");
@@ -239,8 +239,10 @@ static void bad_hyperparameters(void **state)
             "hyperparameters.n: val (its value) is missing");
     refused(GRID "hyperparameters: {n: {type: double, minval: 0, maxval: 1}}\n",
             "hyperparameters.n: searcher grid needs count");
-    refused(SINGLE "entrypoint: x\nhyperparameters:\n  n: {type: int, minval: 0, maxval: 1}\n",
-            "e.yaml:4:6: hyperparameters.n: searcher single runs one trial");
+    refused(SINGLE "entrypoint: x\nhyperparameters:\n  n: {type: int, minval: 2, maxval: 1}\n",
+            "e.yaml:4:6: hyperparameters.n: minval is greater than maxval");
+    json_decref(accepted(
+        "entrypoint: x\nhyperparameters: {n: {type: int, minval: 0, maxval: 1}}\n" SINGLE));
 }
 
 static void hyperparameters_come_out_typed(void **state)
@@ -330,6 +332,15 @@ static void elastic_trials_have_a_least_number_of_slots(void **state)
     refused("entrypoint: x\nsearcher: {name: single, metric: loss}\n"
             "resources: {slots_per_trial: 2, min_slots: 3}\n",
             "e.yaml:3:44: resources.min_slots: 3 is more than slots_per_trial (2)");
+    refused(SINGLE "entrypoint: x\nresources: {slots_per_trial: 8193}\n",
+            "resources.slots_per_trial: request unfulfillable: 8193 slots; the limit is 8192");
+    refused(SINGLE "entrypoint: x\nresources: {slots_per_trial: 1025, is_single_node: true}\n",
+            "resources.slots_per_trial: request unfulfillable: 1025 slots on one machine");
+    json_decref(accepted(SINGLE "entrypoint: x\nresources: {slots_per_trial: 8192}\n"));
+    json_decref(accepted(
+        SINGLE "entrypoint: x\nresources: {slots_per_trial: 1024, is_single_node: true}\n"));
+    json_decref(accepted(SINGLE "entrypoint: x\nresources: {slots_per_trial: 2000, min_slots: 1, "
+                                "is_single_node: true}\n"));
     refused("entrypoint: x\nsearcher: {name: single, metric: loss}\nresources: {min_slots: 0}\n",
             "resources.min_slots: ");
 }

@@ -106,7 +106,10 @@ static void test_faults(void **state)
     refused("entrypoint: x\nentry: y\n", "entry");
     refused("entrypoint: x\nenvironment: {environment_variable: [A=1]}\n", "environment");
     refused("entrypoint: x\nresources: {priority: 100}\n", "priority");
-    refused("entrypoint: x\nresources: {slots: 8193}\n", "slots");
+    refused("entrypoint: x\nresources: {slots: 8193}\n",
+            "resources.slots: request unfulfillable: 8193 slots; the limit is 8192");
+    refused("entrypoint: x\nresources: {slots: 1025, is_single_node: true}\n",
+            "resources.slots: request unfulfillable: 1025 slots on one machine");
 }
 
 static void test_document(void **state)

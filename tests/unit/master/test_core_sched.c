@@ -440,7 +440,9 @@ static void test_what_can_never_run_is_refused(void **state)
             "resources.resource_pool: there is no resource pool \"nowhere\": name one of default");
     json_decref(ask(core_workspace_patch, as_user(OWNER, true), "1", NULL, "{\"maxSlots\":3}"));
     assert_int_equal(last_status, 200);
-    refused("slots_per_trial: 4", 400, "workspace \"w\" may never hold more than 3");
+    refused("slots_per_trial: 4", 400,
+            "request unfulfillable: a trial needs 4 slots, and workspace \"w\" may never hold more "
+            "than 3");
     assert_true(submit_as(4, 50, ", min_slots: 3") > 0);
     assert_stored("SELECT count(*) FROM experiments", "1");
 }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "base/text/json.h"
 #include "master/search/search.h"
 
@@ -92,6 +93,26 @@ static void test_same_seed_same_point(void **state)
     search_free(c);
 }
 
+// The trial of `single` has the values that the first trial of `random` has.
+static void test_single_draws_as_random(void **state)
+{
+    (void)state;
+    static const char single[] = "\"name\":\"single\"";
+    const char *at = strstr(space, single);
+    char *random = xasprintf("%.*s\"name\":\"random\",\"max_trials\":1%s", (int)(at - space), space,
+                             at + strlen(single));
+    for (int64_t seed = 0; seed < 8; seed++) {
+        struct search_commands one, first;
+        struct search *a = begin(space, seed, &one), *b = begin(random, seed, &first);
+        assert_true(json_equal(one.items[0].hparams, first.items[0].hparams));
+        search_commands_free(&one);
+        search_commands_free(&first);
+        search_free(a);
+        search_free(b);
+    }
+    free(random);
+}
+
 static void ends_with(enum search_end end, enum search_end outcome)
 {
     struct search_commands commands;
@@ -165,8 +186,11 @@ static void test_unknown_method(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_draw),           cmocka_unit_test(test_same_seed_same_point),
-        cmocka_unit_test(test_single_ends),    cmocka_unit_test(test_restore),
+        cmocka_unit_test(test_draw),
+        cmocka_unit_test(test_same_seed_same_point),
+        cmocka_unit_test(test_single_draws_as_random),
+        cmocka_unit_test(test_single_ends),
+        cmocka_unit_test(test_restore),
         cmocka_unit_test(test_unknown_method),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

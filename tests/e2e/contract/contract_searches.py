@@ -1,0 +1,62 @@
+"""Searches: the values of trials, and requests for slots that no cluster has."""
+
+import json
+
+from contract import Contract, EXPERIMENT, FILES
+
+RANGES = """\
+hyperparameters:
+  layers: {type: int, minval: 1, maxval: 1000}
+  rate: {type: log, base: 10, minval: -4, maxval: -1}
+  kind: {type: categorical, vals: [a, b, c]}
+  size: 64
+reproducibility: {experiment_seed: 1234}
+"""
+
+
+class Searches(Contract):
+    def edited(self, *changes):
+        """The configuration with texts replaced: (old, new), .."""
+        config = self.config
+        for old, new in changes:
+            self.assertIn(old, config)
+            config = config.replace(old, new)
+        return config
+
+    def trials_of(self, experiment):
+        return self.user.get(f"/experiments/{experiment}/trials", "trials:[Trial]")["trials"]
+
+    def test_single_with_ranges(self):
+        """It is a random search with one trial."""
+        config = self.edited(("hyperparameters: {width: 64}\n", RANGES))
+        random = config.replace("name: single", "name: random, max_trials: 1")
+        drawn = []
+        for text in (config, config, random, config.replace("1234", "1235")):
+            trials = self.trials_of(self.create(config=text, activate=False))
+            self.assertEqual(len(trials), 1)
+            drawn.append(trials[0]["hparams"])
+        self.assertTrue(1 <= drawn[0]["layers"] <= 1000 and 1e-4 <= drawn[0]["rate"] <= 0.1, drawn)
+        self.assertIn(drawn[0]["kind"], "abc")
+        self.assertEqual((drawn[0]["size"], drawn[1], drawn[2]), (64, drawn[0], drawn[0]))
+        self.assertNotEqual(drawn[3], drawn[0])
+
+    def test_more_slots_than_there_are(self):
+        """Agents may join, so it waits; but not for what no agents could give."""
+        for needs in ("slots_per_trial: 100", "slots_per_trial: 8, is_single_node: true"):
+            made = self.user.post("/experiments", {
+                "config": self.edited(("slots_per_trial: 1", needs)), "modelDefinition": FILES, "activate": False},
+                f"{EXPERIMENT} config warnings?")
+            self.assertEqual(made["warnings"], ["LAUNCH_WARNING_CURRENT_SLOTS_EXCEEDED"], needs)
+        for needs in ("slots_per_trial: 8193", "slots_per_trial: 1025, is_single_node: true"):
+            refused = self.user.call("POST", "/experiments", {
+                "config": self.edited(("slots_per_trial: 1", needs)), "modelDefinition": FILES}, expect=400)
+            self.assertIn("request unfulfillable", refused["message"], needs)
+        for path in ("/commands", "/generic-tasks"):
+            for slots, single in ((100, False), (8193, False), (1025, True)):
+                task = {"entrypoint": ["true"], "resources": {"slots": slots, "is_single_node": single}}
+                body = {"config": task if path == "/commands" else json.dumps(task)}
+                if slots == 100:
+                    made = self.user.post(path, body, "warnings?")
+                    self.assertEqual(made["warnings"], ["LAUNCH_WARNING_CURRENT_SLOTS_EXCEEDED"], path)
+                else:
+                    self.assertIn("request unfulfillable", self.user.call("POST", path, body, expect=400)["message"])
