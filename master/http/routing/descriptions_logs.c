@@ -66,7 +66,7 @@ static const struct description rows[] = {
                            "master and agent write about it."),
     TEXT("TaskLog.stdtype", "The output that the line came from: stdout or stderr."),
     TEXT("LogLevel", "How serious a line is, from LOG_LEVEL_TRACE (details) to LOG_LEVEL_CRITICAL "
-                     "(the program cannot go on); LOG_LEVEL_UNSPECIFIED is used for none."),
+                     "(the program cannot go on); LOG_LEVEL_UNSPECIFIED is not used."),
     TEXT("LogFields", "The values by which a log can be filtered; at most 10,000 of each."),
     TEXT("LogFields.agentIds", "The agents that sent lines."),
     TEXT("LogFields.allocationIds", "The starts that wrote lines."),

@@ -70,9 +70,8 @@ static const struct description rows[] = {
     TEXT("Device.pciBusId", "The PCI address of the GPU; absent for other devices."),
     TEXT("Device.driver", "The version of the GPU's driver; absent for other devices."),
     TEXT("Device.nvlinkGroup",
-         "The number of its group of GPUs connected by NVLink; absent or -1: none."),
-    TEXT("Device.numaGroup",
-         "The number of its group of GPUs at one NUMA node; absent or -1: none."),
+         "The number of its group of GPUs connected by NVLink; absent: none."),
+    TEXT("Device.numaGroup", "The number of its group of GPUs at one NUMA node; absent: none."),
     TEXT("DeviceType", "The type of a device: TYPE_CPU is a share of CPU cores, TYPE_CUDA a GPU of "
                        "NVIDIA; TYPE_ROCM is Determined's; TYPE_UNSPECIFIED: not known."),
     TEXT("SlotFault", "A condition that an agent reports about a slot, such as an ECC error."),

@@ -38,9 +38,7 @@ static const struct description rows[] = {
     TEXT("contextDirectory",
          "The files of the program, together at most 96 MiB. Default: the files of forkedFrom, or "
          "with inheritContext those of parentId; otherwise none."),
-    TEXT("seed",
-         "Accepted because Determined's clients send it, and ignored: "
-         "reproducibility.experiment_seed in the configuration is the seed. Default: nothing."),
+    TEXT("seed", "Accepted because Determined's clients send it, and ignored. Default: nothing."),
     TEXT("data", "Accepted because Determined's clients send it, and ignored. Default: nothing."),
     TEXT("preview",
          "Accepted because Determined's clients send it, and ignored. Default: nothing."),
