@@ -141,7 +141,7 @@ class Experiments(Contract):
         answer = stranger.post("/projects/-1/experiments/kill", {"experimentIds": [experiment, 999999], "projectId": -1})
         errors = {r["id"]: r["error"] for r in answer["results"]}
         self.assertIn("role", errors[experiment])
-        self.assertIn("no experiment", errors[999999])
+        self.assertIn("not found", errors[999999])
         found = self.user.post("/projects/-1/experiments/kill", {"filters": {"name": "contract", "states": ["STATE_PAUSED"]}})
         self.assertIn({"id": experiment, "error": ""}, found["results"])
         self.user.call("GET", "/projects/-1", expect=404)
@@ -180,7 +180,7 @@ class Experiments(Contract):
         self.wait_for_state(experiment, "STATE_PAUSED")
         self.assertEqual(ask("runs", "resume", [run], skipMultitrial=False), [""])
         self.assertIn("run '999999' not found", ask("runs", "pause", [999999])[0])
-        self.assertIn("not in project", ask("runs", "pause", [run], projectId=7)[0])
+        self.assertIn("not found in project", ask("runs", "pause", [run], projectId=7)[0])
         self.assertIn("no search", ask("searches", "kill", [999999])[0])
         self.user.call("POST", "/runs/kill", {"runIds": None, "projectId": 1}, expect=400)
         self.user.call("POST", "/searches/kill", {"projectId": 1, "filter": "{}"}, expect=400)
