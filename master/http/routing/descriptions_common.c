@@ -89,7 +89,8 @@ static const struct description rows[] = {
     TEXT("ActionResult.id", "The id of the object."),
     TEXT("ActionResult.error",
          "A sentence that says why the action failed; empty if it succeeded."),
-    TEXT("completed", "True: the object is gone. Clients then ask for it until the answer is 404."),
+    TEXT("completed", "True: the object is gone. False: it is being deleted with all that is in "
+                      "it; ask for it until the answer is 404."),
 };
 
 const struct description_table common_descriptions = {"descriptions_common.c", rows,

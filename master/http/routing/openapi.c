@@ -233,7 +233,9 @@ static const char description[] =
     "field, and keys may be written in camelCase or snake_case. 64-bit numbers are strings of "
     "digits; NaN and the infinities are the words NaN, Infinity and -Infinity. What tasks and "
     "agents report may be repeated: the second time changes nothing. 429 and 503 say with "
-    "Retry-After when to ask again.";
+    "Retry-After when to ask again. The keyword `default`, or the words `Default:` in a "
+    "description, say what counts where a request leaves a field out; `x-muster-limit` is the "
+    "greatest length of a body, in bytes.";
 
 char *routes_openapi(const struct route *table, size_t count)
 {
