@@ -12,6 +12,8 @@
 #include "master/kernel/timers.h"
 #include "master/sched/explain.h"
 
+enum { ALLOCATION_TOKEN = 65 }; // 64 hexadecimal digits
+
 enum outcome { // how an allocation ends; the first cause decides
     OUTCOME_NONE,
     OUTCOME_COMPLETED,
@@ -49,8 +51,9 @@ struct allocation {
     int slots; // requested while it is queued, then held
     struct part *parts;
     int part_count, world_size;
-    bool launched_here; // by this process of the master, which has heard all of its ranks
-    char token[65];
+    bool launched_here;           // by this process of the master, which has heard all of its ranks
+    char token[ALLOCATION_TOKEN]; // of the allocation; "": not known
+    char user_token[ALLOCATION_TOKEN]; // of its owner, valid as long
     bool draining;
     char *preempt_reason; // the sentence why the scheduler preempts it; NULL: it does not
     enum outcome outcome;

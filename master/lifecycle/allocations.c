@@ -153,7 +153,7 @@ static void allocation_launch(struct core *c, struct allocation *a)
     STORE(c, ALLOCATION_PLACE, allocation_state_word(a->state), placement, a->started_at, a->slots,
           a->id);
     free(placement);
-    launch_token(c, a);
+    launch_make_tokens(c, a);
     if (a->epoch > 1)
         CORE_DISPATCH(c, run_restarted, c, t, a->resume[0] ? a->resume_steps : -1);
     for (int i = 0; i < a->part_count; i++) {

@@ -60,17 +60,26 @@ char *launch_placement(const struct allocation *a)
 
 // Only the hash is stored, so a restarted master does not know the old tokens. Where it needs one,
 // it makes a second token; all tokens end with the allocation.
-const char *launch_token(struct core *c, struct allocation *a)
+static void token_make(char token[ALLOCATION_TOKEN], char hash[SHA256_HEX])
 {
     uint8_t secret[SHA256_BYTES];
+    rng_secret(secret, sizeof secret);
+    hex_encode(secret, sizeof secret, token);
+    sha256_hex(token, strlen(token), hash);
+}
+
+void launch_make_tokens(struct core *c, struct allocation *a)
+{
     char hash[SHA256_HEX];
     if (a->token[0])
-        return a->token;
-    rng_secret(secret, sizeof secret);
-    hex_encode(secret, sizeof secret, a->token);
-    sha256_hex(a->token, strlen(a->token), hash);
+        return;
+    token_make(a->token, hash);
     STORE(c, TOKEN_INSERT, hash, "allocation", NULL, a->id, c->wall, 0);
-    return a->token;
+    // The programs of a task may also call as their owner. The token has no number, so no list of
+    // access tokens shows it; it ends earlier if the owner changes the password.
+    token_make(a->user_token, hash);
+    STORE(c, TOKEN_INSERT, hash, "user", DB_NOT_NULL(a->trial->active->experiment->user_id), a->id,
+          c->wall, 0);
 }
 
 const char *launch_container(const struct part *p, char out[UUID_TEXT])
@@ -135,15 +144,20 @@ static void env_add_identity(json_t *env, struct core *c, const struct part *p)
     const struct trial *t = a->trial;
     char container[UUID_TEXT];
     const char *url = *c->options.master_url ? c->options.master_url : p->agent->master_url;
-    if (url && *url)
+    launch_make_tokens(c, a);
+    if (url && *url) {
         env_set(env, "DET_MASTER", url);
+        env_set(env, "MUSTER_MASTER", url);
+    }
     env_set(env, "DET_CLUSTER_ID", c->options.cluster_id);
     env_set(env, "DET_AGENT_ID", p->agent->id);
     env_set(env, "DET_TASK_ID", t->task_id);
     env_set(env, "DET_TASK_TYPE", kind_words[t->active->experiment->kind].task);
     env_set(env, "DET_ALLOCATION_ID", a->id);
-    env_set(env, "DET_SESSION_TOKEN", launch_token(c, a));
+    env_set(env, "DET_SESSION_TOKEN", a->token);
     env_set(env, "DET_USER", t->active->owner);
+    env_set(env, "DET_USER_TOKEN", a->user_token);
+    env_set(env, "MUSTER_TOKEN", a->user_token);
     env_set(env, "DET_RESOURCES_ID", launch_container(p, container));
     env_set(env, "DET_CONTAINER_ID", container);
     env_set(env, "DET_RESOURCES_TYPE",

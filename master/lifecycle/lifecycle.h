@@ -87,8 +87,9 @@ void usage_load(struct core *c, const struct allocation *a);
 void usage_predict_end(struct core *c, const struct allocation *a);
 
 // launch.c
-char *launch_placement(const struct allocation *a);             // JSON for the store
-const char *launch_token(struct core *c, struct allocation *a); // makes one if none is known
+char *launch_placement(const struct allocation *a); // JSON for the store
+// Makes the allocation's token, and one of its owner for its programs, if they are not known.
+void launch_make_tokens(struct core *c, struct allocation *a);
 // The description of the task for its agent, in the arena of the request.
 struct task_snapshot launch_describe(struct core *c, struct request *rq, const struct part *p);
 // The addresses of all machines of the allocation in the order of their ranks, in the arena of the

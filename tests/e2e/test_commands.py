@@ -207,8 +207,8 @@ class CommandsTest(unittest.TestCase):
         self.assertEqual(self.user.call("POST", "/api/v1/commands", {})[0], 400)
         made = self.user.ok("POST", "/commands", {"config": {
             "entrypoint": ["true"], "resources": {"slots": 0},
-            "bind_mounts": [{"host_path": "/data", "container_path": "/data"}]}})
-        self.assertIn("bind_mounts", made["warningTexts"][0])
+            "environment": {"image": "a/b"}}})
+        self.assertIn("environment.image", made["warningTexts"][0])
         self.assertEqual(made["warnings"], [])
 
     def test_roles(self):

@@ -1,14 +1,15 @@
 """The surroundings of a user program, with a real master and agent: its startup hook, its storage
-of type shared_fs, and bind mounts."""
+of type shared_fs, bind mounts, and the token of its user."""
 
 import base64
 import io
+import json
 import pathlib
 import tarfile
 import unittest
 import uuid
 
-from cluster import PASSWORD, Cluster, wait_for
+from cluster import BIN, PASSWORD, Cluster, wait_for
 from test_api import Api
 
 TERMINAL = ("STATE_COMPLETED", "STATE_ERROR", "STATE_CANCELED")
@@ -64,6 +65,34 @@ class TaskTest(unittest.TestCase):
         """The text of its log lines, in their order."""
         trial = self.user.ok("GET", f"/experiments/{experiment}/trials")["trials"][0]
         return [line["log"] for line in self.user.lines(f"/tasks/{trial['taskIds'][0]}/logs")]
+
+
+class UsersToken(TaskTest):
+    def test_muster_works_inside_a_task(self):
+        experiment = self.create("echo nothing")
+        self.end(experiment)
+        command = self.user.ok("POST", "/commands", {"config": {
+            "entrypoint": [f"{BIN}/muster whoami; {BIN}/muster experiment list -o csv; echo $DET_USER_TOKEN"],
+            "resources": {"slots": 0}}})["command"]["id"]
+        wait_for("the command", lambda: self.user.ok("GET", f"/commands/{command}")["command"]["state"] == "STATE_TERMINATED", 60)
+        said = [line["log"] for line in self.user.lines(f"/tasks/{command}/logs")]
+        self.assertIn(["username", "determined"], [line.split() for line in said])
+        self.assertIn(["master", self.cluster.url], [line.split() for line in said])
+        self.assertTrue([line for line in said if line.startswith(f"{experiment},")], said)
+        token = next(line for line in said if len(line) == 64 and " " not in line)
+        self.assertEqual(Api(self.cluster.port, token).call("GET", "/api/v1/me")[0], 401)
+
+    def test_token_after_a_restart_of_the_master(self):
+        experiment = self.create("while [ ! -e stop ]; do sleep 0.1; done; echo $DET_USER_TOKEN")
+        wait_for("its start", lambda: self.state(experiment) == "STATE_RUNNING", 60)
+        self.cluster.master.kill9()
+        self.cluster.start_master()
+        work = wait_for("its folder", lambda: next(iter(self.cluster.folder.glob("agent-0/tasks/*/work")), None), 30)
+        token = json.loads((work.parent / "task.json").read_bytes().split(b"\n")[0])["env"]["DET_USER_TOKEN"]
+        self.assertEqual(Api(self.cluster.port, token).get("/me")["user"]["username"], "determined")
+        (work / "stop").touch()
+        self.end(experiment)
+        self.assertEqual(Api(self.cluster.port, token).call("GET", "/api/v1/me")[0], 401)
 
 
 class StartupHook(TaskTest):

@@ -1,7 +1,7 @@
-"""The surroundings of tasks: mounts, options of containers."""
+"""The surroundings of tasks: mounts, options of containers, the token of the user."""
 
-from cluster import wait_for
-from contract import Contract
+from cluster import PASSWORD, wait_for
+from contract import Contract, hashed
 
 SHARED = "{{type: shared_fs, host_path: {storage}, storage_path: below}}"
 
@@ -73,3 +73,46 @@ class TaskSetup(Contract):
             status, answer = self.preview(self.config + f"bind_mounts: [{mount}]\n")
             self.assertEqual(status, 400, mount)
             self.assertIn(word, answer["error"]["error"])
+
+    def task_of(self, user):
+        """Returns (the agent's task of a new experiment, a caller with its DET_USER_TOKEN)."""
+        experiment = user.post("/experiments", {"config": self.config, "activate": True, "modelDefinition": []},
+                               "experiment:Experiment config")["experiment"]["id"]
+        self.addCleanup(self.admin.post, f"/experiments/{experiment}/kill")
+        task = self.agent.task_of(experiment)
+        return task, self.nobody.caller(task["env"]["DET_USER_TOKEN"])
+
+    def new_user(self, name):
+        made = self.admin.post("/users", {"user": {"username": name, "admin": False, "active": True},
+                                          "password": hashed(PASSWORD), "isHashed": True}, "user:User")["user"]
+        self.admin.request("PUT", "/api/v1/workspaces/1/members", {"userId": made["id"], "role": "editor"})
+        return made["id"], self.login(name)
+
+    def tokens(self):
+        return [info["id"] for info in self.admin.get("/tokens", showInactive="true", sessions="true")["tokenInfo"]]
+
+    def test_task_calls_as_its_user(self):
+        before = self.tokens()
+        task, caller = self.task_of(self.user)
+        self.assertEqual(caller.get("/me", "user:User")["user"]["username"], "determined")
+        self.assertEqual((task["env"]["DET_USER"], task["env"]["MUSTER_TOKEN"]), ("determined", caller.token))
+        self.assertNotEqual(caller.token, task["env"]["DET_SESSION_TOKEN"])
+        made = caller.post("/experiments", {"config": self.config, "activate": False, "modelDefinition": []},
+                           "experiment:Experiment config")["experiment"]
+        self.assertEqual(made["username"], "determined")
+        self.assertEqual(self.tokens(), before)
+        self.agent.end(task)
+        wait_for("its end", lambda: caller.request("GET", "/api/v1/me")[0] == 401, 10)
+
+    def test_task_of_a_user_who_loses_access(self):
+        user, caller = self.new_user("leaver")
+        tasks = [self.task_of(caller) for _ in range(2)]
+        self.admin.call("PATCH", f"/users/{user}", {"password": hashed("another phrase of words"), "isHashed": True})
+        for _, inside in tasks:
+            self.assertEqual(inside.request("GET", "/api/v1/me")[0], 401)
+        caller = self.login("leaver", "another phrase of words")
+        _, inside = self.task_of(caller)
+        self.admin.call("PATCH", f"/users/{user}", {"active": False})
+        self.assertEqual(inside.request("GET", "/api/v1/me")[0], 401)
+        self.admin.call("PATCH", f"/users/{user}", {"active": True})
+        self.assertEqual(inside.request("GET", "/api/v1/me")[0], 401)
