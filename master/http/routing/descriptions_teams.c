@@ -16,7 +16,7 @@ static const struct description rows[] = {
     TEXT("POST /api/v1/auth/login -> token", "The token for the header Authorization: Bearer "
                                              "TOKEN; valid for 30 days. Empty with cookie=true."),
     // --- users -----------------------------------------------------------------------------------
-    TEXT("user", "The user that the call names or creates."),
+    TEXT("user", "The user: the caller, or the one that the call names or creates."),
     TEXT("GET /api/v1/users -> users", "The users of this page."),
     TEXT("GET /api/v1/users active",
          "Only users who may work (true), or only the others (false). Default: both."),

@@ -181,7 +181,7 @@ class Experiments(Contract):
         self.assertEqual(ask("runs", "resume", [run], skipMultitrial=False), [""])
         self.assertIn("run '999999' not found", ask("runs", "pause", [999999])[0])
         self.assertIn("not found in project", ask("runs", "pause", [run], projectId=7)[0])
-        self.assertIn("no search", ask("searches", "kill", [999999])[0])
+        self.assertIn("'999999' not found", ask("searches", "kill", [999999])[0])
         self.user.call("POST", "/runs/kill", {"runIds": None, "projectId": 1}, expect=400)
         self.user.call("POST", "/searches/kill", {"projectId": 1, "filter": "{}"}, expect=400)
         self.assertEqual(ask("searches", "resume", [several]), [""])

@@ -285,6 +285,38 @@ static void test_shapes(void **state)
     assert_string_equal(schema_of_parameter("limits", 6), "string");
 }
 
+// The rows of the tables are data of the API, so that the cases name some that will stay.
+static void test_descriptions(void **state)
+{
+    (void)state;
+    static const char call[] = "PATCH /api/v1/trials/{trialId}";
+    static const struct {
+        enum described place;
+        const char *owner, *field, *key; // key NULL: no row
+    } cases[] = {
+        {IN_PATH, call, "trialId", "{trialId}"},
+        {IN_BODY, call, "trialId", "{} repeated"},
+        {IN_ANSWER, call, "trial", "trial"},
+        {IN_BODY, call, "state", "PATCH /api/v1/trials/{trialId} state"},
+        {IN_ANSWER, call, "state", NULL},
+        {IN_ANSWER, "POST /api/v1/tokens", "token", "POST /api/v1/tokens -> token"},
+        {IN_QUERY, "GET /api/v1/users", "offset", "offset"},
+        {IN_SCHEMA, "Pagination", "offset", "Pagination.offset"},
+        {IN_SCHEMA, "Pagination", "", "Pagination"},
+        {IN_BODY, "PATCH /api/v1/templates/{templateName}", "",
+         "PATCH /api/v1/templates/{templateName}"},
+        {IN_ANSWER, "GET /resources/allocation/raw", "", "GET /resources/allocation/raw ->"},
+        {IN_ANSWER, "GET /api/v1/users", "", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *field = cases[i].field;
+        const struct description *d =
+            description_find(cases[i].place, cases[i].owner, field, strlen(field));
+        if (!d != !cases[i].key || (d && strcmp(d->key, cases[i].key)))
+            fail_msg("%s, %s: %s", cases[i].owner, field, d ? d->key : "no row");
+    }
+}
+
 static void test_bodies(void **state)
 {
     (void)state;
@@ -359,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_query),
         cmocka_unit_test(test_openapi),
         cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_descriptions),
         cmocka_unit_test(test_bodies),
         cmocka_unit_test(test_numbers),
     };
