@@ -437,8 +437,9 @@ const struct route route_table[] = {
          "End a trial at once"),
 
     // Reports of running tasks, and of programs of unmanaged trials with a user's token.
-    CORE("POST", V1 "/runs/start", ANY_USER_TASK, core_run_start, NULL, "A task has started",
-         .takes = "runId?:int checkpointStorage?:object", .answers = "storageId?:int"),
+    CORE("POST", V1 "/runs/start", ANY_USER_TASK, core_run_start, render_run_start,
+         "A task has started", .takes = "runId?:int checkpointStorage?:object",
+         .answers = "storageId?:int"),
     READ(V1 "/runs/{trialId}/metadata", ANY_USER_TASK, view_run_metadata, NULL,
          "The metadata of a run", .answers = "metadata:object"),
     CORE_OF(BODY_REPORT, "POST", V1 "/runs/{trialId}/metadata", ANY_USER_TASK, core_run_metadata,

@@ -42,6 +42,9 @@ static const struct sql_field fields[] = {
     {COLUMN("resource_pool", "r.pool")},
     {COLUMN("trials", "r.trials")},
     {COLUMN("progress", "r.progress")},
+    {COLUMN("checkpoints", "t.checkpoints")},
+    {COLUMN("checkpoint_size", "t.checkpoint_bytes")},
+    {COLUMN("external_id", "r.external_id")},
     {0},
 };
 

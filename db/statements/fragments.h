@@ -54,6 +54,11 @@
     SQL_AUTHZ(key, "e.id",                                                                         \
               table " x JOIN experiments e ON e.id = x.experiment_id " SQL_IN_WORKSPACE)
 
+// The storage without how many checkpoints are kept: what table storages numbers.
+#define SQL_STORAGE_PLACE(storage)                                                                 \
+    "json_remove(" storage ", '$.save_experiment_best', '$.save_trial_best', "                     \
+    "'$.save_trial_latest')"
+
 // --- trials and experiments ----------------------------------------------------------------------
 
 // The searcher's metric as a quoted label of a JSON path.

@@ -39,6 +39,8 @@
     NEXT(text, ancestors)                                                                          \
     NEXT(integer, no_pause)
 
+#define SQL_OF_BRIEF(column) "(SELECT " column " FROM experiment_briefs b WHERE b.id = e.id)"
+
 #define EXPERIMENT_VIEW_ROW(FIRST, NEXT)                                                           \
     FIRST(integer, id, "e.id")                                                                     \
     NEXT(text, state, SQL_EXPERIMENT_STATE)                                                        \
@@ -68,7 +70,10 @@
     NEXT(integer, trials, "(SELECT count(*) FROM trials t WHERE t.experiment_id = e.id)")          \
     NEXT(text, pool, "json_extract(e.config, '$.resources.resource_pool')")                        \
     NEXT(integer, live_allocations, SQL_ACTIVE_COUNT(SQL_EXPERIMENT_RUNS))                         \
-    NEXT(text, failure, SQL_FAILURE("e.id", "e.state"))
+    NEXT(text, failure, SQL_FAILURE("e.id", "e.state"))                                            \
+    NEXT(text, external_id, "e.external_id")                                                       \
+    NEXT(integer, checkpoints, SQL_OF_BRIEF("checkpoints"))                                        \
+    NEXT(real, checkpoint_bytes, SQL_OF_BRIEF("checkpoint_bytes"))
 
 #define EXPERIMENT_LIST_ROW(FIRST, NEXT, description_, notes_, config_)                            \
     FIRST(integer, id, "r.id")                                                                     \
@@ -100,7 +105,10 @@
     NEXT(integer, trials, "r.trials")                                                              \
     NEXT(text, pool, "r.pool")                                                                     \
     NEXT(integer, live_allocations, SQL_ACTIVE_COUNT(SQL_BRIEF_RUNS))                              \
-    NEXT(text, failure, SQL_FAILURE("r.id", "r.state"))
+    NEXT(text, failure, SQL_FAILURE("r.id", "r.state"))                                            \
+    NEXT(text, external_id, "r.external_id")                                                       \
+    NEXT(integer, checkpoints, "r.checkpoints")                                                    \
+    NEXT(real, checkpoint_bytes, "r.checkpoint_bytes")
 
 #define VALUE_COUNT_ROW(FIRST, NEXT)                                                               \
     FIRST(text, name)                                                                              \

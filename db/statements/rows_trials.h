@@ -57,8 +57,9 @@
     NEXT(text, exit_reason, "t.exit_reason")                                                       \
     NEXT(integer, run_id, "t.run_id")                                                              \
     NEXT(integer, seed, "t.seed")                                                                  \
-    NEXT(integer, checkpoints,                                                                     \
-         "(SELECT count(*) FROM checkpoints c WHERE c.trial_id = t.id AND c.state <> 'DELETED')")  \
+    NEXT(integer, checkpoints, "t.checkpoints")                                                    \
+    NEXT(real, checkpoint_bytes, "t.checkpoint_bytes")                                             \
+    NEXT(text, warm_start, "json_extract(e.config, '$.searcher.source_checkpoint_uuid')")          \
     NEXT(real, searcher_metric,                                                                    \
          "json_extract(t.best_validation, '$.metrics.avgMetrics.' || " SQL_METRIC_LABEL ")")       \
     NEXT(integer, log_retention_days,                                                              \
@@ -99,7 +100,9 @@
     NEXT(integer, reported_at, "c.reported_at")                                                    \
     NEXT(text, config, "e.config")                                                                 \
     NEXT(text, hparams, "t.hparams")                                                               \
-    NEXT(real, searcher_metric, SQL_CHECKPOINT_METRIC)
+    NEXT(real, searcher_metric, SQL_CHECKPOINT_METRIC)                                             \
+    NEXT(integer, storage_id,                                                                      \
+         "(SELECT s.id FROM storages s WHERE s.storage = " SQL_STORAGE_PLACE("c.storage") ")")
 
 #define WORKLOAD_CHECKPOINT_ROW(FIRST, NEXT)                                                       \
     FIRST(text, uuid)                                                                              \

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/config/expconf.h"
 #include "api/wire.h"
 #include "base/arena.h"
 #include "base/limits.h"
@@ -87,11 +88,31 @@ int core_trial_early_exit(struct core *c, struct request *rq, struct error *e)
 
 // --- calls of runs -------------------------------------------------------------------------------
 
-// Nothing is prepared: a program names its storage with each checkpoint.
+// An unmanaged trial may name a storage of its own, which its reports of checkpoints then name by
+// its number. Other checkpoints are in the storage of their experiment.
+static const char *own_storage(struct request *rq, const struct trial *t)
+{
+    json_t *storage = jget(rq->body, "checkpointStorage");
+    if (!storage || !t->active->unmanaged ||
+        expconf_check_storage(storage, "checkpointStorage", NULL))
+        return NULL;
+    char *text = json_dumps(storage, JSON_COMPACT | JSON_SORT_KEYS);
+    const char *out = arena_strdup(&rq->arena, text);
+    free(text);
+    return out;
+}
+
 int core_run_start(struct core *c, struct request *rq, struct error *e)
 {
     struct trial *t;
-    return core_reporter(c, rq, jget_int(rq->body, "runId", 0), &t, e);
+    int err = core_reporter(c, rq, jget_int(rq->body, "runId", 0), &t, e);
+    if (err)
+        return err;
+    const char *own = own_storage(rq, t);
+    char *storage = arena_strdup(&rq->arena, own ? own : t->active->storage);
+    STORE(c, STORAGE_ADD, storage);
+    rq->result = storage;
+    return 0;
 }
 
 // Checks that the caller is the task of the trial, or a user who may change its experiment. The

@@ -20,6 +20,7 @@ struct reported_checkpoint {
     const char *state;
     int64_t steps, time;
     const json_t *metadata, *resources;
+    char *storage; // of an unmanaged trial, by its number; NULL: that of the experiment
 };
 
 static int read_checkpoint(struct core *c, const json_t *body, struct reported_checkpoint *in,
@@ -70,11 +71,30 @@ static void checkpoint_store(struct core *c, const struct trial *t,
     char *resources = in->resources ? json_text(in->resources) : xstrdup("{}");
     char *validation = validation_of_step(t, in->steps);
     STORE(c, CHECKPOINT_UPSERT, in->uuid, t->task_id, allocation, t->id, t->active->experiment->id,
-          in->state, in->steps, metadata, resources, t->active->storage, validation, in->time);
+          in->state, in->steps, metadata, resources, in->storage ? in->storage : t->active->storage,
+          validation, in->time);
     change_mark(c, EVENT_CHECKPOINT, t->active->experiment->id, t->id, in->uuid);
     free(metadata);
     free(resources);
     free(validation);
+}
+
+// POST /runs/start has numbered the storage. A managed task always writes to its experiment's.
+static int find_storage(struct core *c, struct request *rq, const struct trial *t,
+                        struct reported_checkpoint *in, struct error *e)
+{
+    int64_t id = jget_int(rq->body, "storageId", 0);
+    if (!id || !t->active->unmanaged)
+        return 0;
+    struct db_rows *rows = DB_QUERY(c->reader, STORAGE_BY_ID, id);
+    if (db_next(rows) == 1)
+        in->storage = arena_strdup(&rq->arena, DB_GET(rows, STORAGE_BY_ID, storage));
+    db_rows_close(rows);
+    return in->storage ? 0
+                       : error_set(e, ERR_INVALID,
+                                   "storageId: storage %lld is not known; POST /api/v1/runs/start "
+                                   "numbers storages",
+                                   (long long)id);
 }
 
 // *done: nothing is left to do, since the checkpoint was reported before and has been deleted
@@ -115,11 +135,13 @@ static int find_reporting_trial(struct core *c, struct request *rq, struct trial
 int core_checkpoint_report(struct core *c, struct request *rq, struct error *e)
 {
     struct trial *t;
-    struct reported_checkpoint in;
+    struct reported_checkpoint in = {0};
     bool done = false;
     int err = find_reporting_trial(c, rq, &t, e);
     if (!err)
         err = read_checkpoint(c, rq->body, &in, e);
+    if (!err)
+        err = find_storage(c, rq, t, &in, e);
     if (!err)
         err = checkpoint_check_known(c, t, in.uuid, &done, e);
     if (err || done)

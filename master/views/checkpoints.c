@@ -61,6 +61,19 @@ static void write_training(struct json_writer *w, struct db_rows *rows)
     jw_object_end(w);
 }
 
+// The storage in which the checkpoints of a trial are (core_run_start()).
+int render_run_start(struct view *v, struct error *e)
+{
+    struct db_rows *rows = DB_QUERY(v->db, STORAGE_ID, (const char *)v->rq->result);
+    int found = db_next(rows);
+    jw_object(&v->w);
+    if (found == 1)
+        jw_kv_int(&v->w, "storageId", DB_GET(rows, STORAGE_ID, id));
+    jw_object_end(&v->w);
+    db_rows_close(rows);
+    return found < 0 ? store_failed(e) : 0;
+}
+
 void write_checkpoint_object(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
@@ -74,6 +87,8 @@ void write_checkpoint_object(struct json_writer *w, struct db_rows *rows)
     jw_kv_raw(w, "metadata", DB_GET(rows, CHECKPOINT_VIEW, metadata));
     write_resources(w, DB_GET(rows, CHECKPOINT_VIEW, resources));
     jw_kv_raw(w, "storage", DB_GET(rows, CHECKPOINT_VIEW, storage));
+    if (!DB_IS_NULL(rows, CHECKPOINT_VIEW, storage_id))
+        jw_kv_int(w, "storageId", DB_GET(rows, CHECKPOINT_VIEW, storage_id));
     write_training(w, rows);
     jw_object_end(w);
 }

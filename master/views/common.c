@@ -1,5 +1,8 @@
 // Functions that most views need.
 
+#include <math.h>
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "master/views/views.h"
 
@@ -12,6 +15,13 @@ void write_time(struct json_writer *w, const char *key, int64_t wall_us)
 {
     char text[CLOCK_RFC3339_MAX];
     jw_kv_string(w, key, wall_us ? clock_format(wall_us, text) : NULL);
+}
+
+void write_bytes(struct json_writer *w, const char *key, double bytes)
+{
+    char digits[32];
+    snprintf(digits, sizeof digits, "%.0f", bytes > 0 ? fmin(bytes, 9e18) : 0);
+    jw_kv_string(w, key, digits);
 }
 
 int write_object_of_row(struct view *v, const char *key, struct db_rows *rows, list_writer *write,

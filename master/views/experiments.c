@@ -53,6 +53,9 @@ void write_experiment_members(struct json_writer *w, struct db_rows *rows)
     jw_kv_int(w, "liveAllocations", DB_GET(rows, EXPERIMENT_VIEW, live_allocations));
     if (!DB_IS_NULL(rows, EXPERIMENT_VIEW, failure))
         jw_kv_string(w, "failure", DB_GET(rows, EXPERIMENT_VIEW, failure));
+    jw_kv_string(w, "externalExperimentId", DB_GET(rows, EXPERIMENT_VIEW, external_id));
+    jw_kv_int(w, "checkpointCount", DB_GET(rows, EXPERIMENT_VIEW, checkpoints));
+    write_bytes(w, "checkpointSize", DB_GET(rows, EXPERIMENT_VIEW, checkpoint_bytes));
 }
 
 static void write_trial_ids(struct view *v, int64_t id)
@@ -86,7 +89,6 @@ static int write_experiment_view(struct view *v, int64_t id, bool config, struct
         write_experiment_members(w, rows);
         jw_kv_string(w, "originalConfig", DB_GET(rows, EXPERIMENT_VIEW_BY_ID, original_config));
         jw_kv_int(w, "seed", DB_GET(rows, EXPERIMENT_VIEW_BY_ID, seed));
-        jw_kv_int(w, "checkpointCount", DB_GET(rows, EXPERIMENT_VIEW_BY_ID, checkpoints));
         jw_kv_string(w, "searcherMetric", DB_GET(rows, EXPERIMENT_VIEW_BY_ID, searcher_metric));
         jw_kv_int(w, "priority", DB_GET(rows, EXPERIMENT_VIEW_BY_ID, priority));
         jw_kv_double(w, "runSeconds",

@@ -39,7 +39,11 @@ static void write_trial(struct json_writer *w, struct db_rows *rows)
     jw_kv_int(w, "runId", DB_GET(rows, TRIAL_VIEW, run_id));
     jw_kv_int(w, "seed", DB_GET(rows, TRIAL_VIEW, seed));
     jw_kv_int(w, "checkpointCount", DB_GET(rows, TRIAL_VIEW, checkpoints));
-    if (!DB_IS_NULL(rows, TRIAL_VIEW, searcher_metric))
+    write_bytes(w, "totalCheckpointSize", DB_GET(rows, TRIAL_VIEW, checkpoint_bytes));
+    jw_kv_string(w, "warmStartCheckpointUuid", DB_GET(rows, TRIAL_VIEW, warm_start));
+    if (DB_IS_NULL(rows, TRIAL_VIEW, searcher_metric))
+        jw_kv_raw(w, "searcherMetricValue", NULL);
+    else
         jw_kv_double(w, "searcherMetricValue", DB_GET(rows, TRIAL_VIEW, searcher_metric));
     if (!DB_IS_NULL(rows, TRIAL_VIEW, log_retention_days))
         jw_kv_int(w, "logRetentionDays", DB_GET(rows, TRIAL_VIEW, log_retention_days));

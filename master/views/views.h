@@ -51,7 +51,8 @@ view_handler view_trial, view_trial_by_external_id, view_run_metadata, render_tr
 view_handler view_trial_starts, view_experiment_starts;
 
 // checkpoints.c
-view_handler view_checkpoint, view_trial_checkpoints, view_experiment_checkpoints, view_preview_gc;
+view_handler render_run_start, view_checkpoint, view_trial_checkpoints, view_experiment_checkpoints,
+    view_preview_gc;
 
 // --- tasks ---------------------------------------------------------------------------------------
 
@@ -120,6 +121,9 @@ view_handler render_webhook, render_webhooks;
 
 // Writes a key and an RFC 3339 time; the value is null if wall_us is 0.
 void write_time(struct json_writer *w, const char *key, int64_t wall_us);
+
+// Writes a key and a size, as digits: as in Determined, 64-bit numbers are JSON strings.
+void write_bytes(struct json_writer *w, const char *key, double bytes);
 
 // Writes `key` with the object of the only row, which was looked up by rq->id; closes rows.
 // ERR_NOT_FOUND: "KEY 'ID' not found".

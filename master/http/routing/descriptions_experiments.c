@@ -168,8 +168,7 @@ static const struct description rows[] = {
     TEXT("Experiment.config",
          "The configuration with all defaults, see `muster help config`; absent with omit=config."),
     TEXT("Experiment.originalConfig", "The configuration as it was submitted; empty in lists."),
-    TEXT("Experiment.checkpointCount",
-         "The number of its checkpoints that are not deleted; not in lists."),
+    TEXT("Experiment.checkpointCount", "The number of its checkpoints that are not deleted."),
     TEXT("Experiment.checkpointSize", "The size of its checkpoints, in bytes."),
     TEXT("Experiment.bestTrialId", "The id of the trial with the best value of the searcher's "
                                    "metric; absent before the first validation, and in lists."),

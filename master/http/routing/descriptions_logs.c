@@ -149,8 +149,8 @@ static const struct description rows[] = {
     TEXT("Checkpoint.state", "The state of the checkpoint."),
     TEXT("Checkpoint.training",
          "The training that it belongs to; a report need not hold it, the master knows it."),
-    TEXT("Checkpoint.storageId", "Accepted in a report because Determined's clients send it, and "
-                                 "ignored; not sent. Default: nothing."),
+    TEXT("Checkpoint.storageId", "The number of its storage. In a report of an unmanaged trial it "
+                                 "selects the storage. Default: the experiment's."),
     TEXT("Checkpoint.stepsCompleted",
          "The number of steps completed; a report gives it in metadata. Default: nothing."),
     TEXT("Checkpoint.storage", "The storage that holds it, as in the experiment's configuration. "

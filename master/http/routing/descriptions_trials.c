@@ -134,9 +134,10 @@ static const struct description rows[] = {
     TEXT("POST /api/v1/runs/start runId",
          "The id of the trial. Default: the trial of the calling task; a user must give it."),
     TEXT("POST /api/v1/runs/start checkpointStorage",
-         "Accepted because Determined's clients send it, and ignored: checkpoints lie in the "
-         "storage of their experiment. Default: nothing."),
-    TEXT("POST /api/v1/runs/start -> storageId", "Not sent: the master does not number storages."),
+         "The storage of an unmanaged trial's checkpoints; that of other trials is in the "
+         "configuration of their experiment. Default: the experiment's."),
+    TEXT("POST /api/v1/runs/start -> storageId", "The number of the storage in which the "
+                                                 "trial's checkpoints are."),
     TEXT("GET /api/v1/runs/{trialId}/metadata -> metadata",
          "The metadata; empty if none were set."),
     TEXT("POST /api/v1/runs/{trialId}/metadata metadata",

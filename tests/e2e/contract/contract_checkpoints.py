@@ -23,6 +23,35 @@ class Checkpoints(Contract):
         connection.close()
         self.user.call("GET", f"/checkpoints/{NEVER}", expect=404)
 
+    def test_sums_of_checkpoints(self):
+        """Number and size, as texts of digits, in single reads and in lists."""
+        experiment, task, caller = self.running(config=self.config.replace("container_path", "save_trial_latest: 5, container_path"))
+        uuids = [f"00000000-0000-4000-8000-00000000024{n}" for n in range(2)]
+        self.assertEqual(self.sums(experiment, task["trialId"]), (0, "0"))
+        for steps, uuid in enumerate(uuids):
+            self.checkpoint(task, caller, uuid, 20 + steps, files=(("model.bin", b"weights"), ("state.json", b"{}")))
+            self.checkpoint(task, caller, uuid, 20 + steps, files=(("model.bin", b"weights"), ("state.json", b"{}")))
+        self.assertEqual(self.sums(experiment, task["trialId"]), (2, "18"))
+        storage = {self.user.get(f"/checkpoints/{uuid}", "checkpoint:Checkpoint")["checkpoint"]["storageId"] for uuid in uuids}
+        started = caller.post("/runs/start", {"runId": task["trialId"], "checkpointStorage": None}, "storageId?")["storageId"]
+        self.assertEqual(storage, {started})
+        self.kill(experiment)
+        self.user.post("/checkpoints/rm", {"checkpointGlobs": ["*.json"], "checkpointUuids": uuids[:1]})
+        wait_for("the file to be removed", lambda: self.sums(experiment, task["trialId"]) == (2, "16"), 30)
+        self.user.call("DELETE", "/checkpoints", {"checkpointUuids": uuids[1:]})
+        wait_for("the checkpoint to be removed", lambda: self.sums(experiment, task["trialId"]) == (1, "7"), 30)
+
+    def sums(self, experiment, trial):
+        """Every call that shows the experiment or the trial says the same."""
+        shown = [self.user.get(f"/experiments/{experiment}")["experiment"]]
+        light = self.user.request("GET", "/api/v1/experiments?omit=config,description,notes")[1]["experiments"]
+        shown += [x for x in self.user.get("/experiments")["experiments"] + light if x["id"] == experiment]
+        found = {(x["checkpointCount"], x["checkpointSize"]) for x in shown}
+        for shown in (self.user.get(f"/trials/{trial}")["trial"], self.user.get(f"/experiments/{experiment}/trials")["trials"][0]):
+            found.add((shown["checkpointCount"], shown["totalCheckpointSize"]))
+        self.assertEqual(len(found), 1, found)
+        return found.pop()
+
     def test_checkpoint_metadata(self):
         _, task, caller = self.running()
         uuid = "00000000-0000-4000-8000-000000000210"

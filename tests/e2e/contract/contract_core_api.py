@@ -189,5 +189,17 @@ class CoreApi(Contract):
         status, answer = self.user.request("POST", "/task-logs", json.dumps([{
             "task_id": task, "timestamp": "2026-11-21T09:00:00Z", "log": "hello\n", "level": "INFO"}]))
         self.assertEqual(status, 200, answer)
+        storage = {"type": "s3", "bucket": "elsewhere"}
+        number = self.user.post("/runs/start", {"runId": trial, "checkpointStorage": storage}, "storageId")["storageId"]
+        uuid = "00000000-0000-4000-8000-000000000250"
+        report = {"uuid": uuid, "taskId": task, "metadata": {"steps_completed": 1}, "resources": {"a": "1"},
+                  "state": "STATE_COMPLETED", "training": {}}
+        self.user.call("POST", "/checkpoints", {**report, "storageId": 999999}, expect=400)
+        self.user.post("/checkpoints", {**report, "storageId": number})
+        checkpoint = self.user.get(f"/checkpoints/{uuid}", "checkpoint:Checkpoint")["checkpoint"]
+        self.assertEqual((checkpoint["storageId"], checkpoint["storage"]), (number, {"bucket": "elsewhere", "type": "s3"}))
+        for shown in [self.user.get(f"/experiments/{experiment}")["experiment"],
+                      *self.user.get("/experiments", projectId=1)["experiments"]]:
+            self.assertEqual(shown["externalExperimentId"], "run 1" if shown["id"] == experiment else None)
         self.user.call("PATCH", f"/trials/{trial}", {"trialId": trial, "state": "STATE_COMPLETED"}, "trial:Trial")
         self.assertEqual(self.user.get(f"/trials/{trial}")["trial"]["state"], "STATE_COMPLETED")

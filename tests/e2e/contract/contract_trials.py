@@ -70,6 +70,20 @@ class Trials(Contract):
         self.user.post(f"/trials/{trial}/kill")
         self.wait_for_state(experiment, *TERMINAL)
 
+    def test_fields_of_a_trial(self):
+        experiment, task, caller = self.running()
+        trial = self.user.get(f"/trials/{task['trialId']}")["trial"]
+        self.assertEqual((trial["searcherMetricValue"], trial["warmStartCheckpointUuid"]), (None, None))
+        self.metrics(task, caller, "validation", 10, {"validation_loss": 0.25})
+        uuid = "00000000-0000-4000-8000-000000000260"
+        self.checkpoint(task, caller, uuid)
+        source = self.config.replace("metric: validation_loss", f"metric: validation_loss, source_checkpoint_uuid: {uuid}")
+        warm, warm_task, _ = self.running(config=source)
+        for of, number, field, value in ((experiment, task["trialId"], "searcherMetricValue", 0.25),
+                                         (warm, warm_task["trialId"], "warmStartCheckpointUuid", uuid)):
+            self.assertEqual(self.user.get(f"/trials/{number}", "trial:Trial")["trial"][field], value)
+            self.assertEqual(self.user.get(f"/experiments/{of}/trials")["trials"][0][field], value)
+
     def test_trial_logs(self):
         _, task, caller = self.running()
         lines = [{"task_id": task["taskId"], "allocation_id": task["allocationId"], "agent_id": "live", "rank_id": 0,

@@ -354,6 +354,8 @@ static void test_help_names_every_field(void **state)
     filter_document(&out);
     for (const struct filter_field *f = filter_fields; f->name; f++) {
         char line[64];
+        if (f->lists == FILTER_RUNS)
+            continue; // only the web client filters runs
         snprintf(line, sizeof line, "\n  %s ", f->name);
         assert_non_null(strstr(buf_str(&out), line));
     }

@@ -84,6 +84,28 @@ static void add_trial(struct db_batch *b, const struct row *x, int i)
     DB_ADD(b, TRIAL_INSERT, id, x->id, "r", task, "COMPLETED", hparams, I(1), AT);
 }
 
+// Some have checkpoints of 10 bytes each, and one more that is deleted; some have a name outside.
+static void add_checkpoints(struct db_batch *b, const struct row *x)
+{
+    char uuid[64];
+    for (int64_t i = 0; i <= x->id % 3; i++) {
+        snprintf(uuid, sizeof uuid, "%lld-%lld", (long long)x->id, (long long)i);
+        DB_ADD(b, CHECKPOINT_UPSERT, uuid, "", "", I(0), x->id, "COMPLETED", i, "{}",
+               "{\"a\":\"7\",\"b\":3}", "{}", NULL, AT);
+    }
+    DB_ADD(b, CHECKPOINT_SET_RESOURCES, "{}", "DELETED", uuid);
+}
+
+static int64_t checkpoints_of(const struct row *x)
+{
+    return x->id % 3;
+}
+
+static const char *external_of(const struct row *x)
+{
+    return x->id % 4 ? NULL : arena_printf(&arena, "run %lld", (long long)x->id);
+}
+
 static void add(struct db_batch *b, const struct row *x)
 {
     char labels[96] = "[", config[96];
@@ -106,6 +128,9 @@ static void add(struct db_batch *b, const struct row *x)
             DB_ADD(b, EXPERIMENT_METRIC_SET, x->id, names[i], x->last[i], x->low[i], x->high[i]);
     for (int i = 0; i < x->trials; i++)
         add_trial(b, x, i);
+    add_checkpoints(b, x);
+    if (external_of(x))
+        DB_ADD(b, EXPERIMENT_SET_EXTERNAL, external_of(x), x->id);
 }
 
 static int start(void **state)
@@ -192,6 +217,8 @@ static int values_of(const struct row *x, const struct filter_name *name, struct
                    {"archived", true, x->archived},
                    {"slots", true, x->slots},
                    {"trials", true, x->trials},
+                   {"checkpoints", true, (double)checkpoints_of(x)},
+                   {"checkpoint_size", true, 10.0 * (double)checkpoints_of(x)},
                    {"progress", true, x->progress},
                    {"metric", x->has_best, x->best},
                    {"forked_from", x->parent != 0, (double)x->parent},
@@ -208,6 +235,8 @@ static int values_of(const struct row *x, const struct filter_name *name, struct
                  {"workspace", "Uncategorized"},
                  {"project", "Uncategorized"},
                  {"resource_pool", ""}};
+    if (!strcmp(f, "external_id"))
+        return external_of(x) ? text(out, external_of(x)) : 0;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!strcmp(f, numbers[i].name))
             return number(out, numbers[i].has, numbers[i].number);
