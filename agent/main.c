@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "api/wire.h"
 #include "base/arena.h"
 #include "base/flags.h"
 #include "base/limits.h"
@@ -111,7 +112,7 @@ static int check_arguments(struct agent_arguments *a, struct error *e)
 
 static int run_program(int argc, char **argv, struct error *e)
 {
-    struct agent_arguments a = {.agent.pool = "default", .gpus = "auto", .log_level = "info"};
+    struct agent_arguments a = {.agent.pool = DEFAULT_POOL, .gpus = "auto", .log_level = "info"};
     struct flag flags[FLAGS_MAX];
     const char **rest = xcalloc((size_t)argc + 1, sizeof *rest);
     int rest_count = 0;

@@ -14,6 +14,8 @@
 #include "base/hash.h"
 #include "base/text/json.h"
 
+#define DEFAULT_POOL "default" // the resource pool of experiments and agents that name none
+
 enum wire_names {
     WIRE_EXPERIMENT_STATE, // STATE_ ACTIVE QUEUED PULLING .. DELETE_FAILED
     WIRE_TRIAL_STATE,      // STATE_, the same without DELETE*

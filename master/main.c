@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/wire.h"
 #include "base/arena.h"
 #include "base/flags.h"
 #include "base/limits.h"

@@ -121,8 +121,9 @@ const struct route route_table[] = {
      .ours = true,
      .summary = "Who changed what, and who was refused"},
 
-    READ(V1 "/workspaces", AUTH_USER, view_workspaces, "archived name users sortBy" PAGE,
-         "List workspaces", .answers = "workspaces:[Workspace] pagination:Pagination"),
+    READ(V1 "/workspaces", AUTH_USER, view_workspaces,
+         "archived name nameCaseSensitive users sortBy" PAGE, "List workspaces",
+         .answers = "workspaces:[Workspace] pagination:Pagination"),
     CORE("POST", V1 "/workspaces", AUTH_USER, core_workspace_create, render_workspace,
          "Make a workspace, which is a team of the scheduler",
          .takes = "name:string" WORKSPACE_SETTINGS,
@@ -562,7 +563,9 @@ const struct route route_table[] = {
      .takes = "startTime:time endTime?:time progress?:number trials?:[object]"},
 
     READ(V1 "/models", AUTH_USER, model_list,
-         "name description labels archived users userIds id workspaceIds workspaceName sortBy" PAGE,
+         "name description labels archived users userIds id workspaceIds workspaceName "
+         "workspaceNames "
+         "sortBy" PAGE,
          "List models", .answers = "models:[Model] pagination:Pagination"),
     WORKER_OF(BODY_REPORT, "POST", V1 "/models", AUTH_USER, model_create,
               "Make a model in the registry",
@@ -682,7 +685,7 @@ const struct route route_table[] = {
          "How many tasks of each kind have not ended",
          .answers = "commands:int notebooks:int shells:int tensorboards:int +tasks:int"),
     READ(V1 "/tasks/{taskId}/config", AUTH_USER, view_task_config, NULL,
-         "The configuration of a task, as text", .answers = "config:string"),
+         "The configuration of a task, as the text of a JSON object", .answers = "config:string"),
     CORE("POST", V1 "/tasks/{taskId}/kill", AUTH_USER, core_task_kill, NULL,
          "End a generic task and all that were made below it; killFromRoot: its whole tree",
          .takes = "taskId?:string killFromRoot?:bool"),

@@ -110,7 +110,7 @@ static const struct schema_field resources[] = {
                 "Users may set the pool's max_user_priority (42 unless the master is configured "
                 "otherwise) or a larger number"),
     NUMBER("weight", 0, 1e6, "1", "share of the cluster under fair share"),
-    STRING("resource_pool", "\"\"", "pool to run in; empty: the default pool"),
+    STRING("resource_pool", "\"default\"", "pool to run in"),
     INT_OR_NULL("max_slots", 0, BIG, "largest number of slots of the whole experiment at a time"),
     {.name = "is_single_node",
      .type = SCHEMA_BOOL,

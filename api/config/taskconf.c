@@ -21,7 +21,7 @@ static const struct schema_field line_or_words[] = {
 
 static const struct schema_field resources[] = {
     INT("slots", 0, BIG, "1", "number of slots, at most 8192; 0: it needs none and starts at once"),
-    STRING("resource_pool", "\"\"", "pool to run in; empty: the default pool"),
+    STRING("resource_pool", "\"default\"", "pool to run in"),
     INT_OR_NULL("priority", 1, 99,
                 "priority in the queue, a smaller number goes first; null: the pool's default. "
                 "Users may set the pool's max_user_priority (42 unless the master is configured "

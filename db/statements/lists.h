@@ -58,6 +58,10 @@
 #define SQL_BRIEF_VISIBLE                                                                          \
     "+r.project_id IN (SELECT id FROM projects WHERE workspace_id IN (" SQL_SEEN_WORKSPACES "))"
 
+#define SQL_BRIEF_PARENTS_IN_USE                                                                   \
+    "+r.project_id NOT IN (SELECT p.id FROM projects p JOIN workspaces w ON w.id = "               \
+    "p.workspace_id WHERE p.archived OR w.archived)"
+
 // Large columns are in the wide rows. A list that omits all of them is light and does not read
 // those rows.
 #define SQL_LISTED(description, notes, config)                                                     \

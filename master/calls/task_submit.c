@@ -14,21 +14,22 @@
 
 // --- the configuration ---------------------------------------------------------------------------
 
-// The configuration of a command is an object, that of a generic task is YAML.
+// The configuration of a command is an object, that of a generic task is YAML. A command may leave
+// it to its template.
 static int read_text(struct submission *s)
 {
     const json_t *config = jget(s->rq->body, "config");
     bool object = s->kind == KIND_COMMAND;
     if (s->text && !config)
         return 0; // a fork without changes
-    if (!config)
-        return error_set(&s->e, ERR_INVALID, "config: missing: %s",
-                         object ? "an object with an entrypoint"
-                                : "YAML with an entrypoint, as text");
-    if (object ? !json_is_object(config) : !json_is_string(config))
+    if (!config && !object)
+        return error_set(&s->e, ERR_INVALID, "config: missing: YAML with an entrypoint, as text");
+    if (config && (object ? !json_is_object(config) : !json_is_string(config)))
         return error_set(&s->e, ERR_INVALID, "config: not %s",
                          object ? "an object" : "YAML as text");
-    char *text = object ? json_text(config) : xstrdup(json_string_value(config));
+    char *text = !config  ? xstrdup("{}")
+                 : object ? json_text(config)
+                          : xstrdup(json_string_value(config));
     free(s->text);
     s->text = text;
     return 0;

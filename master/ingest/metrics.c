@@ -90,14 +90,18 @@ static int handle_report(struct core *c, struct request *rq,
                          struct error *e)
 {
     struct trial *t;
-    int err = core_reporter_of_trial(c, rq, &t, e);
+    int err = core_metric_reporter(c, rq, &t, e);
     if (!err && !rq->input)
         err = parse(rq, rq->body, e);
     if (err)
         return err;
     struct metric_post *p = rq->input;
     if (p->run != -1 && p->run != t->run)
-        return error_set(e, ERR_FORBIDDEN, "allocation has ended");
+        return rq->principal.kind == PRINCIPAL_TASK || t->active->unmanaged
+                   ? error_set(e, ERR_FORBIDDEN, "allocation has ended")
+                   : error_set(e, ERR_INVALID,
+                               "trialRunId: the newest run of trial %lld is %d, not %lld",
+                               (long long)t->id, (int)t->run, (long long)p->run);
     for (size_t i = 0; !p->timed && i < p->block.count; i++)
         p->block.times[i] = c->wall;
     store_block(c, t, p->group, &p->block);

@@ -21,8 +21,6 @@
 struct core;        // opaque outside the folders of the core
 struct core_module; // module.h
 
-#define DEFAULT_POOL "default" // of experiments and agents that name none
-
 struct core_pool_option {
     const char *name;
     enum sched_policy policy;

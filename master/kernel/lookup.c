@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/wire.h"
 #include "base/arena.h"
 #include "master/kernel/state.h"
 

@@ -29,10 +29,12 @@ void active_experiment_changed(struct core *c,
                                struct active_experiment *l); // its place in the queue, its limits
 
 // load.c: reads the active part of an ended experiment, with its trials, from the store, which must
-// hold its end (ended_in). `config` (taken) replaces the stored configuration; NULL: only allowed
-// for an unmanaged experiment.
+// hold its end (ended_in). `config` (taken) replaces the stored configuration; NULL: none.
 int active_experiment_restore(struct core *c, struct experiment *x, json_t *config,
                               struct error *e);
+
+// The same until the end of this turn. ERR_UNAVAILABLE: its last rows are not committed yet.
+int active_experiment_restore_briefly(struct core *c, struct experiment *x, struct error *e);
 
 // trials.c
 struct trial *trial_new(struct active_experiment *l, int64_t id, const char *request_id,

@@ -202,8 +202,6 @@ static int ended_experiment_read(struct core *c, struct experiment *x, struct db
                                  json_t *config, struct error *e)
 {
     json_t *stored = NULL;
-    if (!config && !DB_GET(rows, ACTIVE_EXPERIMENT, unmanaged))
-        return unmanaged_refuse(x, e);
     int err = config ? 0
                      : json_of(row_text(DB_GET(rows, ACTIVE_EXPERIMENT, config)),
                                "experiments.config", &stored, e);
@@ -244,6 +242,22 @@ int active_experiment_restore(struct core *c, struct experiment *x, json_t *conf
     else if (x->active->unmanaged)
         unmanaged_load(c, x->active);
     return err;
+}
+
+int active_experiment_restore_briefly(struct core *c, struct experiment *x, struct error *e)
+{
+    if (x->ended_in > atomic_load(&c->committed))
+        return error_set(e, ERR_UNAVAILABLE,
+                         "experiment %lld has just ended or been reported for; try again in a "
+                         "moment",
+                         (long long)x->id);
+    int err = active_experiment_restore(c, x, NULL, e);
+    if (err)
+        return err;
+    x->active->ended_next = c->ended;
+    c->ended = x->active;
+    x->ended_in = c->submitted + 1; // what is reported now
+    return 0;
 }
 
 // --- allocations ---------------------------------------------------------------------------------

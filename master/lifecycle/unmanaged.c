@@ -195,10 +195,18 @@ int unmanaged_verb(struct core *c, struct experiment *x, enum experiment_event e
 
 // --- reporters -----------------------------------------------------------------------------------
 
-// Finds a trial of an unmanaged experiment that the caller may change. An ended experiment is
-// loaded again.
-static int unmanaged_find(struct core *c, struct request *rq, int64_t id, struct trial **out,
-                          struct error *e)
+static struct trial *trial_of_active(const struct active_experiment *l, int64_t id)
+{
+    struct trial *t = l->trials;
+    while (t && t->id != id)
+        t = t->next;
+    return t;
+}
+
+// Finds a trial that the caller may change. An ended experiment is loaded again. `managed`: a trial
+// that this master runs will do, too.
+static int trial_find_for(struct core *c, struct request *rq, int64_t id, bool managed,
+                          struct trial **out, struct error *e)
 {
     struct trial *t = core_trial_find(c, id);
     struct db_rows *rows = t ? NULL : DB_QUERY(c->reader, TRIAL_HOME, id);
@@ -212,24 +220,27 @@ static int unmanaged_find(struct core *c, struct request *rq, int64_t id, struct
     if (!x || !core_sees(c, rq, x))
         return error_not_found(e, "trial", "%lld", (long long)id);
     int err = core_may_change(c, rq, x, e);
-    if (!err && !unmanaged)
+    if (!err && !unmanaged && !managed)
         err = error_set(e, ERR_FORBIDDEN,
-                        "trial %lld is run by this master: only its own task may report for it",
+                        "trial %lld is run by this master: only its own task may report this for "
+                        "it",
                         (long long)id);
     if (!err && !x->active)
-        err = active_experiment_restore(c, x, NULL, e);
+        err = unmanaged ? active_experiment_restore(c, x, NULL, e)
+                        : active_experiment_restore_briefly(c, x, e);
     if (err)
         return err;
-    *out = core_trial_find(c, id);
+    *out = trial_of_active(x->active, id);
     return *out ? 0 : error_not_found(e, "trial", "%lld", (long long)id);
 }
 
-int core_reporter(struct core *c, struct request *rq, int64_t id, struct trial **t, struct error *e)
+static int reporter_find(struct core *c, struct request *rq, int64_t id, bool managed,
+                         struct trial **t, struct error *e)
 {
     struct allocation *a;
     if (rq->principal.kind == PRINCIPAL_USER) {
-        int err = unmanaged_find(c, rq, id, t, e);
-        if (!err && (*t)->state == TRIAL_ACTIVE)
+        int err = trial_find_for(c, rq, id, managed, t, e);
+        if (!err && (*t)->active->unmanaged && (*t)->state == TRIAL_ACTIVE)
             silence_timer_set(c, *t); // a report is a sign of life
         return err;
     }
@@ -241,6 +252,17 @@ int core_reporter(struct core *c, struct request *rq, int64_t id, struct trial *
         return error_set(e, ERR_FORBIDDEN, "allocation %s is of trial %lld, not of trial %lld",
                          a->id, (long long)a->trial->id, (long long)id);
     return 0;
+}
+
+int core_reporter(struct core *c, struct request *rq, int64_t id, struct trial **t, struct error *e)
+{
+    return reporter_find(c, rq, id, false, t, e);
+}
+
+int core_metric_reporter(struct core *c, struct request *rq, struct trial **t, struct error *e)
+{
+    int err = request_param_int(rq, 0, &rq->id, e);
+    return err ? err : reporter_find(c, rq, rq->id, true, t, e);
 }
 
 int core_reporter_of_trial(struct core *c, struct request *rq, struct trial **t, struct error *e)
@@ -282,7 +304,7 @@ static struct trial *unmanaged_add(struct core *c, struct active_experiment *l, 
     return t;
 }
 
-int unmanaged_refuse(const struct experiment *x, struct error *e)
+static int unmanaged_refuse(const struct experiment *x, struct error *e)
 {
     return error_set(e, ERR_INVALID,
                      "experiment %lld is run by this master, which makes its trials itself; "

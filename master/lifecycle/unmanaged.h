@@ -33,9 +33,6 @@ void unmanaged_event(struct core *c, struct trial *t, enum unmanaged_event ev, c
 // A person's request. ERR_CONFLICT: only its programs can do that.
 int unmanaged_verb(struct core *c, struct experiment *x, enum experiment_event ev, struct error *e);
 
-// ERR_INVALID: the master runs this experiment itself.
-int unmanaged_refuse(const struct experiment *x, struct error *e);
-
 // Finds the trial `id` if the caller may report for it: its own task or, if the experiment is
 // unmanaged, a user who may change it. *t has an allocation or is unmanaged. ERR_FORBIDDEN: the
 // allocation has ended; ERR_NOT_FOUND. `id` 0: the caller's own trial.
@@ -43,5 +40,8 @@ int core_reporter(struct core *c, struct request *rq, int64_t id, struct trial *
                   struct error *e);
 int core_reporter_of_trial(struct core *c, struct request *rq, struct trial **t,
                            struct error *e); // of params[0]
+// The same for metrics of params[0], which users who may change a trial that this master runs
+// report too. *t is valid until the end of this turn.
+int core_metric_reporter(struct core *c, struct request *rq, struct trial **t, struct error *e);
 
 #endif

@@ -215,11 +215,24 @@ static int new_password(const json_t *body, char hash[PASSWORD_HASH_MAX], struct
     return rc;
 }
 
-static int check_display_name(const char *name, struct error *e)
+// `id`: of the user who is to have the name; 0: a new one. A name by which others know another user
+// is refused, because pages show it in place of the user name.
+static int check_display_name(struct view *v, const char *name, int64_t id, struct error *e)
 {
+    int err = 0;
     if (strlen(name) > LIMIT_NAME)
         return error_set(e, ERR_INVALID, "displayName: at most %d bytes", LIMIT_NAME);
-    return 0;
+    if (!*name)
+        return 0;
+    struct db_rows *rows = DB_QUERY(v->db, USER_CALLED, name, name, id);
+    int found = db_next(rows);
+    if (found < 0)
+        err = store_failed(e);
+    else if (found == 1)
+        err = error_set(e, ERR_INVALID, "displayName: user %s has this name; choose another one",
+                        DB_GET(rows, USER_CALLED, username));
+    db_rows_close(rows);
+    return err;
 }
 
 static int read_agent_user(struct view *v, const json_t *body, const char **out, struct error *e)
@@ -246,7 +259,7 @@ int account_create(struct view *v, struct error *e)
     int64_t id = 0, now = clock_wall_us();
     int rc = user_name(user, name, e);
     if (!rc)
-        rc = check_display_name(display, e);
+        rc = check_display_name(v, display, 0, e);
     if (!rc)
         rc = id_of(v, name, &id, e);
     if (!rc && id)
@@ -281,7 +294,7 @@ static int flag_of(const json_t *body, const char *key)
     return jget(body, key) ? jget_bool(body, key, false) : -1;
 }
 
-static int read_patch(struct view *v, struct patch *p, struct error *e)
+static int read_patch(struct view *v, int64_t id, struct patch *p, struct error *e)
 {
     const json_t *body = v->rq->body;
     int rc = read_agent_user(v, body, &p->agent, e);
@@ -291,7 +304,7 @@ static int read_patch(struct view *v, struct patch *p, struct error *e)
     p->renames = jget(body, "username");
     p->has_password = jget(body, "password");
     if (!rc && p->display)
-        rc = check_display_name(p->display, e);
+        rc = check_display_name(v, p->display, id, e);
     if (!rc && p->renames)
         rc = user_name(body, p->name, e);
     if (!rc && p->has_password)
@@ -377,7 +390,7 @@ int account_patch(struct view *v, struct error *e)
     struct patch p = {0};
     int rc = param_user(v, &id, e);
     if (!rc)
-        rc = read_patch(v, &p, e);
+        rc = read_patch(v, id, &p, e);
     if (!rc)
         rc = apply_patch(v, id, &p, e);
     return rc ? rc : answer_user(v, id, e);

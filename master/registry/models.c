@@ -5,7 +5,8 @@
 // trained: registering a checkpoint publishes it in that workspace.
 //
 // Clients repeat a POST when they lose the connection: a request that is identical to the newest
-// object of the same user, made less than REPEAT_S ago, counts as a repetition.
+// version by the same user, made less than REPEAT_S ago, counts as a repetition. A model has its
+// name, so a repetition is a conflict.
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -293,6 +294,7 @@ int model_list(struct view *v, struct error *e)
     list_filter_ints(&l, "id", "m.id");
     list_filter_ints(&l, "workspaceIds", "m.workspace_id");
     list_filter_texts(&l, "workspaceName", SQL_MODEL_WORKSPACE);
+    list_filter_texts(&l, "workspaceNames", SQL_MODEL_WORKSPACE);
     filter_labels(&l);
     list_sort(&l, "sortBy", sorts, "m.updated_at DESC, m.id DESC", "m.id");
     list_page(&l);
@@ -355,17 +357,6 @@ static int named_workspace(struct view *v, int64_t *out, struct error *e)
     return count ? 0 : error_not_found(e, "workspace", "%.64s", name);
 }
 
-// The id of the model that an earlier, identical call created; 0: none.
-static int64_t made_before(struct view *v, const struct words *w, int64_t workspace)
-{
-    struct db_rows *rows =
-        DB_QUERY(v->db, MODEL_SAME, w->name, w->description, w->metadata, w->labels, w->notes,
-                 workspace, v->rq->principal.user_id, clock_wall_us() - REPEAT_S * 1000000LL);
-    int64_t id = db_next(rows) == 1 ? DB_GET(rows, MODEL_SAME, id) : 0;
-    db_rows_close(rows);
-    return id;
-}
-
 static int64_t id_in(struct view *v, const char *name, int64_t workspace)
 {
     struct db_rows *rows = DB_QUERY(v->db, MODEL_BY_NAME, name);
@@ -395,7 +386,7 @@ static int commit_model(struct view *v, struct db_batch *b, const struct model *
 int model_create(struct view *v, struct error *e)
 {
     struct words w;
-    int64_t workspace, id;
+    int64_t workspace;
     int rc = read_words(v, "description", &w, e);
     fill_words(&w);
     if (!rc)
@@ -406,8 +397,6 @@ int model_create(struct view *v, struct error *e)
         rc = workspace_access_check_add(v, workspace, e);
     if (rc)
         return rc;
-    if ((id = made_before(v, &w, workspace)))
-        return answer_model(v, id, e);
     struct model other;
     int taken = find_models(v, w.name, 0, &other, e);
     if (taken)
@@ -416,12 +405,9 @@ int model_create(struct view *v, struct error *e)
     DB_ADD(b, MODEL_INSERT, w.name, w.description, w.metadata, w.labels, w.notes,
            v->rq->principal.user_id, workspace, clock_wall_us());
     rc = view_commit(v, b, e);
-    if (rc == ERR_CONFLICT) // another call took the name meanwhile, perhaps this call's repetition
-        return (id = made_before(v, &w, workspace)) ? answer_model(v, id, e)
-                                                    : name_is_taken(w.name, e);
     if (rc)
-        return rc;
-    id = id_in(v, w.name, workspace);
+        return rc == ERR_CONFLICT ? name_is_taken(w.name, e) : rc; // by another call meanwhile
+    int64_t id = id_in(v, w.name, workspace);
     hub_add_change(v->service->hub, EVENT_MODEL, workspace, id);
     return answer_model(v, id, e);
 }

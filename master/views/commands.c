@@ -1,9 +1,11 @@
 // Commands, shells, notebooks, TensorBoards and generic tasks. Each is a row of the table of
 // experiments, with a kind of its own and one trial.
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/text/yaml.h"
 #include "db/statements/lists.h"
 #include "master/common/kinds.h"
 #include "master/views/lists/list.h"
@@ -19,7 +21,7 @@ static void write_members(struct json_writer *w, struct db_rows *rows)
     jw_kv_int(w, "userId", DB_GET(rows, TASK_VIEW, user_id));
     jw_kv_string(w, "username", DB_GET(rows, TASK_VIEW, username));
     jw_kv_string(w, "displayName", DB_GET(rows, TASK_VIEW, display_name));
-    jw_kv_string(w, "resourcePool", DB_GET(rows, TASK_VIEW, pool));
+    write_pool_name(w, DB_GET(rows, TASK_VIEW, pool));
     jw_kv_string(w, "exitStatus", DB_GET(rows, TASK_VIEW, exit_status));
     if (!DB_IS_NULL(rows, TASK_VIEW, exit_code))
         jw_kv_int(w, "exitCode", DB_GET(rows, TASK_VIEW, exit_code));
@@ -162,18 +164,33 @@ int render_generic_created(struct view *v, struct error *e)
 // --- tasks of any kind
 // ---------------------------------------------------------------------------------
 
+// Writes the configuration, which was submitted as YAML, as the text of a JSON object.
+static int write_config_text(struct json_writer *w, const char *yaml, struct error *e)
+{
+    struct yaml_doc doc = {0};
+    int err = yaml_parse(yaml, strlen(yaml), "config", &doc, e);
+    if (!err) {
+        char *text = json_text(doc.root);
+        jw_kv_string(w, "config", text);
+        free(text);
+    }
+    yaml_doc_free(&doc);
+    return err;
+}
+
 int view_task_config(struct view *v, struct error *e)
 {
     struct db_rows *rows = DB_QUERY(v->db, TASK_HOME, v->rq->params[0]);
     int found = db_next(rows);
+    int err = found < 0    ? store_failed(e)
+              : found == 0 ? error_not_found(e, "task", "%.64s", v->rq->params[0])
+                           : 0;
     jw_object(&v->w);
-    if (found == 1)
-        jw_kv_string(&v->w, "config", DB_GET(rows, TASK_HOME, original_config));
+    if (!err)
+        err = write_config_text(&v->w, DB_GET(rows, TASK_HOME, original_config), e);
     jw_object_end(&v->w);
     db_rows_close(rows);
-    return found < 0    ? store_failed(e)
-           : found == 0 ? error_not_found(e, "task", "%.64s", v->rq->params[0])
-                        : 0;
+    return err;
 }
 
 // Counts the active tasks of each kind.

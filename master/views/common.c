@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "api/wire.h"
 #include "base/clock.h"
 #include "master/views/views.h"
 
@@ -22,6 +23,11 @@ void write_bytes(struct json_writer *w, const char *key, double bytes)
     char digits[32];
     snprintf(digits, sizeof digits, "%.0f", bytes > 0 ? fmin(bytes, 9e18) : 0);
     jw_kv_string(w, key, digits);
+}
+
+void write_pool_name(struct json_writer *w, const char *name)
+{
+    jw_kv_string(w, "resourcePool", name && *name ? name : DEFAULT_POOL);
 }
 
 int write_object_of_row(struct view *v, const char *key, struct db_rows *rows, list_writer *write,

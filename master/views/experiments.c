@@ -47,9 +47,8 @@ void write_experiment_members(struct json_writer *w, struct db_rows *rows)
     write_time(w, "startTime", DB_GET(rows, EXPERIMENT_VIEW, submitted_at));
     write_time(w, "endTime", DB_GET(rows, EXPERIMENT_VIEW, ended_at));
     jw_kv_int(w, "numTrials", DB_GET(rows, EXPERIMENT_VIEW, trials));
-    jw_kv_string(w, "resourcePool",
-                 DB_IS_NULL(rows, EXPERIMENT_VIEW, pool) ? ""
-                                                         : DB_GET(rows, EXPERIMENT_VIEW, pool));
+    write_pool_name(
+        w, DB_IS_NULL(rows, EXPERIMENT_VIEW, pool) ? NULL : DB_GET(rows, EXPERIMENT_VIEW, pool));
     jw_kv_int(w, "liveAllocations", DB_GET(rows, EXPERIMENT_VIEW, live_allocations));
     if (!DB_IS_NULL(rows, EXPERIMENT_VIEW, failure))
         jw_kv_string(w, "failure", DB_GET(rows, EXPERIMENT_VIEW, failure));

@@ -42,7 +42,7 @@ int view_workspace_projects(struct view *v, struct error *e)
         list_bind_int(&l, id);
     }
     list_filter_bool(&l, "archived", "p.archived");
-    list_filter_contains(&l, "name", "p.name");
+    list_filter_name(&l, "name", "p.name COLLATE NOCASE");
     list_sort(&l, "sortBy", sorts, "p.id", "p.id");
     list_page(&l);
     static const struct list_source source = {"projects", SQL_SELECT(PROJECT_VIEW_ROW),

@@ -125,6 +125,9 @@ void write_time(struct json_writer *w, const char *key, int64_t wall_us);
 // Writes a key and a size, as digits: as in Determined, 64-bit numbers are JSON strings.
 void write_bytes(struct json_writer *w, const char *key, double bytes);
 
+// Writes the name of the resource pool; NULL and "": the default pool.
+void write_pool_name(struct json_writer *w, const char *name);
+
 // Writes `key` with the object of the only row, which was looked up by rq->id; closes rows.
 // ERR_NOT_FOUND: "KEY 'ID' not found".
 int write_object_of_row(struct view *v, const char *key, struct db_rows *rows, list_writer *write,

@@ -65,7 +65,8 @@ int view_workspaces(struct view *v, struct error *e)
     list_init(&l, v);
     list_filter_visible(&l, "w.id");
     list_filter_bool(&l, "archived", "w.archived");
-    list_filter_contains(&l, "name", "w.name");
+    list_filter_name(&l, "name", "w.name COLLATE NOCASE");
+    list_filter_name(&l, "nameCaseSensitive", "w.name");
     list_filter_texts(&l, "users", SQL_WORKSPACE_USERNAME);
     list_sort(&l, "sortBy", sorts, "w.id", "w.id");
     list_page(&l);

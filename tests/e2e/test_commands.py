@@ -3,6 +3,7 @@ they run once, their exit code comes back, and no list of experiments shows them
 """
 
 import base64
+import json
 import os
 import signal
 import subprocess
@@ -255,7 +256,7 @@ class CommandsTest(unittest.TestCase):
         self.user.ok("POST", f"/tasks/{task}/kill", {"taskId": task})
         self.wait_for_state(task, "CANCELED")
         self.assertEqual(self.user.call("POST", f"/api/v1/tasks/{task}/unpause")[0], 409)
-        self.assertIn("sleep 60", self.user.ok("GET", f"/tasks/{task}/config")["config"])
+        self.assertIn("sleep 60", json.dumps(json.loads(self.user.ok("GET", f"/tasks/{task}/config")["config"])))
 
     def log_of_task(self, task):
         return self.cluster.muster("task", "logs", task, timeout=60)

@@ -11,7 +11,8 @@ static const struct description rows[] = {
          "States, with or without STATE_; experiments in one of them are listed. ACTIVE stands for "
          "all states of work. Default: all states."),
     TEXT("GET /api/v1/experiments archived",
-         "Only archived experiments (true), or only the others (false). Default: both."),
+         "Only archived experiments (true), or only the others (false), without those of archived "
+         "projects and workspaces unless projectId names one. Default: both."),
     TEXT("GET /api/v1/experiments name",
          "A part of the name, in upper or lower case. Default: all experiments."),
     TEXT("GET /api/v1/experiments description",

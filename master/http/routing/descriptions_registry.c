@@ -17,6 +17,8 @@ static const struct description rows[] = {
     TEXT("workspaceIds", "The ids of workspaces. Default: all that the caller may see."),
     TEXT("GET /api/v1/models workspaceName",
          "The names of workspaces. Default: all that the caller may see."),
+    TEXT("GET /api/v1/models workspaceNames",
+         "The names of workspaces, as workspaceName. Default: all that the caller may see."),
     TEXT("GET /api/v1/models sortBy",
          "The order: SORT_BY_NAME, SORT_BY_DESCRIPTION, SORT_BY_CREATION_TIME, "
          "SORT_BY_LAST_UPDATED_TIME, SORT_BY_NUM_VERSIONS, SORT_BY_WORKSPACE. Default: last "

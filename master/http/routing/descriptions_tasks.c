@@ -25,8 +25,9 @@ static const struct description rows[] = {
     TEXT("GET /api/v1/tasks/count -> tasks", "The number of generic tasks that have not ended."),
     // --- submissions -----------------------------------------------------------------------------
     TEXT("config", "The complete configuration, see `muster help config`."),
-    TEXT("POST /api/v1/commands config", "The configuration: an object with an entrypoint, see "
-                                         "`muster help config`. Default: none; it must be given."),
+    TEXT("POST /api/v1/commands config",
+         "The configuration: an object with an entrypoint, see "
+         "`muster help config`. Default: none; the template must have the entrypoint then."),
     TEXT("POST /api/v1/commands workspaceId",
          "The workspace of the command, which takes its first project that is not archived. "
          "Default: the names in the configuration, otherwise the first workspace (id 1)."),
@@ -203,7 +204,8 @@ static const struct description rows[] = {
     TEXT("Task.forkedFrom", "The id of the generic task whose fork this is; absent: none."),
     TEXT("Task.noPause", "Whether the generic task cannot be paused; absent for other kinds."),
     TEXT("Task.taskState", "The state of the generic task; absent for other kinds."),
-    TEXT("GET /api/v1/tasks/{taskId}/config -> config", "The configuration as it was submitted."),
+    TEXT("GET /api/v1/tasks/{taskId}/config -> config",
+         "The configuration that was submitted, as the text of a JSON object."),
     TEXT("GET /api/v1/generic-tasks/{taskId} -> config",
          "The configuration as it was submitted: YAML as text."),
     TEXT("TaskType",

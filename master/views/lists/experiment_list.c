@@ -2,6 +2,7 @@
 // the wide tables only to the rows of one page.
 
 #include <string.h>
+#include <strings.h>
 
 #include "api/filter/filter_json.h"
 #include "base/limits.h"
@@ -60,6 +61,16 @@ static void filter_project(struct filtered_list *l, struct view *v)
         filtered_list_any_of(l, "projectId", "project_id");
 }
 
+// Without a project, archived=false leaves out the experiments of archived projects too.
+static void filter_archived(struct filtered_list *l, struct view *v)
+{
+    const char *archived = query_get(v->query, "archived"),
+               *project = query_get(v->query, "projectId");
+    filtered_list_any_of(l, "archived", "archived");
+    if (archived && !strcasecmp(archived, "false") && (!project || !strcmp(project, "0")))
+        filtered_list_require(l, SQL_BRIEF_PARENTS_IN_USE, true);
+}
+
 // Begins a list of the experiments that the caller may see.
 static void begin_list(struct filtered_list *l, struct view *v,
                        const struct filtered_list_source *source)
@@ -93,7 +104,7 @@ int view_experiments(struct view *v, struct error *e)
     filtered_list_all_of(&l, "labels", "label");
     filtered_list_any_of(&l, "users", "owner");
     filtered_list_any_of(&l, "userIds", "user_id");
-    filtered_list_any_of(&l, "archived", "archived");
+    filter_archived(&l, v);
     filtered_list_contains(&l, "name", "name");
     filtered_list_contains(&l, "description", "description");
     filtered_list_any_of(&l, "experimentIdFilter.incl", "id");

@@ -66,6 +66,13 @@ void list_filter_texts(struct list *l, const char *name, const char *column)
         list_bind_text(l, values[i]);
 }
 
+void list_filter_name(struct list *l, const char *name, const char *column)
+{
+    const char *value = query_get(l->v->query, name);
+    if (value && *value)
+        list_filter_texts(l, name, column);
+}
+
 void list_filter_ints(struct list *l, const char *name, const char *column)
 {
     const char *const *values;

@@ -47,6 +47,7 @@ void list_bind_text(struct list *l, const char *value);
 // Filters by a query parameter; does nothing if the caller did not send it. Repeated parameters are
 // alternatives.
 void list_filter_texts(struct list *l, const char *name, const char *column);
+void list_filter_name(struct list *l, const char *name, const char *column); // "": no filter
 void list_filter_ints(struct list *l, const char *name, const char *column);
 void list_filter_bool(struct list *l, const char *name, const char *column);
 void list_filter_contains(struct list *l, const char *name,

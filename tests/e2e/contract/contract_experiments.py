@@ -128,6 +128,35 @@ class Experiments(Contract):
         self.assertEqual(self.user.get(f"/experiments/{experiment}")["experiment"]["projectId"], project["id"])
         self.kill(experiment)
 
+    def test_experiments_of_archived_projects(self):
+        workspace = self.user.post("/workspaces", {"name": "of old"})["workspace"]["id"]
+        project = self.user.post(f"/workspaces/{workspace}/projects", {"name": "closed"})["project"]["id"]
+        experiment = self.create(activate=False, projectId=project)
+
+        def shown(**query):
+            answer = self.user.get("/experiments", f"experiments:[Experiment] {PAGE}", **query)
+            self.assertEqual(answer["pagination"]["total"], len(answer["experiments"]))
+            return experiment in [x["id"] for x in answer["experiments"]]
+        self.assertTrue(shown(archived="false"))
+        for path in (f"/projects/{project}", f"/workspaces/{workspace}"):
+            self.user.post(f"{path}/archive")
+            self.assertFalse(shown(archived="false"), path)
+            self.assertTrue(shown(), path)
+            self.assertTrue(shown(archived="false", projectId=project), path)
+            self.assertFalse(shown(archived="true"), path)
+            self.user.post(f"{path}/unarchive")
+        self.kill(experiment)
+
+    def test_pool_of_an_experiment(self):
+        """det experiment list prints it."""
+        experiment = self.create(activate=False)
+        listed = {x["id"]: x for x in self.user.get("/experiments", f"experiments:[Experiment] {PAGE}")["experiments"]}
+        for found in (listed[experiment], self.user.get(f"/experiments/{experiment}", EXPERIMENT)["experiment"]):
+            self.assertEqual(found["resourcePool"], "default")
+        self.assertIn(experiment, [x["id"] for x in self.user.get(
+            "/experiments", f"experiments:[Experiment] {PAGE}", filter="resource_pool = default")["experiments"]])
+        self.kill(experiment)
+
     def test_experiments_of_a_project(self):
         self.many_of_project(1)
 
@@ -141,7 +170,7 @@ class Experiments(Contract):
         answer = stranger.post("/projects/-1/experiments/kill", {"experimentIds": [experiment, 999999], "projectId": -1})
         errors = {r["id"]: r["error"] for r in answer["results"]}
         self.assertIn("role", errors[experiment])
-        self.assertIn("not found", errors[999999])
+        self.assertIn("experiment '999999' not found", errors[999999])
         found = self.user.post("/projects/-1/experiments/kill", {"filters": {"name": "contract", "states": ["STATE_PAUSED"]}})
         self.assertIn({"id": experiment, "error": ""}, found["results"])
         self.user.call("GET", "/projects/-1", expect=404)

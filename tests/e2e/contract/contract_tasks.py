@@ -1,5 +1,7 @@
 """det command, det shell, det notebook, det tensorboard and det task."""
 
+import json
+
 from cluster import wait_for
 from contract import Contract, FILES
 
@@ -48,12 +50,22 @@ class Tasks(Contract):
             wait_for("its end", lambda: get()["state"] == "STATE_TERMINATED", 30)
             self.assertIn(words, get()["exitStatus"])
 
+    def test_commands_without_a_config(self):
+        """The template has it."""
+        refused = self.user.call("POST", "/commands", {"config": None, "files": None}, expect=400)
+        self.assertIn("entrypoint", refused["error"]["error"])
+        self.user.post("/templates/greeting", {"config": {"entrypoint": ["echo", "hello"], "resources": {"slots": 0}}})
+        made = self.user.post("/commands", {"config": None, "templateName": "greeting"}, "command:Command config")
+        self.assertEqual(made["config"]["entrypoint"], ["echo", "hello"])
+        self.user.post(f"/commands/{made['command']['id']}/kill")
+
     def test_generic_tasks(self):
         task = self.user.post("/generic-tasks", {
             "config": "entrypoint: [sleep, '60']\nresources: {slots: 0}\n", "contextDirectory": FILES, "forkedFrom": None,
             "inheritContext": False, "noPause": False, "parentId": None, "projectId": None}, "taskId warnings?")["taskId"]
         self.user.get(f"/tasks/{task}", "task:Task")
-        self.user.get(f"/tasks/{task}/config", "config")
+        config = json.loads(self.user.get(f"/tasks/{task}/config", "config")["config"])
+        self.assertEqual(config, {"entrypoint": ["sleep", "60"], "resources": {"slots": 0}})
         self.user.post(f"/tasks/{task}/pause", {"taskId": task})
         self.user.post(f"/tasks/{task}/unpause", {"taskId": task})
         self.user.post(f"/tasks/{task}/kill", {"taskId": task, "killFromRoot": False})

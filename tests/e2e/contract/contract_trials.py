@@ -4,7 +4,7 @@ import contextlib
 import sqlite3
 
 from cluster import wait_for
-from contract import Contract, PAGE, TERMINAL
+from contract import PAGE, TERMINAL, Contract, hashed
 
 TASK_ID = r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-%012d"
 
@@ -96,7 +96,7 @@ class Trials(Contract):
         found = wait_for("the lines", lambda: self.user.lines(path, answer), 10)
         self.assertEqual([line["message"] for line in found],
                          [f"[2026-11-21T09:00:0{n}.500000Z] c0ffee00 [rank=0] || INFO: line {n}\n" for n in range(5)])
-        for query, count in (({"limit": 2}, 2), ({"orderBy": "ORDER_BY_DESC", "limit": 1}, 1), ({"rankIds": [0]}, 5),
+        for query, count in (({"limit": 2}, 2), ({"orderBy": "ORDER_BY_DESC", "limit": 1}, 1), ({"rankIds": [0]}, 5), ({"rankIds": [-1]}, 0),
                              ({"agentIds": ["live", "other"]}, 5), ({"containerIds": ["none"]}, 0),
                              ({"levels": ["LOG_LEVEL_ERROR"]}, 0), ({"levels": ["LOG_LEVEL_INFO"]}, 5),
                              ({"sources": ["task"]}, 5), ({"stdtypes": ["stderr"]}, 0), ({"searchText": "line 3"}, 1),
@@ -108,6 +108,43 @@ class Trials(Contract):
         self.assertEqual(fields[-1]["rankIds"], [0])
         self.user.lines(f"/tasks/{task['taskId']}/logs", "id level:LogLevel log message taskId timestamp")
         self.user.lines(f"/tasks/{task['taskId']}/logs/fields", "agentIds allocationIds rankIds sources stdtypes")
+
+    def test_lines_without_a_rank(self):
+        """They have the rank -1 in a filter."""
+        _, task, caller = self.running()
+        caller.post("/task/logs", {"logs": [{"taskId": task["taskId"], "log": f"rank {rank}", "rankId": rank,
+                                             "timestamp": "2026-11-21T09:00:00Z"} for rank in (None, 0, 1)]})
+        path = f"/trials/{task['trialId']}/logs"
+        wait_for("the lines", lambda: len(self.user.lines(path, "id message")) >= 3, 10)
+        for ranks, words in (([-1], ["rank None"]), ([0], ["rank 0"]), ([-1, 1], ["rank None", "rank 1"])):
+            found = [line["log"] for line in self.user.lines(path, "id log", rankIds=ranks)]
+            self.assertEqual([log for log in found if log.startswith("rank ")], words)
+
+    def test_metrics_of_a_user(self):
+        """Whoever may change an experiment reports for its trials, while they run and afterwards."""
+        experiment, task, caller = self.running()
+        trial, run = task["trialId"], int(task["env"]["DET_TRIAL_RUN_ID"])
+        self.metrics(task, caller, "training", 10, {"loss": 0.5})
+
+        def report(reporter, steps, expect=200, run=run):
+            return reporter.call("POST", f"/trials/{trial}/metrics", {"group": "training", "metrics": {
+                "trialId": trial, "trialRunId": run, "stepsCompleted": steps,
+                "metrics": {"avgMetrics": {"loss": steps / 100}}}}, expect=expect)
+        report(self.user, 20)
+        report(self.user, 20, expect=400, run=run + 1)
+        self.admin.post("/users", {"user": {"username": "reader", "active": True}, "password": hashed("p"), "isHashed": True})
+        report(self.login("reader", "p"), 30, expect=403)
+        self.user.call("POST", f"/trials/{trial}/progress", {"progress": 0.5}, expect=403)
+        self.kill(experiment)
+        for steps in (30, 40):
+            wait_for("the commit of the last report", lambda: self.user.request("POST", f"/api/v1/trials/{trial}/metrics", {
+                "group": "training", "metrics": {"trialId": trial, "trialRunId": run, "stepsCompleted": steps,
+                                                 "metrics": {"avgMetrics": {"loss": steps / 100}}}})[0] == 200, 10)
+        lines = self.user.lines("/trials/metrics/training_metrics", "metrics:[MetricsReport]", trialIds=[trial])
+        reports = {r["totalBatches"]: r["metrics"]["avg_metrics"]["loss"] for line in lines for r in line["metrics"]}
+        self.assertEqual(reports, {10: 0.5, 20: 0.2, 30: 0.3, 40: 0.4})
+        summary = self.user.get(f"/trials/{trial}", "trial:Trial")["trial"]["summaryMetrics"]["avg_metrics"]["loss"]
+        self.assertEqual((summary["count"], summary["last"]), (4, 0.4))
 
     def test_lines_with_control_bytes_are_kept(self):
         _, task, caller = self.running()

@@ -53,6 +53,21 @@ class Users(Contract):
         self.user.call("PATCH", "/users", {"userIds": [user], "activate": False}, expect=403)
         self.login("pat", "another")
 
+    def test_display_names(self):
+        """A display name is shown in place of the user name, so it must not be another user's name."""
+        ids = {name: self.admin.post("/users", {"user": {"username": name}, "password": PASSWORD})["user"]["id"]
+               for name in ("eve", "mallory")}
+        eve = self.login("eve")
+        eve.call("PATCH", f"/users/{ids['eve']}", {"displayName": "Eve E."})
+        for taken in ("mallory", "Mallory", "admin"):
+            answer = eve.call("PATCH", f"/users/{ids['eve']}", {"displayName": taken}, expect=400)
+            self.assertIn(f"user {taken.lower()} has this name", answer["error"]["error"])
+        mallory = self.login("mallory")
+        mallory.call("PATCH", f"/users/{ids['mallory']}", {"displayName": "eve e."}, expect=400)
+        self.admin.call("POST", "/users", {"user": {"username": "trudy", "displayName": "EVE"}}, expect=400)
+        for own in ("Eve", "Eve E.", ""):
+            eve.call("PATCH", f"/users/{ids['eve']}", {"displayName": own}, "user:User")
+
     def test_calls_that_do_not_apply(self):
         """Each call is refused with the alternative, for every caller with a token."""
         refused = [(method, path) for method, path, operation in self.nobody.document.routes

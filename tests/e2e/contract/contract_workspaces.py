@@ -139,6 +139,23 @@ class Workspaces(Contract):
             self.assertEqual(state[1]["workspace"]["state"], "WORKSPACE_STATE_DELETING")
         wait_for("the workspace to go", lambda: self.user.request("GET", f"/api/v1{path}")[0] == 404, 30)
 
+    def test_names(self):
+        """The client looks workspaces and projects up by their names, and takes what it gets."""
+        ids = {name: self.user.post("/workspaces", {"name": name})["workspace"]["id"] for name in ("alp", "Alps", "alps two")}
+
+        def found(**query):
+            return [w["id"] for w in self.user.get("/workspaces", f"workspaces:[Workspace] {PAGE}", **query)["workspaces"]]
+        for name, identity in ids.items():
+            self.assertEqual(found(nameCaseSensitive=name), [identity])
+            self.assertEqual(found(name=name), [identity])
+            self.assertEqual(found(name=name.upper()), [identity])
+            self.assertEqual(found(nameCaseSensitive=name.upper()), [])
+        self.assertGreater(len(found(name="", nameCaseSensitive="")), 3)
+        projects = {name: self.user.post(f"/workspaces/{ids['alp']}/projects", {"name": name})["project"]["id"]
+                    for name in ("peak", "peak two")}
+        answer = self.user.get(f"/workspaces/{ids['alp']}/projects", f"projects:[Project] {PAGE}", name="peak")
+        self.assertEqual([p["id"] for p in answer["projects"]], [projects["peak"]])
+
     def test_project_notes(self):
         workspace = self.user.post("/workspaces", {"name": "noted"})["workspace"]["id"]
         project = self.user.post(f"/workspaces/{workspace}/projects", {"name": "p", "workspaceId": workspace})["project"]["id"]

@@ -325,7 +325,12 @@ static void test_who_may(void **state)
     assert_int_equal(call_status(core_trial_create, owner(), NULL, "{\"experimentId\": 2}"), 400);
     assert_int_equal(call_status(core_trial_metrics, owner(), "2",
                                  "{\"group\":\"x\",\"metrics\":{\"metrics\":{\"avgMetrics\":{}}}}"),
-                     403);
+                     200); // of all reports, users may add metrics
+    assert_int_equal(call_status(core_trial_progress, owner(), "2", "{\"progress\": 0.5}"), 403);
+    assert_int_equal(call_status(core_trial_metrics, owner(), "2",
+                                 "{\"group\":\"x\",\"metrics\":{\"trialRunId\":9,"
+                                 "\"metrics\":{\"avgMetrics\":{}}}}"),
+                     400);
     call_ok(core_experiment_kill, owner(), "2", NULL);
     assert_int_equal(call_status(core_trial_create, owner(), NULL, "{\"experimentId\": 2}"), 400);
     assert_int_equal(call_status(core_trial_start, owner(), "2", "{}"), 403);
