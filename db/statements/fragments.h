@@ -85,6 +85,8 @@
 
 // --- checkpoints ---------------------------------------------------------------------------------
 
+// A deletion that could not remove the files is an error until it can.
+#define SQL_CHECKPOINT_STATE "iif(c.removal_error IS NULL, c.state, 'ERROR')"
 // The searcher's metric of checkpoint c, of trial t and experiment e. Null if it is not a number:
 // JSON holds NaN and infinities as strings.
 #define SQL_CHECKPOINT_METRIC                                                                      \

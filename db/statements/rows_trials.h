@@ -71,27 +71,14 @@
     NEXT(integer, failed_alike, "t.failed_alike")                                                  \
     NEXT(integer, live_allocations, SQL_ACTIVE_COUNT("allocations a WHERE a.trial_id = t.id"))
 
-#define CHECKPOINT_ROW(FIRST, NEXT)                                                                \
-    FIRST(text, uuid)                                                                              \
-    NEXT(text, task_id)                                                                            \
-    NEXT(text, allocation_id)                                                                      \
-    NEXT(integer, trial_id)                                                                        \
-    NEXT(integer, experiment_id)                                                                   \
-    NEXT(text, state)                                                                              \
-    NEXT(integer, steps)                                                                           \
-    NEXT(text, metadata)                                                                           \
-    NEXT(text, resources)                                                                          \
-    NEXT(text, storage)                                                                            \
-    NEXT(text, validation)                                                                         \
-    NEXT(integer, reported_at)
-
 #define CHECKPOINT_VIEW_ROW(FIRST, NEXT)                                                           \
     FIRST(text, uuid, "c.uuid")                                                                    \
     NEXT(text, task_id, "c.task_id")                                                               \
     NEXT(text, allocation_id, "c.allocation_id")                                                   \
     NEXT(integer, trial_id, "c.trial_id")                                                          \
     NEXT(integer, experiment_id, "c.experiment_id")                                                \
-    NEXT(text, state, "c.state")                                                                   \
+    NEXT(text, state, SQL_CHECKPOINT_STATE)                                                        \
+    NEXT(text, removal_error, "c.removal_error")                                                   \
     NEXT(integer, steps, "c.steps")                                                                \
     NEXT(text, metadata, "c.metadata")                                                             \
     NEXT(text, resources, "c.resources")                                                           \

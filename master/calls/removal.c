@@ -37,23 +37,38 @@ static void removal_free(struct work *work)
 }
 
 // A checkpoint's folder has its uuid as name, directly below the root of its storage; nothing else
-// is deleted. A checkpoint in a storage that this machine cannot reach is left there.
+// is deleted.
 static int remove_checkpoint(const struct storage *storage, const char *uuid, const char *at,
                              struct error *e)
 {
-    struct error why = {0};
-    char quoted[ERROR_TEXT_MAX], lower[UUID_TEXT];
-    int root, err = checkpoint_uuid(uuid, lower, &why);
+    char lower[UUID_TEXT];
+    int root = -1;
+    if (checkpoint_uuid(uuid, lower, NULL))
+        return 0; // it names no folder
+    int err = storage_open_root(storage, at, &root, NULL, e);
     if (!err)
-        err = storage_open_root(storage, at, &root, NULL, &why);
-    if (err) {
-        log_warn("a checkpoint is left in its storage", "uuid=%s err=%s", uuid,
-                 log_quote(quoted, sizeof quoted, why.text));
-        return 0;
-    }
-    err = dir_remove_tree_at(root, uuid, e);
-    close(root);
+        err = dir_remove_tree_at(root, uuid, e);
+    if (root >= 0)
+        close(root);
     return err;
+}
+
+// The checkpoints of an unmanaged experiment are left where the master cannot reach them: its
+// programs have stored them themselves.
+static int remove_or_leave(const struct storage *storage, struct db_rows *rows, struct error *e)
+{
+    char quoted[ERROR_TEXT_MAX];
+    const char *uuid = DB_GET(rows, CHECKPOINTS_OF_EXPERIMENT, uuid);
+    int err = remove_checkpoint(storage, uuid, DB_GET(rows, CHECKPOINTS_OF_EXPERIMENT, storage), e);
+    if (!err || !DB_GET(rows, CHECKPOINTS_OF_EXPERIMENT, unmanaged))
+        return err ? error_prefix(e,
+                                  "the files of checkpoint %s cannot be removed (report them as "
+                                  "gone with PATCH /api/v1/checkpoints, if they are)",
+                                  uuid)
+                   : 0;
+    log_warn("a checkpoint is left in its storage", "uuid=%s err=%s", uuid,
+             log_quote(quoted, sizeof quoted, e->text));
+    return 0;
 }
 
 static void remove_files(struct work *work, struct db_reader *db)
@@ -62,8 +77,7 @@ static void remove_files(struct work *work, struct db_reader *db)
     struct db_rows *rows = DB_QUERY(db, CHECKPOINTS_OF_EXPERIMENT, r->id);
     int more = 0;
     while (!r->err && (more = db_next(rows)) > 0)
-        r->err = remove_checkpoint(r->storage, DB_GET(rows, CHECKPOINTS_OF_EXPERIMENT, uuid),
-                                   DB_GET(rows, CHECKPOINTS_OF_EXPERIMENT, storage), &r->e);
+        r->err = remove_or_leave(r->storage, rows, &r->e);
     db_rows_close(rows);
     if (!r->err && more < 0)
         r->err = error_set(&r->e, ERR_IO, "the store cannot be read");

@@ -181,7 +181,8 @@ static int read_item(struct checkpoint_change *ch, struct db_rows *rows, struct 
     it->experiment = DB_GET(rows, CHECKPOINT_TO_CHANGE, experiment_id);
     it->trial = DB_GET(rows, CHECKPOINT_TO_CHANGE, trial_id);
     read_needed_by(rows, it);
-    if (!strcmp(DB_GET(rows, CHECKPOINT_TO_CHANGE, state), "DELETED"))
+    bool stuck = ch->kind == CHANGE_PATCH && !DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, removal_error);
+    if (!stuck && !strcmp(DB_GET(rows, CHECKPOINT_TO_CHANGE, state), "DELETED"))
         return 0; // a repeated call
     if (ch->kind != CHANGE_PATCH)
         err = check_reach(ch->storage, storage, it->uuid, &ch->e);

@@ -29,7 +29,7 @@ struct gc_due { // an experiment whose policy is applied
 struct gc_removal { // a checkpoint whose files are removed
     char uuid[UUID_TEXT];
     char *patterns, *resources;
-    bool failed;
+    char *why; // it failed; NULL: it did not
 };
 
 struct gc_sweep {
@@ -51,6 +51,7 @@ static void sweep_free(struct work *work)
     for (size_t i = 0; i < s->removal_count; i++) {
         free(s->removals[i].patterns);
         free(s->removals[i].resources);
+        free(s->removals[i].why);
     }
     free(s);
 }
@@ -78,10 +79,11 @@ static void remove_files(const struct storage *storage, struct gc_removal *g, co
 {
     struct error e = {0};
     char quoted[ERROR_TEXT_MAX];
-    g->failed = gc_remove_files(storage, g->uuid, at, g->patterns, &g->resources, &e) != 0;
-    if (g->failed)
-        log_warn("files of a checkpoint could not be removed; the next try is in an hour",
-                 "uuid=%s err=%s", g->uuid, log_quote(quoted, sizeof quoted, e.text));
+    if (gc_remove_files(storage, g->uuid, at, g->patterns, &g->resources, &e) == 0)
+        return;
+    g->why = xstrdup(e.text);
+    log_warn("files of a checkpoint could not be removed; the next try is in an hour",
+             "uuid=%s err=%s", g->uuid, log_quote(quoted, sizeof quoted, e.text));
 }
 
 static void remove_due_files(struct gc_sweep *s, struct db_reader *db)
@@ -264,8 +266,10 @@ static void store_removals(struct core *c, const struct gc_sweep *s)
     bool failed = false;
     for (size_t i = 0; i < s->removal_count; i++) {
         const struct gc_removal *g = &s->removals[i];
-        failed |= g->failed;
-        if (!g->failed)
+        failed |= g->why != NULL;
+        if (g->why)
+            STORE(c, CHECKPOINT_REMOVAL_FAILED, g->why, g->uuid);
+        else
             STORE(c, CHECKPOINT_REMOVED, g->uuid, g->resources, g->patterns);
     }
     if (failed) {

@@ -89,6 +89,8 @@ void write_checkpoint_object(struct json_writer *w, struct db_rows *rows)
     jw_kv_raw(w, "storage", DB_GET(rows, CHECKPOINT_VIEW, storage));
     if (!DB_IS_NULL(rows, CHECKPOINT_VIEW, storage_id))
         jw_kv_int(w, "storageId", DB_GET(rows, CHECKPOINT_VIEW, storage_id));
+    if (!DB_IS_NULL(rows, CHECKPOINT_VIEW, removal_error))
+        jw_kv_string(w, "removalError", DB_GET(rows, CHECKPOINT_VIEW, removal_error));
     write_training(w, rows);
     jw_object_end(w);
 }
@@ -133,7 +135,7 @@ static void sort_checkpoints(struct list *l)
                                              {"SORT_BY_BATCH_NUMBER", "c.steps"},
                                              {"SORT_BY_START_TIME", "c.reported_at"},
                                              {"SORT_BY_END_TIME", "c.reported_at"},
-                                             {"SORT_BY_STATE", "c.state"},
+                                             {"SORT_BY_STATE", SQL_CHECKPOINT_STATE},
                                              {"SORT_BY_SEARCHER_METRIC", SQL_CHECKPOINT_METRIC},
                                              {NULL, NULL}};
     const char *name = query_get(l->v->query, "sortByAttr") ? "sortByAttr" : "sortBy";
@@ -153,7 +155,7 @@ static int list_checkpoints(struct view *v, const char *condition, int64_t id, s
     list_init(&l, v);
     list_and(&l, condition);
     list_bind_int(&l, id);
-    list_filter_enum(&l, "states", "c.state", WIRE_CHECKPOINT_STATE);
+    list_filter_enum(&l, "states", SQL_CHECKPOINT_STATE, WIRE_CHECKPOINT_STATE);
     sort_checkpoints(&l);
     list_page(&l);
     static const struct list_source source = {"checkpoints", SQL_SELECT(CHECKPOINT_VIEW_ROW),

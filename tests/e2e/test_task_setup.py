@@ -5,6 +5,7 @@ import base64
 import io
 import json
 import pathlib
+import shutil
 import tarfile
 import unittest
 import uuid
@@ -195,6 +196,47 @@ class SharedFs(TaskTest):
         self.user.ok("DELETE", f"/experiments/{experiment}")
         wait_for("its deletion", lambda: self.user.call("GET", f"/api/v1/experiments/{experiment}")[0] == 404, 30)
         self.assertFalse((self.host / "deleted" / name).exists())
+
+
+    def deleted_state(self, name, state):
+        return wait_for(f"checkpoint {name} to be {state}", lambda: (
+            found := self.user.ok("GET", f"/checkpoints/{name}")["checkpoint"])["state"] == state and found, 30)
+
+    def test_deletion_that_cannot_remove_the_files_is_an_error(self):
+        _, name = self.run_program("away")
+        away, there = self.host / "away", self.host / "elsewhere"
+        away.rename(there)  # as a file system that is not mounted
+        self.user.ok("DELETE", "/checkpoints", {"checkpointUuids": [name]})
+        found = self.deleted_state(name, "STATE_ERROR")
+        self.assertIn(f"the master does not see {away}", found["removalError"])
+        listed = self.user.ok("GET", f"/trials/{found['training']['trialId']}/checkpoints?states=STATE_ERROR")["checkpoints"]
+        self.assertEqual([one["uuid"] for one in listed], [name])
+        there.rename(away)
+        self.user.ok("DELETE", "/checkpoints", {"checkpointUuids": [name]})  # tries again at once
+        self.assertNotIn("removalError", self.deleted_state(name, "STATE_DELETED"))
+        self.assertFalse((away / name).exists())
+
+    def test_files_that_are_reported_as_gone(self):
+        experiment, name = self.run_program("gone")
+        shutil.rmtree(self.host / "gone")
+        self.user.ok("DELETE", "/checkpoints", {"checkpointUuids": [name]})
+        self.deleted_state(name, "STATE_ERROR")
+        self.user.ok("PATCH", "/checkpoints", {"checkpoints": [{"uuid": name, "resources": {"resources": {}}}]})
+        self.deleted_state(name, "STATE_DELETED")
+        self.user.ok("DELETE", f"/experiments/{experiment}")
+        wait_for("its deletion", lambda: self.user.call("GET", f"/api/v1/experiments/{experiment}")[0] == 404, 30)
+
+    def test_experiment_whose_files_cannot_be_removed(self):
+        experiment, name = self.run_program("far")
+        far, there = self.host / "far", self.host / "farther"
+        far.rename(there)
+        self.user.ok("DELETE", f"/experiments/{experiment}")
+        wait_for("the failure", lambda: self.state(experiment) == "STATE_DELETE_FAILED", 30)
+        self.assertIn(f"the files of checkpoint {name} cannot be removed", self.cluster.master.tail(100))
+        there.rename(far)
+        self.user.ok("DELETE", f"/experiments/{experiment}")
+        wait_for("its deletion", lambda: self.user.call("GET", f"/api/v1/experiments/{experiment}")[0] == 404, 30)
+        self.assertFalse((far / name).exists())
 
 
 class BindMounts(TaskTest):

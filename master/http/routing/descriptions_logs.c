@@ -155,6 +155,9 @@ static const struct description rows[] = {
          "The number of steps completed; a report gives it in metadata. Default: nothing."),
     TEXT("Checkpoint.storage", "The storage that holds it, as in the experiment's configuration. "
                                "Default: nothing; the master knows it."),
+    TEXT("Checkpoint.removalError",
+         "Why the files of a deleted checkpoint could not be removed, while its state is "
+         "STATE_ERROR; the master tries again every hour. Default: nothing."),
     TEXT("CheckpointTraining", "The training that a checkpoint belongs to; ignored in a report."),
     TEXT("CheckpointTraining.trialId",
          "The id of the trial; absent: its trial is gone. Default: nothing."),
@@ -169,7 +172,8 @@ static const struct description rows[] = {
          "The value of the searcher's metric at the same step; absent: none. Default: nothing."),
     TEXT("CheckpointState", "The state of a checkpoint: STATE_COMPLETED has all its files, "
                             "STATE_PARTIALLY_DELETED some, STATE_DELETED none; STATE_ACTIVE is "
-                            "being written, STATE_ERROR failed; STATE_UNSPECIFIED is not used."),
+                            "being written, STATE_ERROR failed, or was deleted but its files "
+                            "could not be removed; STATE_UNSPECIFIED is not used."),
     // --- reports of checkpoints' users -----------------------------------------------------------
     TEXT("GET /api/v1/checkpoints/{checkpointUuid}/metrics -> metrics",
          "The reports, by trial, group and step; at most 20,000."),

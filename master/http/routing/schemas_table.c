@@ -171,7 +171,7 @@ const struct schema schema_table[] = {
     OBJECT("Checkpoint",
            "uuid:string taskId?:string allocationId?:string reportTime?:time resources:{digits} "
            "metadata:object state:CheckpointState training:CheckpointTraining storageId?:int "
-           "+stepsCompleted?:int +storage?:object"),
+           "+stepsCompleted?:int +storage?:object +removalError?:string"),
     OBJECT("CheckpointTraining",
            "trialId?:int experimentId?:int experimentConfig?:object hparams?:object "
            "trainingMetrics?:Metrics validationMetrics?:Metrics searcherMetric?:float"),
