@@ -62,7 +62,8 @@ static const struct description rows[] = {
                              "stored in lower case."),
     VALUE("NewUser.admin", "false", "Whether the user is an administrator of the cluster."),
     VALUE("NewUser.active", "true", "Whether the user may work."),
-    VALUE("NewUser.displayName", "\"\"", "The name that clients show; at most 255 bytes."),
+    VALUE("NewUser.displayName", "\"\"",
+          "The name that clients show; at most 255 bytes, and no name of another user."),
     TEXT("NewUser.id", "Accepted because Determined's clients send it, and ignored: the master "
                        "chooses the id. Default: nothing."),
     TEXT("NewUser.agentUserGroup", "The account of the user's tasks; stored and shown, but tasks "
@@ -83,8 +84,8 @@ static const struct description rows[] = {
                             "administrator must remain. Default: unchanged."),
     TEXT("PatchUser.active",
          "Whether the user may work; false ends all tokens of the user. Default: unchanged."),
-    TEXT("PatchUser.displayName",
-         "The name that clients show; at most 255 bytes. Default: unchanged."),
+    TEXT("PatchUser.displayName", "The name that clients show; at most 255 bytes, and no name of "
+                                  "another user. Default: unchanged."),
     TEXT("PatchUser.agentUserGroup",
          "The account of the user's tasks; stored and shown only. Default: unchanged."),
     TEXT("PatchUser.remote",

@@ -49,7 +49,7 @@ static const struct description rows[] = {
     TEXT("Trial.summaryMetrics",
          "For each group (avg_metrics stands for training, validation_metrics for validation) and "
          "metric: count, sum, mean, last, min, max, type, and steps, the step of the last value."),
-    TEXT("Trial.searcherMetricValue", "The best value of the searcher's metric; absent: none yet."),
+    TEXT("Trial.searcherMetricValue", "The best value of the searcher's metric; null: none yet."),
     TEXT("Trial.logRetentionDays", "The days for which its log is kept after its end; -1: for "
                                    "ever; absent: the master's default."),
     TEXT("Trial.metadata", "Not sent: GET /api/v1/runs/{trialId}/metadata has it."),
