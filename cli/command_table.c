@@ -160,11 +160,11 @@ const struct command commands[] = {
     {"agent", "list", "", "watch", "id,slots,used,faults,connected,enabled,draining,pool,version,registered", "List agents: their slots, pool and connection", "muster agent list --watch", run_agent_list, false},
     {"agent", "describe", "AGENT", NULL, NULL, "Show one agent and its slots", "muster agent describe gpu-1", run_agent_describe, false},
     {"agent", "enable", "AGENT", NULL, NULL, "Let an agent receive new tasks again", "muster agent enable gpu-1", run_agent_set, false},
-    {"agent", "disable", "AGENT", "drain", NULL, "Give an agent no new tasks; running tasks save their work and move (with --drain they finish there)", "muster agent disable gpu-1 --drain", run_agent_set, false},
+    {"agent", "disable", "AGENT", "drain", NULL, "Give an agent no new tasks; running tasks are ended and start again elsewhere (with --drain they finish there)", "muster agent disable gpu-1 --drain", run_agent_set, false},
     {"agent", "forget", "AGENT", NULL, NULL, "Remove a lost agent from the list", "muster agent forget gpu-1", run_agent_forget, false},
     {"slot", "list", "", "agent", "agent,slot,type,device,near,load,enabled,health,allocation", "List slots, their health and their allocations", "muster slot list --agent gpu-1", run_slot_list, false},
     {"slot", "enable", "AGENT SLOT", NULL, NULL, "Let a slot receive new tasks again", "muster slot enable gpu-1 3", run_slot_set, false},
-    {"slot", "disable", "AGENT SLOT", "drain", NULL, "Give a slot no new tasks; its running task saves its work and moves (with --drain it finishes there)", "muster slot disable gpu-1 3 --drain", run_slot_set, false},
+    {"slot", "disable", "AGENT SLOT", "drain", NULL, "Give a slot no new tasks; its running task is ended and starts again elsewhere (with --drain it finishes there)", "muster slot disable gpu-1 3 --drain", run_slot_set, false},
     {"pool", "list", "", NULL, "name,agents,slots,used,scheduler,default", "List resource pools: groups of agents with one scheduling policy (muster help scheduling)", "muster pool list", run_pool_list, false},
 
     {"queue", "list", "", "pool all watch", QUEUE_COLUMNS, "List the jobs that run and wait, and the reasons for waiting", "muster queue list --pool default", run_queue_list, false},

@@ -97,6 +97,9 @@ static void describe_pools(const struct master *m, struct json_writer *w)
         jw_object_end(w);
         jw_kv_int(w, "max_user_priority",
                   pool->max_user_priority ? pool->max_user_priority : m->options.max_user_priority);
+        jw_kv_int(w, "preemption_timeout",
+                  pool->preemption_timeout_us ? pool->preemption_timeout_us / 1000000
+                                              : m->options.preemption_timeout);
         jw_object_end(w);
     }
     jw_array_end(w);

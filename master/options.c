@@ -11,6 +11,8 @@
 #include "base/text/yaml.h"
 #include "master/http/limits/connections.h"
 
+enum { PREEMPTION_MOST_S = 604800 };
+
 static const struct master_options defaults = {
     .data_dir = "/var/lib/muster",
     .bind = "0.0.0.0",
@@ -21,7 +23,7 @@ static const struct master_options defaults = {
     .agent_silence = 10,
     .agent_reconnect = 30,
     .kill_grace = 10,
-    .preemption_timeout = 3600,
+    .preemption_timeout = 600,
     .preempt_after = -1,
     .restart_backoff = 1,
     .max_user_priority = SCHED_PRIORITY_DEFAULT,
@@ -92,7 +94,10 @@ static const struct {
     {"kill-grace", 0, FLAG_INT, offsetof(struct master_options, kill_grace), "SECONDS",
      "from asking a task to end to killing it (10)", 0, 3600, NULL},
     {"preemption-timeout", 0, FLAG_INT, offsetof(struct master_options, preemption_timeout),
-     "SECONDS", "for a task to checkpoint and leave (3600)", 1, 604800, NULL},
+     "SECONDS",
+     "for a task that polls to checkpoint and leave, unless its experiment or its pool says "
+     "otherwise (600)",
+     1, PREEMPTION_MOST_S, NULL},
     {"restart-backoff", 0, FLAG_INT, offsetof(struct master_options, restart_backoff), "SECONDS",
      "the wait after a trial's first failure; it doubles with each further one, up to 300 "
      "(1; 0: no wait)",
@@ -167,7 +172,8 @@ void options_help(void)
            "    - pool_name: default\n"
            "    - pool_name: interactive\n"
            "      scheduler: {type: priority}    # fair_share, priority or fifo\n"
-           "      max_user_priority: 30          # as --max-user-priority, for this pool\n\n"
+           "      max_user_priority: 30          # as --max-user-priority, for this pool\n"
+           "      preemption_timeout: 60         # as --preemption-timeout, for this pool\n\n"
            "An agent joins a pool with its --pool, an experiment with resources.resource_pool.\n");
     printf("\nThe address in use is written to DATA_DIR/master.url. SIGTERM stops the master;\n"
            "running trainers go on meanwhile, and are taken up again at the next start.\n");
@@ -273,24 +279,35 @@ static int check_keys(const struct yaml_doc *doc, const json_t *object, const ch
     return 0;
 }
 
-static int read_user_priority(const struct yaml_doc *doc, const json_t *entry, const char *path,
-                              int *out, struct error *e)
+// Reads a number of a pool; 0: the entry does not have it.
+static int read_number(const struct yaml_doc *doc, const json_t *entry, const char *path,
+                       const char *key, int64_t most, int64_t *out, struct error *e)
 {
     char where[512];
-    const json_t *value = jget(entry, "max_user_priority");
-    int64_t most = jget_int(entry, "max_user_priority", 0);
-    if (value && (most < SCHED_PRIORITY_MIN || most > SCHED_PRIORITY_MAX))
-        return error_set(e, ERR_INVALID, "%s: %s.max_user_priority: %d to %d",
-                         yaml_where(doc, path, where, sizeof where), path, SCHED_PRIORITY_MIN,
-                         SCHED_PRIORITY_MAX);
-    *out = (int)most;
+    *out = jget_int(entry, key, 0);
+    if (jget(entry, key) && (*out < 1 || *out > most))
+        return error_set(e, ERR_INVALID, "%s: %s.%s: 1 to %lld",
+                         yaml_where(doc, path, where, sizeof where), path, key, (long long)most);
     return 0;
+}
+
+static int read_limits(const struct yaml_doc *doc, const json_t *entry, const char *path,
+                       struct core_pool_option *out, struct error *e)
+{
+    int64_t priority = 0, seconds = 0;
+    int rc = read_number(doc, entry, path, "max_user_priority", SCHED_PRIORITY_MAX, &priority, e);
+    if (!rc)
+        rc = read_number(doc, entry, path, "preemption_timeout", PREEMPTION_MOST_S, &seconds, e);
+    out->max_user_priority = (int)priority;
+    out->preemption_timeout_us = seconds * 1000000;
+    return rc;
 }
 
 static int read_pool(const struct yaml_doc *doc, const json_t *entry, size_t index,
                      struct core_pool_option *out, struct error *e)
 {
-    static const char *const keys[] = {"pool_name", "scheduler", "max_user_priority", NULL};
+    static const char *const keys[] = {"pool_name", "scheduler", "max_user_priority",
+                                       "preemption_timeout", NULL};
     static const char *const scheduler_keys[] = {"type", NULL};
     char path[64], where[512];
     snprintf(path, sizeof path, "resource_pools.%zu", index);
@@ -300,7 +317,7 @@ static int read_pool(const struct yaml_doc *doc, const json_t *entry, size_t ind
         return error_set(e, ERR_INVALID, "%s: %s.pool_name: 1 to %d letters",
                          yaml_where(doc, path, where, sizeof where), path, LIMIT_NAME);
     if (!rc)
-        rc = read_user_priority(doc, entry, path, &out->max_user_priority, e);
+        rc = read_limits(doc, entry, path, out, e);
     const json_t *scheduler = jget(entry, "scheduler");
     snprintf(path, sizeof path, "resource_pools.%zu.scheduler", index);
     if (!rc && scheduler)

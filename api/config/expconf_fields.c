@@ -255,9 +255,11 @@ const struct schema_field expconf_fields[] = {
     LIST("log_policies", &log_policy_element, "[]",
          "actions when a line of the log matches a pattern"),
     OBJECT("profiling", profiling, "{}", "records of the machine's load"),
-    INT_OR_NULL("preemption_timeout", 1, 1e9,
-                "seconds that a drained trial has to save its work; then it gets SIGTERM, and "
-                "SIGKILL 10 s later. null: 3600"),
+    INT_OR_NULL(
+        "preemption_timeout", 1, 1e9,
+        "seconds that a trial has to save its work after it was asked to leave; then it gets "
+        "SIGTERM, and SIGKILL 10 s later. A program that never polls for preemption gets "
+        "SIGTERM at once. null: the value of the pool or the master, which is 600 by default"),
     OBJECT("retention_policy", retention, "{}", "retention of logs"),
     MAP("data", NULL, "{}", "any values for the program"),
     BOOL("debug", "false", "whether programs log more"),

@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/text/json.h"
 #include "master/calls/module.h"
@@ -205,8 +206,23 @@ static int check_operator(const struct request *rq, struct error *e)
     return error_set(e, ERR_FORBIDDEN, "only administrators enable and disable agents and slots");
 }
 
-// A disabled agent without `drain` asks its allocations to save their work and move; with `drain`
-// they may run to their end.
+// The task ends at once, and its trial starts again elsewhere.
+static void end_on_disabled(struct core *c, const struct part *p, const char *what)
+{
+    char span[32];
+    struct allocation *a = p->allocation;
+    if (p->state == PART_EXITED || a->state == ALLOCATION_TERMINATING)
+        return;
+    char *reason = xasprintf("%s was disabled", what);
+    char *text = xasprintf("%s: SIGTERM now, SIGKILL after %s", reason,
+                           duration_format(c->options.kill_grace_us, span, sizeof span));
+    CORE_DISPATCH(c, trial_message, c, a->trial, a->id, "INFO", text);
+    allocation_kill(c, a, OUTCOME_KILLED, reason);
+    free(text);
+    free(reason);
+}
+
+// A disabled agent without `drain` ends its tasks; with `drain` they may run to their end.
 static int set_agent_enabled(struct core *c, struct request *rq, bool enabled, struct error *e)
 {
     struct agent *g;
@@ -220,10 +236,10 @@ static int set_agent_enabled(struct core *c, struct request *rq, bool enabled, s
     g->draining = drain;
     STORE(c, AGENT_SET_ENABLED, enabled, drain, g->id);
     change_mark(c, EVENT_AGENT, 0, 0, g->id);
-    for (struct part *p = enabled || drain ? NULL : g->parts, *next; p; p = next) {
-        next = p->next_on_agent; // the event may free the part
-        allocation_event(c, p->allocation, ALLOCATION_EV_DRAIN);
-    }
+    char *what = xasprintf("agent %s", g->id);
+    for (const struct part *p = enabled || drain ? NULL : g->parts; p; p = p->next_on_agent)
+        end_on_disabled(c, p, what);
+    free(what);
     agent_refresh(c, g);
     return answer_agent(rq, g);
 }
@@ -279,8 +295,10 @@ static int set_slot_enabled(struct core *c, struct request *rq, bool enabled, st
     STORE(c, AGENT_SET_DISABLED_SLOTS, disabled, g->id);
     change_mark(c, EVENT_AGENT, 0, 0, g->id);
     free(disabled);
+    char *what = xasprintf("slot %lld of agent %s", (long long)slot, g->id);
     if (p && !enabled && !drain)
-        allocation_event(c, p->allocation, ALLOCATION_EV_DRAIN);
+        end_on_disabled(c, p, what);
+    free(what);
     agent_refresh(c, g);
     return answer_slot(rq, g, slot);
 }

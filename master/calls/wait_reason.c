@@ -257,6 +257,10 @@ static void write_paused(const struct core *c, const struct active_experiment *a
         buf_puts(out, "is paused");
         return;
     }
+    if (a->state == ALLOCATION_TERMINATING) {
+        buf_puts(out, "is paused; its processes are being ended");
+        return;
+    }
     buf_puts(out, "was asked to save its work and leave its slots");
     if (a->drain_timer.place && a->drain_timer.at > c->now)
         buf_printf(out, "; if it has not left in %s, it is ended (preemption_timeout)",

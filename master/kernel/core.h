@@ -24,8 +24,9 @@ struct core_module; // module.h
 struct core_pool_option {
     const char *name;
     enum sched_policy policy;
-    bool as_default;       // the policy is that of pools without an option
-    int max_user_priority; // 0: as for pools without an option
+    bool as_default;               // the policy is that of pools without an option
+    int max_user_priority;         // 0: as for pools without an option
+    int64_t preemption_timeout_us; // 0: as for pools without an option
 };
 
 struct core_options {
@@ -38,7 +39,7 @@ struct core_options {
     int64_t agent_silence_us;      // 10 s
     int64_t agent_reconnect_us;    // 30 s until the allocations of a lost agent are given up
     int64_t kill_grace_us;         // from SIGTERM to SIGKILL, 10 s
-    int64_t preemption_timeout_us; // 3600 s unless the experiment says otherwise
+    int64_t preemption_timeout_us; // 600 s unless the experiment or its pool says otherwise
     int64_t restart_backoff_us;    // from the first failure to the restart; 0: at once
     int64_t log_days; // how long logs are kept after the end of their task, where the experiment
                       // does not say; 0: for ever

@@ -106,6 +106,9 @@ struct pool *core_pool_get(struct core *c, const char *name)
     pool->configured = option || !c->pool_count; // the first pool is the default
     pool->policy = option && !option->as_default ? option->policy : c->options.scheduler;
     pool->max_user_priority = pool_max_user_priority(c, option);
+    pool->preemption_timeout_us = option && option->preemption_timeout_us
+                                      ? option->preemption_timeout_us
+                                      : c->options.preemption_timeout_us;
     pool->handle = sched_pool_add(c->sched, pool->policy);
     c->pools[c->pool_count++] = pool;
     return pool;

@@ -54,7 +54,8 @@ struct active_experiment { // the state that an experiment needs until it is ter
         *ancestors; // of a generic task: the ids of the tasks above it, "/" before each; NULL: none
     bool no_pause;  // of a generic task: it is never preempted
     struct timer unload; // unmanaged: fires some time after its last trial ended
-    int64_t max_slots, max_restarts, preemption_timeout_us;
+    int64_t max_slots, max_restarts;
+    int64_t preemption_timeout_us; // 0: that of the pool; a task that is no experiment has none
     double progress;
     bool has_best;
     double best; // best value of the searcher's metric

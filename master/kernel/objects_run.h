@@ -55,6 +55,7 @@ struct allocation {
     char token[ALLOCATION_TOKEN]; // of the allocation; "": not known
     char user_token[ALLOCATION_TOKEN]; // of its owner, valid as long
     bool draining;
+    bool polls; // the program has asked whether it should leave, so it gets time to save its work
     char *preempt_reason; // the sentence why the scheduler preempts it; NULL: it does not
     enum outcome outcome;
     char *reason;      // of the outcome, for people
@@ -113,6 +114,7 @@ struct pool {
     int handle; // in the scheduler
     enum sched_policy policy;
     bool configured;                  // it exists even without agents
+    int64_t preemption_timeout_us;    // for experiments that do not say it
     int max_user_priority;            // the highest priority (smallest number) that users may give
     struct sched_pool_view last_view; // the state of its queue that was last marked as changed
 };

@@ -51,6 +51,7 @@ int core_allocation_preemption(struct core *c, struct request *rq, struct error 
         err = request_query_int(rq, "timeoutSeconds", WAIT_PREEMPTION_S, &seconds, e);
     if (err)
         return err;
+    preemption_note_poll(c, a);
     if (seconds > LIMIT_LONG_POLL_S)
         seconds = LIMIT_LONG_POLL_S;
     if (a->draining || seconds <= 0)
@@ -64,9 +65,11 @@ int core_allocation_ack_preemption(struct core *c, struct request *rq, struct er
 {
     struct allocation *a;
     int err = core_caller_of_allocation(c, rq, &a, e);
-    if (!err)
-        allocation_event(c, a, ALLOCATION_EV_ACK);
-    return err;
+    if (err)
+        return err;
+    preemption_note_poll(c, a);
+    allocation_event(c, a, ALLOCATION_EV_ACK);
+    return 0;
 }
 
 int core_allocation_accelerator_data(struct core *c, struct request *rq, struct error *e)
@@ -110,9 +113,11 @@ int core_allocation_pending_preemption(struct core *c, struct request *rq, struc
 {
     struct allocation *a;
     int err = core_caller_of_allocation(c, rq, &a, e);
-    if (!err)
-        allocation_event(c, a, ALLOCATION_EV_DRAIN);
-    return err;
+    if (err)
+        return err;
+    preemption_note_poll(c, a); // its peers poll, or will
+    allocation_event(c, a, ALLOCATION_EV_DRAIN);
+    return 0;
 }
 
 int core_allocation_proxy_address(struct core *c, struct request *rq, struct error *e)

@@ -4,7 +4,8 @@
 // An allocation ends when its part on every machine has exited or was given up with its machine.
 // The first cause decides its outcome: a failed rank, a lost machine, a kill. (A rank that lost its
 // peers is reported first, but is no cause where there is another.) Without a cause the allocation
-// has completed, or was preempted if the program had acknowledged a drain.
+// has completed, or was preempted if the program had acknowledged a drain. A program that was ended
+// because it does not poll was preempted, too, however it exits.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,13 +33,13 @@ static void drain_overdue(struct core *c, void *arg)
 {
     struct allocation *a = arg;
     char span[32], reason[160];
-    if (!a->trial->active->preemption_timeout_us) {
+    if (!preemption_timeout(a->trial->active)) {
         allocation_kill(c, a, OUTCOME_KILLED, a->preempt_reason ? a->preempt_reason : "paused");
         return;
     }
     snprintf(reason, sizeof reason,
              "did not leave within %s of being asked to save its work (preemption_timeout)",
-             duration_format(a->trial->active->preemption_timeout_us, span, sizeof span));
+             duration_format(preemption_timeout(a->trial->active), span, sizeof span));
     allocation_kill(c, a, OUTCOME_KILLED, reason);
 }
 
@@ -233,7 +234,8 @@ void allocations_schedule(struct core *c)
 static void outcome_set(struct core *c, struct allocation *a, enum outcome outcome,
                         const char *reason)
 {
-    bool is_open = a->outcome == OUTCOME_NONE || a->outcome == OUTCOME_PREEMPTED;
+    bool is_open = a->outcome == OUTCOME_NONE ||
+                   (a->outcome == OUTCOME_PREEMPTED && a->state != ALLOCATION_TERMINATING);
     bool is_cause = outcome == OUTCOME_FAILED || outcome == OUTCOME_LOST;
     if (!is_open && !(a->outcome == OUTCOME_PEER && is_cause))
         return;
@@ -352,12 +354,12 @@ static void scheduler_note_drain(struct core *c, const struct allocation *a)
 
 static void drain_signal(struct core *c, struct allocation *a)
 {
-    if (a->draining)
+    if (preemption_end_deaf(c, a) || a->draining)
         return;
     a->draining = true;
     scheduler_note_drain(c, a);
     if (!active_experiment_runs_once(a->trial->active)) // else it only leaves by itself
-        timer_set(&c->timers, &a->drain_timer, c->now + a->trial->active->preemption_timeout_us);
+        timer_set(&c->timers, &a->drain_timer, c->now + preemption_timeout(a->trial->active));
     allocation_wake_waiters(c, a);
 }
 

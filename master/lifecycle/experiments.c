@@ -19,7 +19,6 @@ struct active_experiment *active_experiment_new(struct core *c, struct experimen
     struct active_experiment *l = xcalloc(1, sizeof *l);
     const json_t *resources = jget(config, "resources");
     const json_t *storage = jget(config, "checkpoint_storage");
-    int64_t timeout_s = jget_int(config, "preemption_timeout", 0);
     const char *launch = jget_string(config, "launch", "per_machine");
     l->experiment = x;
     l->config = config;
@@ -38,9 +37,7 @@ struct active_experiment *active_experiment_new(struct core *c, struct experimen
     l->per_slot = l->native || !strcmp(launch, "per_slot");
     l->one_agent = jget_bool(resources, "is_single_node", false);
     l->max_restarts = jget_int(config, "max_restarts", 5);
-    l->preemption_timeout_us = timeout_s > 0                ? timeout_s * 1000000
-                               : x->kind == KIND_EXPERIMENT ? c->options.preemption_timeout_us
-                                                            : 0;
+    l->preemption_timeout_us = jget_int(config, "preemption_timeout", 0) * 1000000;
     x->active = l;
     CORE_DISPATCH(c, experiment_opened, c, l);
     return l;

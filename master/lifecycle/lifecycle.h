@@ -81,6 +81,12 @@ void preemption_order(struct core *c, struct allocation *a, const struct sched_c
 // Restores the reason from its word in the store; `favoured`: the trial that gets the slots, or 0.
 void preemption_load(struct core *c, struct allocation *a, const char *cause, int64_t favoured);
 
+// The time that a program which polls has to save its work and leave; 0: none.
+int64_t preemption_timeout(const struct active_experiment *l);
+void preemption_note_poll(struct core *c, struct allocation *a);
+// Ends a program that has to leave but has never polled. False: it may be asked to leave.
+bool preemption_end_deaf(struct core *c, struct allocation *a);
+
 // usage.c
 void usage_add(struct core *c, const struct allocation *a); // at its end: stores what it has used
 // The slot-seconds of running allocations, which are not stored yet.

@@ -372,6 +372,7 @@ static int allocation_load(struct core *c, struct db_rows *rows, struct error *e
     a->started_at = DB_GET(rows, ALLOCATIONS_ACTIVE, started_at);
     a->outcome = outcome_from_word(row_text(DB_GET(rows, ALLOCATIONS_ACTIVE, outcome)));
     a->reason = xstrdup(row_text(DB_GET(rows, ALLOCATIONS_ACTIVE, exit_reason)));
+    a->polls = DB_GET(rows, ALLOCATIONS_ACTIVE, polls);
     memcpy(a->resume, t->checkpoint, sizeof a->resume);
     a->resume_steps = t->checkpoint_steps;
     a->measured_at = c->now;

@@ -1,9 +1,10 @@
 // Explains why the scheduler preempts an allocation: by a word for the store, and by a sentence for
-// the trial's log and for the list of its starts.
+// the trial's log and for the list of its starts. Ends programs that cannot be asked to leave.
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "master/kernel/module.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/teams/teams.h"
@@ -98,4 +99,51 @@ void preemption_load(struct core *c, struct allocation *a, const char *cause, in
     for (int i = 0; i < SCHED_CAUSES; i++)
         if (!strcmp(cause, cause_words[i]))
             reason_set(c, a, (enum sched_cause)i, favoured);
+}
+
+// --- programs that are not asked -----------------------------------------------------------------
+
+int64_t preemption_timeout(const struct active_experiment *l)
+{
+    if (l->preemption_timeout_us > 0 || l->experiment->kind != KIND_EXPERIMENT)
+        return l->preemption_timeout_us;
+    return l->pool->preemption_timeout_us;
+}
+
+void preemption_note_poll(struct core *c, struct allocation *a)
+{
+    if (a->polls)
+        return;
+    a->polls = true;
+    STORE(c, ALLOCATION_SET_POLLS, a->id);
+}
+
+// The reason why it has to leave its slots at once. NULL: it need not, as it is about to end: the
+// searcher has stopped its trial, or it has reported that no restart can help.
+static const char *leave_reason(const struct allocation *a)
+{
+    enum trial_state state = a->trial->state;
+    if (state == TRIAL_STOPPING_CANCELED)
+        return "canceled";
+    if (active_experiment_runs_once(a->trial->active) ||
+        (state != TRIAL_ACTIVE && state != TRIAL_PAUSED))
+        return NULL;
+    if (state == TRIAL_PAUSED)
+        return "paused";
+    return a->preempt_reason ? a->preempt_reason : "its slots were withdrawn";
+}
+
+bool preemption_end_deaf(struct core *c, struct allocation *a)
+{
+    char span[32];
+    const char *reason = leave_reason(a);
+    if (a->polls || !reason)
+        return false;
+    char *text = xasprintf("%s: the program has not polled for preemption yet, so it is ended: "
+                           "SIGTERM now, SIGKILL after %s",
+                           reason, duration_format(c->options.kill_grace_us, span, sizeof span));
+    CORE_DISPATCH(c, trial_message, c, a->trial, a->id, "INFO", text);
+    allocation_kill(c, a, OUTCOME_PREEMPTED, reason);
+    free(text);
+    return true;
 }

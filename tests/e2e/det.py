@@ -142,6 +142,7 @@ class SimulatedAgent(threading.Thread):
         self.name, self.slots, self.seen = name, slots, 0
         self.session = str(uuid.uuid4())
         self.mount_fault = ""
+        self.exit_code_of_killed = 137
         self.tasks, self.running, self.stopping = {}, {}, False
         self.changed = threading.Condition()
 
@@ -170,7 +171,7 @@ class SimulatedAgent(threading.Thread):
             self.running[name] = task
             self.say(task, "RUNNING")
         elif task["action"] == "KILL" and name in self.running:
-            self.say(self.running[name], "EXITED", 137)
+            self.say(self.running[name], "EXITED", self.exit_code_of_killed)
 
     def say(self, task, state, exit_code=None):
         if state == "EXITED":

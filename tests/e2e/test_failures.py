@@ -35,9 +35,22 @@ exit 1
 """
 
 # Ignores the signals of its allocation.
-DEAF = """\
+POLLS_ONCE = """\
 trap '' TERM
-touch ../started
+python3 - <<'END'
+import os, urllib.request
+path = f"/api/v1/allocations/{os.environ['DET_ALLOCATION_ID']}/signals/preemption?timeout_seconds=0"
+headers = {"Grpc-Metadata-x-allocation-token": "Bearer " + os.environ["DET_SESSION_TOKEN"]}
+urllib.request.urlopen(urllib.request.Request(os.environ["DET_MASTER"] + path, headers=headers)).read()
+END
+echo polled
+while :; do sleep 0.1; done
+"""
+
+# It never polls; `%s` is what it does on SIGTERM.
+NEVER_POLLS = """\
+trap '%s' TERM
+echo works
 while :; do sleep 0.1; done
 """
 
@@ -63,7 +76,7 @@ trainer:
 class Failures(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster("cluster", slots=(2,), master_flags=("--restart-backoff", 1)).__enter__()
+        cls.cluster = Cluster("cluster", slots=(2,), master_flags=("--restart-backoff", 1, "--kill-grace", 3)).__enter__()
 
     @classmethod
     def tearDownClass(cls):
@@ -191,10 +204,52 @@ log_policies:
         self.cluster.muster("experiment", "kill", experiment, "--wait", timeout=30)
         self.assertEqual(self.cluster.rows("experiment", "describe", experiment)["state"], "CANCELED")
 
+    def wait_for_line(self, experiment, text):
+        wait_for(f"the line {text}", lambda: any(line.endswith(text) for line in self.lines(experiment)))
+
+    def test_program_that_never_polls_is_ended_at_once(self):
+        for number, on_term in enumerate(("exit 0", "exit 7", "")):  # the last one ignores SIGTERM
+            experiment = self.submit(f"never-polls-{number}", NEVER_POLLS % on_term)
+            state = lambda: self.cluster.rows("experiment", "describe", experiment)["state"]
+            self.wait_for_line(experiment, "works")
+            self.cluster.muster("experiment", "pause", experiment)
+            wait_for("the pause", lambda: state() == "PAUSED", 30)
+            self.assertEqual(self.cluster.rows("agent", "list")[0]["used"], 0)
+            self.assertIn("paused: the program has not polled for preemption yet, so it is ended: SIGTERM now, "
+                          "SIGKILL after 3.0 s", "\n".join(self.lines(experiment)))
+            trial = self.cluster.trial(experiment)
+            self.assertEqual((trial["restarts"], trial["state"]), (0, "PAUSED"))
+            self.cluster.muster("experiment", "activate", experiment)
+            wait_for("the second start", lambda: sum(line.endswith("works") for line in self.lines(experiment)) == 2)
+            self.cluster.muster("experiment", "cancel", experiment)
+            wait_for("the end", lambda: state() == "CANCELED", 30)
+
+    def test_disabled_agent_ends_its_tasks(self):
+        """A program that polls is ended, too, and starts again without using up a restart."""
+        other = self.cluster.add_agent("other", 2)
+        agents = lambda: {row["id"]: row for row in self.cluster.rows("agent", "list")}
+        wait_for("the other agent", lambda: "other" in agents())
+        experiment = self.submit("moves", POLLS_ONCE, slots=2)
+        self.wait_for_line(experiment, "polled")
+        used = next(name for name, row in agents().items() if row["used"])
+        try:
+            self.cluster.muster("login", "admin", "--password-file", self.cluster.folder / "password")
+            self.cluster.muster("agent", "disable", used)
+            wait_for("its move", lambda: agents()[({"other", "agent-0"} - {used}).pop()]["used"] == 2, 30)
+            self.assertEqual(agents()[used]["used"], 0)
+            self.assertIn(f"agent {used} was disabled: SIGTERM now, SIGKILL after 3.0 s", "\n".join(self.lines(experiment)))
+            self.assertEqual(self.cluster.trial(experiment)["restarts"], 0)
+        finally:
+            self.cluster.muster("agent", "enable", used)
+            self.cluster.muster("experiment", "kill", experiment, "--wait")
+            self.cluster.muster("login", "determined", "--password-file", self.cluster.folder / "password")
+            self.cluster.agents.remove(other)
+            other.stop()
+
     def test_trial_that_does_not_exit_stays_pausing(self):
-        experiment = self.submit("deaf", DEAF, more="preemption_timeout: 10\n")
+        experiment = self.submit("deaf", POLLS_ONCE, more="preemption_timeout: 10\n")
         state = lambda: self.cluster.rows("experiment", "describe", experiment)["state"]
-        wait_for("it to run", lambda: state() == "RUNNING")
+        self.wait_for_line(experiment, "polled")
         said = self.cluster.muster("experiment", "pause", experiment)
         self.assertIn("It was asked to save its work and leave its slots; if it has not left in ", said)
         self.assertEqual(state(), "PAUSING")

@@ -263,7 +263,7 @@ class SlotSharing(unittest.TestCase):
         self.as_admin("agent", "enable", "agent-1")
         self.wait_for_slots(waits, 1)
 
-    def test_disabled_agent_is_drained(self):
+    def test_disabled_agent_ends_its_tasks(self):
         experiment = self.train("resources.slots_per_trial=2", "resources.is_single_node=true")
         self.in_mid_training(experiment)
         before = self.starts(experiment)[0]["agents"]

@@ -84,6 +84,10 @@ class Contract(unittest.TestCase):
         self.addCleanup(self.kill, experiment)
         return experiment, task, self.nobody.caller(task["env"]["DET_SESSION_TOKEN"], task=True)
 
+    def poll(self, task, caller):
+        """Asks as a program does that can be asked to leave; returns whether it should."""
+        return caller.get(f"/allocations/{task['allocationId']}/signals/preemption", "preempt", timeout_seconds=0)["preempt"]
+
     def checkpoint(self, task, caller, uuid, steps=20, files=(("model.bin", b"weights"),)):
         """Writes and reports a checkpoint, as core.checkpoint does."""
         folder = self.storage / uuid

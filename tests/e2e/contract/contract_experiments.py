@@ -23,6 +23,7 @@ class Experiments(Contract):
 
     def test_experiment_lifecycle(self):
         experiment, task, caller = self.running()
+        self.poll(task, caller)
         self.user.post(f"/experiments/{experiment}/pause")
         self.assertEqual(caller.get(f"/allocations/{task['allocationId']}/signals/preemption", "preempt",
                                     timeout_seconds=20)["preempt"], True)
@@ -41,6 +42,20 @@ class Experiments(Contract):
         wait_for("the deletion", lambda: self.user.request("GET", f"/api/v1/experiments/{experiment}")[0] == 404, 30)
         replacement = self.create(activate=False)  # for the cleanup of the test
         self._cleanups[-1] = (self.kill, (replacement,), {})
+
+    def test_experiment_pause_of_a_program_that_never_polls(self):
+        """It is ended at once, with whatever exit code, and its trial is paused."""
+        for code in (0, 3):
+            experiment, task, _ = self.running()
+            self.agent.exit_code_of_killed = code
+            self.user.post(f"/experiments/{experiment}/pause")
+            self.wait_for_state(experiment, "STATE_PAUSED")
+            trial = self.user.get(f"/experiments/{experiment}/trials", offset=0)["trials"][0]
+            self.assertEqual((trial["state"], trial["restarts"]), ("STATE_PAUSED", 0))
+            lines = self.user.lines(f"/trials/{trial['id']}/logs", "id level:LogLevel message timestamp trialId")
+            self.assertTrue(any("SIGTERM" in line["message"] for line in lines), lines)
+            self.assertFalse(any(slot["container"] for slot in self.user.get("/agents/live")["agent"]["slots"].values()))
+        self.agent.exit_code_of_killed = 137
 
     def test_experiment_read(self):
         experiment, task, caller = self.running()

@@ -608,13 +608,16 @@ static void test_disable(void **state)
     assert_int_equal(last_status, 503);
     report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
     assert_stored("SELECT state FROM allocations WHERE trial_id = 2", "QUEUED");
-    call_ok(core_agent_disable, as_user(OWNER, true), "agent-1", "{}");
-    json_t *answer = ask(core_allocation_preemption, as_task("1.1.1"), "1.1.1", NULL, NULL);
-    assert_true(jget_bool(answer, "preempt", false));
+    for (int i = 0; i < 2; i++) // a repetition changes nothing
+        call_ok(core_agent_disable, as_user(OWNER, true), "agent-1", "{}");
+    json_t *answer = sync_agent("agent-1", "session", 2, task_in("1.1.1", "RUNNING", ""));
+    assert_string_equal(desired_action(answer, "1.1.1"), "KILL");
     json_decref(answer);
-    call_ok(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
+    const char *said = strstr(logged("1.1"), ": agent agent-1 was disabled: SIGTERM now, SIGKILL");
+    assert_non_null(said);
+    assert_null(strstr(strchr(said, '\n'), "was disabled"));
     report("agent-1", 2, task_in("1.1.1", "EXITED", EXIT_0));
-    assert_stored("SELECT state FROM trials WHERE id = 1", "ACTIVE");
+    assert_stored("SELECT state || restarts FROM trials WHERE id = 1", "ACTIVE0");
     json_decref(ask(core_slot_disable, as_user(OWNER, true), "agent-1", "0", "{}"));
     assert_stored("SELECT disabled_slots FROM agents", "[0]");
     call_ok(core_agent_enable, as_user(OWNER, true), "agent-1", NULL);
@@ -648,6 +651,7 @@ static void run_one_on_slot_0(void)
     submit_slots(1, "");
     report("agent-1", 1, "");
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    poll_once("1.1.1");
 }
 
 static void test_a_noted_fault(void **state)

@@ -447,7 +447,7 @@ static void wait_for_latest(const char *value)
 // environment of its next start.
 static json_t *fail_and_start_again(const char *latest)
 {
-    call_ok(core_agent_disable, as_user(OWNER, true), "agent-1", "{}");
+    call_ok(core_agent_disable, as_user(OWNER, true), "agent-1", "{\"drain\":true}");
     report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
     for (int i = 0; i < 20; i++)
         settle();
@@ -550,7 +550,7 @@ static void test_an_empty_storage_costs_no_training(void **state)
     save_of_another(3);
     assert_int_equal(rename(cl.checkpoints, aside), 0);
     assert_int_equal(dir_make(cl.checkpoints, 0755, NULL), 0);
-    call_ok(core_agent_disable, as_user(OWNER, true), "agent-1", "{}");
+    call_ok(core_agent_disable, as_user(OWNER, true), "agent-1", "{\"drain\":true}");
     report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
     wait_for_log("keeps to this checkpoint");
     call_ok(core_agent_enable, as_user(OWNER, true), "agent-1", "{}");

@@ -55,6 +55,7 @@ static void run_one(const char *more)
     submit_slots(1, more);
     report("agent-1", 1, "");
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    poll_once("1.1.1");
 }
 
 static void test_whole_life(void **state)
@@ -262,6 +263,7 @@ static void test_drain_and_kill_outlive_the_master(void **state)
     snprintf(both, sizeof both, "%s,%s", task_in("1.1.1", "RUNNING", ""),
              task_in("2.2.1", "RUNNING", ""));
     report("agent-1", 2, both);
+    poll_once("1.1.1");
     call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
     call_ok(core_experiment_kill, as_user(OWNER, false), "2", NULL);
     restart_core();
@@ -300,6 +302,131 @@ static void test_drain_that_is_not_followed(void **state)
     report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
     assert_stored("SELECT state || restarts FROM trials", "PAUSED0");
     assert_non_null(strstr(stored("SELECT exit_reason FROM trials"), "preemption_timeout"));
+}
+
+static void run_deaf(void)
+{
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+}
+
+static void assert_ended_at_once(void)
+{
+    json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_string_equal(desired_action(answer, "1.1.1"), "KILL");
+    assert_int_equal(jget_int(desired_task(answer, "1.1.1"), "graceSeconds", 0), 10);
+    json_decref(answer);
+    assert_non_null(strstr(logged("1.1"), "has not polled for preemption yet, so it is ended: "
+                                          "SIGTERM now, SIGKILL after 10.0 s"));
+}
+
+// However a program exits that was ended because it does not poll, it is paused. It has not failed,
+// and it is not complete.
+static void test_pause_ends_a_program_that_does_not_poll(void **state)
+{
+    static const char *const exits[] = {EXIT_0, EXIT_3, KILLED_9};
+    for (int i = 0; i < 6; i++) {
+        cluster_teardown(state);
+        cluster_setup(state);
+        run_deaf();
+        call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+        assert_ended_at_once();
+        if (i >= 3)
+            restart_core();
+        report("agent-1", 1, task_in("1.1.1", "EXITED", exits[i % 3]));
+        assert_stored("SELECT e.state || t.state || restarts FROM experiments e, trials t",
+                      "PAUSEDPAUSED0");
+        assert_stored("SELECT outcome || exit_reason FROM allocations", "PREEMPTEDpaused");
+        assert_stored("SELECT coalesce(exit_reason, '') FROM trials", "");
+        submit_slots(1, ""); // its slots are free
+        assert_stored("SELECT state FROM allocations WHERE trial_id = 2", "ASSIGNED");
+    }
+}
+
+static void test_cancel_ends_a_program_that_does_not_poll(void **state)
+{
+    (void)state;
+    run_deaf();
+    call_ok(core_experiment_cancel, as_user(OWNER, false), "1", NULL);
+    assert_ended_at_once();
+    report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
+    assert_stored("SELECT state FROM experiments", "CANCELED");
+}
+
+// The searcher stops a trial, or the program reports its own end: it exits soon by itself.
+static void test_stop_does_not_end_a_program_that_does_not_poll(void **state)
+{
+    (void)state;
+    run_deaf();
+    call_ok(core_trial_early_exit, as_task("1.1.1"), "1",
+            "{\"reason\":\"EXITED_REASON_USER_REQUESTED_STOP\"}");
+    json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_string_equal(desired_action(answer, "1.1.1"), "RUN");
+    json_decref(answer);
+    call_ok(core_experiment_cancel, as_user(OWNER, false), "1", NULL);
+    assert_ended_at_once();
+}
+
+// A poll is not forgotten when the master starts again, nor when the program only tells its peers.
+static void test_a_program_that_has_polled_once_is_asked(void **state)
+{
+    (void)state;
+    run_one("");
+    restart_core();
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_string_equal(desired_action(answer, "1.1.1"), "RUN");
+    json_decref(answer);
+}
+
+static void test_a_program_that_leaves_by_itself_is_not_ended(void **state)
+{
+    (void)state;
+    run_deaf();
+    call_ok(core_allocation_pending_preemption, as_task("1.1.1"), "1.1.1", NULL);
+    json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_string_equal(desired_action(answer, "1.1.1"), "RUN");
+    json_decref(answer);
+}
+
+static void assert_killed_after(int64_t seconds)
+{
+    call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    for (int64_t at = 0; at <= seconds; at += 8) {
+        json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
+        assert_string_equal(desired_action(answer, "1.1.1"), "RUN");
+        json_decref(answer);
+        advance(8 * SECOND);
+    }
+    json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_string_equal(desired_action(answer, "1.1.1"), "KILL");
+    json_decref(answer);
+}
+
+static void test_preemption_timeout_of_the_pool(void **state)
+{
+    static const struct core_pool_option pools[] = {
+        {.name = "default", .as_default = true, .preemption_timeout_us = 20LL * SECOND}};
+    (void)state;
+    cl.more.pools = pools;
+    cl.more.pool_count = 1;
+    restart_core();
+    run_one("");
+    assert_killed_after(20);
+}
+
+static void test_preemption_timeout_of_the_experiment_comes_first(void **state)
+{
+    static const struct core_pool_option pools[] = {
+        {.name = "default", .as_default = true, .preemption_timeout_us = 20LL * SECOND}};
+    (void)state;
+    cl.more.pools = pools;
+    cl.more.pool_count = 1;
+    restart_core();
+    run_one("preemption_timeout: 60\n");
+    assert_killed_after(60);
 }
 
 static void test_pause_while_it_waits(void **state)
@@ -594,6 +721,13 @@ int main(void)
         TEST(test_drain_and_kill_outlive_the_master),
         TEST(test_exit_without_acknowledging_is_the_end),
         TEST(test_drain_that_is_not_followed),
+        TEST(test_pause_ends_a_program_that_does_not_poll),
+        TEST(test_cancel_ends_a_program_that_does_not_poll),
+        TEST(test_stop_does_not_end_a_program_that_does_not_poll),
+        TEST(test_a_program_that_has_polled_once_is_asked),
+        TEST(test_a_program_that_leaves_by_itself_is_not_ended),
+        TEST(test_preemption_timeout_of_the_pool),
+        TEST(test_preemption_timeout_of_the_experiment_comes_first),
         TEST(test_pause_while_it_waits),
         TEST(test_cancel),
         TEST(test_kill),

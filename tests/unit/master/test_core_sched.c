@@ -113,6 +113,7 @@ static void preempt_once(void)
     submit_as(2, 60, "");
     next_step("");
     report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
+    poll_once("1.1.1");
     next_step(task_in("1.1.1", "RUNNING", ""));
     submit_as(2, 50, "");
     next_step(task_in("1.1.1", "RUNNING", ""));
@@ -171,6 +172,7 @@ static void test_one_that_does_not_leave_is_killed(void **state)
     report("agent-1", 1, "");
     submit_as(1, 60, "");
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    poll_once("1.1.1");
     submit_as(1, 50, "");
     assert_true(is_asked_to_leave("1.1.1"));
     for (int i = 0; i < 8; i++) { // preemption_timeout: 60
@@ -182,6 +184,24 @@ static void test_one_that_does_not_leave_is_killed(void **state)
     json_decref(answer);
     report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
     assert_stored("SELECT outcome FROM allocations WHERE id = '1.1.1'", "KILLED");
+    assert_stored("SELECT state || restarts FROM trials WHERE id = 1", "ACTIVE0");
+    assert_stored("SELECT state FROM allocations WHERE id = '1.1.2'", "QUEUED");
+    assert_stored("SELECT state FROM allocations WHERE id = '2.2.1'", "ASSIGNED");
+}
+
+static void test_one_that_does_not_poll_is_ended_at_once(void **state)
+{
+    (void)state;
+    report("agent-1", 1, "");
+    submit_as(1, 60, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    submit_as(1, 50, "");
+    json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_string_equal(desired_action(answer, "1.1.1"), "KILL");
+    json_decref(answer);
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
+    assert_stored("SELECT outcome || ': ' || exit_reason FROM allocations WHERE id = '1.1.1'",
+                  "PREEMPTED: makes room for experiment 2, which has priority 50 before its 60");
     assert_stored("SELECT state || restarts FROM trials WHERE id = 1", "ACTIVE0");
     assert_stored("SELECT state FROM allocations WHERE id = '1.1.2'", "QUEUED");
     assert_stored("SELECT state FROM allocations WHERE id = '2.2.1'", "ASSIGNED");
@@ -223,6 +243,7 @@ static void test_elastic(void **state)
     assert_stored("SELECT slots || ' ' || least_slots FROM allocations WHERE id = '1.1.1'", "4 2");
     assert_int_equal(world_of("1.1.1", 4), 4);
     report("agent-1", 4, task_in("1.1.1", "RUNNING", ""));
+    poll_once("1.1.1");
     advance(6 * MINUTE);
     report("agent-1", 4, task_in("1.1.1", "RUNNING", ""));
     submit_as(2, 42, "");
@@ -353,6 +374,7 @@ static void test_move_to_another_pool(void **state)
     submit_as(1, 50, "");
     next_agent_pool = "default";
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    poll_once("1.1.1");
     assert_int_equal(move(as_user(OWNER, false), 1, "\"resourcePool\":\"second\""), 200);
     assert_stored("SELECT resource_pool || json_extract(config, '$.resources.resource_pool') "
                   "FROM experiments WHERE id = 1",
@@ -503,7 +525,9 @@ static void test_slots_taken_away(void **state)
     restart_core();
     report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
     assert_false(slot_flag("draining"));
-    acknowledge("1.1.1");
+    json_t *answer = sync_agent("agent-1", "session", 2, task_in("1.1.1", "RUNNING", ""));
+    assert_string_equal(desired_action(answer, "1.1.1"), "KILL"); // nobody waits for its work
+    json_decref(answer);
     report("agent-1", 2, task_in("1.1.1", "EXITED", EXIT_0));
     assert_stored("SELECT json_extract(placement, '$[0].slots[0]') FROM allocations "
                   "WHERE id = '1.1.2'",
@@ -636,6 +660,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_preemption_with_a_restart_at_every_step),
         TEST(test_one_that_does_not_leave_is_killed),
+        TEST(test_one_that_does_not_poll_is_ended_at_once),
         TEST(test_one_that_never_ran_is_ended_at_once),
         TEST(test_elastic),
         TEST(test_moves),

@@ -36,6 +36,7 @@ static void run_one(void)
     submit_slots(1, "");
     report("agent-1", 1, "");
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    poll_once("1.1.1");
 }
 
 static void test_a_parked_poll_is_answered_by_the_pause(void **state)

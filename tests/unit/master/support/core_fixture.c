@@ -50,7 +50,7 @@ void start_core(void)
         .agent_silence_us = 10 * SECOND,
         .agent_reconnect_us = 30 * SECOND,
         .kill_grace_us = 10 * SECOND,
-        .preemption_timeout_us = 3600LL * SECOND,
+        .preemption_timeout_us = 600LL * SECOND,
         .restart_backoff_us = cl.more.restart_backoff_us,
         .mono_us = test_clock,
         .wall_us = test_wall,
@@ -255,6 +255,12 @@ void call_ok(core_handler *handler, struct principal who, const char *p0, const 
 {
     if (call_status(handler, who, p0, body) != 200)
         fail_msg("status %d: %s", last_status, last_error);
+}
+
+void poll_once(const char *allocation)
+{
+    next_query_value = "0";
+    call_ok(core_allocation_preemption, as_task(allocation), allocation, NULL);
 }
 
 void settle(void)

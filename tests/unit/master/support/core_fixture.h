@@ -122,6 +122,8 @@ void report(const char *agent, int slots, const char *tasks); // in the session 
 // The entry of an allocation in the agent's desired tasks, borrowed; NULL: none.
 json_t *desired_task(const json_t *answer, const char *allocation);
 const char *desired_action(const json_t *answer, const char *allocation);
+// The program asks whether it should leave, and so gets time to save its work when it should.
+void poll_once(const char *allocation);
 bool forgotten(const json_t *answer, const char *allocation);
 
 // The JSON of a task in a report; valid for two calls. `ranks`: a list of the entries below.

@@ -17,7 +17,7 @@ struct core *stub_start(void)
         .agent_silence_us = 10 * 1000000LL,
         .agent_reconnect_us = 30 * 1000000LL,
         .kill_grace_us = 10 * 1000000LL,
-        .preemption_timeout_us = 3600 * 1000000LL,
+        .preemption_timeout_us = 600 * 1000000LL,
     };
     struct core *core = NULL;
     STORE(EXPERIMENT_END, "COMPLETED", AT, I(1));
