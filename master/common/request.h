@@ -24,8 +24,8 @@ struct principal { // the caller, proved by its token before a handler sees the 
     bool admin;
     bool session; // authenticated by the cookie of the web page
     char username[256];
-    char allocation_id[128]; // of a task
-    int64_t experiment_id;   // of a task
+    char allocation_id[128]; // of a task; of a user: the call comes from this task of the user
+    int64_t experiment_id;   // of that task
 };
 
 enum { REQUEST_PARAMS_MAX = 4 };

@@ -185,15 +185,19 @@ int core_param_experiment(struct core *c, struct request *rq, struct experiment 
     return error_not_found(e, "experiment", "%lld", (long long)id);
 }
 
+struct allocation *core_calling_allocation(struct core *c, const struct request *rq)
+{
+    struct allocation *a =
+        *rq->principal.allocation_id ? core_allocation_find(c, rq->principal.allocation_id) : NULL;
+    return a && a->state != ALLOCATION_QUEUED ? a : NULL;
+}
+
 int core_caller(struct core *c, struct request *rq, struct allocation **out, struct error *e)
 {
     if (rq->principal.kind != PRINCIPAL_TASK)
         return error_set(e, ERR_FORBIDDEN, "only a running task may make this call");
-    struct allocation *a = core_allocation_find(c, rq->principal.allocation_id);
-    if (!a || a->state == ALLOCATION_QUEUED)
-        return error_set(e, ERR_FORBIDDEN, "allocation has ended");
-    *out = a;
-    return 0;
+    *out = core_calling_allocation(c, rq);
+    return *out ? 0 : error_set(e, ERR_FORBIDDEN, "allocation has ended");
 }
 
 int core_caller_of_allocation(struct core *c, struct request *rq, struct allocation **out,

@@ -129,6 +129,9 @@ int64_t core_to_wall(const struct core *c, int64_t monotonic);
 // The experiment that the path names. ERR_INVALID, ERR_NOT_FOUND.
 int core_param_experiment(struct core *c, struct request *rq, struct experiment **out,
                           struct error *e);
+// The live allocation whose programs make this call, with its own token or with its user's. NULL:
+// none.
+struct allocation *core_calling_allocation(struct core *c, const struct request *rq);
 // The caller's own live allocation. ERR_FORBIDDEN: the allocation has ended, or the caller is no
 // task.
 int core_caller(struct core *c, struct request *rq, struct allocation **out, struct error *e);

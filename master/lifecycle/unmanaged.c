@@ -237,16 +237,15 @@ static int trial_find_for(struct core *c, struct request *rq, int64_t id, bool m
 static int reporter_find(struct core *c, struct request *rq, int64_t id, bool managed,
                          struct trial **t, struct error *e)
 {
-    struct allocation *a;
-    if (rq->principal.kind == PRINCIPAL_USER) {
+    struct allocation *a = core_calling_allocation(c, rq);
+    if (rq->principal.kind == PRINCIPAL_USER && !(a && a->trial->id == id)) {
         int err = trial_find_for(c, rq, id, managed, t, e);
         if (!err && (*t)->active->unmanaged && (*t)->state == TRIAL_ACTIVE)
             silence_timer_set(c, *t); // a report is a sign of life
         return err;
     }
-    int err = core_caller(c, rq, &a, e);
-    if (err)
-        return err;
+    if (!a)
+        return error_set(e, ERR_FORBIDDEN, "allocation has ended");
     *t = a->trial;
     if (id && a->trial->id != id)
         return error_set(e, ERR_FORBIDDEN, "allocation %s is of trial %lld, not of trial %lld",

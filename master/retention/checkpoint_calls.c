@@ -231,16 +231,15 @@ static void change_run(struct work *work, struct db_reader *db)
 static int may_change(struct core *c, struct checkpoint_change *ch,
                       const struct checkpoint_item *it, bool *own)
 {
-    struct allocation *a = NULL;
+    struct allocation *a = core_calling_allocation(c, ch->rq);
     struct experiment *x = core_experiment_find(c, it->experiment);
-    *own = false;
+    *own = a && a->trial->id == it->trial;
     if (!x)
         return no_checkpoint(it->uuid, &ch->e);
     if (ch->rq->principal.kind == PRINCIPAL_TASK) {
         int err = core_caller(c, ch->rq, &a, &ch->e);
         if (!err && a->trial->active->experiment != x)
             err = no_checkpoint(it->uuid, &ch->e);
-        *own = !err && a->trial->id == it->trial;
         return err;
     }
     int err = core_may_change(c, ch->rq, x, &ch->e);

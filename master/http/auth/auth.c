@@ -56,8 +56,9 @@ static int read_principal(struct db_rows *rows, struct principal *out, struct er
     out->user_id = DB_GET(rows, TOKEN_PRINCIPAL, user_id);
     out->admin = !task && DB_GET(rows, TOKEN_PRINCIPAL, admin);
     snprintf(out->username, sizeof out->username, "%s", DB_GET(rows, TOKEN_PRINCIPAL, username));
-    out->experiment_id = task ? DB_GET(rows, TOKEN_PRINCIPAL, experiment_id) : 0;
-    if (task)
+    bool of_task = !DB_IS_NULL(rows, TOKEN_PRINCIPAL, allocation_id);
+    out->experiment_id = of_task ? DB_GET(rows, TOKEN_PRINCIPAL, experiment_id) : 0;
+    if (of_task)
         snprintf(out->allocation_id, sizeof out->allocation_id, "%s",
                  DB_GET(rows, TOKEN_PRINCIPAL, allocation_id));
     return 0;
@@ -99,6 +100,17 @@ static bool is_allowed(unsigned allowed, const struct principal *p)
     }
 }
 
+// The token that a task has of its user stands for the task in the calls that users cannot make:
+// Determined's library sends no other.
+static void become_task(unsigned allowed, struct principal *p)
+{
+    if (p->kind != PRINCIPAL_USER || !*p->allocation_id || (allowed & AUTH_USER) ||
+        !(allowed & AUTH_TASK))
+        return;
+    p->kind = PRINCIPAL_TASK;
+    p->admin = false;
+}
+
 static int check_hash(struct db_reader *db, unsigned allowed, bool allocation, const char *hash,
                       struct principal *out, struct error *e)
 {
@@ -108,6 +120,8 @@ static int check_hash(struct db_reader *db, unsigned allowed, bool allocation, c
              : found == 0 ? refuse_unknown(allocation, e)
                           : read_principal(rows, out, e);
     db_rows_close(rows);
+    if (!rc)
+        become_task(allowed, out);
     if (!rc && !is_allowed(allowed, out))
         rc = refuse_kind(allowed, out, e);
     return rc;

@@ -45,6 +45,39 @@ class CoreApi(Contract):
         self.wait_for_state(experiment, "STATE_COMPLETED")
         caller.call("POST", f"/trials/{trial}/metrics", {"group": "training", "metrics": {}}, expect=403)
 
+    def test_core_api_with_the_token_of_the_user(self):
+        """The library sends DET_USER_TOKEN alone, in the header of users."""
+        experiment, task, _ = self.running()
+        _, other, _ = self.running()
+        trial, allocation, env = task["trialId"], task["allocationId"], task["env"]
+        caller = self.nobody.caller(env["DET_USER_TOKEN"])
+        caller.post("/runs/start", {"runId": trial, "checkpointStorage": None}, "storageId?")
+        caller.get(f"/allocations/{allocation}/resources/{env['DET_RESOURCES_ID']}/rendezvous",
+                   "rendezvousInfo:RendezvousInfo")
+        self.assertEqual(caller.get(f"/allocations/{allocation}/signals/preemption", timeout_seconds=0)["preempt"], False)
+        caller.report(f"/trials/{trial}/runner/metadata", {"state": "training"})
+        self.metrics(task, caller, "validation", 10, {"validation_loss": 0.25})
+        caller.report(f"/trials/{trial}/progress", {"progress": 0.5, "isRaw": True})
+        uuid = "00000000-0000-4000-8000-000000000004"
+        self.checkpoint(task, caller, uuid, 10)
+        caller.call("PATCH", "/checkpoints", {"checkpoints": [{"uuid": uuid, "resources": {"resources": {"a": "1"}}}]})
+        self.assertEqual(self.user.get(f"/trials/{trial}")["trial"]["latestValidation"]["totalBatches"], 10)
+        caller.call("GET", f"/allocations/{other['allocationId']}/signals/preemption", expect=403)
+        self.user.call("GET", f"/allocations/{allocation}/signals/preemption", expect=403)
+        self.user.post(f"/experiments/{experiment}/pause")
+        self.assertEqual(caller.get(f"/allocations/{allocation}/signals/preemption", timeout_seconds=20)["preempt"], True)
+        caller.report(f"/allocations/{allocation}/signals/ack_preemption", {"allocationId": allocation})
+        self.agent.end(task)
+        self.wait_for_state(experiment, "STATE_PAUSED")
+        wait_for("the end of the token", lambda: caller.request("GET", "/api/v1/me")[0] == 401, 10)
+
+    def test_core_api_early_exit_with_the_token_of_the_user(self):
+        experiment, task, _ = self.running()
+        caller = self.nobody.caller(task["env"]["DET_USER_TOKEN"])
+        caller.post(f"/trials/{task['trialId']}/early_exit", {"reason": "EXITED_REASON_USER_REQUESTED_STOP"})
+        self.agent.end(task)
+        self.wait_for_state(experiment, "STATE_COMPLETED")
+
     def test_core_api_all_gather(self):
         _, task, caller = self.running()
         allocation, heard = task["allocationId"], []
