@@ -4,6 +4,7 @@
 #include "master/http/routing/routes.h"
 
 #include "master/calls/module.h"
+#include "master/imports/module.h"
 #include "master/ingest/log_parse.h"
 #include "master/ingest/metric_parse.h"
 #include "master/ingest/module.h"
@@ -223,13 +224,11 @@ const struct route route_table[] = {
      .summary = "The experiment of that name, submitted unless there is one",
      .takes = NEW_EXPERIMENT,
      .answers = EXPERIMENT_MADE},
-    CORE_OF(
-        BODY_REPORT, "POST", V1 "/experiments/continue", AUTH_USER, core_experiment_continue,
-        render_experiment_created,
-        "Go on with an experiment that has ended, from its newest checkpoint; of a random or grid "
-        "search, with the trials that did not complete",
-        .growth = GROWS_BY_SUBMISSION, .takes = "id:int overrideConfig?:string",
-        .answers = EXPERIMENT_MADE),
+    CORE_OF(BODY_REPORT, "POST", V1 "/experiments/continue", AUTH_USER, core_experiment_continue,
+            render_experiment_created,
+            "Go on with an experiment that has ended, from its newest checkpoint",
+            .growth = GROWS_BY_SUBMISSION, .takes = "id:int overrideConfig?:string",
+            .answers = EXPERIMENT_MADE),
     BULK("POST", "pause", core_experiments_pause, "Pause many experiments"),
     BULK("POST", "activate", core_experiments_activate, "Go on with many paused experiments"),
     BULK("POST", "cancel", core_experiments_cancel, "Checkpoint and end many experiments"),
@@ -563,6 +562,44 @@ const struct route route_table[] = {
      .summary = "Say when an unmanaged experiment that has ended ran, and how far it came; of its "
                 "trials also their seeds",
      .takes = "startTime:time endTime?:time progress?:number trials?:[object]"},
+
+    {.method = "POST",
+     .path = V1 "/imports",
+     .auth = AUTH_ADMIN,
+     .kind = ROUTE_CORE,
+     .core = core_import_begin,
+     .view = render_import,
+     .body = BODY_CALL,
+     .ours = true,
+     .summary =
+         "Begin or continue to take over the objects of another cluster; its experiments and "
+         "trials keep their ids if this master never had any",
+     .takes = "cluster:string lastExperiment:int lastTrial:int",
+     .answers = "import:Import"},
+    {.method = "POST",
+     .path = V1 "/imports/{importId}/records",
+     .auth = AUTH_ADMIN,
+     .kind = ROUTE_CORE,
+     .core = core_import_records,
+     .view = render_fields,
+     .growth = GROWS_BY_SUBMISSION,
+     .body = BODY_FILES,
+     .ours = true,
+     .summary = "Store users, workspaces, projects, experiments, trials, checkpoints, models of "
+                "another cluster; a repeated record changes nothing",
+     .takes = "records:[object]",
+     .answers = "results:[ImportResult]"},
+    {.method = "POST",
+     .path = V1 "/imports/{importId}/metrics",
+     .auth = AUTH_ADMIN,
+     .kind = ROUTE_CORE,
+     .core = core_import_metrics,
+     .read = import_metrics_read,
+     .growth = GROWS_BY_REPORTS,
+     .body = BODY_REPORT,
+     .ours = true,
+     .summary = "Store reports of imported trials whose metrics were begun by a record",
+     .takes = "posts:[object]"},
 
     READ(V1 "/models", AUTH_USER, model_list,
          "name description labels archived users userIds id workspaceIds workspaceName "

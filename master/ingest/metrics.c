@@ -25,7 +25,7 @@ enum { IDS_RESERVED = 1 << 20 }; // report ids reserved at a time
 
 // Ids are never given twice: the store holds the end of the reserved range, and a restart goes on
 // from there.
-static int64_t allocate_ids(struct core *c, size_t count)
+int64_t report_ids_take(struct core *c, size_t count)
 {
     int64_t first = c->metrics->next_report;
     c->metrics->next_report += (int64_t)count;
@@ -68,7 +68,7 @@ static bool steps_ascend(const struct series_block *b)
 
 static void store_block(struct core *c, struct trial *t, const char *group, struct series_block *b)
 {
-    int64_t id = allocate_ids(c, b->count);
+    int64_t id = report_ids_take(c, b->count);
     for (size_t i = 0; i < b->count; i++) {
         b->ids[i] = id + (int64_t)i;
         b->runs[i] = t->run;

@@ -22,6 +22,7 @@ struct metric_ingest {
 
 struct metric_ingest *metric_ingest_new(void);
 void metric_ingest_free(struct metric_ingest *m);
+int64_t report_ids_take(struct core *c, size_t count); // the first of `count` new ids
 int report_ids_load(struct core *c, struct error *e);
 
 enum { METRICS_FLUSHES = 200, METRICS_FLUSH_US = 1000 * 1000 };

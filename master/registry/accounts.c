@@ -137,12 +137,27 @@ static bool find_login(struct view *v, const char *name, int64_t *id, bool *acti
     return found;
 }
 
-static int grant_token(struct view *v, int64_t user_id, char token[TOKEN_TEXT], struct error *e)
+// An imported password has a hash of another kind, which takes seconds to verify; the first login
+// replaces it.
+static int renew_password(const char *sent, const char *stored, int64_t user_id, struct db_batch *b,
+                          struct error *e)
+{
+    char hash[PASSWORD_HASH_MAX];
+    if (!*stored || !strncmp(stored, "$y$", 3))
+        return 0;
+    int rc = auth_password_hash(sent, hash, e);
+    if (!rc)
+        DB_ADD(b, USER_SET_PASSWORD, hash, clock_wall_us(), user_id);
+    return rc;
+}
+
+// Takes `b`.
+static int grant_token(struct view *v, struct db_batch *b, int64_t user_id, char token[TOKEN_TEXT],
+                       struct error *e)
 {
     char hash[SHA256_HEX];
     int64_t now = clock_wall_us();
     auth_token_make(token, hash);
-    struct db_batch *b = db_batch_new();
     DB_ADD(b, TOKENS_DELETE_EXPIRED, now);
     DB_ADD(b, TOKEN_COUNT);
     DB_ADD(b, TOKEN_INSERT_USER, hash, user_id, now, now + LIMIT_TOKEN_DAYS * 86400LL * 1000000, 0,
@@ -173,15 +188,22 @@ int account_login(struct view *v, struct error *e)
     bool fits = auth_password_sent(jget_string(body, "password", ""),
                                    jget_bool(body, "isHashed", false), sent);
     bool right = auth_password_matches(fits ? sent : "-", known ? stored : NULL) && fits;
+    struct db_batch *b = db_batch_new();
+    if (right && active)
+        rc = renew_password(sent, stored, id, b, e);
+    else
+        rc = error_set(e, ERR_AUTH,
+                       right ? "user is not active; ask an administrator"
+                             : "wrong user name or password");
     explicit_bzero(sent, sizeof sent);
-    if (!right)
-        return error_set(e, ERR_AUTH, "wrong user name or password");
-    if (!active)
-        return error_set(e, ERR_AUTH, "user is not active; ask an administrator");
+    if (rc) {
+        db_batch_free(b);
+        return rc;
+    }
     throttle_passed(v->service->logins, name, v->address);
     caller->kind = PRINCIPAL_USER;
     caller->user_id = id;
-    rc = grant_token(v, id, token, e);
+    rc = grant_token(v, b, id, token, e);
     if (rc)
         return rc;
     if (cookie)

@@ -16,6 +16,7 @@ stream_handler stream_master_logs;
 // workspaces.c, projects.c, members.c
 view_handler view_workspaces, view_workspace, view_workspace_projects, view_project, view_members;
 view_handler render_workspace, render_project, render_project_notes;
+view_handler render_import;
 
 // audit.c
 view_handler audit_list;

@@ -36,6 +36,8 @@ FOLDERS = [
      CONTRACT + " cli cli/common cli/output"),
     ("cli/simulate", "`muster simulate`: input, tables, drawing",
      CONTRACT + " cli cli/common cli/output cli/commands cli/help simulate"),
+    ("cli/import", "`muster import determined`: a dump or a running master as records, their way "
+     "into the master", CONTRACT + " cli cli/common cli/output cli/commands/commands.h"),
     ("cli/help", "help, topics of help, manual pages, completion",
      CONTRACT + " cli cli/common cli/output cli/commands"),
     ("cli/output", "tables, JSON, CSV, progress lines, wait reasons; filtered output to a terminal",
@@ -72,6 +74,9 @@ FOLDERS = [
     ("master/calls", "requests of users: submit, change, continue, queue, tasks, removal",
      MASTER + " master/kernel master/teams master/lifecycle master/retention master/ingest "
      "master/search master/sched master/registry/template_apply.h"),
+    ("master/imports", "objects that are taken over from another cluster",
+     MASTER + " master/kernel master/teams master/lifecycle master/ingest master/calls "
+     "master/search"),
     ("master/http", "the server: requests, streams, the web page",
      MASTER + " master/http/* master/kernel/core.h master/teams master/notify "
      "master/views/metrics/series_cache.h"),

@@ -13,9 +13,9 @@
 enum { ROWS_MAX = 4096, KEY_MAX = 128 };
 
 const struct description_table *const description_tables[] = {
-    &common_descriptions,     &cluster_descriptions, &team_descriptions,
-    &experiment_descriptions, &trial_descriptions,   &log_descriptions,
-    &registry_descriptions,   &task_descriptions,    &queue_descriptions,
+    &common_descriptions, &cluster_descriptions, &team_descriptions,     &experiment_descriptions,
+    &trial_descriptions,  &log_descriptions,     &registry_descriptions, &task_descriptions,
+    &queue_descriptions,  &import_descriptions,
 };
 const size_t description_table_count = sizeof description_tables / sizeof *description_tables;
 

@@ -44,7 +44,7 @@ extern const size_t description_table_count;
 
 extern const struct description_table common_descriptions, cluster_descriptions, team_descriptions,
     experiment_descriptions, trial_descriptions, log_descriptions, registry_descriptions,
-    task_descriptions, queue_descriptions;
+    task_descriptions, queue_descriptions, import_descriptions;
 
 enum described { // the place of a field
     IN_PATH,

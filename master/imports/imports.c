@@ -1,0 +1,212 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/text/json.h"
+#include "master/imports/internal.h"
+#include "master/imports/module.h"
+
+enum { RECORDS_MAX = 10000 };
+
+// --- fields of a record --------------------------------------------------------------------------
+
+const char *import_text(const json_t *record, const char *key)
+{
+    return jget_string(record, key, "");
+}
+
+int64_t import_time(const json_t *record, const char *key)
+{
+    int64_t time;
+    return clock_parse(import_text(record, key), &time) ? 0 : time;
+}
+
+char *import_json(const json_t *record, const char *key, const char *fallback)
+{
+    const json_t *value = jget(record, key);
+    return value ? json_text(value) : xstrdup(fallback);
+}
+
+void import_digest(const json_t *record, char out[SHA256_HEX])
+{
+    char *text = json_text(record);
+    sha256_hex(text, strlen(text), out);
+    free(text);
+}
+
+void import_skip(struct import_result *r, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    error_setv(&r->why, ERR_INVALID, fmt, args);
+    va_end(args);
+    r->outcome = IMPORT_SKIPPED;
+}
+
+// --- old ids and new ids -------------------------------------------------------------------------
+
+struct imported import_find(struct import_call *m, const char *kind, const char *old)
+{
+    struct imported found = {0};
+    struct db_rows *rows = DB_QUERY(m->c->reader, IMPORTED, m->id, kind, old);
+    if (db_next(rows) == 1) {
+        found.found = true;
+        found.open = DB_GET(rows, IMPORTED, open);
+        found.id = DB_GET(rows, IMPORTED, new_id);
+        snprintf(found.digest, sizeof found.digest, "%s", DB_GET(rows, IMPORTED, digest));
+    }
+    db_rows_close(rows);
+    return found;
+}
+
+bool import_reference(struct import_call *m, const json_t *record, const char *key,
+                      const char *kind, struct import_result *r, int64_t *id)
+{
+    const char *old = import_text(record, key);
+    struct imported found = import_find(m, kind, old);
+    *id = found.id;
+    if (!found.found)
+        import_skip(r, "its %s %.64s was not imported", key, *old ? old : "(none)");
+    return found.found;
+}
+
+void import_keep(struct import_call *m, const char *kind, const char *old, int64_t id, bool open,
+                 const char *digest)
+{
+    STORE(m->c, IMPORTED_SET, m->id, kind, old, id, open, digest);
+}
+
+// --- POST /imports -------------------------------------------------------------------------------
+
+// Ids are kept only on a master that has never given one: then none of them can be in use.
+static void reserve_ids(struct core *c, int64_t *last_experiment, int64_t *last_trial)
+{
+    if (c->next_experiment > 1 || c->next_trial > 1) {
+        *last_experiment = *last_trial = 0;
+        return;
+    }
+    c->next_experiment = *last_experiment + 1;
+    c->next_trial = *last_trial + 1;
+    STORE(c, IMPORT_RESERVE_IDS, "experiments", *last_experiment);
+    STORE(c, IMPORT_RAISE_IDS, "experiments", *last_experiment);
+    STORE(c, IMPORT_RESERVE_IDS, "trials", *last_trial);
+    STORE(c, IMPORT_RAISE_IDS, "trials", *last_trial);
+}
+
+static int begin_import(struct core *c, const char *cluster, int64_t experiments, int64_t trials,
+                        struct error *e)
+{
+    if (!*cluster || strlen(cluster) > LIMIT_NAME)
+        return error_set(e, ERR_INVALID, "cluster: give the id of the cluster, 1 to %d bytes",
+                         LIMIT_NAME);
+    if (experiments < 0 || experiments > INT32_MAX || trials < 0 || trials > INT32_MAX)
+        return error_set(e, ERR_INVALID, "lastExperiment, lastTrial: ids from 0 to %d", INT32_MAX);
+    reserve_ids(c, &experiments, &trials);
+    STORE(c, IMPORT_INSERT, cluster, experiments, trials, c->wall);
+    log_info("import begun", "cluster=%s keeps_ids=%d", cluster, experiments > 0);
+    return 0;
+}
+
+int core_import_begin(struct core *c, struct request *rq, struct error *e)
+{
+    const char *cluster = import_text(rq->body, "cluster");
+    struct db_rows *rows = DB_QUERY(c->reader, IMPORT_BY_CLUSTER, cluster);
+    bool found = db_next(rows) == 1;
+    db_rows_close(rows);
+    int err = found ? 0
+                    : begin_import(c, cluster, jget_int(rq->body, "lastExperiment", 0),
+                                   jget_int(rq->body, "lastTrial", 0), e);
+    request_answer(rq, ANSWER_STRING("cluster", cluster));
+    return err;
+}
+
+// --- POST /imports/{id}/records ------------------------------------------------------------------
+
+static const struct {
+    const char *kind;
+    import_record *run;
+} kinds[] = {
+    {"user", import_user},
+    {"workspace", import_workspace},
+    {"project", import_project},
+    {"experiment", import_experiment},
+    {"trial", import_trial},
+    {"checkpoint", import_checkpoint},
+    {"metrics_begin", import_metrics_begin},
+    {"metrics_end", import_metrics_end},
+    {"model", import_model},
+    {"model_version", import_model_version},
+};
+
+static const char *const outcome_words[] = {"NEW", "EXISTING", "CHANGED", "SKIPPED"};
+
+static json_t *record_import(struct import_call *m, const json_t *record)
+{
+    struct import_result r = {0};
+    const char *kind = import_text(record, "kind"), *old = import_text(record, "old");
+    size_t i = 0;
+    while (i < sizeof kinds / sizeof *kinds && strcmp(kinds[i].kind, kind))
+        i++;
+    if (i == sizeof kinds / sizeof *kinds)
+        import_skip(&r, "there is no kind \"%.32s\"", kind);
+    else if (!*old || strlen(old) > LIMIT_NAME)
+        import_skip(&r, "old: its id in the other cluster is missing or too long");
+    else
+        kinds[i].run(m, record, &r);
+    json_t *result =
+        json_pack("{s:s, s:I}", "outcome", outcome_words[r.outcome], "id", (json_int_t)r.id);
+    if (r.outcome == IMPORT_SKIPPED)
+        json_object_set_new(result, "reason", json_string(r.why.text));
+    return result;
+}
+
+static int call_begin(struct core *c, struct request *rq, struct import_call *m, struct error *e)
+{
+    *m = (struct import_call){.c = c, .rq = rq};
+    int err = request_param_int(rq, 0, &m->id, e);
+    if (err)
+        return err;
+    struct db_rows *rows = DB_QUERY(c->reader, IMPORT_BY_ID, m->id);
+    if (db_next(rows) == 1) {
+        m->last_experiment = DB_GET(rows, IMPORT_BY_ID, last_experiment);
+        m->last_trial = DB_GET(rows, IMPORT_BY_ID, last_trial);
+    } else {
+        err =
+            error_set(e, ERR_NOT_FOUND, "import '%lld' not found; POST /api/v1/imports begins one",
+                      (long long)m->id);
+    }
+    db_rows_close(rows);
+    return err;
+}
+
+int core_import_records(struct core *c, struct request *rq, struct error *e)
+{
+    struct import_call m;
+    size_t i;
+    json_t *record;
+    const json_t *records = jget(rq->body, "records");
+    int err = call_begin(c, rq, &m, e);
+    if (!err && (!json_is_array(records) || json_array_size(records) > RECORDS_MAX))
+        err = error_set(e, ERR_INVALID, "records: not a list of up to %d records", RECORDS_MAX);
+    if (err)
+        return err;
+    json_t *results = json_array();
+    json_array_foreach((json_t *)records, i, record)
+    {
+        json_array_append_new(results, record_import(&m, record));
+    }
+    request_answer(rq, ANSWER_JSON("results", results));
+    json_decref(results);
+    return 0;
+}
+
+int core_import_metrics(struct core *c, struct request *rq, struct error *e)
+{
+    struct import_call m;
+    int err = call_begin(c, rq, &m, e);
+    return err ? err : import_metrics_store(&m, e);
+}
