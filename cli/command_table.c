@@ -54,7 +54,7 @@ const struct command commands[] = {
      "muster experiment label add 7 baseline paper", run_experiment_label, false},
     {"experiment", "move", "ID TEAM PROJECT", NULL, NULL, "Move an experiment into another project",
      "muster experiment move 7 vision default", run_experiment_move, false},
-    {"experiment", "continue", "ID", "config follow", NULL, "Continue an ended experiment from its newest checkpoint, for example for more steps; of a search, the trials that did not complete",
+    {"experiment", "continue", "ID", "config follow", NULL, "Continue an ended experiment from its newest checkpoint, for example for more steps",
      "muster experiment continue 7 --config trainer.steps=20000 --follow", run_experiment_continue, false},
     {"experiment", "fork", "ID", "config name project-id paused follow validate-only id-file", NULL,
      "Submit an experiment again as a new one, with the same files and a changed configuration",
@@ -228,6 +228,10 @@ const struct command commands[] = {
     {"master", "restore", "FILE", "data-dir", NULL,
      "Replace a master's store by a backup; stop the master first; the old store is kept",
      "muster master restore muster-2026-11-21.db --data-dir /var/lib/muster", run_master_restore, true},
+
+    {"import", "determined", "FILE|URL", "user:determined password-file password-stdin", NULL,
+     "Take over a Determined 0.38 cluster: users, workspaces, projects, experiments, trials, metrics, checkpoints (where they are), models. FILE is a plain dump of its database (pg_dump determined > dump.sql), URL its running master. It may be repeated and interrupted (administrators)",
+     "muster import determined dump.sql", run_import_determined, false},
 
     {"audit", "list", "", "user method path status since:time until limit", "time,user,method,path,status,address,detail",
      "List changes and refused calls with their users (administrators); the newest 100", "muster audit list --user ann --since 2d", run_audit_list, false},

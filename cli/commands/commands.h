@@ -32,6 +32,7 @@ cli_verb run_agent_list, run_agent_describe, run_agent_set, run_agent_forget, ru
     run_master_info; // agent.c
 cli_verb run_master_config, run_master_set, run_master_logs, run_master_message, run_audit_list,
     run_resources_raw, run_resources_aggregated, run_pool_list, run_api; // admin.c
+cli_verb run_import_determined;                                          // cli/import/import.c
 cli_verb run_master_backup, run_master_restore;                          // backup.c
 cli_verb run_queue_list, run_queue_why, run_queue_move;                  // queue.c
 cli_verb run_command_run, run_task_run, run_task_list, run_task_describe, run_task_logs,

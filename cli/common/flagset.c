@@ -77,6 +77,7 @@ static const struct flag_row rows[] = {
     TEXT("sort", 0, sort, "NAMES", "order of the rows, e.g. -validation.loss,id (a minus sign: largest first)"),
     TEXT("state", 's', state, "STATE", "only in this state; active: all that have not ended yet"),
     TEXT("user", 'u', user, "USER", "only of this user"),
+    OF("determined", "user", 'u', FLAG_STRING, user, "USER", "an administrator of that Determined master (default: admin)"),
     OF("member", "user", 'u', FLAG_STRING, user, "USER", "change this user's settings in the team"),
     OF("for", "user", 'u', FLAG_STRING, user, "USER", "create it for this user (administrators)"),
     NUMBER("limit", 0, limit, "N", "at most N rows", 1, 10000000),

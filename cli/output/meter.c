@@ -42,17 +42,27 @@ void meter_begin(struct progress_meter *m, bool quiet)
     *m = (struct progress_meter){.shown = !quiet && isatty(STDERR_FILENO)};
 }
 
+static bool is_due(const struct progress_meter *m)
+{
+    return m->shown && !(m->drawn && clock_mono_us() - m->last_us < GAP_US);
+}
+
+void meter_say(struct progress_meter *m, const char *line)
+{
+    if (!is_due(m))
+        return;
+    terminal_control(stderr, "\r\033[K");
+    fprintf(stderr, "%s", line);
+    fflush(stderr);
+    m->drawn = true;
+    m->last_us = clock_mono_us();
+}
+
 void meter_show(struct progress_meter *m, const char *what, int64_t done, int64_t total)
 {
     char line[LINE];
-    int64_t now = clock_mono_us();
-    if (!m->shown || (m->drawn && now - m->last_us < GAP_US))
-        return;
-    terminal_control(stderr, "\r\033[K");
-    fprintf(stderr, "%s", meter_line(what, done, total, line, sizeof(line)));
-    fflush(stderr);
-    m->drawn = true;
-    m->last_us = now;
+    if (is_due(m))
+        meter_say(m, meter_line(what, done, total, line, sizeof(line)));
 }
 
 void meter_end(struct progress_meter *m)

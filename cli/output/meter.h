@@ -17,7 +17,8 @@ void meter_begin(struct progress_meter *m, bool quiet);
 // Shows `done` of `total` bytes (0: unknown) for the operation `what` ("copying"), at most ten
 // times a second.
 void meter_show(struct progress_meter *m, const char *what, int64_t done, int64_t total);
-void meter_end(struct progress_meter *m); // clears the line
+void meter_say(struct progress_meter *m, const char *line); // a line without numbers of bytes
+void meter_end(struct progress_meter *m);                   // clears the line
 
 // Writes "12.3 MB"; returns out.
 const char *meter_bytes(int64_t bytes, char *out, size_t cap);

@@ -430,6 +430,10 @@ class EveryCommand(unittest.TestCase):
         answer = self.muster("api", "POST", "/api/v1/workspaces", "--body", '{"name": "made by hand"}')
         self.assertIn("made by hand", answer)
 
+    def test_import(self):
+        pathlib.Path("no-dump.sql").write_text("nothing\n")
+        self.refused(2, "not a dump", "import", "determined", "no-dump.sql")
+
     def test_simulate(self):
         pathlib.Path("jobs.csv").write_text("submit_s,gpus,duration_s,user\n0,1,60,ann\n5,2,60,bob\n")
         trace = ["simulate", "--trace", "jobs.csv", "--nodes", "1", "--slots-per-node", "2"]
