@@ -496,8 +496,8 @@ static const char *describe_ignored(struct core *c, struct submission *s)
     if (!s->ignored.len)
         return NULL;
     return arena_printf(&s->rq->arena,
-                        "no effect here, where programs are processes of a machine and not "
-                        "containers: %s",
+                        "these keys have no effect, because programs run as processes of a machine "
+                        "and not in containers: %s",
                         buf_str(&s->ignored));
 }
 
