@@ -18,10 +18,6 @@
 #define SINGLE_SIGN_ON                                                                             \
     "programs get access tokens of their own: POST /api/v1/tokens; users are made by POST "        \
     "/api/v1/users"
-#define CHARTS                                                                                     \
-    "GET /api/v1/trials/time-series has the metrics of several trials, GET "                       \
-    "/api/v1/experiments/{id}/trials sorts and filters by them"
-#define FIELDS   "GET /api/v1/experiment/fields has what lists can be filtered and sorted by"
 #define SETTINGS "POST /api/v1/users/setting keeps what a page is to remember of a user"
 #define NO_READINESS                                                                               \
     "nothing is passed on to programs; GET /api/v1/tasks/{id} has the state of one, POST "         \

@@ -7,36 +7,34 @@
 
 #define BOTH (FILTER_EXPERIMENTS | FILTER_RUNS)
 
-static const struct column {
-    const char *column, *field;
-    unsigned lists; // bits of enum filter_list
-} columns[] = {
-    {"id", "id", BOTH},
-    {"name", "name", FILTER_EXPERIMENTS},
-    {"description", "description", FILTER_EXPERIMENTS},
-    {"experimentId", "experiment", FILTER_RUNS},
-    {"experimentName", "name", FILTER_RUNS},
-    {"experimentDescription", "description", FILTER_RUNS},
-    {"experimentProgress", "progress", FILTER_RUNS},
-    {"tags", "label", BOTH},
-    {"state", "state", BOTH},
-    {"user", "owner", BOTH},
-    {"userId", "user_id", BOTH},
-    {"startTime", "started", BOTH},
-    {"endTime", "ended", BOTH},
-    {"duration", "duration", BOTH},
-    {"numTrials", "trials", BOTH},
-    {"checkpointCount", "checkpoints", BOTH},
-    {"checkpointSize", "checkpoint_size", BOTH},
-    {"externalExperimentId", "external_id", BOTH},
-    {"progress", "progress", FILTER_EXPERIMENTS},
-    {"resourcePool", "resource_pool", BOTH},
-    {"searcherType", "searcher", BOTH},
-    {"searcherMetricsVal", "metric", BOTH},
-    {"forkedFrom", "forked_from", BOTH},
-    {"projectId", "project_id", BOTH},
-    {"archived", "archived", BOTH},
-    {"unmanaged", "unmanaged", BOTH},
+const struct filter_column filter_columns[] = {
+    {"id", "id", "ID", BOTH},
+    {"name", "name", "Name", FILTER_EXPERIMENTS},
+    {"description", "description", "Description", FILTER_EXPERIMENTS},
+    {"experimentId", "experiment", "Search ID", FILTER_RUNS},
+    {"experimentName", "name", "Search Name", FILTER_RUNS},
+    {"experimentDescription", "description", "Search Description", FILTER_RUNS},
+    {"experimentProgress", "progress", "Search Progress", FILTER_RUNS},
+    {"tags", "label", "Tags", BOTH},
+    {"state", "state", "State", BOTH},
+    {"user", "owner", "User", BOTH},
+    {"userId", "user_id", "User ID", BOTH},
+    {"startTime", "started", "Start Time", BOTH},
+    {"endTime", "ended", "End Time", BOTH},
+    {"duration", "duration", "Duration", BOTH},
+    {"numTrials", "trials", "Trials", BOTH},
+    {"checkpointCount", "checkpoints", "Checkpoints", BOTH},
+    {"checkpointSize", "checkpoint_size", "Checkpoint Size", BOTH},
+    {"externalExperimentId", "external_id", "External ID", BOTH},
+    {"progress", "progress", "Progress", FILTER_EXPERIMENTS},
+    {"resourcePool", "resource_pool", "Resource Pool", BOTH},
+    {"searcherType", "searcher", "Searcher", BOTH},
+    {"searcherMetricsVal", "metric", "Searcher Metric Value", BOTH},
+    {"forkedFrom", "forked_from", "Forked From", BOTH},
+    {"projectId", "project_id", "Project ID", BOTH},
+    {"archived", "archived", "Archived", BOTH},
+    {"unmanaged", "unmanaged", "Unmanaged", BOTH},
+    {0},
 };
 
 // Quotes a text as the filter language does.
@@ -94,9 +92,9 @@ static int put_column(struct buf *out, enum filter_list list, const char *name, 
         put_hparam(out, name + 3);
         return 0;
     }
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-        if (columns[i].lists & list && !strcmp(columns[i].column, name)) {
-            buf_puts(out, columns[i].field);
+    for (const struct filter_column *c = filter_columns; c->column; c++)
+        if (c->lists & list && !strcmp(c->column, name)) {
+            buf_puts(out, c->field);
             return 0;
         }
     return error_set(e, ERR_INVALID,

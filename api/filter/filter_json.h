@@ -13,6 +13,12 @@
 #include "base/buf.h"
 #include "base/error.h"
 
+struct filter_column { // a name of the web client
+    const char *column, *field, *title;
+    unsigned lists; // bits of enum filter_list
+};
+extern const struct filter_column filter_columns[]; // ends with column == NULL
+
 // `list`: FILTER_EXPERIMENTS or FILTER_RUNS. ERR_INVALID names the fault, or the column by which
 // the list cannot be filtered. Sorts are those of experiments.
 int filter_of_json(enum filter_list list, const char *json, struct buf *out, struct error *e);

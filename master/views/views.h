@@ -83,6 +83,12 @@ view_handler view_trial_series, view_trial_workloads;
 view_handler view_compare_trials; // worker
 stream_handler stream_metric_names;
 
+// metrics/metric_charts.c
+stream_handler stream_metric_batches, stream_trials_snapshot, stream_trials_sample;
+
+// lists/project_columns.c
+view_handler view_project_columns, view_project_metric_ranges; // worker
+
 // --- shared writers ------------------------------------------------------------------------------
 
 // experiments.c: writes the members that lists and descriptions share, from a row EXPERIMENT_VIEW.

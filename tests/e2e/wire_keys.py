@@ -38,6 +38,10 @@ ComparableTrial  trial:Trial metrics:[ThinnedMetrics]
 ThinnedMetrics   data:[MetricPoint] group type:MetricType
 MetricPoint      batches time values?
 MetricName       group name
+MetricRange      max metricsName min
+ProjectColumn    column location type displayName?
+SampleTrial      data:[MetricPoint] hparams trialId
+SnapshotTrial    batchesProcessed hparams metric trialId
 File             content gid mode mtime path type uid
 FileNode         files?:[FileNode] name? path? isDir? contentLength? contentType? modifiedTime?
 Job              allocatedSlots entityId isPreemptible jobId name requestedSlots resourcePool submissionTime

@@ -76,6 +76,13 @@ const struct schema schema_table[] = {
                       "username:string userId:int immutable:bool state:WorkspaceState "
                       "errorMessage:string key:string"),
     OBJECT("Note", "name:string contents:string"),
+    OBJECT("ProjectColumn", "column:string displayName?:string location:ColumnLocation "
+                            "type:ColumnType"),
+    WORDS("ColumnLocation", "LOCATION_TYPE_",
+          "UNSPECIFIED EXPERIMENT HYPERPARAMETERS VALIDATIONS TRAINING CUSTOM_METRIC RUN "
+          "RUN_HYPERPARAMETERS"),
+    WORDS("ColumnType", "COLUMN_TYPE_", "UNSPECIFIED TEXT NUMBER DATE"),
+    OBJECT("MetricRange", "metricsName:string min:float max:float"),
     WORDS("WorkspaceState", "WORKSPACE_STATE_", "DELETING DELETE_FAILED DELETED"),
     OURS("Member", "userId:int username:string role:string weight:number maxSlots:int"),
     {.name = "Role", .prefix = "", .words = "none viewer editor admin", .ours = true},
@@ -139,6 +146,8 @@ const struct schema schema_table[] = {
     OBJECT("ComparableTrial", "trial:Trial metrics:[ThinnedMetrics]"),
     OBJECT("ThinnedMetrics", "group:string type:MetricType data:[MetricPoint]"),
     OBJECT("MetricPoint", "batches:int time:time values:object"),
+    OBJECT("SnapshotTrial", "trialId:int hparams:object metric:float batchesProcessed:int"),
+    OBJECT("SampleTrial", "trialId:int hparams:object data:[MetricPoint]"),
     WORDS("MetricType", "METRIC_TYPE_", "UNSPECIFIED TRAINING VALIDATION PROFILING"),
     OBJECT("TrialMetrics", "trialId:int trialRunId:int stepsCompleted?:int reportTime?:time "
                            "metrics:Metrics"),

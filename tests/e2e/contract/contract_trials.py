@@ -84,6 +84,31 @@ class Trials(Contract):
             self.assertEqual(self.user.get(f"/trials/{number}", "trial:Trial")["trial"][field], value)
             self.assertEqual(self.user.get(f"/experiments/{of}/trials")["trials"][0][field], value)
 
+    def test_charts_of_an_experiment(self):
+        experiment, task, caller = self.running()
+        for steps, value in ((10, 0.5), (20, 0.25), (30, 0.75)):
+            self.metrics(task, caller, "validation", steps, {"validation_loss": value})
+        self.kill(experiment)  # then a stream ends after one line
+        path = f"/experiments/{experiment}/metrics-stream"
+        metric = {"metricName": "validation_loss", "metricType": "METRIC_TYPE_VALIDATION"}
+
+        def line(call, answer, **query):
+            lines = list(self.user.lines(f"{path}/{call}", answer, **metric, **query))
+            self.assertEqual(len(lines), 1)
+            return lines[0]
+        self.assertEqual(line("batches", "batches")["batches"], [10, 20, 30])
+        near = line("trials-snapshot", "trials:[SnapshotTrial]", batchesProcessed=18, batchesMargin=5)["trials"]
+        self.assertEqual([(t["trialId"], t["batchesProcessed"], t["metric"]) for t in near], [(task["trialId"], 20, 0.25)])
+        self.assertEqual(near[0]["hparams"], {"width": 64})
+        self.assertEqual(line("trials-snapshot", "trials:[SnapshotTrial]", batchesProcessed=100)["trials"], [])
+        sample = line("trials-sample", "trials:[SampleTrial] promotedTrials demotedTrials", maxTrials=5, startBatches=15)
+        self.assertEqual((sample["promotedTrials"], sample["demotedTrials"]), ([task["trialId"]], []))
+        self.assertEqual([(p["batches"], p["values"]) for p in sample["trials"][0]["data"]],
+                         [(20, {"validation_loss": 0.25}), (30, {"validation_loss": 0.75})])
+        for call, query in (("batches", {"metricName": "x"}), ("batches", {"metricType": "METRIC_TYPE_TRAINING"}),
+                            ("trials-snapshot", {**metric, "batchesMargin": 101}), ("trials-sample", {**metric, "maxTrials": 201})):
+            self.user.call("GET", f"{path}/{call}", expect=400, **query)
+
     def test_trial_logs(self):
         _, task, caller = self.running()
         lines = [{"task_id": task["taskId"], "allocation_id": task["allocationId"], "agent_id": "live", "rank_id": 0,

@@ -156,6 +156,40 @@ class Workspaces(Contract):
         answer = self.user.get(f"/workspaces/{ids['alp']}/projects", f"projects:[Project] {PAGE}", name="peak")
         self.assertEqual([p["id"] for p in answer["projects"]], [projects["peak"]])
 
+    def test_columns_and_ranges_of_a_project(self):
+        workspace = self.user.post("/workspaces", {"name": "columns"})["workspace"]["id"]
+        project = self.user.post(f"/workspaces/{workspace}/projects", {"name": "p", "workspaceId": workspace})["project"]["id"]
+        values = (0.5, 0.25)
+        for value in values:
+            experiment = self.create(config=self.config.replace("width: 64", "width: 64, name: wide"), projectId=project)
+            task = self.agent.task_of(experiment)
+            self.wait_for_state(experiment, "STATE_RUNNING")
+            self.addCleanup(self.kill, experiment)
+            caller = self.nobody.caller(task["env"]["DET_SESSION_TOKEN"], task=True)
+            for steps, add in ((10, 0), (20, 1)):
+                self.metrics(task, caller, "validation", steps, {"validation_loss": value + add})
+            self.metrics(task, caller, "training", 10, {"loss": value})
+        wait_for("the last metric", lambda: "training.loss" in str(self.user.get(f"/projects/{project}/columns")), 30)
+        for table, own, hparams in (("TABLE_TYPE_EXPERIMENT", "EXPERIMENT", "HYPERPARAMETERS"),
+                                    ("TABLE_TYPE_RUN", "RUN", "RUN_HYPERPARAMETERS")):
+            answer = self.user.get(f"/projects/{project}/columns", "columns:[ProjectColumn]", tableType=table)["columns"]
+            found = {c["column"]: (c["location"].removeprefix("LOCATION_TYPE_"), c["type"].removeprefix("COLUMN_TYPE_"))
+                     for c in answer}
+            self.assertEqual(found["id"], (own, "NUMBER"))
+            self.assertEqual(found["startTime"], (own, "DATE"))
+            self.assertEqual((found["hp.width"], found["hp.name"]), ((hparams, "NUMBER"), (hparams, "TEXT")))
+            self.assertEqual(found["validation.validation_loss.min"], ("VALIDATIONS", "NUMBER"))
+            self.assertEqual(found["training.loss.last"], ("TRAINING", "NUMBER"))
+            if own == "EXPERIMENT":  # nearly every column can be sorted by
+                for name in found:
+                    if name not in ("tags", "archived", "unmanaged"):
+                        self.user.post("/experiments-search", {"projectId": project, "sort": f"{name}=asc", "limit": 1})
+        wanted = {"validation.validation_loss": (0.25, 0.5), "training.loss": (0.25, 0.5)}
+        wait_for("the ranges", lambda: wanted == {r["metricsName"]: (r["min"], r["max"]) for r in self.user.get(
+            f"/projects/{project}/experiments/metric-ranges", "ranges:[MetricRange]")["ranges"]}, 30)
+        self.user.call("GET", "/projects/-1/columns", expect=404)
+        self.user.call("GET", f"/projects/{project}/columns", expect=400, tableType="TABLE_TYPE_OTHER")
+
     def test_project_notes(self):
         workspace = self.user.post("/workspaces", {"name": "noted"})["workspace"]["id"]
         project = self.user.post(f"/workspaces/{workspace}/projects", {"name": "p", "workspaceId": workspace})["project"]["id"]
