@@ -283,6 +283,8 @@ static int start_services(struct master *m, struct error *e)
         .rules = &rules,
         .logs_committed = log_followers_notify,
         .logs_ctx = m->log_followers,
+        .outbox_committed = delivery_wake,
+        .outbox_ctx = m->delivery,
         .events_committed = hub_notify,
         .events_ctx = m->hub,
     };

@@ -32,10 +32,11 @@
     "JOIN projects p ON p.id = e.project_id JOIN users u ON u.id = e.user_id"
 #define SQL_TASK_JOINED "LEFT JOIN allocations a ON a.trial_id = t.id AND a.epoch = t.run_id"
 #define SQL_SLOT_USE                                                                               \
-    "SELECT rowid AS row, trial_id, slots, started_at, ended_at, pool FROM allocations"
+    "SELECT rowid AS row, id, trial_id, slots, started_at, ended_at, pool FROM allocations"
 #define SQL_SLOT_USE_JOINED                                                                        \
     "JOIN trials t ON t.id = a.trial_id JOIN experiments e ON e.id = t.experiment_id "             \
-    "JOIN users u ON u.id = e.user_id JOIN projects p ON p.id = e.project_id"
+    "JOIN users u ON u.id = e.user_id JOIN projects p ON p.id = e.project_id "                     \
+    "JOIN workspaces w ON w.id = p.workspace_id"
 #define SQL_TASK_ENDED "t.state IN ('COMPLETED', 'CANCELED', 'ERROR')"
 // Counted in the table of counts: a project may hold a hundred thousand experiments.
 #define SQL_PROJECT_COUNT(column, condition)                                                       \

@@ -67,6 +67,9 @@
     NEXT(integer, started_at, "a.started_at")                                                      \
     NEXT(text, pool, "a.pool")                                                                     \
     NEXT(integer, visible, "? OR p.workspace_id IN (" SQL_SEEN_WORKSPACES ")")                     \
-    NEXT(text, kind, "CASE e.kind WHEN 'EXPERIMENT' THEN 'training' ELSE lower(e.kind) END")
+    NEXT(text, kind, "CASE e.kind WHEN 'EXPERIMENT' THEN 'training' ELSE lower(e.kind) END")       \
+    NEXT(text, task_kind, "e.kind")                                                                \
+    NEXT(text, allocation_id, "a.id")                                                              \
+    NEXT(text, workspace, "w.name")
 
 #endif

@@ -192,6 +192,16 @@ int core_visible_jobs(struct core *c, struct request *rq, struct error *e)
 
 // --- live allocations ----------------------------------------------------------------------------
 
+// "Trial 3 (Experiment 2)", or the name of a command or generic task.
+static const char *allocation_name(const struct allocation *a, struct arena *arena)
+{
+    const struct active_experiment *active = a->trial->active;
+    if (active->experiment->kind != KIND_EXPERIMENT)
+        return arena_strdup(arena, jget_string(active->config, "name", ""));
+    return arena_printf(arena, "Trial %lld (Experiment %lld)", (long long)a->trial->id,
+                        (long long)active->experiment->id);
+}
+
 static void copy_allocation(struct core *c, struct request *rq, const struct allocation *a,
                             struct allocation_snapshot *out)
 {
@@ -205,7 +215,8 @@ static void copy_allocation(struct core *c, struct request *rq, const struct all
     *out = (struct allocation_snapshot){
         .id = arena_strdup(arena, a->id),
         .task_id = arena_strdup(arena, a->trial->task_id),
-        .name = seen ? arena_strdup(arena, jget_string(active->config, "name", "")) : "",
+        .name = seen ? allocation_name(a, arena) : "",
+        .job_name = seen ? arena_strdup(arena, jget_string(active->config, "name", "")) : "",
         .pool = arena_strdup(arena, a->pool->name),
         .state = a->state,
         .policy = a->pool->policy,

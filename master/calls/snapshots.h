@@ -95,7 +95,8 @@ struct allocations_snapshot {
 };
 
 struct allocation_snapshot {
-    const char *id, *task_id, *name, *pool;
+    const char *id, *task_id, *pool;
+    const char *name, *job_name; // "": the caller may not see its experiment
     enum allocation_state state;
     enum sched_policy policy;
     int slots, priority;

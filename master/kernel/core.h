@@ -58,6 +58,11 @@ struct core_options {
     void (*logs_committed)(void *ctx, const char *task_id);
     void *logs_ctx;
 
+    // Called after a commit that has put something into the outbox of webhooks. Any thread; must
+    // return at once. NULL: nothing is sent.
+    void (*outbox_committed)(void *ctx);
+    void *outbox_ctx;
+
     // Called with the changes of a turn after its commit; takes them. Core thread; must return at
     // once. NULL: there are no followers.
     void (*events_committed)(void *ctx, struct changes *changes);

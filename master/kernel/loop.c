@@ -30,6 +30,7 @@ struct held_item { // one of these is set
     struct request *rq;
     char *log_task;
     struct changes *changes;
+    bool outbox;
     uint64_t after; // the commit it waits for
 };
 
@@ -134,6 +135,12 @@ void core_notify_log(struct core *c, const char *task_id)
     barrier_hold(c, (struct held_item){.log_task = xstrdup(task_id)});
 }
 
+void core_notify_outbox(struct core *c)
+{
+    if (c->options.outbox_committed)
+        barrier_hold(c, (struct held_item){.outbox = true});
+}
+
 static void barrier_release(struct core *c)
 {
     struct commit_barrier *o = &c->barrier;
@@ -144,6 +151,8 @@ static void barrier_release(struct core *c)
             out->rq->complete(out->rq);
         } else if (out->changes) {
             c->options.events_committed(c->options.events_ctx, out->changes);
+        } else if (out->outbox) {
+            c->options.outbox_committed(c->options.outbox_ctx);
         } else {
             c->options.logs_committed(c->options.logs_ctx, out->log_task);
             free(out->log_task);

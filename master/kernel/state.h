@@ -83,6 +83,7 @@ struct db_batch *core_batch(struct core *c);
 void core_complete(struct core *c, struct request *rq);
 void core_refuse(struct core *c, struct request *rq, const struct error *e);
 void core_notify_log(struct core *c, const char *task_id);
+void core_notify_outbox(struct core *c); // a webhook is to be sent
 
 // A parked request. It is allocated in the request's arena; `list` is its owner's list. expire() is
 // called when its time is over or its client has gone, and must complete the request.

@@ -43,7 +43,7 @@ struct delivery {
     struct webhook_send sends[SENDS]; // easy NULL: free
     int active;
     pthread_t thread;
-    sem_t stop; // posted beside `stopping`
+    sem_t wake; // posted for new events, and beside `stopping`
     bool started;
     atomic_bool stopping;
 };
@@ -304,11 +304,11 @@ static void run_sends(struct delivery *d)
         curl_multi_poll(d->multi, NULL, 0, POLL_MS, NULL);
 }
 
-static void wait_for_stop(struct delivery *d)
+static void wait_for_events(struct delivery *d)
 {
     int64_t until = clock_mono_us() + POLL_MS * 1000;
     struct timespec at = {.tv_sec = until / 1000000, .tv_nsec = until % 1000000 * 1000};
-    sem_clockwait(&d->stop, CLOCK_MONOTONIC, &at);
+    sem_clockwait(&d->wake, CLOCK_MONOTONIC, &at);
 }
 
 static void *delivery_main(void *arg)
@@ -319,7 +319,7 @@ static void *delivery_main(void *arg)
         if (d->multi)
             run_sends(d);
         else
-            wait_for_stop(d);
+            wait_for_events(d);
     }
     return NULL;
 }
@@ -329,7 +329,7 @@ int delivery_start(struct db *db, const char *key, struct delivery **out, struct
     struct delivery *d = xcalloc(1, sizeof *d);
     d->db = db;
     d->key = xstrdup(key);
-    sem_init(&d->stop, 0, 0);
+    sem_init(&d->wake, 0, 0);
     int rc = db_reader_open(db, &d->reader, e);
     if (!rc) {
         int err = pthread_create(&d->thread, NULL, delivery_main, d);
@@ -344,14 +344,21 @@ int delivery_start(struct db *db, const char *key, struct delivery **out, struct
     return rc;
 }
 
+void delivery_wake(void *ctx)
+{
+    struct delivery *d = ctx;
+    CURLM *multi = d->multi;
+    sem_post(&d->wake);
+    if (multi)
+        curl_multi_wakeup(multi);
+}
+
 void delivery_stop(struct delivery *d)
 {
     if (!d)
         return;
     atomic_store(&d->stopping, true);
-    sem_post(&d->stop);
-    if (d->multi)
-        curl_multi_wakeup(d->multi);
+    delivery_wake(d);
     if (d->started)
         pthread_join(d->thread, NULL);
     for (int i = 0; i < SENDS; i++)
@@ -361,7 +368,7 @@ void delivery_stop(struct delivery *d)
         }
     if (d->multi)
         curl_multi_cleanup(d->multi);
-    sem_destroy(&d->stop);
+    sem_destroy(&d->wake);
     if (d->reader)
         db_reader_close(d->reader);
     explicit_bzero(d->key, strlen(d->key));

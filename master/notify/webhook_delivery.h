@@ -1,11 +1,12 @@
 // Delivers the events in the outbox of webhooks. One thread sends to up to SENDS webhooks at once,
 // one event at a time to each, in the order of the events; nothing waits for it.
 //
-// The thread polls the store once a second, so it needs no message from the core and continues the
-// work of an earlier start of the master. A delivered event (2xx) leaves the outbox, and so does
-// one that the receiver refuses for good (3xx, 4xx except 408 and 429). Any other failure is
-// retried after 1, 2, 4 .. 600 seconds, for a day. A master that dies between the receiver's answer
-// and the commit sends the event again: receivers recognize it by event_id.
+// The core wakes the thread after it has committed an event. The thread also polls the store once a
+// second, for repetitions and for the work of an earlier start of the master. A delivered event
+// (2xx) leaves the outbox, and so does one that the receiver refuses for good (3xx, 4xx except 408
+// and 429). Any other failure is retried after 1, 2, 4 .. 600 seconds, for a day. A master that
+// dies between the receiver's answer and the commit sends the event again: receivers recognize it
+// by event_id.
 //
 // Signatures are Determined's: X-Determined-AI-Signature is the hex HMAC-SHA256 of "TIMESTAMP,BODY"
 // with the key, X-Determined-AI-Signature-Timestamp its timestamp.
@@ -29,6 +30,9 @@ struct delivery; // opaque
 int delivery_start(struct db *db, const char *key, struct delivery **out, struct error *e);
 // The next start tries unfinished sends again. NULL is fine.
 void delivery_stop(struct delivery *d);
+
+// Sends what is new in the outbox without delay; ctx is the struct delivery. Any thread.
+void delivery_wake(void *ctx);
 
 // One attempt in the caller's thread. ERR_PEER says what went wrong.
 int delivery_try(struct delivery *d, const char *url, bool anywhere, const char *body,

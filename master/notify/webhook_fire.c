@@ -53,6 +53,7 @@ static void outbox_append(struct core *c, const struct webhook_trigger *t,
     char event[UUID_TEXT];
     char *text = webhook_payload(c, t, s, event);
     STORE(c, OUTBOX_INSERT, t->hook->id, event, text, c->wall);
+    core_notify_outbox(c);
     free(text);
 }
 
@@ -69,6 +70,7 @@ static void outbox_append_once(struct core *c, struct webhook_trigger *t,
     char *text = webhook_payload(c, t, s, event);
     STORE(c, OUTBOX_INSERT_ONCE, t->hook->id, event, text, c->wall, s->task, t->id);
     STORE(c, WEBHOOK_FIRED, s->task, t->id);
+    core_notify_outbox(c);
     free(text);
 }
 

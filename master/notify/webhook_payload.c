@@ -112,14 +112,20 @@ static void escape_slack(struct buf *out, const char *text)
             buf_append(out, c, 1);
 }
 
-static void write_text(struct json_writer *w, const char *key, const char *text)
+// A section opens with its text; the caller closes it. Only "mrkdwn" gives & < > a meaning.
+static void open_section(struct json_writer *w, const char *type, const char *text)
 {
     struct buf safe;
     buf_init(&safe, 8 * LINE_SHOWN);
-    escape_slack(&safe, text);
-    jw_key(w, key);
+    if (!strcmp(type, "mrkdwn"))
+        escape_slack(&safe, text);
+    else
+        buf_puts(&safe, text);
     jw_object(w);
-    jw_kv_string(w, "type", "mrkdwn");
+    jw_kv_string(w, "type", "section");
+    jw_key(w, "text");
+    jw_object(w);
+    jw_kv_string(w, "type", type);
     jw_kv_string(w, "text", buf_str(&safe));
     jw_object_end(w);
     buf_free(&safe);
@@ -138,15 +144,17 @@ static void write_field(struct json_writer *w, const char *name, const char *val
     buf_free(&text);
 }
 
-// One sentence about the event. Heap.
+// The words of Determined for what it sends: bots look for them. Heap.
 static char *describe_event(const struct webhook_trigger *t, const struct webhook_subject *s)
 {
-    const char *state = experiment_state_word(s->x->state);
     long long id = s->x->id, trial = s->trial;
     switch (t->kind) {
     case TRIGGER_LINE:
-        return xasprintf("Trial %lld of experiment #%lld printed on %s, which matches `%s`:\n%s",
-                         trial, id, s->agent, jget_string(t->condition, "regex", ""), s->line);
+        return xasprintf("Experiment ID `%lld`, Trial ID `%lld`, running on node `%s`, reported a "
+                         "log\n```%.*s```\nThis log matched the regex\n```%s```\n"
+                         "View full logs at /det/experiments/%lld/trials/%lld/logs",
+                         id, trial, s->agent, LINE_SHOWN / 2, s->line,
+                         jget_string(t->condition, "regex", ""), id, trial);
     case TRIGGER_METRIC:
         return xasprintf("Trial %lld of experiment #%lld: %s is %g after %lld steps, %s %g", trial,
                          id, t->metric, s->value, (long long)s->steps, t->above ? "above" : "below",
@@ -156,11 +164,18 @@ static char *describe_event(const struct webhook_trigger *t, const struct webhoo
     default:
         break;
     }
-    if (!strcmp(state, "COMPLETED"))
-        return xasprintf("Experiment #%lld has completed", id);
-    if (!strcmp(state, "ERROR"))
-        return xasprintf("Experiment #%lld has ended with an error", id);
-    return xasprintf("Experiment #%lld is now %s", id, state);
+    if (s->x->state == EXPERIMENT_COMPLETED)
+        return xstrdup("Your experiment completed successfully 🎉");
+    if (s->x->state == EXPERIMENT_ERROR)
+        return xstrdup("Your experiment has stopped with errors");
+    return xasprintf("Your experiment is now %s", experiment_state_word(s->x->state));
+}
+
+static const char *status_word(const struct experiment *x)
+{
+    return x->state == EXPERIMENT_COMPLETED ? "Completed"
+           : x->state == EXPERIMENT_ERROR   ? "Errored"
+                                            : experiment_state_word(x->state);
 }
 
 static void write_fields(struct core *c, struct json_writer *w, const struct webhook_subject *s)
@@ -171,7 +186,7 @@ static void write_fields(struct core *c, struct json_writer *w, const struct web
         xasprintf("%lldh %lldmin", (long long)(seconds / 3600), (long long)(seconds / 60 % 60));
     jw_key(w, "fields");
     jw_array(w);
-    write_field(w, "Status", experiment_state_word(s->x->state));
+    write_field(w, "Status", status_word(s->x));
     write_field(w, "Duration", duration);
     write_field(w, "Workspace", p->workspace->name);
     write_field(w, "Project", p->name);
@@ -179,38 +194,45 @@ static void write_fields(struct core *c, struct json_writer *w, const struct web
     free(duration);
 }
 
-static void write_slack(struct core *c, struct json_writer *w, const struct webhook_trigger *t,
-                        const struct webhook_subject *s)
+static void write_attachment(struct core *c, struct json_writer *w, const struct webhook_subject *s)
 {
     bool failed = s->x->state == EXPERIMENT_ERROR;
-    char *what = describe_event(t, s);
-    char *name =
-        xasprintf("%s (#%lld)", jget_string(s->x->active->config, "name", ""), (long long)s->x->id);
-    jw_object(w);
-    jw_key(w, "blocks");
-    jw_array(w);
-    jw_object(w);
-    jw_kv_string(w, "type", "section");
-    write_text(w, "text", what);
-    jw_object_end(w);
-    jw_array_end(w);
-    jw_key(w, "attachments");
-    jw_array(w);
+    char *name = xasprintf("%s%s (#%lld)",
+                           failed                                ? "❌ "
+                           : s->x->state == EXPERIMENT_COMPLETED ? "✅ "
+                                                                 : "",
+                           jget_string(s->x->active->config, "name", ""), (long long)s->x->id);
     jw_object(w);
     jw_kv_string(w, "color", failed ? "#DD5040" : "#13B670");
     jw_key(w, "blocks");
     jw_array(w);
-    jw_object(w);
-    jw_kv_string(w, "type", "section");
-    write_text(w, "text", name);
+    open_section(w, "mrkdwn", name);
     write_fields(c, w, s);
     jw_object_end(w);
     jw_array_end(w);
     jw_object_end(w);
+    free(name);
+}
+
+// A log line stands alone, and every other event has the experiment as its attachment.
+static void write_slack(struct core *c, struct json_writer *w, const struct webhook_trigger *t,
+                        const struct webhook_subject *s)
+{
+    char *what = describe_event(t, s);
+    jw_object(w);
+    jw_key(w, "blocks");
+    jw_array(w);
+    open_section(w, t->kind == TRIGGER_STATE ? "plain_text" : "mrkdwn", what);
+    jw_object_end(w);
     jw_array_end(w);
+    if (t->kind != TRIGGER_LINE) {
+        jw_key(w, "attachments");
+        jw_array(w);
+        write_attachment(c, w, s);
+        jw_array_end(w);
+    }
     jw_object_end(w);
     free(what);
-    free(name);
 }
 
 char *webhook_payload(struct core *c, const struct webhook_trigger *t,

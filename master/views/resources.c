@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text/csv.h"
+#include "master/common/kinds.h"
 #include "master/views/lists/list.h"
 #include "master/views/views.h"
 
@@ -19,7 +20,9 @@ enum { PAGE_ROWS = 500, RAW_JSON_MAX = 100000, PERIODS_MAX = 4000 };
 
 struct slot_use { // one allocation, as far as it lies within the period
     int64_t experiment, slots, start, end;
-    const char *username, *pool, *kind;
+    int64_t began, ended; // of the whole allocation; ended 0: it has not
+    const char *username, *pool, *kind, *allocation, *workspace;
+    enum kind task;
     const json_t *labels;
 };
 
@@ -45,7 +48,12 @@ static void scan_row(struct slot_use_scan *s, struct db_rows *rows, slot_use_fn 
                          .end = end < s->before ? end : s->before,
                          .username = DB_GET(rows, SLOT_USE, username),
                          .pool = DB_GET(rows, SLOT_USE, pool),
-                         .kind = DB_GET(rows, SLOT_USE, kind)};
+                         .kind = DB_GET(rows, SLOT_USE, kind),
+                         .began = start,
+                         .ended = DB_GET(rows, SLOT_USE, ended_at),
+                         .allocation = DB_GET(rows, SLOT_USE, allocation_id),
+                         .workspace = DB_GET(rows, SLOT_USE, workspace),
+                         .task = kind_of_word(DB_GET(rows, SLOT_USE, task_kind))};
     if (u.start >= u.end)
         return;
     json_t *labels = json_loads(DB_GET(rows, SLOT_USE, labels), 0, NULL);
@@ -146,9 +154,27 @@ static void append_use_csv(void *ctx, const struct slot_use *u)
                clock_format(u->end, end), seconds_of(u->start, u->end));
 }
 
+// The hours count within the period, the times are those of the whole allocation. Programs run
+// without images, so no time goes into pulling them.
+static void append_allocation_csv(void *ctx, const struct slot_use *u)
+{
+    struct buf *out = ctx;
+    char start[CLOCK_RFC3339_MAX], end[CLOCK_RFC3339_MAX];
+    double hours = seconds_of(u->start, u->end) * (double)u->slots / 3600;
+    long long experiment = u->task == KIND_EXPERIMENT ? u->experiment : 0;
+    buf_printf(out, "%s,%s,", u->allocation, kind_words[u->task].task);
+    csv_append_cell(out, u->username);
+    buf_puts(out, ",");
+    csv_append_cell(out, u->workspace);
+    buf_printf(out, ",%lld,%lld,%s,%s,0.0,%.6f\n", experiment, (long long)u->slots,
+               clock_format(u->began, start), u->ended ? clock_format(u->ended, end) : "", hours);
+}
+
 struct slot_use_stream {
     struct stream stream;
     struct slot_use_scan scan;
+    const char *head; // the first line
+    slot_use_fn *append;
     bool begun;
 };
 
@@ -156,20 +182,37 @@ static enum stream_turn fill_raw(struct stream *s, struct db_reader *db, struct 
 {
     struct slot_use_stream *r = (struct slot_use_stream *)s;
     if (!r->begun)
-        buf_puts(out, "experiment_id,kind,username,labels,slots,start_time,end_time,seconds\n");
+        buf_puts(out, r->head);
     r->begun = true;
-    if (scan_page(&r->scan, db, append_use_csv, out) < 0)
+    if (scan_page(&r->scan, db, r->append, out) < 0)
         return STREAM_BROKEN;
     return r->scan.over ? STREAM_END : STREAM_MORE;
 }
 
-int stream_resources_raw(struct view *v, struct stream **out, struct error *e)
+static int begin_csv(struct view *v, const char *head, slot_use_fn *append, struct stream **out,
+                     struct error *e)
 {
     struct slot_use_stream *r = arena_alloc(&v->rq->arena, sizeof *r);
+    r->head = head;
+    r->append = append;
     r->stream.fill = fill_raw;
     r->stream.content_type = "text/csv";
     *out = &r->stream;
     return scan_begin_raw(v, &r->scan, e);
+}
+
+int stream_resources_raw(struct view *v, struct stream **out, struct error *e)
+{
+    return begin_csv(v, "experiment_id,kind,username,labels,slots,start_time,end_time,seconds\n",
+                     append_use_csv, out, e);
+}
+
+int stream_allocations_csv(struct view *v, struct stream **out, struct error *e)
+{
+    return begin_csv(v,
+                     "allocation_id,task_type,username,workspace_name,experiment_id,slots,"
+                     "start_time,end_time,imagepulling_time,gpu_hours\n",
+                     append_allocation_csv, out, e);
 }
 
 // --- one by one, as JSON -------------------------------------------------------------------------

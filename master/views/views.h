@@ -23,7 +23,7 @@ view_handler audit_list;
 
 // resources.c
 view_handler view_resources_raw, view_resources_aggregated, view_resources_aggregated_csv; // worker
-stream_handler stream_resources_raw;
+stream_handler stream_resources_raw, stream_allocations_csv;
 
 // simulate.c
 view_handler view_simulate; // worker

@@ -297,6 +297,14 @@ static const struct description rows[] = {
          "The begin of the time; it must be given. Default: none."),
     TEXT("GET /resources/allocation/raw timestampBefore",
          "The end of the time; it must be given. Default: none."),
+    TEXT("GET /resources/allocation/allocations-csv timestampAfter",
+         "The begin of the time; it must be given. Default: none."),
+    TEXT("GET /resources/allocation/allocations-csv timestampBefore",
+         "The end of the time; it must be given. Default: none."),
+    TEXT("GET /resources/allocation/tasks-raw timestampAfter",
+         "The begin of the time; it must be given. Default: none."),
+    TEXT("GET /resources/allocation/tasks-raw timestampBefore",
+         "The end of the time; it must be given. Default: none."),
     TEXT("GET /api/v1/resources/allocation/raw timestampAfter",
          "The begin of the time; it must be given. Default: none."),
     TEXT("GET /api/v1/resources/allocation/raw timestampBefore",
@@ -311,6 +319,16 @@ static const struct description rows[] = {
          "CSV with one line for each allocation, as far as it lies within the time: experiment_id, "
          "kind (EXPERIMENT, COMMAND or GENERIC), username, labels (with commas), slots, "
          "start_time, end_time, seconds."),
+    TEXT("GET /resources/allocation/allocations-csv ->",
+         "CSV with one line for each allocation that ran within the time: allocation_id, "
+         "task_type, username, workspace_name, experiment_id (0: none), slots, start_time, "
+         "end_time (empty: it runs), imagepulling_time (always 0.0), gpu_hours (slot-hours within "
+         "the time)."),
+    TEXT("GET /resources/allocation/tasks-raw ->",
+         "CSV with one line for each allocation that ran within the time: allocation_id, "
+         "task_type, username, workspace_name, experiment_id (0: none), slots, start_time, "
+         "end_time (empty: it runs), imagepulling_time (always 0.0), gpu_hours (slot-hours within "
+         "the time)."),
     TEXT("GET /resources/allocation/aggregated ->",
          "CSV: aggregation_type (experiment_label, username, resource_pool or total), "
          "aggregation_key, date, seconds (slot-seconds)."),

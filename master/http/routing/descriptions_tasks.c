@@ -231,10 +231,17 @@ static const struct description rows[] = {
          "agent, STATE_PULLING and STATE_STARTING begin, STATE_RUNNING runs, STATE_TERMINATING is "
          "ending, STATE_TERMINATED has ended."),
     TEXT("allocationIdToSummary", "The live allocations by their ids."),
+    TEXT("GET /tasks ->",
+         "The live allocations by their ids: {task_id, allocation_id, name, registered_time, "
+         "resource_pool, slots_needed, resources, scheduler_type, priority}; the fields are those "
+         "of AllocationSummary."),
     TEXT("AllocationSummary", "A live allocation."),
     TEXT("AllocationSummary.taskId", "The id of the task."),
     TEXT("AllocationSummary.allocationId", "The id of the allocation."),
     TEXT("AllocationSummary.name",
+         "`Trial N (Experiment E)`, or the name of the command or generic "
+         "task; empty if the caller may not see it."),
+    TEXT("AllocationSummary.jobName",
          "The name of its experiment or task; empty if the caller may not see it."),
     TEXT("AllocationSummary.registeredTime", "The time at which it began to wait for slots."),
     TEXT("AllocationSummary.resourcePool", "The name of its resource pool."),

@@ -214,7 +214,8 @@ const struct schema schema_table[] = {
     OBJECT("AllocationSummary",
            "taskId?:string allocationId?:string name?:string registeredTime?:time "
            "resourcePool?:string slotsNeeded?:int resources?:[ResourcesSummary] "
-           "schedulerType?:string priority?:int proxyPorts?:[object] +state?:AllocationState"),
+           "schedulerType?:string priority?:int proxyPorts?:[object] +state?:AllocationState "
+           "+jobName?:string"),
     OBJECT("ResourcesSummary", "resourcesId?:string resourcesType?:string allocationId?:string "
                                "containerId?:string agentDevices?:{Devices} exited?:object "
                                "started?:object"),

@@ -16,10 +16,10 @@ view_handler render_resource_pools, render_available_pools, render_queue_stats,
 view_handler render_shares; // the struct share_snapshot before the first
 
 // queue.c
-view_handler render_job_queue;      // struct jobs_snapshot
-view_handler render_visible_jobs;   // the same, of the older call
-view_handler render_tasks;          // struct allocations_snapshot
-view_handler render_experiment_why; // struct experiment_wait
+view_handler render_job_queue;               // struct jobs_snapshot
+view_handler render_visible_jobs;            // the same, of the older call
+view_handler render_tasks, render_old_tasks; // struct allocations_snapshot
+view_handler render_experiment_why;          // struct experiment_wait
 
 // tasks.c: lifecycle/task_snapshots.h
 view_handler render_agent_poll; // struct poll_snapshot

@@ -134,6 +134,14 @@ int render_experiment_why(struct view *v, struct error *e)
 
 // --- live allocations ----------------------------------------------------------------------------
 
+static void write_devices(struct json_writer *w, const struct container_snapshot *container)
+{
+    jw_array(w);
+    for (int i = 0; i < container->slot_count; i++)
+        write_device(w, container->devices[i], container->slots[i]);
+    jw_array_end(w);
+}
+
 static void write_resources(struct json_writer *w, const struct container_snapshot *container)
 {
     jw_object(w);
@@ -146,10 +154,7 @@ static void write_resources(struct json_writer *w, const struct container_snapsh
     jw_key(w, container->agent_id);
     jw_object(w);
     jw_key(w, "devices");
-    jw_array(w);
-    for (int i = 0; i < container->slot_count; i++)
-        write_device(w, container->devices[i], container->slots[i]);
-    jw_array_end(w);
+    write_devices(w, container);
     jw_object_end(w);
     jw_object_end(w);
     jw_object_end(w);
@@ -163,6 +168,7 @@ static void write_allocation(struct json_writer *w, const struct allocation_snap
     jw_kv_string(w, "taskId", a->task_id);
     jw_kv_string(w, "allocationId", a->id);
     jw_kv_string(w, "name", a->name);
+    jw_kv_string(w, "jobName", a->job_name);
     jw_kv_string(w, "registeredTime", clock_format(a->queued_at, time));
     jw_kv_string(w, "resourcePool", a->pool);
     jw_kv_int(w, "slotsNeeded", a->slots);
@@ -188,6 +194,55 @@ int render_tasks(struct view *v, struct error *e)
     for (size_t i = 0; i < allocations->count; i++)
         write_allocation(&v->w, &allocations->items[i]);
     jw_object_end(&v->w);
+    jw_object_end(&v->w);
+    return 0;
+}
+
+// --- the older form of the call, with keys in snake_case -----------------------------------------
+
+static void write_old_resources(struct json_writer *w, const struct container_snapshot *container)
+{
+    jw_object(w);
+    jw_kv_string(w, "resources_id", container->id);
+    jw_kv_string(w, "resources_type", "docker-container");
+    jw_kv_string(w, "allocation_id", container->allocation_id);
+    jw_kv_string(w, "container_id", container->id);
+    jw_key(w, "agent_devices");
+    jw_object(w);
+    jw_key(w, container->agent_id);
+    write_devices(w, container);
+    jw_object_end(w);
+    jw_object_end(w);
+}
+
+static void write_old_allocation(struct json_writer *w, const struct allocation_snapshot *a)
+{
+    char time[CLOCK_RFC3339_MAX];
+    jw_key(w, a->id);
+    jw_object(w);
+    jw_kv_string(w, "task_id", a->task_id);
+    jw_kv_string(w, "allocation_id", a->id);
+    jw_kv_string(w, "name", a->name);
+    jw_kv_string(w, "registered_time", clock_format(a->queued_at, time));
+    jw_kv_string(w, "resource_pool", a->pool);
+    jw_kv_int(w, "slots_needed", a->slots);
+    jw_key(w, "resources");
+    jw_array(w);
+    for (int i = 0; i < a->container_count; i++)
+        write_old_resources(w, &a->containers[i]);
+    jw_array_end(w);
+    jw_kv_string(w, "scheduler_type", sched_policy_names[a->policy]);
+    jw_kv_int(w, "priority", a->priority);
+    jw_object_end(w);
+}
+
+int render_old_tasks(struct view *v, struct error *e)
+{
+    const struct allocations_snapshot *allocations = v->rq->result;
+    (void)e;
+    jw_object(&v->w);
+    for (size_t i = 0; i < allocations->count; i++)
+        write_old_allocation(&v->w, &allocations->items[i]);
     jw_object_end(&v->w);
     return 0;
 }

@@ -1,17 +1,21 @@
 """Webhooks and resources."""
 
+import csv
 import http.server
+import json
 import threading
 
+from cluster import wait_for
 from contract import Contract
 from det import NotServed
 
 
 class Receiver(http.server.BaseHTTPRequestHandler):
-    """The receiver of webhooks."""
+    """The receiver of webhooks. The server keeps the bodies in a list."""
 
     def do_POST(self):
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.bodies.append(json.loads(body))
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -21,11 +25,16 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 
 
 class Resources(Contract):
-    def test_webhooks(self):
+    def receiver(self):
         receiver = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
+        receiver.bodies = []
         threading.Thread(target=receiver.serve_forever, daemon=True).start()
         self.addCleanup(receiver.server_close)
         self.addCleanup(receiver.shutdown)
+        return receiver
+
+    def test_webhooks(self):
+        receiver = self.receiver()
         made = self.admin.post("/webhooks", {
             "url": f"http://127.0.0.1:{receiver.server_port}/hook", "webhookType": "WEBHOOK_TYPE_DEFAULT", "name": "hook",
             "mode": "WEBHOOK_MODE_WORKSPACE", "id": None, "workspaceId": None,
@@ -34,6 +43,57 @@ class Resources(Contract):
         self.admin.get("/webhooks", "webhooks:[Webhook]")
         self.admin.post(f"/webhooks/{made['id']}/test", None, "completed")
         self.admin.call("DELETE", f"/webhooks/{made['id']}")
+
+    def test_slack(self):
+        """The blocks and texts that a channel and its bots know."""
+        receiver = self.receiver()
+        hook = self.admin.post("/webhooks", {
+            "url": f"http://127.0.0.1:{receiver.server_port}/hook", "webhookType": "WEBHOOK_TYPE_SLACK", "name": "slack",
+            "mode": "WEBHOOK_MODE_WORKSPACE", "triggers": [
+                {"triggerType": "TRIGGER_TYPE_EXPERIMENT_STATE_CHANGE", "condition": {"state": "COMPLETED"}},
+                {"triggerType": "TRIGGER_TYPE_EXPERIMENT_STATE_CHANGE", "condition": {"state": "ERROR"}},
+                {"triggerType": "TRIGGER_TYPE_TASK_LOG", "condition": {"regex": "out of (memory|luck)"}}]})["webhook"]["id"]
+        self.addCleanup(self.admin.call, "DELETE", f"/webhooks/{hook}")
+        for exit_code, status, mark, word, color in (
+                (0, "Your experiment completed successfully \U0001f389", "\u2705", "Completed", "#13B670"),
+                (1, "Your experiment has stopped with errors", "\u274c", "Errored", "#DD5040")):
+            experiment = self.create()
+            task = self.agent.task_of(experiment)
+            if exit_code:
+                self.nobody.caller(task["env"]["DET_SESSION_TOKEN"], task=True).post("/task/logs", {"logs": [{
+                    "taskId": task["taskId"], "agentId": "live", "log": "out of luck\n", "timestamp": "2026-11-21T09:00:00Z"}]})
+                body = wait_for("the log line", lambda: receiver.bodies and receiver.bodies.pop(), 10)
+                self.assertEqual(body, {"blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": (
+                    f"Experiment ID `{experiment}`, Trial ID `{task['trialId']}`, running on node `live`, reported a log\n"
+                    "```out of luck```\nThis log matched the regex\n```out of (memory|luck)```\n"
+                    f"View full logs at /det/experiments/{experiment}/trials/{task['trialId']}/logs")}}]})
+            self.agent.end(task, exit_code)
+            body = wait_for("the message", lambda: receiver.bodies and receiver.bodies.pop(), 10)
+            fields = body["attachments"][0]["blocks"][0].pop("fields")
+            self.assertEqual(body, {
+                "blocks": [{"type": "section", "text": {"type": "plain_text", "text": status}}],
+                "attachments": [{"color": color, "blocks": [{"type": "section", "text": {
+                    "type": "mrkdwn", "text": f"{mark} contract (#{experiment})"}}]}]})
+            self.assertEqual([(f["type"], f["text"]) for f in fields], [("mrkdwn", text) for text in (
+                f"*Status*: {word}", "*Duration*: 0h 0min", "*Workspace*: Uncategorized", "*Project*: Uncategorized")])
+
+    def test_allocations(self):
+        experiment, task, _ = self.running()
+        self.agent.end(task)
+        self.wait_for_state(experiment, "STATE_COMPLETED")
+        for path in ("allocations-csv", "tasks-raw"):
+            url = self.user.url(f"//resources/allocation/{path}", {"timestamp_after": "2026-01-01T00:00:00Z",
+                                                                   "timestamp_before": "2100-01-01T00:00:00Z"})
+            status, text = self.user.request("GET", url)
+            self.assertEqual(status, 200, text)
+            lines = list(csv.DictReader(text.decode().splitlines()))
+            self.assertEqual(list(lines[0]), ["allocation_id", "task_type", "username", "workspace_name", "experiment_id",
+                                              "slots", "start_time", "end_time", "imagepulling_time", "gpu_hours"])
+            found = next(line for line in lines if line["allocation_id"] == task["allocationId"])
+            self.assertEqual([found[key] for key in ("task_type", "username", "workspace_name", "experiment_id", "slots")],
+                             ["TRIAL", "determined", "Uncategorized", str(experiment), "1"])
+            self.assertLess(found["start_time"], found["end_time"])
+            self.assertGreater(float(found["gpu_hours"]), 0)
 
     def test_resources(self):
         for path, query in (("raw", {"timestamp_after": "2026-11-01T00:00:00Z", "timestamp_before": "2026-11-30T00:00:00Z"}),

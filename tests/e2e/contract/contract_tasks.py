@@ -59,6 +59,22 @@ class Tasks(Contract):
         self.assertEqual(made["config"]["entrypoint"], ["echo", "hello"])
         self.user.post(f"/commands/{made['command']['id']}/kill")
 
+    def test_what_runs(self):
+        """det task list, and the older call without /api/v1."""
+        experiment, task, _ = self.running()
+        name = f"Trial {task['trialId']} (Experiment {experiment})"
+        new = self.user.get("/tasks", "allocationIdToSummary:{AllocationSummary}")["allocationIdToSummary"]
+        self.assertEqual((new[task["allocationId"]]["name"], new[task["allocationId"]]["jobName"]), (name, "contract"))
+        old = self.user.get("//tasks")
+        self.assertEqual(set(old), set(new))
+        found = old[task["allocationId"]]
+        self.assertEqual([found[key] for key in ("task_id", "allocation_id", "name", "slots_needed", "resource_pool", "priority")],
+                         [task["taskId"], task["allocationId"], name, 1, "default", 42])
+        part = found["resources"][0]
+        self.assertEqual((part["container_id"], [len(devices) for devices in part["agent_devices"].values()]),
+                         (task["env"]["DET_CONTAINER_ID"], [1]))
+        self.assertEqual(list(part["agent_devices"]), ["live"])
+
     def test_generic_tasks(self):
         task = self.user.post("/generic-tasks", {
             "config": "entrypoint: [sleep, '60']\nresources: {slots: 0}\n", "contextDirectory": FILES, "forkedFrom": None,

@@ -27,7 +27,7 @@ export interface SlotHolder {
 
 interface Allocation {
     allocationId: string;
-    name: string;
+    jobName: string;
 }
 
 interface ClusterData {
@@ -61,7 +61,7 @@ async function readCluster(abort: AbortSignal): Promise<ClusterData> {
         get<{ allocationIdToSummary?: Record<string, Allocation> }>("/tasks", {}, abort),
     ]);
     const allocations = Object.values(tasks.allocationIdToSummary ?? {});
-    const names = new Map<string, AllocationInfo>(allocations.map(({ allocationId, name }) => [allocationId, { name }]));
+    const names = new Map<string, AllocationInfo>(allocations.map(({ allocationId, jobName }) => [allocationId, { name: jobName }]));
     await addLostAllocations(agents, names, abort);
     return { agents, names };
 }
