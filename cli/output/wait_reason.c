@@ -294,7 +294,8 @@ static const char *disabled_agent(const struct waiting *w)
     json_array_foreach(w->agents, i, agent)
     {
         const char *of = json_string_value(json_array_get(jget(agent, "resourcePools"), 0));
-        if (!jget_bool(agent, "enabled", true) && (!of || strcmp(of, pool) == 0))
+        bool disabled = !jget_bool(agent, "enabled", true) && jget_bool(agent, "connected", true);
+        if (disabled && (!of || strcmp(of, pool) == 0))
             return jget_string(agent, "id", NULL);
     }
     return NULL;

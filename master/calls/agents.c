@@ -57,13 +57,15 @@ static void copy_containers(struct request *rq, const struct agent *g, struct sl
     }
 }
 
+// As in Determined, an agent whose connection has broken is shown as draining until it is back.
 static void copy_agent(struct request *rq, const struct agent *g, struct agent_snapshot *out)
 {
     struct arena *arena = &rq->arena;
+    bool there = g->state == AGENT_CONNECTED && !g->cut;
     struct slot_snapshot *slots = arena_alloc(arena, (size_t)g->slot_count * sizeof *slots);
     for (int i = 0; i < g->slot_count; i++) {
-        slots[i].enabled = g->enabled && agent_slot_usable(g, i);
-        slots[i].draining = g->draining || g->slot_setting[i] == SLOT_DRAINING;
+        slots[i].enabled = there && g->enabled && agent_slot_usable(g, i);
+        slots[i].draining = !there || g->draining || g->slot_setting[i] == SLOT_DRAINING;
         slots[i].fault_overruled = agent_fault_is_overruled(g, i);
     }
     *out = (struct agent_snapshot){
@@ -75,8 +77,8 @@ static void copy_agent(struct request *rq, const struct agent *g, struct agent_s
         .rack = arena_strdup(arena, g->rack),
         .registered_at = g->registered_at,
         .heard_at = g->heard_at,
-        .enabled = g->enabled,
-        .draining = g->draining,
+        .enabled = there && g->enabled,
+        .draining = !there || g->draining,
         .connected = g->state == AGENT_CONNECTED,
         .lost = g->state == AGENT_LOST,
         .devices = request_copy_json(rq, g->slots),

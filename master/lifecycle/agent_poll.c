@@ -412,6 +412,16 @@ void agents_answer_due(struct core *c)
     }
 }
 
+// An agent whose connection has broken is shown as draining at once. It is given up later, if it
+// does not call.
+static void agent_set_cut(struct core *c, struct agent *g, bool cut)
+{
+    if (g->cut == cut)
+        return;
+    g->cut = cut;
+    change_mark(c, EVENT_AGENT, 0, 0, g->id);
+}
+
 // A live agent calls again at once after its connection closed; a killed one does not.
 static void poll_expire(struct core *c, struct parked_request *p)
 {
@@ -421,6 +431,7 @@ static void poll_expire(struct core *c, struct parked_request *p)
         return;
     }
     core_complete(c, core_unpark(c, p));
+    agent_set_cut(c, g, true);
     if (g->silence.at > c->now + CLOSED_US)
         timer_set(&c->timers, &g->silence, c->now + CLOSED_US);
 }
@@ -490,6 +501,7 @@ int core_agent_poll(struct core *c, struct request *rq, struct error *e)
     if (err)
         return err;
     g->heard_at = c->wall;
+    agent_set_cut(c, g, false);
     string_replace(&g->mount_fault, jget_string(rq->body, "mountFault", ""));
     if (fresh)
         agent_begin_session(c, g, session);

@@ -16,6 +16,16 @@ BIN = pathlib.Path(os.environ["MUSTER_BIN"])
 SOURCE = pathlib.Path(os.environ["MUSTER_SOURCE"])
 PASSWORD = "correct horse battery staple"
 
+# Lines of a shell script that ask once whether the program should leave.
+POLL = """\
+python3 - <<'END'
+import os, urllib.request
+path = f"/api/v1/allocations/{os.environ['DET_ALLOCATION_ID']}/signals/preemption?timeout_seconds=0"
+headers = {"Grpc-Metadata-x-allocation-token": "Bearer " + os.environ["DET_SESSION_TOKEN"]}
+urllib.request.urlopen(urllib.request.Request(os.environ["DET_MASTER"] + path, headers=headers)).read()
+END
+"""
+
 
 def wait_for(what, condition, seconds=120.0, every=0.05):
     """Polls condition() until it is true and returns its value. On a timeout the failure names

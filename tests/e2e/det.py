@@ -146,11 +146,13 @@ class SimulatedAgent(threading.Thread):
         self.tasks, self.running, self.stopping = {}, {}, False
         self.changed = threading.Condition()
 
+    def slot_list(self):
+        return [{"id": n, "type": "CPU", "name": "cpu", "uuid": f"cpu-{n}", "memory": 1 << 30} for n in range(self.slots)]
+
     def sync(self):
-        slots = [{"id": n, "type": "CPU", "name": "cpu", "uuid": f"cpu-{n}", "memory": 1 << 30} for n in range(self.slots)]
         with self.changed:
             body = {"version": "0", "session": self.session, "pool": "default", "hostname": self.name,
-                    "address": "127.0.0.1", "mountFault": self.mount_fault, "slots": slots, "seen": self.seen, "tasks": list(self.tasks.values())}
+                    "address": "127.0.0.1", "mountFault": self.mount_fault, "slots": self.slot_list(), "seen": self.seen, "tasks": list(self.tasks.values())}
         status, answer = self.caller.request("POST", f"/api/v1/agents/{self.name}/sync", body)
         if status == 503:
             raise OSError("the master stops")  # and comes back

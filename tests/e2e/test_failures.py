@@ -7,7 +7,7 @@ import shutil
 import signal
 import unittest
 
-from cluster import Cluster, wait_for
+from cluster import POLL, Cluster, wait_for
 
 PROGRAM = """\
 name: {name}
@@ -35,14 +35,9 @@ exit 1
 """
 
 # Ignores the signals of its allocation.
-POLLS_ONCE = """\
+POLLS_ONCE = f"""\
 trap '' TERM
-python3 - <<'END'
-import os, urllib.request
-path = f"/api/v1/allocations/{os.environ['DET_ALLOCATION_ID']}/signals/preemption?timeout_seconds=0"
-headers = {"Grpc-Metadata-x-allocation-token": "Bearer " + os.environ["DET_SESSION_TOKEN"]}
-urllib.request.urlopen(urllib.request.Request(os.environ["DET_MASTER"] + path, headers=headers)).read()
-END
+{POLL}
 echo polled
 while :; do sleep 0.1; done
 """

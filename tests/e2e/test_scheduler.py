@@ -9,7 +9,7 @@ import time
 import unittest
 import urllib.request
 
-from cluster import Cluster, wait_for, write_corpus
+from cluster import POLL, Cluster, wait_for, write_corpus
 
 # Builds with sanitizers are slow and need fewer steps.
 STEPS = int(os.environ.get("MUSTER_TRAINING_STEPS", "1500"))
@@ -86,12 +86,13 @@ class SlotSharing(unittest.TestCase):
     def train(cls, *overrides, flags=()):
         return cls.cluster.create(cls.training, cls.folder, *cls.overrides(overrides), *flags)
 
-    def hold(self, slots, *overrides, flags=()):
-        """Submits an experiment that holds `slots` until its gate is opened; returns (id, gate)."""
+    def hold(self, slots, *overrides, flags=(), first=""):
+        """Submits an experiment that runs the lines `first` and holds `slots` until its gate is
+        opened; returns (id, gate)."""
         gate = pathlib.Path(f"gate-{next(self.gates)}").resolve()
         folder = pathlib.Path(f"{gate.name}.files")
         folder.mkdir()
-        (folder / "hold.sh").write_text(f"until [ -e {gate} ]; do sleep 0.05; done\n")
+        (folder / "hold.sh").write_text(first + f"until [ -e {gate} ]; do sleep 0.05; done\n")
         words = self.overrides([f"resources.slots_per_trial={slots}", *overrides])
         return self.cluster.create(self.program, folder, *words, *flags), gate
 
@@ -191,8 +192,9 @@ class SlotSharing(unittest.TestCase):
         self.assert_undisturbed(victim)
 
     def test_scheduler_waits_for_slow_preempted_trials(self):
-        victim, _ = self.hold(SLOTS, "resources.priority=60", "preemption_timeout=3")
-        self.wait_for_slots(victim, SLOTS)
+        victim, _ = self.hold(SLOTS, "resources.priority=60", "preemption_timeout=3",
+                              first=POLL + "echo polled\n")
+        wait_for("its poll", lambda: "polled" in self.cluster.muster("experiment", "logs", victim))
         urgent, _ = self.hold(SLOTS)
         why = self.wait_for_code(urgent, "DRAINING")
         self.assertEqual(why["leaving"], 1)

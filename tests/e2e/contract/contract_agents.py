@@ -1,6 +1,11 @@
 """det agent and det slot."""
 
+import http.client
+import json
+
+from cluster import wait_for
 from contract import Contract
+from det import SimulatedAgent
 
 
 class Agents(Contract):
@@ -28,3 +33,22 @@ class Agents(Contract):
         self.admin.post("/agents/live/slots/3/disable", {"agentId": "live", "slotId": "3", "drain": None}, "slot:Slot")
         self.assertFalse(self.user.get("/agents/live/slots/3")["slot"]["enabled"])
         self.admin.post("/agents/live/slots/3/enable", None, "slot:Slot")
+
+    def test_agent_whose_connection_breaks(self):
+        """It is shown as draining until it calls again."""
+        agent = SimulatedAgent(self.cluster.port, self.agent.caller.token, "breaks", slots=1)
+        shown = lambda: self.user.get("/agents/breaks", "agent:Agent")["agent"]
+        self.addCleanup(self.admin.post, "/agents/breaks/disable")  # other tests do not use it
+        for _ in range(2):
+            agent.sync()  # it is answered at once, as it has a new agent's version
+            self.assertEqual((shown()["enabled"], shown()["draining"]), (True, False))
+            body = {"version": "0", "session": agent.session, "pool": "default", "hostname": "breaks",
+                    "address": "127.0.0.1", "seen": agent.seen, "tasks": [], "slots": agent.slot_list()}
+            connection = http.client.HTTPConnection("127.0.0.1", self.cluster.port)
+            connection.request("POST", "/api/v1/agents/breaks/sync", json.dumps(body), agent.caller.headers())
+            connection.close()
+            wait_for("the loss", lambda: shown()["draining"], 5)
+            self.assertFalse(shown()["enabled"])
+            slot = shown()["slots"]["0"]
+            self.assertEqual((slot["enabled"], slot["draining"]), (False, True))
+            agent.seen = 0

@@ -263,6 +263,18 @@ static void test_short_absence(void **state)
     assert_stored("SELECT group_concat(state) FROM allocations", "RUNNING");
 }
 
+static void assert_agent(bool connected, bool enabled, bool draining)
+{
+    json_t *answer = ask(core_agent, as_user(OWNER, false), "agent-1", NULL, NULL);
+    const json_t *agent = jget(answer, "agent"), *slot = jget_path(agent, "slots.0");
+    assert_int_equal(jget_bool(agent, "connected", !connected), connected);
+    assert_int_equal(jget_bool(agent, "enabled", !enabled), enabled);
+    assert_int_equal(jget_bool(agent, "draining", !draining), draining);
+    assert_int_equal(jget_bool(slot, "enabled", !enabled), enabled);
+    assert_int_equal(jget_bool(slot, "draining", !draining), draining);
+    json_decref(answer);
+}
+
 static void test_connection_closed(void **state)
 {
     (void)state;
@@ -276,14 +288,13 @@ static void test_connection_closed(void **state)
     core_client_gone(cl.core, &poll->rq);
     json_decref(call_end(poll));
     core_client_gone(cl.core, (struct request *)&poll); // of a call that ended long ago
+    assert_agent(true, false, true);                    // shown at once
     advance(SECOND / 2);
-    answer = ask(core_agent, as_user(OWNER, false), "agent-1", NULL, NULL);
-    assert_true(jget_bool(jget(answer, "agent"), "connected", false));
-    json_decref(answer);
+    assert_agent(true, false, true);
     advance(SECOND); // a live agent would have called again
-    answer = ask(core_agent, as_user(OWNER, false), "agent-1", NULL, NULL);
-    assert_false(jget_bool(jget(answer, "agent"), "connected", true));
-    json_decref(answer);
+    assert_agent(false, false, true);
+    report("agent-1", 1, "");
+    assert_agent(true, true, false);
 }
 
 static void test_idle_poll(void **state)
@@ -711,7 +722,7 @@ static void test_an_overruled_fault(void **state)
     report("agent-1", 1, "");
     assert_true(slot_0_is_enabled());
     restart_core();
-    assert_true(slot_0_is_enabled());
+    assert_false(slot_0_is_enabled()); // its agent has not called yet
     report("agent-1", 1, "");
     assert_true(slot_0_is_enabled());
     next_slot_0 = FAULT("drains", ANOTHER_TIME);

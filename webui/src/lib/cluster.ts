@@ -83,7 +83,7 @@ export function agentActions(agent: Agent): Action[] {
         name: `Disable ${agent.id} now`,
         icon: "stop",
         danger: usedSlotCount(agent)
-            ? `Trials on its ${used} in use are stopped, and restart elsewhere from their newest checkpoint. Commands run to their end.`
+            ? `Trials on its ${used} in use are stopped, and restart elsewhere from their newest checkpoint. Commands end.`
             : "The agent takes no work until it is enabled again.",
         doneText: `${agent.id} is disabled`,
         call: call("disable", {}),

@@ -125,7 +125,7 @@ function HealthNote({ agent, names }: { agent: Agent; names: AllocationNames }) 
                 })}
             </p>
         );
-    if (!agent.draining) return null;
+    if (!agent.draining || agent.connected === false) return null;
     return (
         <p class="muted agent-note">
             {used ? `${count(used, "slot")} still in use` : "Drained: the machine may be switched off"}

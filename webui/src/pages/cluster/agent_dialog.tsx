@@ -45,6 +45,7 @@ function factsOf({ device, use }: Slot): string {
 
 function stateOf(agent: Agent, slot: Slot): string {
     if (agent.lost) return "LOST";
+    if (agent.connected === false) return "AWAY";
     if (slot.enabled === false) return slot.container ? "DRAINING" : "DISABLED";
     return slot.container ? "RUNNING" : "FREE";
 }
