@@ -13,11 +13,12 @@ import pwd
 import subprocess
 import tarfile
 import threading
+import time
 import unittest
 import urllib.parse
 import uuid
 
-from cluster import Cluster, wait_for
+from cluster import BIN, Cluster, wait_for
 from determined_db import BARE_END, BARE_TIME, END, TIME, Database, config_of, sent_password, summary_of
 
 POSTGRES = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/initdb"))
@@ -319,6 +320,39 @@ class SecondCluster(unittest.TestCase):
             self.assertIn("it was experiment 40 of the Determined cluster det-cluster-1", notes[0])
             again = ImportDump.counts(cluster.rows("import", "determined", "dump.sql"))
             self.assertEqual(again["experiment"]["new"], 0)
+
+
+class Interrupted(unittest.TestCase):
+    """Imports are killed, and so is the master; the next import completes what is missing."""
+
+    def test_kills(self):
+        db = make_database(pathlib.Path("nowhere").resolve())
+        more = 20000
+        for step in range(STEPS + 1, more + 1):
+            for id in (40, 12):
+                db.add("raw_steps", trial_id=id * 10, end_time=TIME, total_batches=step, trial_run_id=3, archived=False,
+                       id=id * 100000 + step, metrics={"avg_metrics": {"loss": step / 8}})
+        db.write_dump("long.sql")
+        with Cluster("interrupted", slots=()) as cluster:
+            cluster.muster("login", "admin", "--password-file", cluster.folder / "password")
+            for delay in (0.02, 0.1, 0.3, 0.5):
+                importing = subprocess.Popen([BIN / "muster", "import", "determined", "long.sql"], env=cluster.env,
+                                             stdout=subprocess.DEVNULL)
+                time.sleep(delay)
+                importing.kill()
+                importing.wait()
+            importing = subprocess.Popen([BIN / "muster", "import", "determined", "long.sql"], env=cluster.env,
+                                         stdout=subprocess.DEVNULL)
+            time.sleep(0.2)
+            cluster.master.kill9()
+            cluster.start_master()
+            self.assertEqual(importing.wait(120), 0, "the import waits for the master")
+            self.assertEqual(sorted(row["id"] for row in cluster.rows("experiment", "list", "--all")), [12, 40, 41])
+            for trial, steps in ((400, more), (120, more), (410, STEPS)):
+                rows = cluster.rows("trial", "metrics", trial, "--group", "training")
+                self.assertEqual([row["steps"] for row in rows], list(range(1, steps + 1)), trial)
+            again = ImportDump.counts(cluster.rows("import", "determined", "long.sql"))
+            self.assertEqual([row["new"] + row["changed"] for kind, row in again.items() if kind != "+"], [0] * 9)
 
 
 @unittest.skipUnless(POSTGRES and os.geteuid() == 0, "needs PostgreSQL's server and root, to start it as its own user")
