@@ -54,7 +54,7 @@ const struct command commands[] = {
      "muster experiment label add 7 baseline paper", run_experiment_label, false},
     {"experiment", "move", "ID TEAM PROJECT", NULL, NULL, "Move an experiment into another project",
      "muster experiment move 7 vision default", run_experiment_move, false},
-    {"experiment", "continue", "ID", "config follow", NULL, "Continue an ended experiment from its newest checkpoint, for example for more steps",
+    {"experiment", "continue", "ID", "config follow", NULL, "Continue an ended experiment from its newest checkpoint, for example for more steps; of a search, the trials that did not complete",
      "muster experiment continue 7 --config trainer.steps=20000 --follow", run_experiment_continue, false},
     {"experiment", "fork", "ID", "config name project-id paused follow validate-only id-file", NULL,
      "Submit an experiment again as a new one, with the same files and a changed configuration",

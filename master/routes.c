@@ -231,11 +231,13 @@ const struct route route_table[] = {
      .summary = "The experiment of that name, submitted unless there is one",
      .takes = NEW_EXPERIMENT,
      .answers = EXPERIMENT_MADE},
-    CORE_OF(BODY_REPORT, "POST", V1 "/experiments/continue", AUTH_USER, core_experiment_continue,
-            render_experiment_created,
-            "Go on with an experiment that has ended, from its newest checkpoint",
-            .growth = GROWS_BY_SUBMISSION, .takes = "id:int overrideConfig?:string",
-            .answers = EXPERIMENT_MADE),
+    CORE_OF(
+        BODY_REPORT, "POST", V1 "/experiments/continue", AUTH_USER, core_experiment_continue,
+        render_experiment_created,
+        "Go on with an experiment that has ended, from its newest checkpoint; of a random or grid "
+        "search, with the trials that did not complete",
+        .growth = GROWS_BY_SUBMISSION, .takes = "id:int overrideConfig?:string",
+        .answers = EXPERIMENT_MADE),
     BULK("POST", "pause", core_experiments_pause, "Pause many experiments"),
     BULK("POST", "activate", core_experiments_activate, "Go on with many paused experiments"),
     BULK("POST", "cancel", core_experiments_cancel, "Checkpoint and end many experiments"),

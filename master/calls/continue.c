@@ -1,6 +1,6 @@
 // Continues an experiment that has ended: its trial starts again from its newest checkpoint, with
-// the old configuration and the caller's changes. A worker reads and checks the configuration; the
-// core thread makes the experiment active again.
+// the old configuration and the caller's changes; in a search the trials that did not complete do.
+// A worker reads and checks the configuration; the core thread makes the experiment active again.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,6 @@
 #include "master/ingest/log_policies.h"
 #include "master/kernel/workers.h"
 #include "master/lifecycle/lifecycle.h"
-#include "master/retention/gc.h"
 #include "master/teams/teams.h"
 
 struct continuation {
@@ -23,6 +22,9 @@ struct continuation {
     struct request *rq;
     int64_t id;
     json_t *config; // the complete configuration with the changes
+    bool many;      // the experiment is a search with many trials
+    bool completed; // it has completed, with all of its trials
+    bool overrides; // the caller changes the configuration
     int err;
     struct error e;
 };
@@ -64,6 +66,25 @@ static void strip_location(struct error *e, const char *name)
         memmove(e->text, colon + 2, strlen(colon + 2) + 1);
 }
 
+// Which trials of a search ran, and how, follows from its configuration, so that stays as it is.
+static int check_search(struct continuation *n, const json_t *config)
+{
+    const char *name = jget_string(jget(config, "searcher"), "name", "");
+    int err = search_check_continue(config, &n->e);
+    if (err || (!n->many && !strcmp(name, "single")))
+        return err;
+    if (n->overrides)
+        return error_set(&n->e, ERR_INVALID,
+                         "overrideConfig: only an experiment with one trial (searcher single) can "
+                         "be changed when it continues; fork the experiment to search otherwise");
+    if (n->completed)
+        return error_set(&n->e, ERR_CONFLICT,
+                         "experiment %lld has been completed: all trials of its search have "
+                         "completed, so there is nothing to continue",
+                         (long long)n->id);
+    return 0;
+}
+
 // Checks the merged configuration like that of a submission.
 static int check_merged_config(struct continuation *n, json_t *merged)
 {
@@ -73,10 +94,8 @@ static int check_merged_config(struct continuation *n, json_t *merged)
     free(text);
     if (err)
         strip_location(&n->e, "the configuration:");
-    if (!err && strcmp(jget_string(jget(doc.root, "searcher"), "name", ""), "single"))
-        err = error_set(&n->e, ERR_INVALID,
-                        "only experiments with one trial (searcher single) can be continued; fork "
-                        "the experiment to search again");
+    if (!err)
+        err = check_search(n, doc.root);
     if (!err)
         err = log_policies_check(doc.root, NULL, &n->e);
     if (!err)
@@ -107,9 +126,14 @@ static void read_continuation(struct work *work, struct db_reader *db)
                             strlen(DB_GET(rows, EXPERIMENT_SOURCE, config)), "the configuration",
                             &config, &n->e);
     db_rows_close(rows);
+    rows = DB_QUERY(db, EXPERIMENT_ALL_COMPLETED, n->id);
+    n->completed = db_next(rows) > 0 && DB_GET(rows, EXPERIMENT_ALL_COMPLETED, completed);
+    db_rows_close(rows);
     if (!n->err)
         n->err = read_override(n, &over);
-    if (!n->err && json_is_object(over.root))
+    n->many = strcmp(jget_string(jget(config, "searcher"), "name", ""), "single") != 0;
+    n->overrides = json_object_size(over.root) > 0;
+    if (!n->err && n->overrides)
         json_deep_merge(config, over.root);
     if (!n->err)
         n->err = check_merged_config(n, config);
@@ -147,44 +171,24 @@ static int check_continuation(struct core *c, const struct request *rq, const st
     return err;
 }
 
-static void trial_reopen(struct core *c, struct trial *t, json_t *hparams)
-{
-    json_decref(t->hparams);
-    t->hparams = json_incref(hparams);
-    t->restarts = t->retry.failures = t->retry.same_failures = 0;
-    t->exited_early = t->invalid = false;
-    log_policies_forget(c, t);
-    free(t->exit_reason);
-    t->exit_reason = NULL;
-    gc_use_older_checkpoint(c, t,
-                            INT64_MAX); // to an older checkpoint if the newest has been deleted
-    id_map_put(&c->trials, t->id, t);
-    t->active->active_trials++;
-    char *text = json_text(t->hparams);
-    STORE(c, TRIAL_CONTINUE, text, t->checkpoint, t->id);
-    free(text);
-    trial_event(c, t, TRIAL_EV_CONTINUE);
-    STORE(c, TRIAL_REOPEN, trial_state_word(t->state), t->id);
-}
-
-// Starts the search again. The trial that it asks for first is the existing one.
+// Starts the search again: the trials that have not completed run again, and those that it has not
+// created yet are created. A single trial runs again in any case.
 static void search_restart(struct core *c, struct active_experiment *active)
 {
-    struct search_event begin = {.kind = SEARCH_BEGIN};
-    struct search_commands commands;
-    search_handle_event(active->search, &begin, &commands);
-    for (size_t i = 0; i < commands.count; i++) {
-        const struct search_command *command = &commands.items[i];
-        struct trial *t = trial_of_request(active, command->request_id);
-        if (t)
-            trial_reopen(c, t, command->hparams);
-        else
-            trial_create(c, active, command);
+    size_t count = 0;
+    for (const struct trial *t = active->trials; t; t = t->next)
+        count++;
+    bool *completed = xcalloc(count + 1, sizeof *completed);
+    for (const struct trial *t = active->trials; t; t = t->next) {
+        int64_t number = strtoll(t->request_id, NULL, 10);
+        if (number > 0 && number <= (int64_t)count)
+            completed[number - 1] = t->state == TRIAL_COMPLETED;
     }
-    search_commands_free(&commands);
-    char *snapshot = search_snapshot(active->search);
-    STORE(c, EXPERIMENT_CONTINUE, active->config_text, snapshot, active->experiment->id);
-    free(snapshot);
+    const struct search_event event = {
+        .kind = SEARCH_CONTINUE, .completed = completed, .trials = count};
+    STORE(c, EXPERIMENT_CONTINUE, active->config_text, active->experiment->id);
+    experiment_search_event(c, active, &event);
+    free(completed);
 }
 
 static int continue_experiment(struct core *c, struct experiment *x, struct continuation *n)

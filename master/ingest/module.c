@@ -68,6 +68,7 @@ const struct core_module ingest_module = {
     .experiment_opened = open_experiment,
     .experiment_closed = close_experiment,
     .trial_loaded = load_trial,
+    .trial_continued = log_policies_forget,
     .run_restarted = trial_metrics_restart,
     .trial_ended = end_trial,
     .trial_closed = close_trial,

@@ -64,7 +64,8 @@ struct core_module {
     void (*experiment_ended)(struct core *c, struct experiment *x);
     int (*trial_loaded)(struct core *c, struct trial *t, const struct stored_metrics *stored,
                         struct error *e);
-    void (*trial_reopened)(struct core *c, struct trial *t); // its experiment had ended
+    void (*trial_reopened)(struct core *c, struct trial *t);  // its experiment had ended
+    void (*trial_continued)(struct core *c, struct trial *t); // it had ended, and runs again
     // A later run of the trial starts at step `from`; -1: at the beginning.
     void (*run_restarted)(struct core *c, struct trial *t, int64_t from);
     void (*trial_failed)(struct core *c, struct trial *t); // it will be started again

@@ -219,6 +219,10 @@ static void search_command_run(struct core *c, struct active_experiment *l,
         if (x->state == EXPERIMENT_ACTIVE || x->state == EXPERIMENT_PAUSED)
             trial_create(c, l, command);
         break;
+    case SEARCH_RESTART:
+        if (x->state == EXPERIMENT_ACTIVE || x->state == EXPERIMENT_PAUSED)
+            trial_reopen(c, trial_of_request(l, command->request_id), command->hparams);
+        break;
     case SEARCH_STOP: {
         struct trial *t = trial_of_request(l, command->request_id);
         if (t)

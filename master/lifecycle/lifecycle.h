@@ -45,6 +45,8 @@ void trial_free(struct core *c, struct trial *t);
 // Makes the trial that the searcher commands.
 void trial_create(struct core *c, struct active_experiment *l,
                   const struct search_command *command);
+// Runs an ended trial again, from its newest checkpoint. `hparams` NULL: its own.
+void trial_reopen(struct core *c, struct trial *t, json_t *hparams);
 void trial_event(struct core *c, struct trial *t, enum trial_event ev);
 // The trial that the searcher knows by this id; NULL: none.
 struct trial *trial_of_request(struct active_experiment *l, const char *request_id);

@@ -73,6 +73,29 @@ void trial_create(struct core *c, struct active_experiment *l, const struct sear
         trial_event(c, t, TRIAL_EV_ACTIVATE);
 }
 
+void trial_reopen(struct core *c, struct trial *t, json_t *hparams)
+{
+    must(t && trial_is_terminal(t->state));
+    if (hparams) {
+        json_decref(t->hparams);
+        t->hparams = json_incref(hparams);
+    }
+    t->restarts = t->retry.failures = t->retry.same_failures = 0;
+    t->exited_early = t->invalid = false;
+    free(t->exit_reason);
+    t->exit_reason = NULL;
+    CORE_DISPATCH(c, trial_continued, c, t);
+    id_map_put(&c->trials, t->id, t);
+    t->active->active_trials++;
+    char *text = json_text(t->hparams);
+    STORE(c, TRIAL_CONTINUE, text, t->checkpoint, t->id);
+    free(text);
+    trial_event(c, t, TRIAL_EV_CONTINUE);
+    if (t->active->experiment->state == EXPERIMENT_PAUSED)
+        trial_event(c, t, TRIAL_EV_PAUSE);
+    STORE(c, TRIAL_REOPEN, trial_state_word(t->state), t->id);
+}
+
 void trial_set_reason(struct core *c, struct trial *t, const char *reason)
 {
     if (t->exit_reason && !strcmp(t->exit_reason, reason))

@@ -21,6 +21,12 @@ static void reopen_trial(struct core *c, struct trial *t)
         gc_use_older_checkpoint(c, t, INT64_MAX);
 }
 
+// Its newest checkpoint may have been deleted since it ended.
+static void continue_trial(struct core *c, struct trial *t)
+{
+    gc_use_older_checkpoint(c, t, INT64_MAX);
+}
+
 // Collects the checkpoints of a search while its trials end, less often the more have ended, so
 // that the total work stays proportional to the number of trials. The end of the search collects
 // once more.
@@ -40,6 +46,7 @@ const struct core_module retention_module = {
     .after_turn = gc_start_sweep,
     .experiment_ended = gc_collect_experiment,
     .trial_reopened = reopen_trial,
+    .trial_continued = continue_trial,
     .trial_failed = missing_checkpoints_check,
     .search_continued = collect_ended_trials,
 };

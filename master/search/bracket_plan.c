@@ -217,4 +217,5 @@ void bracket_search_free(struct bracket_search *bs)
     }
     free(bs->brackets);
     free(bs->runners);
+    free(bs->again);
 }

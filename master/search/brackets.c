@@ -50,16 +50,41 @@ static void runner_drop(struct bracket_search *bs, struct active_search_trial *r
     memmove(runner, runner + 1, (bs->runner_count - at) * sizeof *runner);
 }
 
-static void trial_create_next(struct search *s, int bracket, struct search_commands *out)
+// Numbers the next trial and draws its values.
+static json_t *draw_next(struct search *s, int64_t *seed)
 {
     struct bracket_search *bs = &s->of.bracketed;
-    struct search_command *command = search_command_add(out, SEARCH_CREATE);
-    runner_add(bs, &(struct active_search_trial){.number = ++bs->numbered, .bracket = bracket});
+    json_t *point =
+        bs->grid ? search_grid_point(s->space, bs->numbered) : search_draw(s->space, &s->rng);
+    *seed = (int64_t)(rng_u32(&s->rng) >> 1);
+    bs->numbered++;
+    return point;
+}
+
+static struct search_command *trial_start(struct bracket_search *bs, enum search_command_kind kind,
+                                          int64_t number, int bracket, struct search_commands *out)
+{
+    struct search_command *command = search_command_add(out, kind);
+    runner_add(bs, &(struct active_search_trial){.number = number, .bracket = bracket});
     bs->brackets[bracket].created++;
-    snprintf(command->request_id, sizeof command->request_id, "%" PRId64, bs->numbered);
-    command->hparams =
-        bs->grid ? search_grid_point(s->space, bs->numbered - 1) : search_draw(s->space, &s->rng);
-    command->seed = (int64_t)(rng_u32(&s->rng) >> 1);
+    snprintf(command->request_id, sizeof command->request_id, "%" PRId64, number);
+    return command;
+}
+
+static void trial_create_next(struct search *s, int bracket, struct search_commands *out)
+{
+    int64_t seed;
+    json_t *point = draw_next(s, &seed);
+    struct search_command *command =
+        trial_start(&s->of.bracketed, SEARCH_CREATE, s->of.bracketed.numbered, bracket, out);
+    command->hparams = point;
+    command->seed = seed;
+}
+
+static void trial_restart_next(struct bracket_search *bs, struct search_commands *out)
+{
+    trial_start(bs, SEARCH_RESTART, bs->again[0], 0, out);
+    memmove(bs->again, bs->again + 1, --bs->again_count * sizeof *bs->again);
 }
 
 static void search_end_with(struct bracket_search *bs, enum search_end outcome,
@@ -76,6 +101,8 @@ static void start_trials(struct search *s, struct search_commands *out)
     struct bracket_search *bs = &s->of.bracketed;
     for (int i = 0; i < bs->bracket_count; i++) {
         struct search_bracket *b = &bs->brackets[i];
+        while (!i && bs->again_count && b->running < b->concurrent)
+            trial_restart_next(bs, out);
         while (b->created < b->max_trials && b->running < b->concurrent)
             trial_create_next(s, i, out);
     }
@@ -172,6 +199,24 @@ static void trial_ended(struct search *s, struct active_search_trial *runner, en
         search_end_with(bs, SEARCH_END_ERROR, out);
 }
 
+// Makes the state in which the completed trials have ended and the others are to run again. All
+// values are drawn once more, so that later trials get the values that they would have had.
+static void search_continue(struct search *s, const struct search_event *event,
+                            struct search_commands *out)
+{
+    struct bracket_search *bs = &s->of.bracketed;
+    bs->again = xcalloc(event->trials + 1, sizeof *bs->again);
+    for (size_t i = 0; i < event->trials; i++) {
+        int64_t seed;
+        json_decref(draw_next(s, &seed));
+        bs->completed += event->completed[i];
+        bs->brackets->created += event->completed[i];
+        if (!event->completed[i])
+            bs->again[bs->again_count++] = bs->numbered;
+    }
+    start_trials(s, out);
+}
+
 static void set_progress(struct search *s)
 {
     const struct bracket_search *bs = &s->of.bracketed;
@@ -189,13 +234,16 @@ static void bracket_search_tell(struct search *s, const struct search_event *eve
                                 struct search_commands *out)
 {
     struct bracket_search *bs = &s->of.bracketed;
-    struct active_search_trial *runner =
-        event->kind == SEARCH_BEGIN ? NULL : runner_of(bs, event->request_id);
-    if (bs->over || (event->kind != SEARCH_BEGIN && !runner))
+    bool of_trial = event->kind != SEARCH_BEGIN && event->kind != SEARCH_CONTINUE;
+    struct active_search_trial *runner = of_trial ? runner_of(bs, event->request_id) : NULL;
+    if (bs->over || (of_trial && !runner))
         return;
     switch (event->kind) {
     case SEARCH_BEGIN:
         start_trials(s, out);
+        break;
+    case SEARCH_CONTINUE:
+        search_continue(s, event, out);
         break;
     case SEARCH_VALIDATED:
         trial_reach_rungs(s, runner, event, out);
@@ -249,6 +297,12 @@ static json_t *bracket_search_save(const struct search *s)
                   runners, "numbered", bs->numbered, "completed", bs->completed, "failed",
                   bs->failed, "canceled", bs->canceled, "refused", bs->refused, "over", bs->over);
     must(saved);
+    if (bs->again_count) {
+        json_t *again = json_array();
+        for (size_t i = 0; i < bs->again_count; i++)
+            must(!json_array_append_new(again, json_integer(bs->again[i])));
+        must(!json_object_set_new(saved, "again", again));
+    }
     return saved;
 }
 
@@ -290,6 +344,11 @@ static void bracket_search_load(struct search *s, const json_t *saved)
                            .bracket = (int)bracket,
                            .rung = (int)json_integer_value(json_array_get(runner, 2))});
     }
+    const json_t *again = jget(saved, "again");
+    bs->again_count = json_array_size(again);
+    bs->again = xcalloc(bs->again_count + 1, sizeof *bs->again);
+    for (i = 0; i < bs->again_count; i++)
+        bs->again[i] = json_integer_value(json_array_get(again, i));
     bs->numbered = jget_int(saved, "numbered", 0);
     bs->completed = jget_int(saved, "completed", 0);
     bs->failed = jget_int(saved, "failed", 0);
@@ -348,12 +407,12 @@ static void bracket_search_drop(struct search *s)
     bracket_search_free(&s->of.bracketed);
 }
 
-#define CROWD(name_)                                                                               \
+#define CROWD(name_, continues_)                                                                   \
     {                                                                                              \
-        .name = name_, .set_up = bracket_search_set_up, .handle_event = bracket_search_tell,       \
-        .save = bracket_search_save, .load = bracket_search_load, .rungs = bracket_search_ladder,  \
-        .free = bracket_search_drop                                                                \
+        .name = name_, .continues = continues_, .set_up = bracket_search_set_up,                   \
+        .handle_event = bracket_search_tell, .save = bracket_search_save,                          \
+        .load = bracket_search_load, .rungs = bracket_search_ladder, .free = bracket_search_drop   \
     }
-const struct search_method search_random = CROWD("random"), search_grid = CROWD("grid"),
-                           search_halving = CROWD("async_halving"),
-                           search_adaptive = CROWD("adaptive_asha");
+const struct search_method search_random = CROWD("random", true), search_grid = CROWD("grid", true),
+                           search_halving = CROWD("async_halving", false),
+                           search_adaptive = CROWD("adaptive_asha", false);

@@ -49,6 +49,8 @@ struct bracket_search {
     // State.
     struct active_search_trial *runners; // by number
     size_t runner_count, runner_cap;
+    int64_t *again; // ended trials that are to run again, by number
+    size_t again_count;
     int64_t numbered; // trials created so far
     int64_t completed, failed, canceled;
     int refused; // consecutive trials that rejected their hyperparameters

@@ -9,6 +9,7 @@
 
 struct search_method {
     const char *name; // the value of searcher.name
+    bool continues;   // it handles SEARCH_CONTINUE
     int (*set_up)(struct search *s, const json_t *config, struct error *e); // may be NULL
     void (*handle_event)(struct search *s, const struct search_event *event,
                          struct search_commands *out);

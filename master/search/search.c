@@ -54,6 +54,18 @@ int search_new(const json_t *config, int64_t seed, struct search **out, struct e
     return err;
 }
 
+int search_check_continue(const json_t *config, struct error *e)
+{
+    const struct search_method *method;
+    int err = find_method(config, &method, e);
+    if (!err && !method->continues)
+        err = error_set(e, ERR_INVALID,
+                        "a search by %s stops trials by what it saw of others, so it cannot be "
+                        "continued; fork the experiment to search again",
+                        method->name);
+    return err;
+}
+
 int search_restore(const json_t *config, int64_t seed, const char *snapshot, struct search **out,
                    struct error *e)
 {

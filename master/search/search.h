@@ -16,6 +16,7 @@ struct search; // opaque
 
 enum search_event_kind {
     SEARCH_BEGIN,       // once, when the experiment is created
+    SEARCH_CONTINUE,    // instead of it: the experiment had ended and runs again
     SEARCH_VALIDATED,   // a trial reported the searcher's metric
     SEARCH_PROGRESS,    // a trial reported its progress
     SEARCH_TRIAL_ENDED, // it will not run again
@@ -30,7 +31,9 @@ enum search_end {
 
 struct search_event {
     enum search_event_kind kind;
-    const char *request_id; // of the trial; not for SEARCH_BEGIN
+    const char *request_id; // of the trial; not for SEARCH_BEGIN and SEARCH_CONTINUE
+    const bool *completed;  // SEARCH_CONTINUE: of each trial that exists, by its number from 1
+    size_t trials;          // .. how many these are
     double metric;          // SEARCH_VALIDATED; NaN and infinity are worse than any number
     double time;            // SEARCH_VALIDATED: training time; grows from report to report
     double fraction;        // SEARCH_PROGRESS: 0..1
@@ -39,6 +42,7 @@ struct search_event {
 
 enum search_command_kind {
     SEARCH_CREATE,   // create a trial
+    SEARCH_RESTART,  // run an ended trial again
     SEARCH_STOP,     // stop a trial, which then counts as completed
     SEARCH_SHUTDOWN, // the search is over; always the last command
 };
@@ -48,7 +52,8 @@ enum { SEARCH_REQUEST_ID = 40 };
 struct search_command {
     enum search_command_kind kind;
     char request_id[SEARCH_REQUEST_ID]; // unique in the experiment; not for SEARCH_SHUTDOWN
-    json_t *hparams;                    // SEARCH_CREATE: plain values, nested as written
+    json_t *hparams;                    // SEARCH_CREATE: plain values, nested as written;
+                                        // SEARCH_RESTART: NULL: they stay as they are
     int64_t seed;                       // SEARCH_CREATE
     enum search_end outcome;            // SEARCH_SHUTDOWN: of the experiment; not INVALID_HP
 };
@@ -65,6 +70,8 @@ int search_new(const json_t *config, int64_t seed, struct search **out, struct e
 int search_restore(const json_t *config, int64_t seed, const char *snapshot, struct search **out,
                    struct error *e);
 void search_free(struct search *s);
+// ERR_INVALID: a search by this method cannot be continued after its end.
+int search_check_continue(const json_t *config, struct error *e);
 
 // Handles an event; *out gets the resulting commands, which search_commands_free() frees.
 void search_handle_event(struct search *s, const struct search_event *event,

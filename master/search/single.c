@@ -11,8 +11,10 @@ static void single_tell(struct search *s, const struct search_event *event,
                         struct search_commands *out)
 {
     switch (event->kind) {
-    case SEARCH_BEGIN: {
-        struct search_command *create = search_command_add(out, SEARCH_CREATE);
+    case SEARCH_BEGIN:
+    case SEARCH_CONTINUE: {
+        struct search_command *create =
+            search_command_add(out, event->trials ? SEARCH_RESTART : SEARCH_CREATE);
         snprintf(create->request_id, sizeof create->request_id, "1");
         create->hparams = search_draw(s->space, &s->rng);
         create->seed = s->seed;
@@ -49,5 +51,8 @@ static void single_load(struct search *s, const json_t *saved)
     s->of.single.ended = jget_bool(saved, "ended", false);
 }
 
-const struct search_method search_single = {
-    .name = "single", .handle_event = single_tell, .save = single_save, .load = single_load};
+const struct search_method search_single = {.name = "single",
+                                            .continues = true,
+                                            .handle_event = single_tell,
+                                            .save = single_save,
+                                            .load = single_load};

@@ -2,6 +2,7 @@
 
 import json
 
+from cluster import wait_for
 from contract import Contract, EXPERIMENT, FILES
 
 RANGES = """\
@@ -25,6 +26,12 @@ class Searches(Contract):
 
     def trials_of(self, experiment):
         return self.user.get(f"/experiments/{experiment}/trials", "trials:[Trial]")["trials"]
+
+    def running_of(self, experiment, count):
+        """The tasks of an experiment, by trial; None unless `count` run."""
+        with self.agent.changed:
+            tasks = [task for task in self.agent.running.values() if task["experimentId"] == experiment]
+        return sorted(tasks, key=lambda task: task["trialId"]) if len(tasks) == count else None
 
     def test_single_with_ranges(self):
         """It is a random search with one trial."""
@@ -60,3 +67,33 @@ class Searches(Contract):
                     self.assertEqual(made["warnings"], ["LAUNCH_WARNING_CURRENT_SLOTS_EXCEEDED"], path)
                 else:
                     self.assertIn("request unfulfillable", self.user.call("POST", path, body, expect=400)["message"])
+
+    def test_continue_a_search(self):
+        """Its trials that have not completed run again; the others stay."""
+        config = self.edited(("name: single", "name: random, max_trials: 3, max_concurrent_trials: 3"),
+                             ("hyperparameters: {width: 64}\n", RANGES))
+        experiment = self.create(config=config)
+        tasks = wait_for("three trials", lambda: self.running_of(experiment, 3), 30)
+        self.agent.end(tasks[0])
+        wait_for("the first trial", lambda: self.trials_of(experiment)[0]["state"] == "STATE_COMPLETED", 30)
+        before = self.trials_of(experiment)
+        self.kill(experiment)
+        self.assertEqual([trial["state"] for trial in self.trials_of(experiment)],
+                         ["STATE_COMPLETED", "STATE_CANCELED", "STATE_CANCELED"])
+        refused = self.user.call("POST", "/experiments/continue", {"id": experiment, "overrideConfig": "name: x"},
+                                 expect=400)
+        self.assertIn("overrideConfig", refused["message"])
+        self.user.post("/experiments/continue", {"id": experiment, "overrideConfig": "{}"}, EXPERIMENT)
+        again = wait_for("two trials", lambda: self.running_of(experiment, 2), 30)
+        self.assertEqual([task["trialId"] for task in again], [trial["id"] for trial in before[1:]])
+        self.assertEqual([trial["hparams"] for trial in self.trials_of(experiment)],
+                         [trial["hparams"] for trial in before])
+        for task in again:
+            self.agent.end(task)
+        self.wait_for_state(experiment, "STATE_COMPLETED")
+        refused = self.user.call("POST", "/experiments/continue", {"id": experiment}, expect=409)
+        self.assertIn("has been completed", refused["message"])
+        experiment = self.create(config=config.replace("name: random", "name: async_halving, num_rungs: 1, max_time: 3"))
+        self.kill(experiment)
+        refused = self.user.call("POST", "/experiments/continue", {"id": experiment}, expect=400)
+        self.assertIn("cannot be continued", refused["message"])

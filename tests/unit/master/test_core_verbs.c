@@ -248,6 +248,64 @@ static void test_continue(void **state)
     assert_stored("SELECT count(*) FROM trials", "1");
 }
 
+// A search continues with the trials that have not completed; the others stay.
+static void test_continue_a_search(void **state)
+{
+    (void)state;
+    static const char random[] =
+        "entrypoint: x\nsearcher: {name: random, metric: m, max_trials: 4, "
+        "max_concurrent_trials: 3}\n"
+        "hyperparameters: {lr: {type: double, minval: 0, maxval: 1}}\n"
+        "max_restarts: 0\n";
+    assert_int_equal(submit(random, true), 1);
+    report("agent-1", 3, "");
+    call_ok(core_checkpoint_report, as_task("1.2.1"), NULL,
+            "{\"uuid\":\"" UUID_1 "\",\"allocationId\":\"1.2.1\",\"metadata\":"
+            "{\"steps_completed\":10},\"resources\":{},\"state\":\"STATE_COMPLETED\"}");
+    report("agent-1", 3, task_in("1.1.1", "EXITED", EXIT_0));
+    report("agent-1", 3, task_in("1.2.1", "EXITED", EXIT_3));
+    call_ok(core_experiment_kill, owner(), "1", NULL);
+    report("agent-1", 3, task_in("1.3.1", "EXITED", KILLED_9));
+    report("agent-1", 3, task_in("1.4.1", "EXITED", KILLED_9));
+    report("agent-1", 3, "");
+    static const char states[] = "SELECT group_concat(state, ' ') FROM (SELECT state FROM trials "
+                                 "ORDER BY id)";
+    assert_stored("SELECT state FROM experiments", "CANCELED");
+    assert_stored(states, "COMPLETED ERROR CANCELED CANCELED");
+    char *values = xstrdup(stored("SELECT group_concat(hparams) FROM trials"));
+    assert_int_equal(call_status(core_experiment_continue, owner(), NULL,
+                                 "{\"id\": 1, \"overrideConfig\": \"max_restarts: 3\"}"),
+                     400);
+    call_ok(core_experiment_continue, owner(), NULL, "{\"id\": 1, \"overrideConfig\": \"{}\"}");
+    assert_stored("SELECT state FROM experiments", "ACTIVE");
+    assert_stored("SELECT progress FROM experiments", "0.25");
+    assert_stored(states, "COMPLETED ACTIVE ACTIVE ACTIVE");
+    assert_stored("SELECT group_concat(hparams) FROM trials", values);
+    free(values);
+    json_t *answer = sync_agent("agent-1", "session", 3, "");
+    const json_t *env = jget(desired_task(answer, "1.2.2"), "env");
+    assert_string_equal(jget_string(env, "DET_LATEST_CHECKPOINT", ""), UUID_1);
+    json_decref(answer);
+    restart_core();
+    for (int i = 2; i <= 4; i++)
+        report("agent-1", 3,
+               task_in((const char *[]){"1.2.2", "1.3.2", "1.4.2"}[i - 2], "EXITED", EXIT_0));
+    assert_stored("SELECT state FROM experiments", "COMPLETED");
+    assert_stored(states, "COMPLETED COMPLETED COMPLETED COMPLETED");
+    report("agent-1", 3, "");
+    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
+    assert_non_null(strstr(last_error, "has been completed"));
+    static const char asha[] =
+        "entrypoint: x\nsearcher: {name: async_halving, metric: m, num_rungs: 2, "
+        "max_trials: 2, max_length: 10}\n";
+    assert_int_equal(submit(asha, true), 2);
+    call_ok(core_experiment_kill, owner(), "2", NULL);
+    report("agent-1", 3, task_in("2.5.1", "EXITED", KILLED_9));
+    report("agent-1", 3, task_in("2.6.1", "EXITED", KILLED_9));
+    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 2}"), 400);
+    assert_non_null(strstr(last_error, "cannot be continued"));
+}
+
 static void test_continue_refused(void **state)
 {
     (void)state;
@@ -560,6 +618,7 @@ int main(void)
         TEST(test_made_once),
         TEST(test_external_ids_of_a_workspace_and_kind),
         TEST(test_continue),
+        TEST(test_continue_a_search),
         TEST(test_continue_refused),
         TEST(test_a_move_is_told_to_those_it_leaves),
         TEST(test_a_project_moves_with_all_in_it),

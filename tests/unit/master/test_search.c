@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,6 +114,103 @@ static void test_single_draws_as_random(void **state)
     free(random);
 }
 
+static const char five[] =
+    "{\"searcher\":{\"name\":\"random\",\"metric\":\"loss\",\"max_trials\":5,"
+    "\"max_concurrent_trials\":2},\"hyperparameters\":{"
+    "\"a\":{\"type\":\"double\",\"minval\":0,\"maxval\":1}}}";
+
+// "c1 r2 o" for the commands: create 1, restart 2, over.
+static void commands_are(struct search_commands *commands, const char *expected)
+{
+    char text[64] = "";
+    for (size_t i = 0; i < commands->count; i++) {
+        const struct search_command *command = &commands->items[i];
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s%s%s", i ? " " : "",
+                 command->kind == SEARCH_CREATE    ? "c"
+                 : command->kind == SEARCH_RESTART ? "r"
+                                                   : "o",
+                 command->request_id);
+        if (command->kind == SEARCH_SHUTDOWN)
+            assert_int_equal(command->outcome, SEARCH_END_COMPLETED);
+        assert_true(!command->hparams == (command->kind != SEARCH_CREATE));
+    }
+    assert_string_equal(text, expected);
+    search_commands_free(commands);
+}
+
+static void ended(struct search **s, const json_t *config, const char *request_id,
+                  enum search_end end, const char *expected)
+{
+    struct search_commands commands;
+    struct search_event event = {.kind = SEARCH_TRIAL_ENDED, .request_id = request_id, .end = end};
+    struct error e = {0};
+    search_handle_event(*s, &event, &commands);
+    commands_are(&commands, expected);
+    char *snapshot = search_snapshot(*s); // a master may restart at any time
+    search_free(*s);
+    assert_int_equal(search_restore(config, 3, snapshot, s, &e), 0);
+    free(snapshot);
+}
+
+// A search continues with the trials that have not completed, at most two at a time, and then
+// creates those that are missing, with the values that they would have had.
+static void test_continue(void **state)
+{
+    (void)state;
+    struct search *s = NULL, *undisturbed;
+    struct search_commands commands;
+    struct search_event event = {.kind = SEARCH_BEGIN};
+    struct error e = {0};
+    json_t *config = config_of(five), *fifth = NULL;
+    assert_int_equal(search_new(config, 3, &undisturbed, &e), 0);
+    for (int i = 0; i < 5; i++) {
+        search_handle_event(undisturbed, &event, &commands);
+        for (size_t k = 0; k < commands.count; k++)
+            if (!strcmp(commands.items[k].request_id, "5"))
+                fifth = json_incref(commands.items[k].hparams);
+        search_commands_free(&commands);
+        event = (struct search_event){.kind = SEARCH_TRIAL_ENDED,
+                                      .request_id = (const char *[]){"1", "2", "3", "4", "5"}[i]};
+    }
+    search_free(undisturbed);
+    assert_non_null(fifth);
+
+    assert_int_equal(search_check_continue(config, &e), 0);
+    assert_int_equal(search_new(config, 3, &s, &e), 0);
+    event = (struct search_event){.kind = SEARCH_CONTINUE,
+                                  .completed = (const bool[]){false, true, false, false},
+                                  .trials = 4};
+    search_handle_event(s, &event, &commands);
+    assert_true(search_changed(s));
+    commands_are(&commands, "r1 r3");
+    ended(&s, config, "1", SEARCH_END_ERROR, "r4");
+    event = (struct search_event){.kind = SEARCH_TRIAL_ENDED, .request_id = "3"};
+    search_handle_event(s, &event, &commands);
+    assert_int_equal(commands.count, 1);
+    assert_true(json_equal(commands.items[0].hparams, fifth));
+    commands_are(&commands, "c5");
+    ended(&s, config, "4", SEARCH_END_COMPLETED, "");
+    ended(&s, config, "5", SEARCH_END_COMPLETED, "o");
+    search_free(s);
+    json_decref(fifth);
+    json_decref(config);
+}
+
+static void test_continue_not_every_method(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"{\"searcher\":{\"name\":\"adaptive_asha\"}}",
+                                        "{\"searcher\":{\"name\":\"async_halving\"}}"};
+    for (size_t i = 0; i < 2; i++) {
+        struct error e = {0};
+        json_t *config = config_of(texts[i]);
+        assert_int_equal(search_check_continue(config, &e), ERR_INVALID);
+        assert_non_null(strstr(e.text, "cannot be continued"));
+        json_decref(config);
+    }
+}
+
 static void ends_with(enum search_end end, enum search_end outcome)
 {
     struct search_commands commands;
@@ -188,6 +286,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_draw),
         cmocka_unit_test(test_same_seed_same_point),
+        cmocka_unit_test(test_continue),
+        cmocka_unit_test(test_continue_not_every_method),
         cmocka_unit_test(test_single_draws_as_random),
         cmocka_unit_test(test_single_ends),
         cmocka_unit_test(test_restore),
