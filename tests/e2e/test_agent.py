@@ -449,6 +449,19 @@ class RunningTasks(AgentTest):
         self.assertEqual(list((here / "at").iterdir()), [])
         self.assertEqual(self.master.request["mountFault"], "")
 
+    def test_mounts_uncover_nothing(self):
+        self.start(a=task("a", "echo secret; sleep 1000"))
+        self.wait_line("a", "secret")
+        (self.folder / "at").mkdir()
+        script = f'cd {self.folder}/at; ls work/tasks; cat token; cat work/tasks/a/task.json; echo end'
+        self.master.change(b=task("b", script, mounts=self.mounts((self.folder, self.folder / "at"))))
+        self.master.wait_state("b", "EXITED")
+        self.forget("b")
+        warned = [text for text in self.master.texts("b", "agent") if "not hidden" in text or "no effect" in text]
+        if warned:
+            self.skipTest("no mount namespaces here: " + warned[0])
+        self.assertEqual([text for text in self.master.texts("b") if not text.startswith("cat: ")], ["b", "end"])
+
     def test_mount_that_cannot_be_made_fails_the_task(self):
         self.agent.start()
         for name, pair, words in (("a", (self.folder / "from", "/proc/1"), "it would cover /proc"),

@@ -215,6 +215,13 @@ class Storage(unittest.TestCase):
                  == "STATE_CANCELED", 30)
         self.user.request("DELETE", "/api/v1/checkpoints", {"checkpointUuids": [name]})
         self.user.request("DELETE", f"/api/v1/experiments/{task['experimentId']}")
+        # Files that may not be removed are an error, until somebody reports them as gone.
+        wait_for("the deletion to fail", lambda: self.user.get(f"/experiments/{task['experimentId']}")["experiment"]["state"]
+                 == "STATE_DELETE_FAILED", 30)
+        self.assertEqual(self.user.get(f"/checkpoints/{name}")["checkpoint"]["state"], "STATE_ERROR")
+        self.assertTrue((self.data / name / "precious").exists())
+        self.user.request("PATCH", "/api/v1/checkpoints", {"checkpoints": [{"uuid": name, "resources": {"resources": {}}}]})
+        self.user.request("DELETE", f"/api/v1/experiments/{task['experimentId']}")
         wait_for("the experiment to be deleted", lambda: self.user.request(
             "GET", f"/api/v1/experiments/{task['experimentId']}")[0] == 404, 30)
         self.assertTrue((self.data / name / "precious").exists())
