@@ -448,6 +448,13 @@ const struct route route_table[] = {
      .ours = true,
      .summary = "Metrics of a trial as arrays, thinned to `max` points each",
      .answers = "group:string series:[Series]"},
+    STREAM(V1 "/trials/{trialId}/profiler/available_series", AUTH_USER, stream_profiler_series,
+           "follow:bool", "The series of machines that a trial has; follow: until it ends",
+           .answers = "labels:[ProfilerLabels]"),
+    STREAM(V1 "/trials/{trialId}/profiler/metrics", AUTH_USER, stream_profiler_metrics,
+           "labels.name labels.agentId labels.gpuUuid labels.metricType follow:bool",
+           "The values of a series of machines; follow: until the trial ends",
+           .answers = "batch:ProfilerBatch"),
     STREAM(V1 "/trials/{trialId}/logs", AUTH_USER, stream_trial_logs,
            "follow limit orderBy agentIds allocationIds containerIds rankIds sources stdtypes "
            "levels timestampBefore timestampAfter searchText enableRegex after:int before:int",

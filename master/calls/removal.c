@@ -118,13 +118,14 @@ static void removal_done(struct core *c, struct work *work)
     if (r->err) {
         log_error("an experiment could not be deleted", "exp=%lld err=%s", (long long)r->id,
                   log_quote(quoted, sizeof quoted, r->e.text));
+        CORE_DISPATCH(c, experiment_removed, c, x, r->e.text);
         experiment_event(c, x, EXPERIMENT_EV_DELETE_FAILED, NULL);
     } else {
         remove_rows(c, r);
         external_id_forget(c, x);
         id_map_remove(&c->experiments, r->id);
         core_project(c, x->project_id)->experiments--;
-        CORE_DISPATCH(c, experiment_removed, c, x);
+        CORE_DISPATCH(c, experiment_removed, c, x, NULL);
         free(x);
         log_info("experiment deleted", "exp=%lld", (long long)r->id);
     }

@@ -80,7 +80,8 @@ struct core_module {
                              const json_t *values, int64_t time, struct arena *arena);
 
     // --- events of calls
-    void (*experiment_removed)(struct core *c, const struct experiment *x); // deleted; freed next
+    // It was deleted and is freed next; `failure` is the reason why it was not, or NULL.
+    void (*experiment_removed)(struct core *c, const struct experiment *x, const char *failure);
 
     // --- events of ingest
     // Adds patterns that the new lines of the trial's log must be matched with.

@@ -86,6 +86,9 @@ stream_handler stream_metric_names;
 // metrics/metric_charts.c
 stream_handler stream_metric_batches, stream_trials_snapshot, stream_trials_sample;
 
+// metrics/profiler_series.c
+stream_handler stream_profiler_series, stream_profiler_metrics;
+
 // lists/project_columns.c
 view_handler view_project_columns, view_project_metric_ranges; // worker
 

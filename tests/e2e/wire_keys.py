@@ -39,6 +39,8 @@ ThinnedMetrics   data:[MetricPoint] group type:MetricType
 MetricPoint      batches time values?
 MetricName       group name
 MetricRange      max metricsName min
+ProfilerBatch    batches labels:ProfilerLabels timestamps values
+ProfilerLabels   name trialId agentId? gpuUuid? metricType?
 ProjectColumn    column location type displayName?
 SampleTrial      data:[MetricPoint] hparams trialId
 SnapshotTrial    batchesProcessed hparams metric trialId

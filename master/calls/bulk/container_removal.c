@@ -23,6 +23,7 @@ struct container_removal {
     bool killed;                // those that ran were told to end
     int64_t flying[IN_FLIGHT];
     size_t flying_count;
+    char *failure; // why an experiment was not deleted; NULL: none has failed
     struct timer timer;
 };
 
@@ -51,6 +52,7 @@ static void removal_free(struct core *c, struct container_removal *r)
         at = &(*at)->next;
     *at = r->next;
     timer_clear(&c->timers, &r->timer);
+    free(r->failure);
     free(r->ids);
     free(r);
 }
@@ -130,9 +132,9 @@ static int land(struct core *c, struct container_removal *r, struct error *e)
     for (size_t i = 0; i < r->flying_count; i++) {
         const struct experiment *x = find_inside(c, r, r->flying[i]);
         if (x && x->state != EXPERIMENT_DELETING)
-            return error_set(e, ERR_FAILED,
-                             "experiment %lld could not be deleted; the master's log says why",
-                             (long long)x->id);
+            return error_set(e, ERR_FAILED, "experiment %lld could not be deleted: %s",
+                             (long long)x->id,
+                             r->failure ? r->failure : "the master is busy; try again later");
         if (x)
             r->flying[kept++] = r->flying[i];
     }
@@ -231,6 +233,14 @@ static void wake_for(struct core *c, const struct experiment *x)
             removal_wake(c, r, 0);
 }
 
+static void note_removal(struct core *c, const struct experiment *x, const char *failure)
+{
+    for (struct container_removal *r = c->container_removals->first; r && failure; r = r->next)
+        if (!r->failure && removal_exists(c, r) && removal_has(c, r, x))
+            r->failure = xstrdup(failure);
+    wake_for(c, x);
+}
+
 static void removals_init(struct core *c)
 {
     c->container_removals = xcalloc(1, sizeof *c->container_removals);
@@ -265,5 +275,5 @@ const struct core_module container_removal_module = {
     .workspace_deleting = start_workspace,
     .project_deleting = start_project,
     .experiment_state_changed = wake_for,
-    .experiment_removed = wake_for,
+    .experiment_removed = note_removal,
 };

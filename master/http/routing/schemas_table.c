@@ -146,6 +146,10 @@ const struct schema schema_table[] = {
     OBJECT("ComparableTrial", "trial:Trial metrics:[ThinnedMetrics]"),
     OBJECT("ThinnedMetrics", "group:string type:MetricType data:[MetricPoint]"),
     OBJECT("MetricPoint", "batches:int time:time values:object"),
+    OBJECT("ProfilerLabels", "trialId:int name:string agentId?:string gpuUuid?:string "
+                             "metricType?:string"),
+    OBJECT("ProfilerBatch", "values:[float] batches:[int] timestamps:[time] "
+                            "labels:ProfilerLabels"),
     OBJECT("SnapshotTrial", "trialId:int hparams:object metric:float batchesProcessed:int"),
     OBJECT("SampleTrial", "trialId:int hparams:object data:[MetricPoint]"),
     WORDS("MetricType", "METRIC_TYPE_", "UNSPECIFIED TRAINING VALIDATION PROFILING"),

@@ -84,6 +84,30 @@ class Trials(Contract):
             self.assertEqual(self.user.get(f"/trials/{number}", "trial:Trial")["trial"][field], value)
             self.assertEqual(self.user.get(f"/experiments/{of}/trials")["trials"][0][field], value)
 
+    def test_profiler(self):
+        experiment, task, caller = self.running()
+        for value in (1.5, 2.5):
+            self.metrics(task, caller, "cpu", None, {"live": {"cpu_util_simple": value}})
+            self.metrics(task, caller, "gpu", None, {"live": {"uuid-1": {"gpu_util": value + 10}, "uuid-2": {"gpu_util": value}}})
+            self.metrics(task, caller, "memory", None, {"memory_free": value})
+        self.metrics(task, caller, "training", 10, {"loss": 1})
+        self.kill(experiment)
+        path = f"/trials/{task['trialId']}/profiler"
+        labels = self.user.lines(f"{path}/available_series", "labels:[ProfilerLabels]", follow="true")[-1]["labels"]
+        self.assertEqual({(x["name"], x["agentId"], x["gpuUuid"]) for x in labels}, {
+            ("gpu_util", "live", "uuid-1"), ("gpu_util", "live", "uuid-2"), ("cpu_util_simple", "live", ""), ("memory_free", "", "")})
+
+        def values(**query):
+            batches = [line["batch"] for line in self.user.lines(f"{path}/metrics", "batch:ProfilerBatch", **query)]
+            self.assertTrue(all(len(b["values"]) == len(b["batches"]) == len(b["timestamps"]) for b in batches))
+            return sorted({value for batch in batches for value in batch["values"]})  # a report comes several times
+        self.assertEqual(values(**{"labels.name": "cpu_util_simple"}), [1.5, 2.5])
+        self.assertEqual(values(**{"labels.name": "memory_free", "follow": "true"}), [1.5, 2.5])
+        self.assertEqual(values(**{"labels.name": "gpu_util", "labels.agentId": "live", "labels.gpuUuid": "uuid-1"}), [11.5, 12.5])
+        self.assertEqual(values(**{"labels.name": "gpu_util"}), [1.5, 2.5, 11.5, 12.5])
+        self.assertEqual(values(**{"labels.name": "gpu_util", "labels.agentId": "other"}), [])
+        self.user.call("GET", f"{path}/metrics", expect=400)
+
     def test_charts_of_an_experiment(self):
         experiment, task, caller = self.running()
         for steps, value in ((10, 0.5), (20, 0.25), (30, 0.75)):

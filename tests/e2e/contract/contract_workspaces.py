@@ -125,6 +125,28 @@ class Workspaces(Contract):
             self.assertTrue(self.user.get(fixed)[fixed.split("/")[1][:-1]]["immutable"])
             self.admin.call("DELETE", fixed, None, expect=409)
 
+    def test_deletion_says_why_it_failed(self):
+        workspace = self.user.post("/workspaces", {"name": "unreachable"})["workspace"]["id"]
+        project = self.user.post(f"/workspaces/{workspace}/projects", {"name": "p", "workspaceId": workspace})["project"]["id"]
+        folder = self.storage / "mounted"
+        folder.mkdir()
+        experiment = self.create(self.config.replace(f"container_path: {self.storage}", f"container_path: {folder}"),
+                                 projectId=project)
+        task = self.agent.task_of(experiment)
+        self.wait_for_state(experiment, "STATE_RUNNING")
+        self.checkpoint(task, self.nobody.caller(task["env"]["DET_SESSION_TOKEN"], task=True),
+                        "00000000-0000-4000-8000-000000000778")
+        self.kill(experiment)
+        folder.rmdir()
+        path = f"/projects/{project}"
+        self.user.call("DELETE", path, None, "completed")
+        failed = wait_for("the failure", lambda: (lambda p: p["state"] == "WORKSPACE_STATE_DELETE_FAILED" and p)(
+            self.user.get(path, "project:Project")["project"]), 30)
+        self.assertIn("cannot be removed", failed["errorMessage"])
+        folder.mkdir()
+        self.user.call("DELETE", path, None, "completed")
+        wait_for("the project to go", lambda: self.user.request("GET", f"/api/v1{path}")[0] == 404, 30)
+
     def test_deletion_goes_on_after_a_restart(self):
         workspace = self.user.post("/workspaces", {"name": "interrupted"})["workspace"]["id"]
         path = f"/workspaces/{workspace}"
