@@ -120,11 +120,6 @@ static int on_user(void *ctx, const struct dump_row *row, struct error *e)
     copy_text_column(record, "passwordHash", row, "password_hash");
     copy_bool_column(record, "admin", row, "admin");
     copy_bool_column(record, "active", row, "active");
-    if (dump_bool(row, "active") && !dump_text(row, "password_hash")) {
-        importer_note(s->importer,
-                      "active users have no password in Determined (blank, or single sign-on); "
-                      "give them one: muster user change-password NAME");
-    }
     return importer_add(s->importer, record, e);
 }
 

@@ -139,6 +139,16 @@ bool importer_keeps_ids(const struct importer *m)
     return m->keeps_ids;
 }
 
+void importer_note(struct importer *m, const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    json_object_set_new(m->notes, text, json_integer(jget_int(m->notes, text, 0) + 1));
+}
+
 // --- records -------------------------------------------------------------------------------------
 
 static const char *kind_of(const json_t *record)
@@ -170,6 +180,11 @@ static void note_result(struct importer *m, const json_t *record, const json_t *
         outcome++;
     if (outcome == SKIPPED)
         add_reason(m, begins ? "metrics" : kind, old, jget_string(result, "reason", ""));
+    if (strcmp(kind, "user") == 0 && outcome == 0 && jget_bool(record, "active", false) &&
+        !jget(record, "passwordHash"))
+        importer_note(m, "active users came without a password (blank there, single sign-on, or "
+                         "read from a running master); give them one: muster user change-password "
+                         "NAME");
     if (begins) {
         struct metrics_state *s = id_table_find(&m->trials, strtoll(old, NULL, 10));
         s->wanted = outcome == 0 || outcome == 1;
@@ -400,16 +415,6 @@ int importer_end_metrics(struct importer *m, int64_t trial, json_t *last, struct
 }
 
 // --- the summary ---------------------------------------------------------------------------------
-
-void importer_note(struct importer *m, const char *fmt, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
-    json_object_set_new(m->notes, text, json_integer(jget_int(m->notes, text, 0) + 1));
-}
 
 void importer_skip(struct importer *m, const char *kind, const char *old, const char *fmt, ...)
 {

@@ -144,8 +144,6 @@ static int on_user(struct remote_source *s, const json_t *item, struct error *e)
     copy_texts(record, item, texts);
     record_json(record, "admin", jget(item, "admin"));
     record_json(record, "active", jget(item, "active"));
-    importer_note(s->importer, "users came without password, which Determined does not tell; give "
-                               "each a new one: muster user change-password NAME");
     return importer_add(s->importer, record, e);
 }
 

@@ -13,6 +13,7 @@ import subprocess
 import threading
 import unittest
 
+import determined_db
 import trainings
 from cluster import BIN, PASSWORD, SOURCE, Cluster, wait_for
 
@@ -433,6 +434,12 @@ class EveryCommand(unittest.TestCase):
     def test_import(self):
         pathlib.Path("no-dump.sql").write_text("nothing\n")
         self.refused(2, "not a dump", "import", "determined", "no-dump.sql")
+        database = determined_db.Database()
+        database.add("users", id=5, username="moved", admin=False, active=False)
+        database.write_dump("dump.sql")
+        self.assertIn("user", self.muster("import", "determined", "dump.sql"))
+        summary = {row["kind"]: row for row in self.json("import", "determined", "dump.sql")["objects"]}
+        self.assertEqual((summary["user"]["new"], summary["user"]["unchanged"]), (0, 1))
 
     def test_simulate(self):
         pathlib.Path("jobs.csv").write_text("submit_s,gpus,duration_s,user\n0,1,60,ann\n5,2,60,bob\n")

@@ -151,6 +151,7 @@ class ImportDump(unittest.TestCase):
         running = self.api("experiments/41")["experiment"]
         self.assertEqual((running["state"], running["forkedFrom"]), ("STATE_CANCELED", 12))
         self.assertIn("had not ended", running["notes"])
+        self.assertIsNotNone(running["endTime"], "its end is its import")
         self.assertEqual(self.api("workspaces/2")["workspace"]["name"], "vision")
 
     def test_trials_and_metrics(self):
