@@ -77,8 +77,8 @@
     "(SELECT json_object('id', t.id, 'experimentId', t.experiment_id, 'state', 'STATE_' || "       \
     "t.state, 'hparams', json(t.hparams), 'restarts', t.restarts, 'totalBatchesProcessed', "       \
     "t.steps_completed, 'checkpointCount', t.checkpoints, 'totalCheckpointSize', "                 \
-    "printf('%.0f', max(t.checkpoint_bytes, 0)), 'searcherMetricValue', r.best, 'taskIds', "       \
-    "json_array(t.task_id), 'startTime', "                                                         \
+    "printf('%.0f', max(t.checkpoint_bytes, 0)), 'searcherMetricValue', r.best, "                  \
+    "'taskIds', " SQL_TASK_IDS ", 'startTime', "                                                   \
     "strftime('%Y-%m-%dT%H:%M:%fZ', t.started_at / 1e6, "                                          \
     "'unixepoch'), 'summaryMetrics', json(t.summary_metrics), 'bestValidation', "                  \
     "json(t.best_validation)) FROM trials t WHERE t.id = (SELECT h.trial_id FROM "                 \

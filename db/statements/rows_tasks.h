@@ -20,9 +20,12 @@
     NEXT(text, cause)                                                                              \
     NEXT(integer, preempted_for)
 
+// The id of an allocation is TASK.EPOCH.
+#define SQL_TASK_OF_ALLOCATION "substr(a.id, 1, length(rtrim(a.id, '0123456789')) - 1)"
+
 #define ALLOCATION_VIEW_ROW(FIRST, NEXT)                                                           \
     FIRST(text, id, "a.id")                                                                        \
-    NEXT(text, task_id, "t.task_id")                                                               \
+    NEXT(text, task_id, SQL_TASK_OF_ALLOCATION)                                                    \
     NEXT(text, state, "a.state")                                                                   \
     NEXT(integer, slots, "a.slots")                                                                \
     NEXT(integer, started_at, "a.started_at")                                                      \

@@ -26,6 +26,8 @@
 
 #define ACTIVE_TRIAL_ROW(FIRST, NEXT)                                                              \
     TRIAL_ROW(FIRST, NEXT)                                                                         \
+    NEXT(integer, continued,                                                                       \
+         "(SELECT count(*) FROM trial_continuations WHERE trial_id = trials.id)")                  \
     NEXT(integer, checkpoint_steps,                                                                \
          "(SELECT steps FROM checkpoints WHERE uuid = latest_checkpoint)")                         \
     NEXT(integer, waited_us,                                                                       \
@@ -37,6 +39,12 @@
     NEXT(integer, failures)                                                                        \
     NEXT(integer, failed_alike)
 
+// The tasks of trial t as a JSON list, the first one first.
+#define SQL_TASK_IDS                                                                               \
+    "(SELECT json_group_array(t.task_id || CASE number WHEN 0 THEN '' ELSE '-' || number END) "    \
+    "FROM (SELECT 0 AS number UNION ALL SELECT number FROM trial_continuations "                   \
+    "WHERE trial_id = t.id ORDER BY number))"
+
 #define TRIAL_VIEW_ROW(FIRST, NEXT)                                                                \
     FIRST(integer, id, "t.id")                                                                     \
     NEXT(integer, experiment_id, "t.experiment_id")                                                \
@@ -46,7 +54,10 @@
     NEXT(integer, steps_completed, "t.steps_completed")                                            \
     NEXT(integer, started_at, "t.started_at")                                                      \
     NEXT(integer, ended_at, "t.ended_at")                                                          \
-    NEXT(text, task_id, "t.task_id")                                                               \
+    NEXT(text, task_ids, SQL_TASK_IDS)                                                             \
+    NEXT(text, task_id,                                                                            \
+         "t.task_id || coalesce('-' || (SELECT max(number) FROM trial_continuations WHERE "        \
+         "trial_id = t.id), '')")                                                                  \
     NEXT(text, runner_state, "t.runner_state")                                                     \
     NEXT(text, summary_metrics, "t.summary_metrics")                                               \
     NEXT(text, latest_training, "t.latest_training")                                               \

@@ -62,6 +62,8 @@ bool task_id_read(const char *text, struct task_id *out)
     out->is_short = !end;
     if (!end)
         end = read_number(at, &out->trial);
+    if (end && *end == '-')
+        end = read_number(end + 1, &out->number);
     if (end && *end == '.')
         end = read_number(end + 1, &out->epoch);
     return end && !*end;
@@ -73,7 +75,17 @@ bool task_id_names(const char *text, const char *id)
     if (!strcmp(text, id))
         return true;
     return task_id_read(text, &given) && given.is_short && !given.epoch && task_id_read(id, &own) &&
-           given.experiment == own.experiment && given.trial == own.trial;
+           given.experiment == own.experiment && given.trial == own.trial &&
+           given.number == own.number;
+}
+
+const char *task_id_first(const char *text, char out[TASK_ID])
+{
+    struct task_id id;
+    if (!task_id_read(text, &id) || !id.number || id.epoch)
+        return text;
+    snprintf(out, TASK_ID, "%.*s", (int)(strrchr(text, '-') - text), text);
+    return out;
 }
 
 const char *task_id_resolve(struct db_reader *db, struct arena *arena, const char *text)
@@ -83,7 +95,9 @@ const char *task_id_resolve(struct db_reader *db, struct arena *arena, const cha
         return text;
     struct db_rows *rows = DB_QUERY(db, TASK_OF_SHORT_ID, id.experiment, id.trial);
     if (db_next(rows) == 1)
-        text = arena_strdup(arena, DB_GET(rows, TASK_OF_SHORT_ID, task_id));
+        text = id.number ? arena_printf(arena, "%s-%lld", DB_GET(rows, TASK_OF_SHORT_ID, task_id),
+                                        (long long)id.number)
+                         : arena_strdup(arena, DB_GET(rows, TASK_OF_SHORT_ID, task_id));
     db_rows_close(rows);
     return text;
 }

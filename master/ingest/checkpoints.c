@@ -104,7 +104,7 @@ static int checkpoint_check_known(struct core *c, const struct trial *t, const c
 {
     struct db_rows *rows = DB_QUERY(c->reader, CHECKPOINT_OWNER, uuid);
     bool found = db_next(rows) > 0;
-    bool mine = found && !strcmp(DB_GET(rows, CHECKPOINT_OWNER, task_id), t->task_id);
+    bool mine = found && DB_GET(rows, CHECKPOINT_OWNER, trial_id) == t->id;
     const char *state = found ? DB_GET(rows, CHECKPOINT_OWNER, state) : "";
     *done = !strcmp(state, "DELETED") || !strcmp(state, "PARTIALLY_DELETED") ||
             gc_find_deletion(c, uuid);

@@ -121,6 +121,8 @@ static int find_trial_id(struct core *c, const struct experiment *x, const char 
 static int find_task(struct core *c, const char *id, struct log_task **out, struct error *e)
 {
     int64_t trial;
+    char first[TASK_ID];
+    id = task_id_first(id, first);
     const struct experiment *x = core_experiment_find(c, strtoll(id, NULL, 10));
     *out = NULL;
     if (!x || !strchr(id, '.'))
@@ -226,10 +228,10 @@ void logs_add_message(struct core *c, const struct trial *trial, const char *all
                                           [LOG_STDTYPE] = "stdout",
                                           [LOG_LEVEL] = level},
                                  .rank = -1};
-    if (find_task(c, trial->task_id, &t, NULL))
+    if (find_task(c, trial->first_task_id, &t, NULL))
         return;
     if (!t) // the trial's row is not committed yet
-        t = add_task(c, trial->id, trial->task_id, 0);
+        t = add_task(c, trial->id, trial->first_task_id, 0);
     must(log_packer_add(&packer, &o, c->wall, text, strlen(text)));
     log_packer_pack(&packer, &chunk);
     store_chunk(c, t, &chunk);

@@ -78,7 +78,9 @@ struct trial {
     struct active_experiment *active;
     struct trial *next;
     enum trial_state state;
-    char request_id[SEARCH_REQUEST_ID], task_id[TASK_ID];
+    char request_id[SEARCH_REQUEST_ID];
+    char task_id[TASK_ID], first_task_id[TASK_ID]; // the first one is the name of its log
+    int64_t continued;                             // how often it was continued after its end
     json_t *hparams;
     int64_t seed, restarts, run; // run: the epoch of the newest allocation
     int64_t waited;              // for its slots so far, in microseconds

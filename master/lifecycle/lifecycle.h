@@ -39,6 +39,7 @@ int active_experiment_restore_briefly(struct core *c, struct experiment *x, stru
 // trials.c
 struct trial *trial_new(struct active_experiment *l, int64_t id, const char *request_id,
                         const char *task_id);
+void trial_set_continued(struct trial *t, int64_t times); // and the id of its task
 // Makes a trial with the next id, and the id of its task.
 struct trial *trial_add(struct core *c, struct active_experiment *l, const char *request_id);
 void trial_free(struct core *c, struct trial *t);

@@ -164,6 +164,7 @@ static int trial_load(struct core *c, struct db_rows *rows, struct error *e)
                          (long long)t->id, row_text(DB_GET(rows, ACTIVE_TRIAL, state)));
     t->seed = DB_GET(rows, ACTIVE_TRIAL, seed);
     t->restarts = DB_GET(rows, ACTIVE_TRIAL, restarts);
+    trial_set_continued(t, DB_GET(rows, ACTIVE_TRIAL, continued));
     t->run = DB_GET(rows, ACTIVE_TRIAL, run_id);
     t->progress = DB_GET(rows, ACTIVE_TRIAL, progress);
     t->steps = DB_GET(rows, ACTIVE_TRIAL, steps_completed);

@@ -10,6 +10,15 @@
 #include "master/lifecycle/retries.h"
 #include "master/lifecycle/unmanaged.h"
 
+void trial_set_continued(struct trial *t, int64_t times)
+{
+    t->continued = times;
+    int len = times ? snprintf(t->task_id, sizeof t->task_id, "%s-%lld", t->first_task_id,
+                               (long long)times)
+                    : snprintf(t->task_id, sizeof t->task_id, "%s", t->first_task_id);
+    must(len < TASK_ID);
+}
+
 struct trial *trial_new(struct active_experiment *l, int64_t id, const char *request_id,
                         const char *task_id)
 {
@@ -18,7 +27,8 @@ struct trial *trial_new(struct active_experiment *l, int64_t id, const char *req
     t->active = l;
     t->searcher_steps = -1;
     snprintf(t->request_id, sizeof t->request_id, "%s", request_id);
-    snprintf(t->task_id, sizeof t->task_id, "%s", task_id);
+    snprintf(t->first_task_id, sizeof t->first_task_id, "%s", task_id);
+    trial_set_continued(t, 0);
     *l->trials_end = t;
     l->trials_end = &t->next;
     return t;
@@ -85,6 +95,8 @@ void trial_reopen(struct core *c, struct trial *t, json_t *hparams)
     free(t->exit_reason);
     t->exit_reason = NULL;
     CORE_DISPATCH(c, trial_continued, c, t);
+    trial_set_continued(t, t->continued + 1);
+    STORE(c, TRIAL_CONTINUATION_INSERT, t->id, t->continued, c->wall);
     id_map_put(&c->trials, t->id, t);
     t->active->active_trials++;
     char *text = json_text(t->hparams);
@@ -146,7 +158,7 @@ static void trial_end(struct core *c, struct trial *t)
     STORE(c, TRIAL_END, trial_state_word(t->state), t->exit_reason ? t->exit_reason : "", c->wall,
           t->id);
     CORE_DISPATCH(c, trial_ended, c, t);
-    core_notify_log(c, t->task_id);
+    core_notify_log(c, t->first_task_id);
     log_info("trial ended", "exp=%lld trial=%lld state=%s", (long long)l->experiment->id,
              (long long)t->id, trial_state_word(t->state));
     struct search_event ended = {

@@ -150,7 +150,7 @@ static void trial_end(struct core *c, struct trial *t, enum unmanaged_event ev, 
     trial_set_reason(c, t, reason);
     STORE(c, TRIAL_END, trial_state_word(t->state), reason, at, t->id);
     CORE_DISPATCH(c, trial_ended, c, t);
-    core_notify_log(c, t->task_id);
+    core_notify_log(c, t->first_task_id);
     log_info("trial ended", "exp=%lld trial=%lld state=%s", (long long)t->active->experiment->id,
              (long long)t->id, trial_state_word(t->state));
 }

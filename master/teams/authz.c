@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "master/common/task_id.h"
 #include "master/teams/roles.h"
 
 static const char *const nouns[AUTHZ_OBJECTS] = {
@@ -15,8 +16,9 @@ static struct db_rows *query_roles(struct db_reader *db, const struct principal 
                                    enum authz_object what, const char *id, struct error *e)
 {
     int64_t number;
+    char first[TASK_ID];
     if (what == AUTHZ_TASK)
-        return DB_QUERY(db, AUTHZ_TASK, id, who->user_id);
+        return DB_QUERY(db, AUTHZ_TASK, task_id_first(id, first), who->user_id);
     if (what == AUTHZ_CHECKPOINT)
         return DB_QUERY(db, AUTHZ_CHECKPOINT, id, who->user_id);
     if (!request_number(id, &number)) {

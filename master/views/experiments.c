@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "master/common/task_id.h"
 #include "master/views/lists/list.h"
 #include "master/views/live_state/live_state.h"
 #include "master/views/views.h"
@@ -158,5 +159,7 @@ int view_model_definition(struct view *v, struct error *e)
 
 int view_context_directory(struct view *v, struct error *e)
 {
-    return answer_archive(v, DB_QUERY(v->db, TASK_ARCHIVE, v->rq->params[0]), "task", e);
+    char first[TASK_ID];
+    const char *task = task_id_first(v->rq->params[0], first);
+    return answer_archive(v, DB_QUERY(v->db, TASK_ARCHIVE, task), "task", e);
 }

@@ -84,7 +84,9 @@ void write_generic_task_members(struct json_writer *w, const char *state, const 
 
 static int write_allocations(struct view *v, const char *task)
 {
-    struct db_rows *rows = DB_QUERY(v->db, ALLOCATION_VIEWS_OF_TASK, task);
+    char first[TASK_ID];
+    struct db_rows *rows =
+        DB_QUERY(v->db, ALLOCATION_VIEWS_OF_TASK, task_id_first(task, first), task);
     int more;
     jw_key(&v->w, "allocations");
     jw_array(&v->w);
@@ -99,7 +101,10 @@ int view_task(struct view *v, struct error *e)
 {
     const char *id = v->rq->params[0];
     struct json_writer *w = &v->w;
-    struct db_rows *rows = DB_QUERY(v->db, TASK_OF_TRIAL, id);
+    struct task_id read;
+    char first[TASK_ID];
+    struct db_rows *rows = DB_QUERY(v->db, TASK_OF_TRIAL, task_id_first(id, first),
+                                    task_id_read(id, &read) ? read.number : 0);
     int found = db_next(rows), failed = found < 0;
     if (found == 1) {
         jw_object(w);

@@ -9,7 +9,6 @@
 
 static void write_trial(struct json_writer *w, struct db_rows *rows)
 {
-    const char *task = DB_GET(rows, TRIAL_VIEW, task_id);
     jw_kv_int(w, "id", DB_GET(rows, TRIAL_VIEW, id));
     jw_kv_int(w, "experimentId", DB_GET(rows, TRIAL_VIEW, experiment_id));
     jw_kv_string(w, "state", wire_name(WIRE_TRIAL_STATE, DB_GET(rows, TRIAL_VIEW, state)));
@@ -18,11 +17,8 @@ static void write_trial(struct json_writer *w, struct db_rows *rows)
     jw_kv_int(w, "totalBatchesProcessed", DB_GET(rows, TRIAL_VIEW, steps_completed));
     write_time(w, "startTime", DB_GET(rows, TRIAL_VIEW, started_at));
     write_time(w, "endTime", DB_GET(rows, TRIAL_VIEW, ended_at));
-    jw_kv_string(w, "taskId", task);
-    jw_key(w, "taskIds");
-    jw_array(w);
-    jw_string(w, task);
-    jw_array_end(w);
+    jw_kv_string(w, "taskId", DB_GET(rows, TRIAL_VIEW, task_id));
+    jw_kv_raw(w, "taskIds", DB_GET(rows, TRIAL_VIEW, task_ids));
     jw_kv_string(w, "runnerState", DB_GET(rows, TRIAL_VIEW, runner_state));
     jw_kv_raw(w, "summaryMetrics", DB_GET(rows, TRIAL_VIEW, summary_metrics));
     jw_kv_raw(w, "latestTraining", DB_GET(rows, TRIAL_VIEW, latest_training));

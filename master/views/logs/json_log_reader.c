@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "master/common/task_id.h"
 #include "master/http/stream.h"
 #include "master/views/views.h"
 
@@ -81,6 +82,10 @@ int json_log_reader_read(struct json_log_reader *r, struct db_reader *db,
             unread_line(r, id);
             return LOG_MORE;
         }
+        if (r->newest_first ? id <= r->first : r->followed && id > r->last) {
+            r->remaining = 0; // a line of another task
+            return LOG_NONE;
+        }
         r->time = line->time;
         if (!log_filter_matches_text(&r->filter, compiled, line))
             continue;
@@ -94,9 +99,9 @@ int json_log_reader_read(struct json_log_reader *r, struct db_reader *db,
 
 int64_t json_log_reader_end_time(const struct json_log_reader *r, struct db_reader *db)
 {
-    struct db_rows *rows = DB_QUERY(db, TASK_END, r->task);
+    struct db_rows *rows = DB_QUERY(db, TASK_END, r->log_task);
     bool there = db_next(rows) == 1;
-    int64_t end = !there ? 1 // the task was deleted
+    int64_t end = !there || r->followed ? 1 // the task was deleted, or has ended long ago
                   : wire_state_is_terminal(DB_GET(rows, TASK_END, state))
                       ? DB_GET(rows, TASK_END, ended_at)
                       : 0;
@@ -127,6 +132,25 @@ static int read_options(struct view *v, struct json_log_reader *r, int64_t *pass
     return rc;
 }
 
+// Finds the part of the trial's log that belongs to the task.
+static int read_part(struct view *v, struct json_log_reader *r, struct error *e)
+{
+    struct task_id id;
+    char first[TASK_ID];
+    r->log_task = arena_strdup(&r->arena, task_id_first(r->task, first));
+    if (r->trial_id || !task_id_read(r->task, &id))
+        return 0;
+    struct db_rows *rows = DB_QUERY(v->db, TASK_LOG, r->log_task, id.number);
+    int found = db_next(rows);
+    if (found == 1) {
+        r->first = DB_GET(rows, TASK_LOG, after_line);
+        r->last = DB_GET(rows, TASK_LOG, until_line);
+        r->followed = DB_GET(rows, TASK_LOG, followed);
+    }
+    db_rows_close(rows);
+    return found < 0 ? store_failed(e) : found ? 0 : error_not_found(e, "task", "%.128s", r->task);
+}
+
 int json_log_reader_new(struct view *v, int64_t trial_id, const char *task,
                         struct json_log_reader **out, struct error *e)
 {
@@ -139,9 +163,15 @@ int json_log_reader_new(struct view *v, int64_t trial_id, const char *task,
     if (!rc)
         rc = log_filter_read(v, &r->arena, &r->filter, e);
     const struct log_query wanted = log_filter_columns(&r->filter);
-    log_reader_init(&r->log, r->task, r->newest_first, &wanted);
+    if (!rc)
+        rc = read_part(v, r, e);
+    log_reader_init(&r->log, r->log_task, r->newest_first, &wanted);
     if (passed > 0)
         r->log.position = passed;
+    if (!r->newest_first && r->log.position < r->first)
+        r->log.position = r->first;
+    if (r->newest_first && r->followed && (!passed || passed > r->last))
+        r->log.position = r->last + 1;
     if (rc)
         json_log_reader_free(r);
     *out = rc ? NULL : r;

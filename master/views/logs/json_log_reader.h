@@ -7,9 +7,12 @@
 
 struct json_log_reader {
     struct arena arena;
-    const char *task;
-    int64_t trial_id;  // 0: the call names the task
-    int64_t remaining; // lines still to send; -1: all
+    const char *task;     // as the lines show it
+    const char *log_task; // the name of the log: the first task of the trial
+    int64_t first, last;  // lines of the task: after the first; up to the last, if `followed`
+    bool followed;        // the trial was continued since, which is another task
+    int64_t trial_id;     // 0: the call names the task
+    int64_t remaining;    // lines still to send; -1: all
     bool newest_first, follows;
     struct log_filter filter;
     struct log_reader log;

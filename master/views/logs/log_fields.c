@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "db/logs/logs.h"
+#include "master/common/task_id.h"
 #include "master/views/views.h"
 
 struct log_fields_stream {
@@ -138,5 +139,7 @@ int stream_trial_log_fields(struct view *v, struct stream **out, struct error *e
 int stream_task_log_fields(struct view *v, struct stream **out, struct error *e)
 {
     (void)e;
-    return open_fields(v, v->rq->params[0], out);
+    char first[TASK_ID];
+    const char *task = task_id_first(v->rq->params[0], first);
+    return open_fields(v, arena_strdup(&v->rq->arena, task), out);
 }

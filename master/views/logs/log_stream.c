@@ -128,11 +128,11 @@ static int open_logs(struct view *v, int64_t trial_id, const char *task_id, stru
     struct log_stream *l = arena_alloc(&v->rq->arena, sizeof *l);
     *l = (struct log_stream){.stream = {.fill = fill_logs, .close = close_logs},
                              .log_followers = v->service->log_followers,
-                             .open_chunks = &v->service->log_chunks,
-                             .follower = {.task_id = task_id}};
+                             .open_chunks = &v->service->log_chunks};
     int rc = json_log_reader_new(v, trial_id, task_id, &l->reader, e);
     if (rc)
         return rc;
+    l->follower.task_id = l->reader->log_task;
     l->follows = l->reader->follows;
     if (log_filter_needs_text(&l->reader->filter)) {
         rc = log_search_new(v->service, l->reader, &l->stream, &l->search, e);

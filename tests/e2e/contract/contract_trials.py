@@ -4,7 +4,7 @@ import contextlib
 import sqlite3
 
 from cluster import wait_for
-from contract import PAGE, TERMINAL, Contract, hashed
+from contract import PAGE, TERMINAL, Contract, NEVER, hashed
 
 TASK_ID = r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-%012d"
 
@@ -37,6 +37,45 @@ class Trials(Contract):
                      f"{experiment}.x", task["taskId"][:-1], task["allocationId"]):
             self.user.call("GET", f"/tasks/{name}", expect=404)
         self.user.call("GET", f"/allocations/{experiment}.{trial}.2", expect=404)
+
+    def test_continued_trial(self):
+        """Each continuation is a task of its own, whose lines are a part of the trial's log."""
+        experiment = self.create()
+        names, trial = [], None
+        for number in range(3):
+            task = self.agent.task_of(experiment)
+            trial, name = task["trialId"], task["taskId"]
+            self.assertEqual(name, names[0] + f"-{number}" if number else name)
+            self.assertEqual((task["allocationId"], task["env"]["DET_TASK_ID"]), (f"{name}.{number + 1}", name))
+            names.append(name)
+            caller = self.nobody.caller(task["env"]["DET_SESSION_TOKEN"], task=True)
+            caller.get(f"/tasks/{name}/context_directory", "b64Tgz")
+            self.say(caller, task, f"by task {number}")
+            self.checkpoint(task, caller, NEVER[:-1] + "7", steps=10 + number)
+            self.agent.end(task)
+            self.wait_for_state(experiment, "STATE_COMPLETED")
+            if number < 2:
+                self.user.post("/experiments/continue", {"id": experiment, "overrideConfig": ""}, "experiment:Experiment")
+        self.assertEqual(self.user.get(f"/trials/{trial}", "trial:Trial")["trial"]["taskIds"], names)
+
+        def lines(path, **query):
+            return [line["log"] for line in self.user.lines(path, "id log?", **query) if line["log"].startswith("by task")]
+
+        self.assertEqual(lines(f"/trials/{trial}/logs"), ["by task 0", "by task 1", "by task 2"])
+        for number, name in enumerate(names):
+            for query in ({}, {"orderBy": "ORDER_BY_DESC"}, {"follow": "true"}, {"searchText": "task"}):
+                self.assertEqual(lines(f"/tasks/{name}/logs", **query), [f"by task {number}"], query)
+            found = self.user.get(f"/tasks/{name}", "task:Task")["task"]
+            self.assertEqual([one["allocationId"] for one in found["allocations"]], [f"{name}.{number + 1}"])
+            self.assertLess(found["startTime"], found["endTime"])
+            self.user.lines(f"/tasks/{name}/logs/fields", "agentIds allocationIds rankIds sources stdtypes")
+            allocation = self.user.get(f"/allocations/{name}.{number + 1}", "allocation:Allocation")["allocation"]
+            self.assertEqual(allocation["taskId"], name)
+        short = self.user.get(f"/tasks/{experiment}.{trial}-1", "task:Task")["task"]
+        self.assertEqual(short["taskId"], names[1])
+        for name in (names[0] + "-3", f"{experiment}.{trial}-3", names[0] + "-0"):
+            self.user.call("GET", f"/tasks/{name}", expect=404)
+            self.user.call("GET", f"/tasks/{name}/logs", expect=404)
 
     def test_old_task_id(self):
         """A trial that an older master has made keeps its task id."""

@@ -647,7 +647,7 @@ static void test_what_goes_is_not_started_from(void **state)
     swept();
     assert_state(3, "DELETED");
     json_t *answer = sync_agent("agent-1", "session", 1, "");
-    const json_t *env = jget(desired_task(answer, "1.1.2"), "env");
+    const json_t *env = jget(desired_task(answer, "1.1-1.2"), "env");
     assert_string_equal(jget_string(env, "DET_LATEST_CHECKPOINT", ""), uuid_of(2));
     json_decref(answer);
 }

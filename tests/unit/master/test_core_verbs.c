@@ -237,13 +237,13 @@ static void test_continue(void **state)
     assert_stored("SELECT state || hparams || restarts || coalesce(ended_at, '-') FROM trials",
                   "ACTIVE{\"lr\":0.1}0-");
     json_t *answer = sync_agent("agent-1", "session", 1, "");
-    const json_t *env = jget(desired_task(answer, "1.1.2"), "env");
+    const json_t *env = jget(desired_task(answer, "1.1-1.2"), "env");
     assert_string_equal(jget_string(env, "DET_LATEST_CHECKPOINT", ""), UUID_1);
     assert_string_equal(jget_string(env, "DET_HPARAMS", ""), "{\"lr\":0.1}");
     json_decref(answer);
     restart_core();
-    report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
-    report("agent-1", 1, task_in("1.1.2", "EXITED", EXIT_0));
+    report("agent-1", 1, task_in("1.1-1.2", "RUNNING", ""));
+    report("agent-1", 1, task_in("1.1-1.2", "EXITED", EXIT_0));
     assert_stored("SELECT state FROM experiments", "COMPLETED");
     assert_stored("SELECT count(*) FROM trials", "1");
 }
@@ -283,13 +283,13 @@ static void test_continue_a_search(void **state)
     assert_stored("SELECT group_concat(hparams) FROM trials", values);
     free(values);
     json_t *answer = sync_agent("agent-1", "session", 3, "");
-    const json_t *env = jget(desired_task(answer, "1.2.2"), "env");
+    const json_t *env = jget(desired_task(answer, "1.2-1.2"), "env");
     assert_string_equal(jget_string(env, "DET_LATEST_CHECKPOINT", ""), UUID_1);
     json_decref(answer);
     restart_core();
     for (int i = 2; i <= 4; i++)
         report("agent-1", 3,
-               task_in((const char *[]){"1.2.2", "1.3.2", "1.4.2"}[i - 2], "EXITED", EXIT_0));
+               task_in((const char *[]){"1.2-1.2", "1.3-1.2", "1.4-1.2"}[i - 2], "EXITED", EXIT_0));
     assert_stored("SELECT state FROM experiments", "COMPLETED");
     assert_stored(states, "COMPLETED COMPLETED COMPLETED COMPLETED");
     report("agent-1", 3, "");

@@ -43,10 +43,14 @@ static void test_ids_in_texts(void **state)
         const char *text;
         struct task_id id;
     } ids[] = {
-        {"8.10", {8, 10, true, 0}},
-        {"8.10.3", {8, 10, true, 3}},
-        {"7.5d0c8f3e-91ab-8c42-a7f0-000000000012", {7, 12, false, 0}},
-        {"7.5d0c8f3e-91ab-8c42-a7f0-000000000012.4", {7, 12, false, 4}},
+        {"8.10", {8, 10, true, 0, 0}},
+        {"8.10.3", {8, 10, true, 0, 3}},
+        {"8.10-1", {8, 10, true, 1, 0}},
+        {"8.10-1.3", {8, 10, true, 1, 3}},
+        {"7.5d0c8f3e-91ab-8c42-a7f0-000000000012", {7, 12, false, 0, 0}},
+        {"7.5d0c8f3e-91ab-8c42-a7f0-000000000012.4", {7, 12, false, 0, 4}},
+        {"7.5d0c8f3e-91ab-8c42-a7f0-000000000012-2", {7, 12, false, 2, 0}},
+        {"7.5d0c8f3e-91ab-8c42-a7f0-000000000012-2.4", {7, 12, false, 2, 4}},
     };
     static const char *const others[] = {
         "",
@@ -61,6 +65,10 @@ static void test_ids_in_texts(void **state)
         "8.0",
         "-8.10",
         "8.-10",
+        "8.10-0",
+        "8.10-",
+        "8.10-x",
+        "8.10.3-1",
         "8.10.0",
         "8 .10",
         "8.1000000000000000000",
@@ -78,6 +86,7 @@ static void test_ids_in_texts(void **state)
         assert_int_equal(read.trial, ids[i].id.trial);
         assert_int_equal(read.is_short, ids[i].id.is_short);
         assert_int_equal(read.epoch, ids[i].id.epoch);
+        assert_int_equal(read.number, ids[i].id.number);
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (task_id_read(others[i], &read))
@@ -95,7 +104,23 @@ static void test_names_of_a_task(void **state)
     assert_false(task_id_names("8.1", id));
     assert_false(task_id_names("9.10", id));
     assert_false(task_id_names("8.10.1", id));
+    assert_false(task_id_names("8.10-1", id));
     assert_false(task_id_names("8.5d0c8f3e-91ab-8c42-a7f0-000000000010", id));
+}
+
+static void test_first_task(void **state)
+{
+    (void)state;
+    static const char *const first[][2] = {
+        {"8.10-1", "8.10"},
+        {"7.5d0c8f3e-91ab-8c42-a7f0-000000000012-21", "7.5d0c8f3e-91ab-8c42-a7f0-000000000012"},
+        {"7.5d0c8f3e-91ab-8c42-a7f0-000000000012", "7.5d0c8f3e-91ab-8c42-a7f0-000000000012"},
+        {"7.5d0c8f3e-91ab-4c42-a7f0-000000000012-1", "7.5d0c8f3e-91ab-4c42-a7f0-000000000012-1"},
+        {"8.10-1.3", "8.10-1.3"},
+        {"x", "x"}};
+    char out[TASK_ID];
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        assert_string_equal(task_id_first(first[i][0], out), first[i][1]);
 }
 
 int main(void)
@@ -104,6 +129,7 @@ int main(void)
         cmocka_unit_test(test_new_ids),
         cmocka_unit_test(test_ids_in_texts),
         cmocka_unit_test(test_names_of_a_task),
+        cmocka_unit_test(test_first_task),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@ import type { Agent, Job, Slot } from "./types";
  * in older clusters also "2.5.1"; undefined: it belongs to no experiment.
  */
 export function experimentIdOf(id: string | undefined): number | undefined {
-    const found = /^(\d+)\.(\d+(\.|$)|[0-9a-f]{8}-[0-9a-f]{4}-8)/.exec(id ?? "");
+    const found = /^(\d+)\.(\d+(-\d+)?(\.|$)|[0-9a-f]{8}-[0-9a-f]{4}-8)/.exec(id ?? "");
     return found ? Number(found[1]) : undefined;
 }
 

@@ -15,6 +15,8 @@ const char *full_id(const char *text)
         return text;
     char *out = texts[turn++ % 16];
     task_id_make(out, "cluster", id.experiment, id.trial);
+    if (id.number)
+        snprintf(out + strlen(out), ALLOCATION_ID - strlen(out), "-%lld", (long long)id.number);
     if (id.epoch)
         snprintf(out + strlen(out), ALLOCATION_ID - strlen(out), ".%lld", (long long)id.epoch);
     return out;
@@ -31,7 +33,7 @@ char *with_full_ids(const char *text)
         char id[ALLOCATION_ID];
         buf_append(&out, text, plain + (text[plain] != '\0'));
         text += plain + (text[plain] != '\0');
-        bool fits = between < sizeof id && strspn(text, "0123456789.") == between;
+        bool fits = between < sizeof id && strspn(text, "0123456789.-") == between;
         if (!fits)
             continue;
         snprintf(id, sizeof id, "%.*s", (int)between, text);
