@@ -1,27 +1,20 @@
 """A gang on two machines computes the same bits as one slot, whatever happens to a rank or to the
-network.
-
-The machines are two network namespaces on a bridge in a third one; all are anonymous and end
-with the test. This needs permission to create them: root, or user namespaces for all users.
-"""
+network (machines.py)."""
 
 import json
 import os
 import pathlib
 import re
 import signal
-import subprocess
-import sys
 import time
 import unittest
 
 import trainings
 from cluster import Cluster, wait_for, write_corpus
+from machines import NETWORK, enter_network, make_machines
 
-SKIPPED = 77  # the exit code that ctest takes as "skipped"
 STEPS = int(os.environ.get("MUSTER_TRAINING_STEPS", "1000")) // 2
 SILENCE = 10  # seconds after which a machine counts as silent (NET_SILENCE_S)
-NETWORK = "10.213.7"
 
 CONFIG = f"""\
 name: network
@@ -43,63 +36,12 @@ trainer:
 """
 
 
-def enter_network():
-    """Restarts this program in its own network namespace, unless it is in one already."""
-    if "MUSTER_TEST_NETWORK" in os.environ:
-        return
-    command = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
-    try:
-        subprocess.run([*command, "ip", "link", "add", "probe", "type", "veth"], check=True,
-                       capture_output=True, text=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        print("skipped: network namespaces cannot be created here; run as root with iproute2 and "
-              f"util-linux: {getattr(error, 'stderr', '') or error}")
-        sys.exit(SKIPPED)
-    os.environ["MUSTER_TEST_NETWORK"] = "inside"
-    os.execvp(command[0], [*command, sys.executable, *sys.argv])
-
-
-class Machine:
-    """A network namespace, held by a process, with a link to the bridge."""
-
-    def __init__(self, number):
-        self.holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
-        self.prefix = ["nsenter", "--target", str(self.holder.pid), "--net"]
-        self.link = f"machine{number}"
-        here = os.readlink("/proc/self/ns/net")
-        wait_for("a network namespace",
-                 lambda: os.readlink(f"/proc/{self.holder.pid}/ns/net") != here)
-        ip("link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns",
-           str(self.holder.pid))
-        ip("link", "set", self.link, "master", "bridge", "up")
-        self.ip("addr", "add", f"{NETWORK}.{number + 2}/24", "dev", "eth0")
-        self.ip("link", "set", "eth0", "up")
-        self.ip("link", "set", "lo", "up")
-
-    def ip(self, *arguments):
-        subprocess.run([*self.prefix, "ip", *arguments], check=True)
-
-    def cut(self):
-        ip("link", "set", self.link, "down")
-
-    def mend(self):
-        ip("link", "set", self.link, "up")
-
-
-def ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True)
-
-
 class TwoMachines(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.machines = []
-        cls.addClassCleanup(cls.end_machines)
-        ip("link", "set", "lo", "up")
-        ip("link", "add", "bridge", "type", "bridge")
-        ip("addr", "add", f"{NETWORK}.1/24", "dev", "bridge")
-        ip("link", "set", "bridge", "up")
-        cls.machines += [Machine(0), Machine(1)]
+        cls.machines = make_machines(2)
+        for machine in cls.machines:
+            cls.addClassCleanup(machine.end)
         cls.folder = pathlib.Path("experiment").resolve()
         cls.folder.mkdir()
         write_corpus(cls.folder / "text.txt", 20000)
@@ -112,12 +54,6 @@ class TwoMachines(unittest.TestCase):
         experiment = cls.create(1)
         cls.cluster.wait(experiment)
         cls.digest = cls.cluster.digest(experiment)
-
-    @classmethod
-    def end_machines(cls):
-        for machine in cls.machines:
-            machine.holder.kill()
-            machine.holder.wait()
 
     @classmethod
     def create(cls, slots):
