@@ -15,10 +15,11 @@ static const struct description rows[] = {
     VALUE("GET /api/v1/agents limit", "0", "The greatest number of agents; 0: all."),
     VALUE("lost", "false", "True: also agents that were given up within the last 72 hours."),
     VALUE("POST /api/v1/agents/{agentId}/disable drain", "false",
-          "True: its allocations may run to their end. False: they save their work and leave."),
+          "True: its allocations may run to their end. False: they end at once, and their trials "
+          "start again elsewhere."),
     VALUE("POST /api/v1/agents/{agentId}/slots/{slotId}/disable drain", "false",
-          "True: the allocation on the slot may run to its end. False: it saves its work and "
-          "leaves."),
+          "True: the allocation on the slot may run to its end. False: it ends at once, and its "
+          "trial starts again elsewhere."),
     TEXT("Agent", "A machine with slots."),
     TEXT("Agent.id", "The id of the agent."),
     TEXT("Agent.registeredTime", "The time at which this process of the agent came first."),
