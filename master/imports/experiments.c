@@ -22,6 +22,12 @@ static int64_t end_time(struct import_call *m, const json_t *record)
     return end || !jget_bool(record, "open", false) ? end : m->c->wall;
 }
 
+static double read_progress(const json_t *record, double otherwise)
+{
+    double progress = jget_double(record, "progress", otherwise);
+    return progress >= 0 && progress <= 1 ? progress : otherwise;
+}
+
 // --- experiments ---------------------------------------------------------------------------------
 
 // An imported object has ended, whatever it was doing there.
@@ -81,9 +87,9 @@ static void store_experiment(struct import_call *m, const json_t *record,
           import_text(record, "notes"), labels, x->user_id, x->project_id, job, parent,
           import_text(record, "originalConfig"), config_text,
           jget_int(jget(config, "resources"), "priority", SCHED_PRIORITY_DEFAULT),
-          jget_string(jget(config, "searcher"), "name", "single"), state,
-          jget_double(record, "progress", 0), x->archived, jget_bool(record, "unmanaged", false),
-          seed, hash, import_time(record, "startTime"), end_time(m, record));
+          jget_string(jget(config, "searcher"), "name", "single"), state, read_progress(record, 0),
+          x->archived, jget_bool(record, "unmanaged", false), seed, hash,
+          import_time(record, "startTime"), end_time(m, record));
     free(state);
     free(labels);
     free(config_text);
@@ -146,7 +152,7 @@ static void experiment_update(struct import_call *m, const struct imported *foun
         return;
     x->state = state;
     STORE(m->c, IMPORT_EXPERIMENT_END, experiment_state_word(state), import_text(record, "notes"),
-          jget_double(record, "progress", 0), end_time(m, record), x->id);
+          read_progress(record, 0), end_time(m, record), x->id);
     import_digest(record, digest);
     import_keep(m, "experiment", import_text(record, "old"), x->id,
                 jget_bool(record, "open", false), digest);
@@ -212,7 +218,7 @@ static void store_trial(struct import_call *m, const json_t *record, int64_t exp
              jget_bool(record, "single", false) ? "1" : import_text(record, "requestId"));
     STORE(m->c, IMPORT_TRIAL, id, experiment, request, task, trial_state_word(state), hparams,
           jget_int(record, "seed", 0), jget_int(record, "restarts", 0),
-          jget_double(record, "progress", state == TRIAL_COMPLETED), jget_int(record, "steps", 0),
+          read_progress(record, state == TRIAL_COMPLETED), jget_int(record, "steps", 0),
           import_text(record, "runnerState"), import_text(record, "exitReason"),
           import_time(record, "startTime"), end_time(m, record), metadata,
           import_text(record, "externalId"));
@@ -256,7 +262,7 @@ static void trial_update(struct import_call *m, const struct imported *found, co
     if (!ended_since(found, record) || !experiment_is_ended(m->c, experiment))
         return;
     STORE(m->c, IMPORT_TRIAL_END, trial_state_word(state), jget_int(record, "restarts", 0),
-          jget_double(record, "progress", state == TRIAL_COMPLETED), jget_int(record, "steps", 0),
+          read_progress(record, state == TRIAL_COMPLETED), jget_int(record, "steps", 0),
           import_text(record, "exitReason"), end_time(m, record), found->id);
     trial_keep(m, record, experiment, found->id);
     r->outcome = IMPORT_CHANGED;

@@ -69,12 +69,37 @@ static void store_value(void *ctx, const struct summary_value *v)
     free(name);
 }
 
+// The summary without metrics that were not always finite: the trial's later reports and lists
+// count with its numbers. Heap.
+static char *read_summary(const json_t *record)
+{
+    static const char *const needed[] = {"last", "min", "max", "sum"};
+    json_t *out = json_object(), *group, *metric;
+    const char *key, *name;
+    json_object_foreach(jget(record, "summary"), key, group)
+    {
+        json_t *kept = json_object();
+        json_object_foreach(group, name, metric)
+        {
+            bool good = jget_int(metric, "count", 0) > 0;
+            for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+                good &= json_is_number(jget(metric, needed[i]));
+            if (good)
+                json_object_set(kept, name, metric);
+        }
+        json_object_set_new(out, key, kept);
+    }
+    char *text = json_text(out);
+    json_decref(out);
+    return text;
+}
+
 static void store_summary(struct import_call *m, const json_t *record, int64_t trial,
                           int64_t experiment)
 {
     static const char *const groups[] = {"training", "validation"};
     const json_t *training = jget(record, "latestTraining");
-    char *given = import_json(record, "summary", "{}");
+    char *given = read_summary(record);
     struct summary *summary = summary_new(given);
     char *text = summary_text(summary), *report = training ? json_text(training) : NULL;
     STORE(m->c, TRIAL_SET_METRICS, jget_int(record, "steps", 0), report, text,

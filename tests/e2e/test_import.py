@@ -72,7 +72,9 @@ def make_database(storage):
                searcher_metric_value=values[-1], runner_state="", project_id=project,
                summary_metrics={"avg_metrics": {"loss": summary_of(list(range(STEPS)))},
                                 "validation_metrics": {"loss": summary_of(values),
-                                                       "words": {"count": 1, "type": "string"}}})
+                                                       "words": {"count": 1, "type": "string"},
+                                                       "odd": {"count": 2, "last": 1.5, "min": "NaN", "max": "NaN",
+                                                               "sum": "NaN", "type": "number"}}})
     db.add("runs_metadata", run_id=400, metadata={"dataset": "v2", "deep": {"er": 1}})
     for step in range(1, STEPS + 1):  # the reports of different trials are mixed
         for id in (40, 12, 41):
