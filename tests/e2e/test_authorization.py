@@ -31,6 +31,7 @@ ID = re.compile(r"(^(id|ids|uuid|template|workspaceName|forkedFrom|updates|creat
 FREE_NAMES = {
     "userId": "all users know the users", "userIds": "all users know the users",
     "agentId": "all users know the agents", "agentIds": "all users know the agents",
+    "labels.agentId": "selects values of a trial in the path", "labels.gpuUuid": "the same",
     "containerIds": "a filter of the lines of one log", "allocationIds": "a filter of the lines of one log",
     "rankIds": "a filter of the lines of one log", "requestUuid": "the caller's own, one of its ranks",
     "externalTaskId": "a name that the caller gives (attack_names)", "externalExperimentId": "the same",
