@@ -270,6 +270,7 @@ class Experiments(Contract):
         self.assertEqual(ask("searches", "pause", tree(("name", "=", "second"))), [(second, "")])
         self.wait_for_state(second, "STATE_PAUSED")
         self.assertEqual(ask("searches", "resume", both), done)
+        self.wait_for_state(second, "STATE_RUNNING")  # the simulated agent knows only tasks that it has run
         for test in (("experimentId", "=", second), ("experimentName", "contains", "SECO"), ("id", "=", runs[1]),
                      ("experimentDescription", "=", "by the test of the contract"), ("state", "!=", "COMPLETED"),
                      ("experimentProgress", "=", 0), ("tags", "=", "two"), ("user", "=", "determined"), ("userId", ">", 0),
