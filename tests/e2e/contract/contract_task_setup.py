@@ -104,15 +104,25 @@ class TaskSetup(Contract):
         self.agent.end(task)
         wait_for("its end", lambda: caller.request("GET", "/api/v1/me")[0] == 401, 10)
 
+    def check_task_only(self, task, inside):
+        """The token of a user's task makes the calls of the task, and no others."""
+        inside.call("GET", f"/allocations/{task['allocationId']}/signals/preemption", timeout_seconds=0)
+        inside.report(f"/trials/{task['trialId']}/progress", {"progress": 0.5, "isRaw": True})
+        inside.call("POST", "/experiments", {"config": self.config, "activate": False, "modelDefinition": []}, expect=403)
+        inside.call("PATCH", f"/users/{inside.get('/me')['user']['id']}", {"displayName": "x"}, expect=403)
+
     def test_task_of_a_user_who_loses_access(self):
+        """Running programs go on with the rights of their task."""
         user, caller = self.new_user("leaver")
         tasks = [self.task_of(caller) for _ in range(2)]
         self.admin.call("PATCH", f"/users/{user}", {"password": hashed("another phrase of words"), "isHashed": True})
-        for _, inside in tasks:
-            self.assertEqual(inside.request("GET", "/api/v1/me")[0], 401)
+        for task, inside in tasks:
+            self.check_task_only(task, inside)
         caller = self.login("leaver", "another phrase of words")
-        _, inside = self.task_of(caller)
+        task, inside = self.task_of(caller)
         self.admin.call("PATCH", f"/users/{user}", {"active": False})
-        self.assertEqual(inside.request("GET", "/api/v1/me")[0], 401)
+        self.check_task_only(task, inside)
         self.admin.call("PATCH", f"/users/{user}", {"active": True})
-        self.assertEqual(inside.request("GET", "/api/v1/me")[0], 401)
+        self.check_task_only(task, inside)
+        self.agent.end(task)
+        wait_for("the end of the token", lambda: inside.request("GET", "/api/v1/me")[0] in (401, 403), 10)
