@@ -581,6 +581,9 @@ static int check_again(struct exchange *x, struct db_reader *db, struct error *e
         return 0;
     x->recheck = now + RECHECK_US;
     int rc = auth_check_hash(db, x->route->auth, x->token, &who, e);
+    if (!rc && x->rq.principal.admin && !who.admin) // what it shows was chosen for an administrator
+        rc = error_set(e, ERR_FORBIDDEN,
+                       "you are no longer an administrator; open the stream again");
     if (rc)
         return rc;
     x->rq.principal = who;

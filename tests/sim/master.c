@@ -34,7 +34,8 @@ static struct core_options options = {
 
 const struct core_options *master_options(void)
 {
-    static const char own[] = "{\"type\":\"directory\",\"container_path\":\"/nowhere/sim\"}";
+    // A folder that exists and has no checkpoints, so that every deletion finds the files gone.
+    static const char own[] = "{\"type\":\"directory\",\"container_path\":\"/mnt\"}";
     static struct storage *storage;
     must(storage || !storage_new(own, NULL, 0, &storage, NULL));
     options.storage = storage;
