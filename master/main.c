@@ -233,6 +233,7 @@ static int start_server(struct master *m, struct error *e)
         .cluster_id = m->cluster.id,
         .cluster_name = m->cluster.name,
         .api_version = o->api_version,
+        .log_days = o->log_retention_days,
         .config = m->config,
         .page = {page_files, o->webui_dir},
         .bind = o->bind,

@@ -80,6 +80,15 @@
     BULK_ROW(method_, V1 "/experiments/" verb_, core_, summary_),                                  \
         BULK_ROW(method_, V1 "/projects/{projectId}/experiments/" verb_, core_, summary_)
 
+#define RETAIN_LOGS(path_)                                                                         \
+    {                                                                                              \
+        .method = "PUT", .path = path_, .auth = AUTH_USER, .kind = ROUTE_CORE,                     \
+        .core = core_experiments_retain_logs, .view = render_action_results, .body = BODY_CALL,    \
+        .summary = "Say for how many days after their end the logs of many experiments are kept",  \
+        .takes = "experimentIds?:[int] filters?:ExperimentFilters projectId?:int numDays:int",     \
+        .answers = "results:[ActionResult]"                                                        \
+    }
+
 // The same actions on searches and runs, the web client's names for experiments and trials.
 #define BULK_NAMED(noun_, ids_, verb_, core_, summary_)                                            \
     {                                                                                              \

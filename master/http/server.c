@@ -383,6 +383,7 @@ static struct server *new_server(const struct server_options *o)
                                   .cluster_id = o->cluster_id,
                                   .cluster_name = o->cluster_name,
                                   .api_version = o->api_version,
+                                  .log_days = o->log_days ? o->log_days : -1,
                                   .master_id = s->master_id,
                                   .config = o->config,
                                   .page = o->page,

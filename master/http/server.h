@@ -26,6 +26,7 @@ struct server_options {
     const struct free_space *free_space; // lives as long as the server; NULL: there is always space
     const char *cluster_id, *cluster_name; // live as long as the server
     const char *api_version;               // shown to clients of Determined; lives as long
+    int64_t log_days;                      // how long logs are kept, -1: for ever; 0: the same
     const char *config;                    // JSON for GET /api/v1/master/config
     struct page page;                      // the web page
     const char *bind;                      // address or name

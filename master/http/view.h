@@ -25,6 +25,7 @@ struct service {
     atomic_bool testing;                 // a webhook is being tested
     const char *cluster_id, *cluster_name, *master_id;
     const char *api_version; // the release of Determined whose API this master speaks
+    int64_t log_days;        // how long logs are kept where nothing else says it; -1: for ever
     const char *config;      // JSON: the configuration of the master
     const char *openapi;     // JSON: the OpenAPI document
     struct page page;

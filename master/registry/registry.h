@@ -22,7 +22,8 @@ view_handler model_create, model_patch, model_archive, model_unarchive, model_mo
 view_handler model_list, model_get, model_labels, model_version_list, model_version_get;
 
 // templates.c
-view_handler template_create, template_put, template_patch, template_delete; // worker
+view_handler template_create, template_put, template_patch, template_rename,
+    template_delete; // worker
 view_handler template_list, template_get;
 
 // cluster_settings.c

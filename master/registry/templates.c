@@ -94,21 +94,27 @@ static int find_all(struct view *v, const char *name, int64_t workspace, struct 
     return more < 0 ? store_failed(e) : count;
 }
 
-// Finds the template of the path. If several visible templates have the name, the caller must name
-// the workspace. ERR_NOT_FOUND: the caller may see none.
-static int find_template(struct view *v, struct template *out, struct error *e)
+// Finds the only visible template of that name, in this workspace or (0) in all.
+static int find_only(struct view *v, const char *name, int64_t workspace, struct template *out,
+                     struct error *e)
 {
-    int64_t workspace;
-    const char *name = v->rq->params[0];
-    int rc = request_query_int(v->rq, "workspaceId", 0, &workspace, e);
-    int count = rc ? 0 : find_all(v, name, workspace, out, e);
-    if (rc || count < 0)
-        return rc ? rc : count;
+    int count = find_all(v, name, workspace, out, e);
+    if (count < 0)
+        return count;
     if (count > 1)
         return error_set(e, ERR_CONFLICT,
                          "there are %d templates \"%.128s\": say with workspaceId= whose is meant",
                          count, name);
     return count ? 0 : no_template(name, e);
+}
+
+// Finds the template of the path. If several visible templates have the name, the caller must name
+// the workspace. ERR_NOT_FOUND: the caller may see none.
+static int find_template(struct view *v, struct template *out, struct error *e)
+{
+    int64_t workspace;
+    int rc = request_query_int(v->rq, "workspaceId", 0, &workspace, e);
+    return rc ? rc : find_only(v, v->rq->params[0], workspace, out, e);
 }
 
 int template_get(struct view *v, struct error *e)
@@ -259,6 +265,41 @@ int template_patch(struct view *v, struct error *e)
     if (!rc)
         rc = replace(v, &t, config, e);
     return rc ? rc : answer_template(v, t.id, doubt, e);
+}
+
+static int commit_name(struct view *v, const struct template *t, const char *name, struct error *e)
+{
+    struct db_batch *b = db_batch_new();
+    DB_ADD(b, TEMPLATE_SET_NAME, name, clock_wall_us(), t->id);
+    int rc = view_commit(v, b, e);
+    return rc == ERR_CONFLICT ? error_set(e, ERR_CONFLICT,
+                                          "newName: another call has just made a template "
+                                          "\"%.128s\" in this workspace; choose another name",
+                                          name)
+                              : rc;
+}
+
+int template_rename(struct view *v, struct error *e)
+{
+    const char *name = jget_string(v->rq->body, "newName", "");
+    struct template t, other;
+    int rc = find_only(v, jget_string(v->rq->body, "oldName", ""), 0, &t, e);
+    if (!rc)
+        rc = role_check(t.access.role, ACT_SUBMIT, t.access.workspace, e);
+    if (!rc && check_name(name, e))
+        rc = error_prefix(e, "newName");
+    if (rc)
+        return rc;
+    int count = find_all(v, name, 0, &other, e);
+    if (count < 0)
+        return count;
+    if (count && (count > 1 || other.id != t.id))
+        return error_set(e, ERR_CONFLICT,
+                         "newName: there is a template \"%.128s\" already, in workspace "
+                         "\"%.64s\"; choose another name",
+                         name, other.access.workspace);
+    rc = commit_name(v, &t, name, e);
+    return rc ? rc : answer_template(v, t.id, NULL, e);
 }
 
 int template_delete(struct view *v, struct error *e)

@@ -26,6 +26,28 @@ int view_info(struct view *v, struct error *e)
     return 0;
 }
 
+// For probes. A store that cannot be read is a 500; a master that stops is a 503.
+int view_health(struct view *v, struct error *e)
+{
+    struct db_rows *rows = DB_QUERY(v->db, CLUSTER_MESSAGE);
+    int found = db_next(rows);
+    db_rows_close(rows);
+    if (found < 0)
+        return store_failed(e);
+    jw_object(&v->w);
+    jw_kv_string(&v->w, "status", "up");
+    jw_kv_string(&v->w, "database", "up");
+    jw_key(&v->w, "resource_managers");
+    jw_array(&v->w);
+    jw_object(&v->w);
+    jw_kv_string(&v->w, "cluster_name", v->service->cluster_name);
+    jw_kv_string(&v->w, "status", "up");
+    jw_object_end(&v->w);
+    jw_array_end(&v->w);
+    jw_object_end(&v->w);
+    return 0;
+}
+
 int view_openapi(struct view *v, struct error *e)
 {
     (void)e;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "master/views/lists/list.h"
 #include "master/views/views.h"
@@ -133,6 +134,31 @@ int find_task_of_trial(struct view *v, int64_t *trial, const char **task, struct
     *task = found == 1 ? arena_strdup(&v->rq->arena, DB_GET(rows, TRIAL_TASK, task_id)) : NULL;
     db_rows_close(rows);
     return found < 0 ? store_failed(e) : found == 0 ? no_trial(*trial, e) : 0;
+}
+
+// The days from the end of the trial, or from now if it has not ended; -1: for ever.
+int view_trial_log_days(struct view *v, struct error *e)
+{
+    static const int64_t day = 24LL * 3600 * 1000 * 1000;
+    int64_t id, days, left = 0;
+    const char *task;
+    int rc = find_task_of_trial(v, &id, &task, e);
+    if (rc)
+        return rc;
+    struct db_rows *rows = DB_QUERY(v->db, LOG_RETENTION, task, v->service->log_days);
+    int found = db_next(rows);
+    days = found == 1 ? DB_GET(rows, LOG_RETENTION, days) : -1;
+    if (found == 1 && !DB_IS_NULL(rows, LOG_RETENTION, ended_at))
+        left = DB_GET(rows, LOG_RETENTION, ended_at) + days * day - clock_wall_us();
+    else
+        left = days * day;
+    db_rows_close(rows);
+    if (found < 0)
+        return store_failed(e);
+    jw_object(&v->w);
+    jw_kv_int(&v->w, "remainingDays", days < 0 ? -1 : left > 0 ? left / day : 0);
+    jw_object_end(&v->w);
+    return 0;
 }
 
 int no_trial(int64_t id, struct error *e)

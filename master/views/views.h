@@ -9,7 +9,7 @@
 #include "master/views/lists/list.h"
 
 // master.c, master_log.c
-view_handler view_info, view_openapi, view_master;
+view_handler view_info, view_health, view_openapi, view_master;
 view_handler view_master_config, view_cluster_message, view_telemetry;
 stream_handler stream_master_logs;
 
@@ -49,7 +49,7 @@ view_handler view_validation_history;
 
 // trials.c, trial_starts.c
 view_handler view_trial, view_trial_by_external_id, view_run_metadata, render_trial;
-view_handler view_trial_starts, view_experiment_starts;
+view_handler view_trial_starts, view_experiment_starts, view_trial_log_days;
 
 // checkpoints.c
 view_handler render_run_start, view_checkpoint, view_trial_checkpoints, view_experiment_checkpoints,

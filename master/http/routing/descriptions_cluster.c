@@ -15,6 +15,13 @@ static const struct description rows[] = {
     TEXT("GET /info -> cluster_id", "The id of the cluster; it never changes."),
     TEXT("GET /info -> cluster_name",
          "The name that the administrator gave to the cluster; it may be empty."),
+    TEXT("GET /health -> status", "up: the master answers."),
+    TEXT("GET /health -> database", "up: the store can be read. Otherwise the call answers 500."),
+    TEXT("GET /health -> resource_managers", "One entry: the scheduler of this master."),
+    TEXT("SchedulerHealth", "Whether a scheduler works."),
+    TEXT("SchedulerHealth.cluster_name",
+         "The name that the administrator gave to the cluster; it may be empty."),
+    TEXT("SchedulerHealth.status", "Always up, because the scheduler is a part of the master."),
     TEXT("GET /api/v1/openapi.json ->", "The OpenAPI document, version 3.1."),
     TEXT("Master", "What the master says about itself."),
     TEXT("Master.version", "The version of Determined's API that the master speaks, which "

@@ -14,6 +14,7 @@ static const struct description rows[] = {
     TEXT("{experimentId}", "The id of the experiment."),
     TEXT("{externalExperimentId}",
          "The name that the submitter gave to the experiment; 1 to 255 bytes."),
+    TEXT("{key}", "A key of Determined's projects or of the metadata of runs."),
     TEXT("{label}", "The label; 1 to 255 bytes."),
     TEXT("{trialId}", "The id of the trial. Determined's calls for runs take the same number."),
     TEXT("{externalTrialId}", "The name that the submitter gave to the trial."),

@@ -250,6 +250,8 @@ static const struct description rows[] = {
         "GET /api/v1/experiments/{experimentId}/searcher/best_searcher_validation_metric -> metric",
         "The best value of the searcher's metric. Before the first validation the call answers "
         "404."),
+    TEXT("GET /api/v1/trials/{trialId}/remaining_log_retention_days -> remainingDays",
+         "Whole days; all of them until the trial ends; -1: for ever."),
     TEXT("numDays", "The days for which logs are kept after the end, 0 to 32767; -1: for ever."),
     TEXT("POST /api/v1/experiments/{experimentId}/file path",
          "The path of the file, as the tree of files shows it."),

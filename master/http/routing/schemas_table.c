@@ -41,6 +41,7 @@ const struct schema schema_table[] = {
         "ssoProviders?:[object] externalLoginUri?:string externalLogoutUri?:string "
         "branding?:string rbacEnabled?:bool product?:string userManagementEnabled?:bool "
         "featureSwitches?:[string] clusterMessage?:ClusterMessage"),
+    OBJECT("SchedulerHealth", "cluster_name:string status:string"),
     OBJECT("ClusterMessage", "message:string startTime:time endTime?:time createdTime?:time"),
 
     // users

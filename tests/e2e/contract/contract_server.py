@@ -14,6 +14,11 @@ class Server(Contract):
         master = self.nobody.get("/master")
         self.assertEqual((master["version"], master["musterVersion"]), (info["version"], info["musterVersion"]))
 
+    def test_health(self):
+        """Probes ask without a token."""
+        self.assertEqual(self.nobody.get("//health", "status database resource_managers"), {
+            "status": "up", "database": "up", "resource_managers": [{"cluster_name": "muster", "status": "up"}]})
+
     def test_master(self):
         self.user.get("/master", "clusterId clusterName masterId strictJobQueueControl version hasCustomLogo")
         config = self.admin.get("/master/config", "config")["config"]

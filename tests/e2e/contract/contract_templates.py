@@ -13,5 +13,14 @@ class Templates(Contract):
         experiment = self.create(config=self.config.replace("max_restarts: 0\n", ""), template="base", activate=False)
         self.assertEqual(self.user.get(f"/experiments/{experiment}")["experiment"]["config"]["max_restarts"], 4)
         self.kill(experiment)
+        self.user.post("/templates/other", {**template, "name": "other"}, "template:Template")
+        renamed = self.user.call("PATCH", "/template/rename", {"oldName": "base", "newName": "renamed"}, "template:Template")
+        self.assertEqual((renamed["template"]["name"], renamed["template"]["config"]["max_restarts"]), ("renamed", 4))
+        self.user.call("GET", "/templates/base", expect=404)
+        for body, status in (({"oldName": "base", "newName": "x"}, 404), ({"oldName": "renamed", "newName": "other"}, 409),
+                             ({"oldName": "renamed", "newName": "a/b"}, 400), ({"oldName": "renamed"}, 400)):
+            self.user.call("PATCH", "/template/rename", body, expect=status)
+        self.user.call("PATCH", "/template/rename", {"oldName": "renamed", "newName": "base"}, "template:Template")
+        self.user.call("DELETE", "/templates/other")
         self.user.call("DELETE", "/templates/base")
         self.user.call("GET", "/templates/base", expect=404)

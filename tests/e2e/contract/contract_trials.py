@@ -197,6 +197,28 @@ class Trials(Contract):
         self.user.lines(f"/tasks/{task['taskId']}/logs", "id level:LogLevel log message taskId timestamp")
         self.user.lines(f"/tasks/{task['taskId']}/logs/fields", "agentIds allocationIds rankIds sources stdtypes")
 
+    def test_days_of_logs(self):
+        experiment, task, _ = self.running()
+        path = f"/trials/{task['trialId']}"
+
+        def left():
+            return self.user.get(f"{path}/remaining_log_retention_days", "remainingDays")["remainingDays"]
+        self.assertEqual(left(), -1)  # the cluster's default
+        self.user.call("PUT", f"{path}/retain_logs", {"trialId": task["trialId"], "numDays": 30})
+        self.assertEqual(left(), 30)
+        self.kill(experiment)
+        self.assertEqual(left(), 29)  # whole days
+        for project in (1, -1):
+            answer = self.user.call("PUT", f"/projects/{project}/experiments/retain_logs", {
+                "experimentIds": [experiment], "projectId": project, "numDays": 100 + project, "filters": None},
+                "results:[ActionResult]")
+            self.assertEqual(answer["results"], [{"id": experiment, "error": ""}])
+            self.assertEqual(left(), 99 + project)
+        self.user.call("PUT", "/projects/1/experiments/retain_logs", {"experimentIds": [experiment], "projectId": 1,
+                                                                      "numDays": -1}, "results:[ActionResult]")
+        self.assertEqual(left(), -1)
+        self.user.call("GET", "/trials/999999/remaining_log_retention_days", expect=404)
+
     def test_lines_without_a_rank(self):
         """They have the rank -1 in a filter."""
         _, task, caller = self.running()

@@ -77,7 +77,7 @@ class Users(Contract):
         for method, path in refused:
             path = path.replace("{groupId}", "1").replace("{userId}", "1").replace("{workspaceId}", "1") \
                 .replace("{experimentId}", "1").replace("{workloadType}", "EXPERIMENT").replace("{clientId}", "1") \
-                .replace("{resourcePoolName}", "default").replace("{projectId}", "1").replace("{taskId}", task) \
+                .replace("{resourcePoolName}", "default").replace("{key}", "k").replace("{projectId}", "1").replace("{taskId}", task) \
                 .replace("{allocationId}", "1.1.1")
             status, answer = self.admin.request(method, path)
             self.assertEqual(status, 400, (method, path, answer))
