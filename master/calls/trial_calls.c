@@ -111,6 +111,8 @@ int core_run_start(struct core *c, struct request *rq, struct error *e)
     const char *own = own_storage(rq, t);
     char *storage = arena_strdup(&rq->arena, own ? own : t->active->storage);
     STORE(c, STORAGE_ADD, storage);
+    if (t->active->unmanaged)
+        STORE(c, TRIAL_SET_STORAGE, storage, t->id);
     rq->result = storage;
     return 0;
 }

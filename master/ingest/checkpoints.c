@@ -86,14 +86,14 @@ static int find_storage(struct core *c, struct request *rq, const struct trial *
     int64_t id = jget_int(rq->body, "storageId", 0);
     if (!id || !t->active->unmanaged)
         return 0;
-    struct db_rows *rows = DB_QUERY(c->reader, STORAGE_BY_ID, id);
+    struct db_rows *rows = DB_QUERY(c->reader, STORAGE_OF_TRIAL, id, t->id);
     if (db_next(rows) == 1)
-        in->storage = arena_strdup(&rq->arena, DB_GET(rows, STORAGE_BY_ID, storage));
+        in->storage = arena_strdup(&rq->arena, DB_GET(rows, STORAGE_OF_TRIAL, storage));
     db_rows_close(rows);
     return in->storage ? 0
                        : error_set(e, ERR_INVALID,
-                                   "storageId: storage %lld is not known; POST /api/v1/runs/start "
-                                   "numbers storages",
+                                   "storageId: %lld is not the number that POST /api/v1/runs/start "
+                                   "gave to the storage of this trial",
                                    (long long)id);
 }
 

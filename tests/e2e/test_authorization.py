@@ -37,7 +37,7 @@ FREE_NAMES = {
     "externalTaskId": "a name that the caller gives (attack_names)", "externalExperimentId": "the same",
     "externalTrialId": "the same", "metricIds": "names of metrics of the given trials",
     "modelVersionNum": "checked after its model", "slotId": "all users know the agents",
-    "trialRunId": "checked after its trial", "storageId": "does not name an object",
+    "trialRunId": "checked after its trial", "storageId": "one that the trial itself has named",
     "resourcesId": "checked after its allocation", "label": "checked after its experiment",
     "username": "all users know the users", "resourcePoolName": "all users know the pools",
     "groupId": "there are no such objects", "key": "there are no such objects",

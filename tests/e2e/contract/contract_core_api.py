@@ -227,7 +227,10 @@ class CoreApi(Contract):
         uuid = "00000000-0000-4000-8000-000000000250"
         report = {"uuid": uuid, "taskId": task, "metadata": {"steps_completed": 1}, "resources": {"a": "1"},
                   "state": "STATE_COMPLETED", "training": {}}
-        self.user.call("POST", "/checkpoints", {**report, "storageId": 999999}, expect=400)
+        _, managed, inside = self.running()
+        other = inside.post("/runs/start", {"runId": managed["trialId"], "checkpointStorage": None}, "storageId")["storageId"]
+        for wrong in (999999, other):  # the storage of another trial may be that of another team, with its secrets
+            self.user.call("POST", "/checkpoints", {**report, "storageId": wrong}, expect=400)
         self.user.post("/checkpoints", {**report, "storageId": number})
         checkpoint = self.user.get(f"/checkpoints/{uuid}", "checkpoint:Checkpoint")["checkpoint"]
         self.assertEqual((checkpoint["storageId"], checkpoint["storage"]), (number, {"bucket": "elsewhere", "type": "s3"}))
