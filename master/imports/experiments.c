@@ -160,6 +160,15 @@ static void experiment_update(struct import_call *m, const struct imported *foun
     r->outcome = IMPORT_CHANGED;
 }
 
+// Whether the columns that the store fills from a configuration can hold its values.
+static bool config_is_storable(const json_t *config)
+{
+    const json_t *slots = jget(jget(config, "resources"), "slots_per_trial"),
+                 *storage = jget(config, "checkpoint_storage");
+    return json_is_object(config) && (!slots || json_is_integer(slots)) &&
+           (!storage || json_is_object(storage));
+}
+
 void import_experiment(struct import_call *m, const json_t *record, struct import_result *r)
 {
     int64_t owner, project;
@@ -169,8 +178,9 @@ void import_experiment(struct import_call *m, const json_t *record, struct impor
         return;
     if (found.found)
         experiment_update(m, &found, record, state, r);
-    else if (!json_is_object(jget(record, "config")))
-        import_skip(r, "it has no configuration");
+    else if (!config_is_storable(jget(record, "config")))
+        import_skip(r, "its config is not an object, or resources.slots_per_trial is not an "
+                       "integer, or checkpoint_storage is not an object");
     else if (!import_reference(m, record, "owner", "user", r, &owner) ||
              !import_reference(m, record, "project", "project", r, &project))
         return;

@@ -37,13 +37,17 @@ static bool was_imported(struct import_call *m, const char *kind, const json_t *
 // Stored for a user who cannot sign in with a password until an administrator sets one.
 static const char no_password[] = "!";
 
+// Two digits. A login with this cost takes seconds, and one with the greatest cost, 31, days.
+static const char bcrypt_cost_max[] = "15";
+
 // A hash by bcrypt, which libcrypt verifies. The first login replaces it (registry/accounts.c).
 static const char *password_hash(const json_t *record)
 {
     const char *hash = import_text(record, "passwordHash");
     bool bcrypt = strlen(hash) == BCRYPT_LEN && hash[0] == '$' && hash[1] == '2' &&
-                  strchr("aby", hash[2]) && hash[3] == '$';
-    return bcrypt ? hash : no_password;
+                  strchr("aby", hash[2]) && hash[3] == '$' && isdigit((unsigned char)hash[4]) &&
+                  isdigit((unsigned char)hash[5]) && hash[6] == '$';
+    return bcrypt && strncmp(hash + 4, bcrypt_cost_max, 2) <= 0 ? hash : no_password;
 }
 
 void import_user(struct import_call *m, const json_t *record, struct import_result *r)

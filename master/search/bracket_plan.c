@@ -177,12 +177,28 @@ static int plan_adaptive(struct bracket_search *bs, const json_t *searcher, stru
     return 0;
 }
 
+// A configuration that this master has checked is within these bounds; an imported one may not be.
+static int check_bounds(const struct bracket_search *bs, const json_t *searcher, struct error *e)
+{
+    int64_t rungs = jget_int(searcher, "num_rungs", 1), most = jget_int(searcher, "max_rungs", 5);
+    bool good = bs->divisor > 1 && bs->divisor <= 1e6 && whole_time(searcher) >= 0 &&
+                jget_double(searcher, "max_trials", 1) >= 1 && rungs >= 1 && rungs <= RUNGS_MAX &&
+                most >= 1 && most <= RUNGS_MAX;
+    return good ? 0
+                : error_set(e, ERR_INVALID,
+                            "searcher: divisor, num_rungs, max_rungs, max_time, max_length or "
+                            "max_trials is out of its bounds");
+}
+
 int bracket_search_plan(struct bracket_search *bs, const json_t *config, struct error *e)
 {
     const json_t *searcher = jget(config, "searcher");
     const char *name = jget_string(searcher, "name", "");
     bs->divisor = jget_double(searcher, "divisor", 4);
     bs->smaller_is_better = jget_bool(searcher, "smaller_is_better", true);
+    int err = check_bounds(bs, searcher, e);
+    if (err)
+        return err;
     if (!strcmp(name, "grid"))
         return plan_grid(bs, searcher, jget(config, "hyperparameters"), e);
     if (!strcmp(name, "adaptive_asha"))

@@ -186,6 +186,49 @@ class ImportDump(unittest.TestCase):
         version = self.api("models/classifier/versions/2")["modelVersion"]
         self.assertEqual((version["name"], version["checkpoint"]["uuid"]), ("two", UUIDS[0]))
 
+    def records(self, *records):
+        """Sends records as they are, as a hostile dump would bring them; returns the outcomes."""
+        body = json.dumps({"records": records})
+        answer = self.cluster.muster("api", "POST", "/api/v1/imports/1/records", "--body", body)
+        return [result["outcome"] for result in json.loads(answer)["results"]]
+
+    def test_zz_hostile_records(self):
+        """Configurations that were never checked end nothing, also when something is reported later."""
+        config = config_of("odd", self.storage)
+        odd = [config | {"resources": {"slots_per_trial": slots}} for slots in ("many", 1.5, [1], {})]
+        odd += [config | {"checkpoint_storage": "here"}]
+        x = {"kind": "experiment", "owner": "7", "project": "5", "state": "COMPLETED", "labels": 5, "name": "odd"}
+        self.assertEqual(self.records(*(x | {"old": f"x{i}", "config": c} for i, c in enumerate(odd))), ["SKIPPED"] * 5)
+        halving = {"name": "async_halving", "metric": "loss", "max_trials": 2, "num_rungs": -1, "max_time": 4}
+        adaptive = {"name": "adaptive_asha", "metric": "loss", "max_trials": 1 << 60, "divisor": 1, "max_rungs": 1 << 40}
+        searchers = [halving, halving | {"num_rungs": 1 << 40}, adaptive, {"name": 5}, "none"]
+        for i, searcher in enumerate(searchers):
+            self.assertEqual(self.records(x | {"old": f"y{i}", "config": config | {"searcher": searcher, "resources": "all"}}),
+                             ["NEW"])
+            trial = {"kind": "trial", "old": f"y{i}", "experiment": f"y{i}", "state": "COMPLETED", "hparams": [1]}
+            self.assertEqual(self.records(trial), ["NEW"])
+            uuid_text = str(uuid.UUID(int=100 + i))
+            self.assertEqual(self.records({"kind": "checkpoint", "old": uuid_text, "trial": f"y{i}", "state": "COMPLETED",
+                                           "resources": "x", "metadata": 5}), ["NEW"])
+            experiment = self.api(f"checkpoints/{uuid_text}")["checkpoint"]["training"]["experimentId"]
+            self.api(f"experiments/{experiment}")
+            number = self.api(f"experiments/{experiment}/trials")["trials"][0]["id"]
+            report = {"group": "training", "metrics": {"trialId": number, "stepsCompleted": 1, "trialRunId": 1,
+                                                       "metrics": {"avgMetrics": {"loss": 1}}}}
+            self.cluster.run("api", "POST", f"/api/v1/trials/{number}/metrics", "--body", json.dumps(report))
+            self.cluster.run("experiment", "continue", experiment)
+            self.cluster.muster("experiment", "delete", experiment, "--yes")
+
+    def test_costly_password(self):
+        """A hash whose check would take days is no password."""
+        costly = crypt.crypt("a", "$2b$04$" + "abcdefghijklmnopqrstuu").replace("$04$", "$31$")
+        self.assertEqual(self.records({"kind": "user", "old": "costly", "username": "costly", "active": True,
+                                       "passwordHash": costly}), ["NEW"])
+        pathlib.Path("wrong").write_text("not that one\n")
+        start = time.monotonic()
+        self.assertEqual(self.cluster.run("login", "costly", "--password-file", "wrong").returncode, 4)
+        self.assertLess(time.monotonic() - start, 10)
+
     def test_password(self):
         """Twice: the first login stores the password's hash anew."""
         pathlib.Path("ann").write_text(SECRET + "\n")

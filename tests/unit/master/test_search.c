@@ -78,6 +78,33 @@ static void test_draw(void **state)
     assert_true(saw_low && saw_high); // both ends belong to the range
 }
 
+// A configuration that was imported was perhaps never checked.
+static void test_unchecked_searcher(void **state)
+{
+    (void)state;
+    static const char *const searchers[] = {
+        "{\"name\":\"async_halving\",\"num_rungs\":-1}",
+        "{\"name\":\"async_halving\",\"num_rungs\":1099511627776}",
+        "{\"name\":\"adaptive_asha\",\"divisor\":1,\"max_trials\":9,\"max_time\":9}",
+        "{\"name\":\"adaptive_asha\",\"divisor\":\"NaN\",\"max_trials\":9,\"max_time\":9}",
+        "{\"name\":\"adaptive_asha\",\"max_rungs\":1000,\"max_trials\":1000000,\"max_time\":9}",
+        "{\"name\":\"adaptive_asha\",\"max_trials\":9,\"max_time\":-1}",
+        "{\"name\":\"random\",\"max_trials\":-1}",
+        "{}",
+        "5",
+    };
+    for (size_t i = 0; i < sizeof searchers / sizeof *searchers; i++) {
+        char *text = xasprintf("{\"searcher\":%s}", searchers[i]);
+        json_t *config = json_loads(text, 0, NULL);
+        struct search *s = NULL;
+        struct error e = {0};
+        assert_non_null(config);
+        assert_int_equal(search_new(config, 1, &s, &e), ERR_INVALID);
+        json_decref(config);
+        free(text);
+    }
+}
+
 static void test_same_seed_same_point(void **state)
 {
     (void)state;
@@ -285,6 +312,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_draw),
+        cmocka_unit_test(test_unchecked_searcher),
         cmocka_unit_test(test_same_seed_same_point),
         cmocka_unit_test(test_continue),
         cmocka_unit_test(test_continue_not_every_method),
