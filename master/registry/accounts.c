@@ -147,7 +147,7 @@ static int renew_password(const char *sent, const char *stored, int64_t user_id,
         return 0;
     int rc = auth_password_hash(sent, hash, e);
     if (!rc)
-        DB_ADD(b, USER_SET_PASSWORD, hash, clock_wall_us(), user_id);
+        DB_ADD(b, USER_RENEW_PASSWORD, hash, clock_wall_us(), user_id, stored);
     return rc;
 }
 

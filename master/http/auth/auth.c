@@ -45,7 +45,9 @@ static int read_principal(struct db_rows *rows, struct principal *out, struct er
         out->kind = PRINCIPAL_AGENT;
         return 0;
     }
-    bool task = !strcmp(kind, "allocation");
+    bool of_task = !DB_IS_NULL(rows, TOKEN_PRINCIPAL, allocation_id);
+    // The programs of a user who is no longer active keep the rights of their task.
+    bool task = !strcmp(kind, "allocation") || (of_task && !DB_GET(rows, TOKEN_PRINCIPAL, active));
     if (task && (!allocation_state || !strcmp(allocation_state, "TERMINATED")))
         return error_set(e, ERR_FORBIDDEN, "allocation has ended");
     if (DB_IS_NULL(rows, TOKEN_PRINCIPAL, user_id))
@@ -56,7 +58,6 @@ static int read_principal(struct db_rows *rows, struct principal *out, struct er
     out->user_id = DB_GET(rows, TOKEN_PRINCIPAL, user_id);
     out->admin = !task && DB_GET(rows, TOKEN_PRINCIPAL, admin);
     snprintf(out->username, sizeof out->username, "%s", DB_GET(rows, TOKEN_PRINCIPAL, username));
-    bool of_task = !DB_IS_NULL(rows, TOKEN_PRINCIPAL, allocation_id);
     out->experiment_id = of_task ? DB_GET(rows, TOKEN_PRINCIPAL, experiment_id) : 0;
     if (of_task)
         snprintf(out->allocation_id, sizeof out->allocation_id, "%s",

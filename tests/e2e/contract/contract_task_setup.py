@@ -126,3 +126,13 @@ class TaskSetup(Contract):
         self.check_task_only(task, inside)
         self.agent.end(task)
         wait_for("the end of the token", lambda: inside.request("GET", "/api/v1/me")[0] in (401, 403), 10)
+
+    def test_task_that_starts_after_its_user_lost_access(self):
+        user, caller = self.new_user("absent")
+        experiment = caller.post("/experiments", {"config": self.config, "activate": False, "modelDefinition": []},
+                                 "experiment:Experiment config")["experiment"]["id"]
+        self.addCleanup(self.admin.post, f"/experiments/{experiment}/kill")
+        self.admin.call("PATCH", f"/users/{user}", {"active": False})
+        self.admin.post(f"/experiments/{experiment}/activate")
+        task = self.agent.task_of(experiment)
+        self.check_task_only(task, self.nobody.caller(task["env"]["DET_USER_TOKEN"]))
