@@ -85,7 +85,7 @@ class Contract(unittest.TestCase):
         return experiment, task, self.nobody.caller(task["env"]["DET_SESSION_TOKEN"], task=True)
 
     def poll(self, task, caller):
-        """Asks as a program does that can be asked to leave; returns whether it should."""
+        """Polls for preemption, so the program counts as one that can be asked to leave; returns whether it should leave."""
         return caller.get(f"/allocations/{task['allocationId']}/signals/preemption", "preempt", timeout_seconds=0)["preempt"]
 
     def checkpoint(self, task, caller, uuid, steps=20, files=(("model.bin", b"weights"),)):

@@ -35,7 +35,7 @@ class Agents(Contract):
         self.admin.post("/agents/live/slots/3/enable", None, "slot:Slot")
 
     def test_agent_whose_connection_breaks(self):
-        """It is shown as draining until it calls again."""
+        """The agent is shown as draining until it calls again."""
         agent = SimulatedAgent(self.cluster.port, self.agent.caller.token, "breaks", slots=1)
         shown = lambda: self.user.get("/agents/breaks", "agent:Agent")["agent"]
         self.addCleanup(self.admin.post, "/agents/breaks/disable")  # other tests do not use it

@@ -24,7 +24,7 @@ class Checkpoints(Contract):
         self.user.call("GET", f"/checkpoints/{NEVER}", expect=404)
 
     def test_sums_of_checkpoints(self):
-        """Number and size, as texts of digits, in single reads and in lists."""
+        """Experiments and trials show the number and the size of their checkpoints, as texts of digits."""
         experiment, task, caller = self.running(config=self.config.replace("container_path", "save_trial_latest: 5, container_path"))
         uuids = [f"00000000-0000-4000-8000-00000000024{n}" for n in range(2)]
         self.assertEqual(self.sums(experiment, task["trialId"]), (0, "0"))

@@ -44,7 +44,7 @@ class Experiments(Contract):
         self._cleanups[-1] = (self.kill, (replacement,), {})
 
     def test_experiment_pause_of_a_program_that_never_polls(self):
-        """It is ended at once, with whatever exit code, and its trial is paused."""
+        """The program is ended at once. Whatever its exit code is, its trial is paused."""
         for code in (0, 3):
             experiment, task, _ = self.running()
             self.agent.exit_code_of_killed = code

@@ -34,7 +34,7 @@ class Searches(Contract):
         return sorted(tasks, key=lambda task: task["trialId"]) if len(tasks) == count else None
 
     def test_single_with_ranges(self):
-        """It is a random search with one trial."""
+        """`single` with ranges is a random search with one trial."""
         config = self.edited(("hyperparameters: {width: 64}\n", RANGES))
         random = config.replace("name: single", "name: random, max_trials: 1")
         drawn = []
@@ -69,7 +69,7 @@ class Searches(Contract):
                     self.assertIn("request unfulfillable", self.user.call("POST", path, body, expect=400)["message"])
 
     def test_continue_a_search(self):
-        """Its trials that have not completed run again; the others stay."""
+        """The trials that have not completed run again; the others stay as they are."""
         config = self.edited(("name: single", "name: random, max_trials: 3, max_concurrent_trials: 3"),
                              ("hyperparameters: {width: 64}\n", RANGES))
         experiment = self.create(config=config)

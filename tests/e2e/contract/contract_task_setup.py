@@ -105,14 +105,14 @@ class TaskSetup(Contract):
         wait_for("its end", lambda: caller.request("GET", "/api/v1/me")[0] == 401, 10)
 
     def check_task_only(self, task, inside):
-        """The token of a user's task makes the calls of the task, and no others."""
+        """The user has lost access: the token that the task has of the user makes only the calls of the task."""
         inside.call("GET", f"/allocations/{task['allocationId']}/signals/preemption", timeout_seconds=0)
         inside.report(f"/trials/{task['trialId']}/progress", {"progress": 0.5, "isRaw": True})
         inside.call("POST", "/experiments", {"config": self.config, "activate": False, "modelDefinition": []}, expect=403)
         inside.call("PATCH", f"/users/{inside.get('/me')['user']['id']}", {"displayName": "x"}, expect=403)
 
     def test_task_of_a_user_who_loses_access(self):
-        """Running programs go on with the rights of their task."""
+        """Programs that run go on with the rights of their task after a new password, and after the user is deactivated."""
         user, caller = self.new_user("leaver")
         tasks = [self.task_of(caller) for _ in range(2)]
         self.admin.call("PATCH", f"/users/{user}", {"password": hashed("another phrase of words"), "isHashed": True})

@@ -51,7 +51,7 @@ class Tasks(Contract):
             self.assertIn(words, get()["exitStatus"])
 
     def test_commands_without_a_config(self):
-        """The template has it."""
+        """The template has the configuration."""
         refused = self.user.call("POST", "/commands", {"config": None, "files": None}, expect=400)
         self.assertIn("entrypoint", refused["error"]["error"])
         self.user.post("/templates/greeting", {"config": {"entrypoint": ["echo", "hello"], "resources": {"slots": 0}}})

@@ -220,7 +220,7 @@ class Trials(Contract):
         self.user.call("GET", "/trials/999999/remaining_log_retention_days", expect=404)
 
     def test_lines_without_a_rank(self):
-        """They have the rank -1 in a filter."""
+        """A filter finds lines without a rank by rankIds=-1."""
         _, task, caller = self.running()
         caller.post("/task/logs", {"logs": [{"taskId": task["taskId"], "log": f"rank {rank}", "rankId": rank,
                                              "timestamp": "2026-11-21T09:00:00Z"} for rank in (None, 0, 1)]})

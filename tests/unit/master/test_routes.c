@@ -285,7 +285,7 @@ static void test_shapes(void **state)
     assert_string_equal(schema_of_parameter("limits", 6), "string");
 }
 
-// The rows of the tables are data of the API, so that the cases name some that will stay.
+// The tables change with the API, so the cases use rows that will hardly change.
 static void test_descriptions(void **state)
 {
     (void)state;
