@@ -20,18 +20,9 @@
 
 // --- what may be covered -------------------------------------------------------------------------
 
-// Whether `path` is `folder` or below it.
-static bool is_within(const char *path, const char *folder)
-{
-    size_t len = strlen(folder);
-    if (len == 1)
-        return true; // "/"
-    return !strncmp(path, folder, len) && (path[len] == '/' || !path[len]);
-}
-
 static bool overlaps(const char *a, const char *b)
 {
-    return is_within(a, b) || is_within(b, a);
+    return path_is_within(a, b) || path_is_within(b, a);
 }
 
 int mounts_check_target(const char *target, const struct mount_places *places, struct error *e)
@@ -43,7 +34,7 @@ int mounts_check_target(const char *target, const struct mount_places *places, s
     char *own = path_join(places->dir, TASKDIR_WORK);
     char *tasks = xasprintf("%.*s", (int)(strrchr(places->dir, '/') - places->dir), places->dir);
     *strrchr(tasks, '/') = '\0'; // the agent's work folder
-    bool mine = is_within(target, own) && strcmp(target, own) != 0;
+    bool mine = path_is_within(target, own) && strcmp(target, own) != 0;
     bool bad = (!mine && overlaps(target, tasks)) ||
                (places->token_file && overlaps(target, places->token_file));
     free(tasks);

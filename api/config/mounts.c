@@ -13,12 +13,6 @@ static bool is_crooked(const char *path)
     return !path_is_inside(path);
 }
 
-static bool is_within(const char *path, const char *folder)
-{
-    size_t len = strlen(folder);
-    return !strncmp(path, folder, len) && (path[len] == '/' || !path[len]);
-}
-
 static int check_entry(const json_t *m, size_t i, struct error *e)
 {
     const char *source = jget_string(m, "host_path", ""),
@@ -33,7 +27,7 @@ static int check_entry(const json_t *m, size_t i, struct error *e)
             "bind_mounts.%zu.container_path: \"%.200s\" is not the path of a folder or "
             "file without \".\", \"..\" and double slashes",
             i, target);
-    if (is_within(target, "/proc") || is_within(target, "/run/determined") ||
+    if (path_is_within(target, "/proc") || path_is_within(target, "/run/determined") ||
         !strcmp(target, "/run"))
         return error_set(e, ERR_INVALID,
                          "bind_mounts.%zu.container_path: %s has contents that programs need, and "

@@ -342,3 +342,11 @@ bool path_is_inside(const char *relative)
             return true;
     }
 }
+
+bool path_is_within(const char *path, const char *folder)
+{
+    size_t len = strlen(folder);
+    if (len == 1)
+        return true; // "/"
+    return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}

@@ -40,8 +40,10 @@ bool path_exists(const char *path);
 char *path_join(const char *a, const char *b); // "A/B" with one slash; heap string
 
 // Returns whether a relative path from an untrusted source stays inside its folder: no "..", no
-// leading
-// "/", no empty component, at most 1,024 bytes.
+// "/" at its start, no empty component, at most 1,024 bytes.
 bool path_is_inside(const char *relative);
+// Whether `path` is `folder` or below it. Both are absolute, without "..", links and double
+// slashes.
+bool path_is_within(const char *path, const char *folder);
 
 #endif

@@ -201,18 +201,11 @@ static bool read_trial_state(const json_t *record, enum trial_state *out, struct
     return good;
 }
 
-static bool row_exists(struct db_rows *rows)
-{
-    bool found = db_next(rows) == 1;
-    db_rows_close(rows);
-    return found;
-}
-
 static int64_t trial_id(struct import_call *m, const json_t *record)
 {
     int64_t old = jget_int(record, "old", 0);
-    bool keeps =
-        old > 0 && old <= m->last_trial && !row_exists(DB_QUERY(m->c->reader, TRIAL_EXISTS, old));
+    bool keeps = old > 0 && old <= m->last_trial &&
+                 !import_row_exists(DB_QUERY(m->c->reader, TRIAL_EXISTS, old));
     return keeps ? old : m->c->next_trial++;
 }
 
@@ -334,7 +327,7 @@ void import_checkpoint(struct import_call *m, const json_t *record, struct impor
         r->outcome = IMPORT_SKIPPED;
         return;
     }
-    if (row_exists(DB_QUERY(m->c->reader, CHECKPOINT_OWNER, uuid))) {
+    if (import_row_exists(DB_QUERY(m->c->reader, CHECKPOINT_OWNER, uuid))) {
         r->outcome = IMPORT_EXISTING;
         return;
     }

@@ -49,6 +49,13 @@ void import_skip(struct import_result *r, const char *fmt, ...)
 
 // --- old ids and new ids -------------------------------------------------------------------------
 
+bool import_row_exists(struct db_rows *rows)
+{
+    bool found = db_next(rows) == 1;
+    db_rows_close(rows);
+    return found;
+}
+
 struct imported import_find(struct import_call *m, const char *kind, const char *old)
 {
     struct imported found = {0};
@@ -114,9 +121,7 @@ static int begin_import(struct core *c, const char *cluster, int64_t experiments
 int core_import_begin(struct core *c, struct request *rq, struct error *e)
 {
     const char *cluster = import_text(rq->body, "cluster");
-    struct db_rows *rows = DB_QUERY(c->reader, IMPORT_BY_CLUSTER, cluster);
-    bool found = db_next(rows) == 1;
-    db_rows_close(rows);
+    bool found = import_row_exists(DB_QUERY(c->reader, IMPORT_BY_CLUSTER, cluster));
     int err = found ? 0
                     : begin_import(c, cluster, jget_int(rq->body, "lastExperiment", 0),
                                    jget_int(rq->body, "lastTrial", 0), e);

@@ -35,6 +35,7 @@ import_record import_experiment, import_trial, import_checkpoint;
 import_record import_metrics_begin, import_metrics_end;
 
 // imports.c
+bool import_row_exists(struct db_rows *rows); // closes them
 struct imported import_find(struct import_call *m, const char *kind, const char *old);
 // The id of the object that the record names under `key`. False: it was not imported, and *r says
 // so.

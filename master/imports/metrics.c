@@ -5,10 +5,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/limits.h"
 #include "base/text/json.h"
 #include "db/metrics/compaction.h"
-#include "db/metrics/series_json.h"
 #include "master/imports/internal.h"
 #include "master/imports/module.h"
 #include "master/ingest/metric_parse.h"
@@ -198,22 +196,6 @@ static bool steps_ascend(const struct series_block *b)
     return b->count > 0 && b->steps[0] >= 0;
 }
 
-static void store_validations(struct core *c, int64_t trial, const struct series_block *b)
-{
-    for (size_t i = 0; i < b->count; i++) {
-        struct buf out;
-        struct json_writer w;
-        buf_init(&out, LIMIT_BODY);
-        jw_init(&w, &out);
-        jw_object(&w);
-        jw_key(&w, "avgMetrics");
-        series_write_values(&w, b, i);
-        jw_object_end(&w);
-        STORE(c, CHECKPOINTS_SET_VALIDATION, buf_str(&out), trial, b->steps[i]);
-        buf_free(&out);
-    }
-}
-
 static void store_post(struct core *c, int64_t trial, struct metric_post *p)
 {
     struct series_block *b = &p->block;
@@ -226,8 +208,8 @@ static void store_post(struct core *c, int64_t trial, struct metric_post *p)
         compaction_add_chunk(core_batch(c), trial, p->group, b, 0, b->count);
     else
         compaction_add_row(core_batch(c), trial, p->group, b, 0, b->count);
-    if (!strcmp(p->group, "validation"))
-        store_validations(c, trial, b);
+    for (size_t i = 0; i < b->count && !strcmp(p->group, "validation"); i++)
+        checkpoint_validation_store(c, trial, b, i);
 }
 
 // Nothing is stored if one of the trials has not begun.

@@ -195,43 +195,20 @@ void import_model(struct import_call *m, const json_t *record, struct import_res
     STORE(m->c, IMPORTED_SET_MODEL, m->id, import_text(record, "old"), name, workspace);
 }
 
-static bool version_exists(struct core *c, int64_t model, int64_t version)
-{
-    struct db_rows *rows = DB_QUERY(c->reader, MODEL_VERSION_BY_NUMBER, model, version);
-    bool found = db_next(rows) == 1;
-    db_rows_close(rows);
-    return found;
-}
-
-static bool checkpoint_is_here(struct core *c, const char *uuid)
-{
-    struct db_rows *rows = DB_QUERY(c->reader, CHECKPOINT_OWNER, uuid);
-    bool found = db_next(rows) == 1;
-    db_rows_close(rows);
-    return found;
-}
-
-static bool model_is_here(struct core *c, int64_t id)
-{
-    struct db_rows *rows = DB_QUERY(c->reader, MODEL_BY_ID, id);
-    bool found = db_next(rows) == 1;
-    db_rows_close(rows);
-    return found;
-}
-
 void import_model_version(struct import_call *m, const json_t *record, struct import_result *r)
 {
+    struct db_reader *db = m->c->reader;
     int64_t model, owner, version = jget_int(record, "version", 0);
     const char *uuid = import_text(record, "checkpoint");
     if (!import_reference(m, record, "model", "model", r, &model) ||
         !import_reference(m, record, "owner", "user", r, &owner))
         return;
     r->id = version;
-    if (version_exists(m->c, model, version)) {
+    if (import_row_exists(DB_QUERY(db, MODEL_VERSION_BY_NUMBER, model, version))) {
         r->outcome = IMPORT_EXISTING;
-    } else if (!model_is_here(m->c, model)) {
+    } else if (!import_row_exists(DB_QUERY(db, MODEL_BY_ID, model))) {
         import_skip(r, "its model was deleted here");
-    } else if (version < 1 || !checkpoint_is_here(m->c, uuid)) {
+    } else if (version < 1 || !import_row_exists(DB_QUERY(db, CHECKPOINT_OWNER, uuid))) {
         import_skip(r, "its checkpoint %.40s was not imported", uuid);
     } else {
         char *metadata = import_json(record, "metadata", "{}"),

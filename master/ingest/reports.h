@@ -46,6 +46,9 @@ void metrics_report_from_agent(struct core *c, struct trial *t, const char *grou
                                const json_t *values, int64_t time, struct arena *arena);
 
 // trial_metrics.c
+// Stores the values of report `at`, a validation, beside the checkpoint of the same step.
+void checkpoint_validation_store(struct core *c, int64_t trial, const struct series_block *b,
+                                 size_t at);
 // A run starts from the checkpoint after `from` steps; -1: from the beginning.
 void trial_metrics_restart(struct core *c, struct trial *t, int64_t from);
 void trial_metrics_load(struct trial *t, const struct stored_metrics *stored);

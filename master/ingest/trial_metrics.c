@@ -222,8 +222,8 @@ static void update_best(struct core *c, struct trial *t, double value, int64_t t
     }
 }
 
-static void store_checkpoint_validation(struct core *c, const struct trial *t,
-                                        const struct series_block *b, size_t at)
+void checkpoint_validation_store(struct core *c, int64_t trial, const struct series_block *b,
+                                 size_t at)
 {
     struct buf out;
     struct json_writer w;
@@ -233,7 +233,7 @@ static void store_checkpoint_validation(struct core *c, const struct trial *t,
     jw_key(&w, "avgMetrics");
     series_write_values(&w, b, at);
     jw_object_end(&w);
-    STORE(c, CHECKPOINTS_SET_VALIDATION, buf_str(&out), t->id, b->steps[at]);
+    STORE(c, CHECKPOINTS_SET_VALIDATION, buf_str(&out), trial, b->steps[at]);
     buf_free(&out);
 }
 
@@ -280,7 +280,7 @@ static void add_validation(struct core *c, struct trial *t, const struct series_
     bool known = series_value(b, at, searcher_metric(t->active), &value);
     CORE_DISPATCH(c, validation_reported, c, t, b, at);
     if (b->steps[at] >= 0)
-        store_checkpoint_validation(c, t, b, at);
+        checkpoint_validation_store(c, t->id, b, at);
     if (known && isfinite(value))
         update_best(c, t, value, b->times[at], text);
     if (is_newer(&t->validation, b->runs[at], b->steps[at])) {

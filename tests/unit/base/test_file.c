@@ -285,6 +285,17 @@ static void inside(void **state)
     assert_true(path_is_inside(path));
 }
 
+static void within(void **state)
+{
+    (void)state;
+    assert_true(path_is_within("/a", "/"));
+    assert_true(path_is_within("/a", "/a"));
+    assert_true(path_is_within("/a/b", "/a"));
+    assert_false(path_is_within("/ab", "/a"));
+    assert_false(path_is_within("/a", "/a/b"));
+    assert_false(path_is_within("a", "/a"));
+}
+
 // --- folders that others write to ----------------------------------------------------------------
 
 static int open_below(const char *relative)
@@ -376,6 +387,7 @@ int main(void)
         cmocka_unit_test(trees_at_the_deepest_and_past_it),
         cmocka_unit_test(joining),
         cmocka_unit_test(inside),
+        cmocka_unit_test(within),
         cmocka_unit_test(plain_files_alone_are_opened),
         cmocka_unit_test(a_way_below_follows_no_link),
     };
