@@ -5,8 +5,8 @@
 
 #include "cli/cli.h"
 
-// `noun`: "workspace" or "project". ERR_FAILED with the master's reason; ERR_TIMEOUT: it still
-// goes on.
+// `noun`: "workspace" or "project". ERR_FAILED: the error gives the master's reason; ERR_TIMEOUT:
+// the master is still deleting it.
 int removal_run(struct cli *c, const char *noun, long long id, struct error *e);
 
 #endif

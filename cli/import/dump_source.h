@@ -9,7 +9,7 @@
 
 int import_dump(struct cli *c, const char *path, struct error *e);
 
-// --- shared by the two sources -------------------------------------------------------------------
+// --- shared by dump_source.c and dump_metrics.c --------------------------------------------------
 
 struct source_run {                        // a trial while the dump is read
     int64_t id, experiment, reports, seen; // reports: that the dump has of it and are valid

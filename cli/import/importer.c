@@ -251,13 +251,13 @@ int importer_add(struct importer *m, json_t *record, struct error *e)
     return err;
 }
 
-// --- metrics -------------------------------------------------------------------------------------
-
 int importer_flush(struct importer *m, struct error *e)
 {
     int err = send_records(m, e);
     return err ? err : send_posts(m, e);
 }
+
+// --- metrics -------------------------------------------------------------------------------------
 
 static int add_post(struct importer *m, int64_t trial, json_t *post, size_t values, struct error *e)
 {

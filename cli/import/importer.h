@@ -1,7 +1,6 @@
-// The end of an import: records and reports of metrics on their way into a Muster master, in
-// batches. Every source (a dump, a running master) feeds it the same records, whose fields are
-// described at master/imports. Sources send objects before the objects that refer to them. One
-// thread.
+// Sends records and reports of metrics to a Muster master, in batches, and counts the results.
+// Every source (a dump, a running master) gives it the same records, which master/imports reads. A
+// source adds an object before the objects that refer to it. One thread.
 #ifndef MUSTER_CLI_IMPORT_IMPORTER_H
 #define MUSTER_CLI_IMPORT_IMPORTER_H
 
