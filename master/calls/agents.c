@@ -61,7 +61,7 @@ static void copy_containers(struct request *rq, const struct agent *g, struct sl
 static void copy_agent(struct request *rq, const struct agent *g, struct agent_snapshot *out)
 {
     struct arena *arena = &rq->arena;
-    bool there = g->state == AGENT_CONNECTED && !g->cut;
+    bool there = g->state == AGENT_CONNECTED && !g->unreachable;
     struct slot_snapshot *slots = arena_alloc(arena, (size_t)g->slot_count * sizeof *slots);
     for (int i = 0; i < g->slot_count; i++) {
         slots[i].enabled = there && g->enabled && agent_slot_usable(g, i);

@@ -77,7 +77,7 @@ struct agent {
     char *instance; // distinguishes agents that use the same id; "": not reported
     enum agent_state state;
     struct pool *pool;
-    bool cut;               // the connection of its poll has broken, and it has not called since
+    bool unreachable;       // the connection of its poll has broken, and it has not called since
     bool enabled, draining; // set by an operator; draining: disabled, but running tasks may end
     json_t *slots;          // as the agent reports them
     enum slot_setting {

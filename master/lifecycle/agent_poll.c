@@ -414,11 +414,11 @@ void agents_answer_due(struct core *c)
 
 // An agent whose connection has broken is shown as draining at once. It is given up later, if it
 // does not call.
-static void agent_set_cut(struct core *c, struct agent *g, bool cut)
+static void agent_set_unreachable(struct core *c, struct agent *g, bool unreachable)
 {
-    if (g->cut == cut)
+    if (g->unreachable == unreachable)
         return;
-    g->cut = cut;
+    g->unreachable = unreachable;
     change_mark(c, EVENT_AGENT, 0, 0, g->id);
 }
 
@@ -431,7 +431,7 @@ static void poll_expire(struct core *c, struct parked_request *p)
         return;
     }
     core_complete(c, core_unpark(c, p));
-    agent_set_cut(c, g, true);
+    agent_set_unreachable(c, g, true);
     if (g->silence.at > c->now + CLOSED_US)
         timer_set(&c->timers, &g->silence, c->now + CLOSED_US);
 }
@@ -501,7 +501,7 @@ int core_agent_poll(struct core *c, struct request *rq, struct error *e)
     if (err)
         return err;
     g->heard_at = c->wall;
-    agent_set_cut(c, g, false);
+    agent_set_unreachable(c, g, false);
     string_replace(&g->mount_fault, jget_string(rq->body, "mountFault", ""));
     if (fresh)
         agent_begin_session(c, g, session);
