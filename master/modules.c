@@ -1,6 +1,6 @@
 #include "master/modules.h"
 
-#include "master/calls/bulk/container_removal.h"
+#include "master/calls/bulk/workspace_removal.h"
 #include "master/calls/module.h"
 #include "master/ingest/module.h"
 #include "master/lifecycle/module.h"
@@ -10,5 +10,5 @@
 
 const struct core_module *const master_modules[] = {
     &teams_module,  &lifecycle_module, &retention_module,         &ingest_module,
-    &notify_module, &calls_module,     &container_removal_module, NULL,
+    &notify_module, &calls_module,     &workspace_removal_module, NULL,
 };

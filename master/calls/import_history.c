@@ -1,5 +1,6 @@
-// The history of an imported experiment: start, end, progress and seeds of the experiment and its
-// trials. The experiment is unmanaged and has just ended.
+// The history of an experiment that `muster experiment import` creates from an export: start, end,
+// progress and seeds of the experiment and its trials. The experiment is unmanaged and has just
+// ended. (master/imports takes over whole clusters.)
 #include <math.h>
 #include <stdio.h>
 

@@ -53,7 +53,8 @@ struct core_module {
                               struct error *e);
     void (*experiment_moved)(struct core *c, struct active_experiment *l); // with its project
     void (*workspace_removed)(struct core *c, const struct workspace *ws);
-    // It is to be deleted with all that is in it; nothing comes into it any more.
+    // The workspace or project is to be deleted with all that is in it; it accepts no new
+    // experiments.
     void (*workspace_deleting)(struct core *c, const struct workspace *ws);
     void (*project_deleting)(struct core *c, const struct project *p);
 

@@ -60,7 +60,7 @@ struct core {
     struct webhooks *webhooks;                     // master/notify/webhook_internal.h
     struct external_ids *external_ids;             // master/calls/external_ids.c
     struct unowned_archives *unowned_archives;     // code_archives.c
-    struct container_removals *container_removals; // master/calls/bulk/container_removal.c
+    struct workspace_removals *workspace_removals; // master/calls/bulk/workspace_removal.c
 
     struct timers timers;
     struct parked_request *parked; // all of them

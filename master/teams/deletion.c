@@ -1,15 +1,15 @@
-// Deletion of workspaces and projects. An empty one goes at once; others are marked, and
-// master/calls deletes what is in them first.
+// Deletion of workspaces and projects. An empty one is deleted at once. Any other gets the state
+// DELETING, and master/calls/bulk deletes its experiments first.
 #include "base/text/json.h"
 #include "master/kernel/module.h"
 #include "master/teams/module.h"
 #include "master/teams/params.h"
 #include "master/teams/teams.h"
 
-const char *const container_states[] = {
-    [CONTAINER_STAYS] = "",
-    [CONTAINER_DELETING] = "DELETING",
-    [CONTAINER_DELETE_FAILED] = "DELETE_FAILED",
+const char *const deletion_states[] = {
+    [DELETION_NONE] = "",
+    [DELETION_RUNNING] = "DELETING",
+    [DELETION_FAILED] = "DELETE_FAILED",
 };
 
 static int answer_deleted(struct request *rq, bool completed)
@@ -20,15 +20,15 @@ static int answer_deleted(struct request *rq, bool completed)
 
 // --- workspaces ----------------------------------------------------------------------------------
 
-static void set_workspace_state(struct core *c, struct workspace *ws, enum container_state state,
+static void set_workspace_state(struct core *c, struct workspace *ws, enum deletion_state state,
                                 const char *why)
 {
-    ws->deleting = state == CONTAINER_DELETING;
-    STORE(c, WORKSPACE_SET_STATE, container_states[state], why, ws->id);
+    ws->deleting = state == DELETION_RUNNING;
+    STORE(c, WORKSPACE_SET_STATE, deletion_states[state], why, ws->id);
     change_mark_workspace(c, ws->id);
 }
 
-// Models may be in use elsewhere, so that they are not deleted with their workspace.
+// Models may be in use elsewhere, so they are not deleted with their workspace.
 static int refuse_models(struct core *c, int64_t id, struct error *e)
 {
     struct db_rows *rows = DB_QUERY(c->reader, WORKSPACE_MODELS, id);
@@ -61,7 +61,7 @@ int workspace_deletion_finish(struct core *c, struct workspace *ws, struct error
 
 void workspace_deletion_failed(struct core *c, struct workspace *ws, const char *why)
 {
-    set_workspace_state(c, ws, CONTAINER_DELETE_FAILED, why);
+    set_workspace_state(c, ws, DELETION_FAILED, why);
 }
 
 int core_workspace_delete(struct core *c, struct request *rq, struct error *e)
@@ -83,7 +83,7 @@ int core_workspace_delete(struct core *c, struct request *rq, struct error *e)
     if (!ws->deleting) {
         log_info("workspace is being deleted", "workspace=%lld user=%s", (long long)ws->id,
                  rq->principal.username);
-        set_workspace_state(c, ws, CONTAINER_DELETING, "");
+        set_workspace_state(c, ws, DELETION_RUNNING, "");
         CORE_DISPATCH(c, workspace_deleting, c, ws);
     }
     return answer_deleted(rq, false);
@@ -91,11 +91,11 @@ int core_workspace_delete(struct core *c, struct request *rq, struct error *e)
 
 // --- projects ------------------------------------------------------------------------------------
 
-static void set_project_state(struct core *c, struct project *p, enum container_state state,
+static void set_project_state(struct core *c, struct project *p, enum deletion_state state,
                               const char *why)
 {
-    p->deleting = state == CONTAINER_DELETING;
-    STORE(c, PROJECT_SET_STATE, container_states[state], why, p->id);
+    p->deleting = state == DELETION_RUNNING;
+    STORE(c, PROJECT_SET_STATE, deletion_states[state], why, p->id);
     change_mark_workspace(c, p->workspace->id);
 }
 
@@ -108,7 +108,7 @@ void project_deletion_finish(struct core *c, struct project *p)
 
 void project_deletion_failed(struct core *c, struct project *p, const char *why)
 {
-    set_project_state(c, p, CONTAINER_DELETE_FAILED, why);
+    set_project_state(c, p, DELETION_FAILED, why);
 }
 
 int core_project_delete(struct core *c, struct request *rq, struct error *e)
@@ -126,7 +126,7 @@ int core_project_delete(struct core *c, struct request *rq, struct error *e)
     if (!p->deleting) {
         log_info("project is being deleted", "project=%lld user=%s", (long long)p->id,
                  rq->principal.username);
-        set_project_state(c, p, CONTAINER_DELETING, "");
+        set_project_state(c, p, DELETION_RUNNING, "");
         CORE_DISPATCH(c, project_deleting, c, p);
     }
     return answer_deleted(rq, false);

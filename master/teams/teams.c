@@ -214,8 +214,7 @@ static void load_workspace(struct core *c, struct db_rows *rows)
         workspace_new(c, DB_GET(rows, WORKSPACES_ALL, id), DB_GET(rows, WORKSPACES_ALL, user_id),
                       DB_GET(rows, WORKSPACES_ALL, name));
     ws->archived = DB_GET(rows, WORKSPACES_ALL, archived);
-    ws->deleting =
-        !strcmp(DB_GET(rows, WORKSPACES_ALL, state), container_states[CONTAINER_DELETING]);
+    ws->deleting = !strcmp(DB_GET(rows, WORKSPACES_ALL, state), deletion_states[DELETION_RUNNING]);
     ws->weight = DB_GET(rows, WORKSPACES_ALL, weight);
     ws->guaranteed_slots = DB_GET(rows, WORKSPACES_ALL, guaranteed_slots);
     ws->max_slots = DB_GET(rows, WORKSPACES_ALL, max_slots);
@@ -231,7 +230,7 @@ static void load_project(struct core *c, struct db_rows *rows)
     struct project *p =
         project_new(c, DB_GET(rows, PROJECTS_ALL, id), ws, DB_GET(rows, PROJECTS_ALL, name));
     p->archived = DB_GET(rows, PROJECTS_ALL, archived);
-    p->deleting = !strcmp(DB_GET(rows, PROJECTS_ALL, state), container_states[CONTAINER_DELETING]);
+    p->deleting = !strcmp(DB_GET(rows, PROJECTS_ALL, state), deletion_states[DELETION_RUNNING]);
 }
 
 static void load_member(struct core *c, struct db_rows *rows)

@@ -35,8 +35,8 @@ void project_remove(struct core *c, struct project *p);
 
 // --- deletion, with all that is in it ------------------------------------------------------------
 
-enum container_state { CONTAINER_STAYS, CONTAINER_DELETING, CONTAINER_DELETE_FAILED };
-extern const char *const container_states[]; // their words in the store
+enum deletion_state { DELETION_NONE, DELETION_RUNNING, DELETION_FAILED };
+extern const char *const deletion_states[]; // their words in the store
 
 // The experiments are gone. ERR_CONFLICT: the workspace holds models.
 int workspace_deletion_finish(struct core *c, struct workspace *ws, struct error *e);

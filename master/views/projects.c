@@ -22,7 +22,7 @@ static void write_project(struct json_writer *w, struct db_rows *rows)
     jw_kv_int(w, "numRuns", DB_GET(rows, PROJECT_VIEW, trials));
     jw_kv_raw(w, "notes", DB_GET(rows, PROJECT_VIEW, notes));
     jw_kv_bool(w, "immutable", DB_GET(rows, PROJECT_VIEW, id) == UNCATEGORIZED);
-    write_container_state(w, DB_GET(rows, PROJECT_VIEW, state), DB_GET(rows, PROJECT_VIEW, error));
+    write_deletion_state(w, DB_GET(rows, PROJECT_VIEW, state), DB_GET(rows, PROJECT_VIEW, error));
     jw_object_end(w);
 }
 

@@ -98,7 +98,7 @@ view_handler view_project_columns, view_project_metric_ranges; // worker
 void write_experiment_members(struct json_writer *w, struct db_rows *rows);
 
 // workspaces.c: writes whether a workspace or project is being deleted (master/teams/teams.h).
-void write_container_state(struct json_writer *w, const char *state, const char *why);
+void write_deletion_state(struct json_writer *w, const char *state, const char *why);
 
 // trials.c: writes a trial from a row TRIAL_VIEW.
 list_writer write_trial_row;

@@ -24,7 +24,7 @@ static void write_storage(struct json_writer *w, const char *text)
     json_decref(storage);
 }
 
-void write_container_state(struct json_writer *w, const char *state, const char *why)
+void write_deletion_state(struct json_writer *w, const char *state, const char *why)
 {
     char word[64];
     snprintf(word, sizeof word, "WORKSPACE_STATE_%s", *state ? state : "UNSPECIFIED");
@@ -44,8 +44,8 @@ static void write_workspace(struct json_writer *w, struct db_rows *rows)
     jw_kv_int(w, "numExperiments", DB_GET(rows, WORKSPACE_VIEW, experiments));
     jw_kv_bool(w, "immutable", DB_GET(rows, WORKSPACE_VIEW, id) == UNCATEGORIZED);
     jw_kv_bool(w, "pinned", false);
-    write_container_state(w, DB_GET(rows, WORKSPACE_VIEW, state),
-                          DB_GET(rows, WORKSPACE_VIEW, error));
+    write_deletion_state(w, DB_GET(rows, WORKSPACE_VIEW, state),
+                         DB_GET(rows, WORKSPACE_VIEW, error));
     if (*DB_GET(rows, WORKSPACE_VIEW, agent_user_group))
         jw_kv_raw(w, "agentUserGroup", DB_GET(rows, WORKSPACE_VIEW, agent_user_group));
     write_storage(w, DB_GET(rows, WORKSPACE_VIEW, checkpoint_storage));

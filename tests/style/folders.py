@@ -69,7 +69,7 @@ FOLDERS = [
     ("master/notify", "events for followers, webhooks and their outbox",
      MASTER + " master/kernel master/teams master/lifecycle master/ingest master/http/stream.h"),
     ("master/calls/bulk", "requests that concern many experiments: verbs for all that are listed "
-     "or selected",
+     "or selected; deletion of workspaces and projects",
      MASTER + " master/kernel master/teams master/lifecycle master/retention master/calls"),
     ("master/calls", "requests of users: submit, change, continue, queue, tasks, removal",
      MASTER + " master/kernel master/teams master/lifecycle master/retention master/ingest "

@@ -1,4 +1,4 @@
-#include "master/calls/bulk/container_removal.h"
+#include "master/calls/bulk/workspace_removal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,8 @@ enum {
     COMMIT_WAIT_US = 20000,
 };
 
-struct container_removal {
-    struct container_removal *next;
+struct workspace_removal {
+    struct workspace_removal *next;
     int64_t workspace, project; // one of them is 0
     int64_t *ids;               // ascending; the last ones are deleted first
     size_t count;               // experiments whose deletion has not begun
@@ -27,27 +27,27 @@ struct container_removal {
     struct timer timer;
 };
 
-struct container_removals {
-    struct container_removal *first;
+struct workspace_removals {
+    struct workspace_removal *first;
 };
 
-// --- the container -------------------------------------------------------------------------------
+// --- the workspace or project --------------------------------------------------------------------
 
-static bool removal_exists(struct core *c, const struct container_removal *r)
+static bool removal_exists(struct core *c, const struct workspace_removal *r)
 {
     return r->workspace ? core_workspace(c, r->workspace) != NULL
                         : core_project(c, r->project) != NULL;
 }
 
-static bool removal_has(struct core *c, const struct container_removal *r,
+static bool removal_has(struct core *c, const struct workspace_removal *r,
                         const struct experiment *x)
 {
     return r->workspace ? core_workspace_of(c, x)->id == r->workspace : x->project_id == r->project;
 }
 
-static void removal_free(struct core *c, struct container_removal *r)
+static void removal_free(struct core *c, struct workspace_removal *r)
 {
-    struct container_removal **at = &c->container_removals->first;
+    struct workspace_removal **at = &c->workspace_removals->first;
     while (*at != r)
         at = &(*at)->next;
     *at = r->next;
@@ -57,15 +57,15 @@ static void removal_free(struct core *c, struct container_removal *r)
     free(r);
 }
 
-static void removal_wake(struct core *c, struct container_removal *r, int64_t after_us)
+static void removal_wake(struct core *c, struct workspace_removal *r, int64_t after_us)
 {
     timer_set(&c->timers, &r->timer, c->now + after_us);
 }
 
-static void removal_fail(struct core *c, struct container_removal *r, const char *why)
+static void removal_fail(struct core *c, struct workspace_removal *r, const char *why)
 {
     char quoted[ERROR_TEXT_MAX];
-    log_error("a container could not be deleted", "workspace=%lld project=%lld err=%s",
+    log_error("a deletion has failed", "workspace=%lld project=%lld err=%s",
               (long long)r->workspace, (long long)r->project,
               log_quote(quoted, sizeof quoted, why));
     if (r->workspace)
@@ -75,7 +75,7 @@ static void removal_fail(struct core *c, struct container_removal *r, const char
     removal_free(c, r);
 }
 
-static void collect_ids(struct core *c, struct container_removal *r)
+static void collect_ids(struct core *c, struct workspace_removal *r)
 {
     free(r->ids);
     r->ids = xcalloc(c->experiments.count + 1, sizeof *r->ids);
@@ -90,13 +90,13 @@ static void collect_ids(struct core *c, struct container_removal *r)
 
 // --- the steps -----------------------------------------------------------------------------------
 
-static struct experiment *find_inside(struct core *c, const struct container_removal *r, int64_t id)
+static struct experiment *find_inside(struct core *c, const struct workspace_removal *r, int64_t id)
 {
     struct experiment *x = core_experiment_find(c, id);
     return x && removal_has(c, r, x) ? x : NULL;
 }
 
-static void kill_all(struct core *c, struct container_removal *r)
+static void kill_all(struct core *c, struct workspace_removal *r)
 {
     for (size_t i = 0; i < r->count; i++) {
         struct experiment *x = find_inside(c, r, r->ids[i]);
@@ -111,7 +111,7 @@ static void kill_all(struct core *c, struct container_removal *r)
 }
 
 // Whether every experiment has ended, and the store knows it: checks for deletions read the store.
-static bool all_ended(struct core *c, struct container_removal *r)
+static bool all_ended(struct core *c, struct workspace_removal *r)
 {
     for (; r->ended < r->count; r->ended++) {
         const struct experiment *x = find_inside(c, r, r->ids[r->ended]);
@@ -126,7 +126,7 @@ static bool all_ended(struct core *c, struct container_removal *r)
 }
 
 // Forgets the deletions that are complete. ERR_FAILED: one has failed.
-static int land(struct core *c, struct container_removal *r, struct error *e)
+static int land(struct core *c, struct workspace_removal *r, struct error *e)
 {
     size_t kept = 0;
     for (size_t i = 0; i < r->flying_count; i++) {
@@ -142,7 +142,7 @@ static int land(struct core *c, struct container_removal *r, struct error *e)
     return 0;
 }
 
-static int begin_more(struct core *c, struct container_removal *r, struct error *e)
+static int begin_more(struct core *c, struct workspace_removal *r, struct error *e)
 {
     while (r->count && r->flying_count < IN_FLIGHT) {
         int64_t id = r->ids[--r->count];
@@ -156,7 +156,7 @@ static int begin_more(struct core *c, struct container_removal *r, struct error 
     return 0;
 }
 
-static int64_t experiments_inside(struct core *c, const struct container_removal *r)
+static int64_t experiments_inside(struct core *c, const struct workspace_removal *r)
 {
     if (r->project)
         return core_project(c, r->project)->experiments;
@@ -167,7 +167,7 @@ static int64_t experiments_inside(struct core *c, const struct container_removal
     return count;
 }
 
-static int finish(struct core *c, struct container_removal *r, struct error *e)
+static int finish(struct core *c, struct workspace_removal *r, struct error *e)
 {
     if (experiments_inside(c, r)) {
         collect_ids(c, r);
@@ -184,9 +184,9 @@ static int finish(struct core *c, struct container_removal *r, struct error *e)
 
 static void removal_step(struct core *c, void *arg)
 {
-    struct container_removal *r = arg;
+    struct workspace_removal *r = arg;
     struct error e = {0};
-    if (!removal_exists(c, r)) { // it was in another container that is gone
+    if (!removal_exists(c, r)) { // a project that was deleted with its workspace
         removal_free(c, r);
         return;
     }
@@ -207,11 +207,11 @@ static void removal_step(struct core *c, void *arg)
 
 static void removal_start(struct core *c, int64_t workspace, int64_t project)
 {
-    struct container_removal *r = xcalloc(1, sizeof *r);
-    *r = (struct container_removal){
-        .next = c->container_removals->first, .workspace = workspace, .project = project};
+    struct workspace_removal *r = xcalloc(1, sizeof *r);
+    *r = (struct workspace_removal){
+        .next = c->workspace_removals->first, .workspace = workspace, .project = project};
     r->timer = (struct timer){.fire = removal_step, .arg = r};
-    c->container_removals->first = r;
+    c->workspace_removals->first = r;
     collect_ids(c, r);
     removal_wake(c, r, 0);
 }
@@ -228,14 +228,14 @@ static void start_project(struct core *c, const struct project *p)
 
 static void wake_for(struct core *c, const struct experiment *x)
 {
-    for (struct container_removal *r = c->container_removals->first; r; r = r->next)
+    for (struct workspace_removal *r = c->workspace_removals->first; r; r = r->next)
         if (removal_exists(c, r) && removal_has(c, r, x))
             removal_wake(c, r, 0);
 }
 
 static void note_removal(struct core *c, const struct experiment *x, const char *failure)
 {
-    for (struct container_removal *r = c->container_removals->first; r && failure; r = r->next)
+    for (struct workspace_removal *r = c->workspace_removals->first; r && failure; r = r->next)
         if (!r->failure && removal_exists(c, r) && removal_has(c, r, x))
             r->failure = xstrdup(failure);
     wake_for(c, x);
@@ -243,7 +243,7 @@ static void note_removal(struct core *c, const struct experiment *x, const char 
 
 static void removals_init(struct core *c)
 {
-    c->container_removals = xcalloc(1, sizeof *c->container_removals);
+    c->workspace_removals = xcalloc(1, sizeof *c->workspace_removals);
 }
 
 static void removals_resume(struct core *c)
@@ -262,13 +262,13 @@ static void removals_resume(struct core *c)
 
 static void removals_free(struct core *c)
 {
-    while (c->container_removals->first)
-        removal_free(c, c->container_removals->first);
-    free(c->container_removals);
+    while (c->workspace_removals->first)
+        removal_free(c, c->workspace_removals->first);
+    free(c->workspace_removals);
 }
 
-const struct core_module container_removal_module = {
-    .name = "container_removal",
+const struct core_module workspace_removal_module = {
+    .name = "workspace_removal",
     .init = removals_init,
     .start = removals_resume,
     .free = removals_free,
