@@ -596,8 +596,8 @@ static void make_ranks(struct supervisor *s)
     }
 }
 
-// Gives programs for Determined the files that they read. `why`: the fault of the namespace, if it
-// has one.
+// Gives programs for Determined the files that they read. `why`: the reason why the task has no
+// mount namespace; code 0: it has one.
 static void fill_sandbox(struct supervisor *s, const struct mount_places *places,
                          const struct error *why)
 {
@@ -616,7 +616,8 @@ static void fill_sandbox(struct supervisor *s, const struct mount_places *places
     json_decref(env);
 }
 
-// The error says why the task cannot run without a mount of its own.
+// Gives the task a mount namespace, the files of Determined and its mounts. Fails only if the task
+// cannot run without one of the mounts.
 static int enter_sandbox(struct supervisor *s, struct error *e)
 {
     struct error why = {0};

@@ -1,4 +1,4 @@
-// checkpoint_storage: checks beyond the table of keys, defaults, and secrets.
+// checkpoint_storage: the checks that the table of keys cannot express, the defaults, the secrets.
 #include <stdlib.h>
 #include <string.h>
 

@@ -354,7 +354,7 @@ static void scheduler_note_drain(struct core *c, const struct allocation *a)
 
 static void drain_signal(struct core *c, struct allocation *a)
 {
-    if (preemption_end_deaf(c, a) || a->draining)
+    if (preemption_end_unasked(c, a) || a->draining)
         return;
     a->draining = true;
     scheduler_note_drain(c, a);

@@ -76,7 +76,7 @@ void launch_make_tokens(struct core *c, struct allocation *a)
     token_make(a->token, hash);
     STORE(c, TOKEN_INSERT, hash, "allocation", NULL, a->id, c->wall, 0);
     // The programs of a task may also call as their owner. The token has no number, so no list of
-    // access tokens shows it; it ends earlier if the owner changes the password.
+    // access tokens shows it. If the owner loses access, it keeps only the calls of the task.
     token_make(a->user_token, hash);
     STORE(c, TOKEN_INSERT, hash, "user", DB_NOT_NULL(a->trial->active->experiment->user_id), a->id,
           c->wall, 0);

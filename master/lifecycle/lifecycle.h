@@ -85,8 +85,9 @@ void preemption_load(struct core *c, struct allocation *a, const char *cause, in
 // The time that a program which polls has to save its work and leave; 0: none.
 int64_t preemption_timeout(const struct active_experiment *l);
 void preemption_note_poll(struct core *c, struct allocation *a);
-// Ends a program that has to leave but has never polled. False: it may be asked to leave.
-bool preemption_end_deaf(struct core *c, struct allocation *a);
+// Ends a program that has to leave but cannot be asked, because it has never polled. False: it is
+// not ended; it polls, or it is about to end by itself.
+bool preemption_end_unasked(struct core *c, struct allocation *a);
 
 // usage.c
 void usage_add(struct core *c, const struct allocation *a); // at its end: stores what it has used

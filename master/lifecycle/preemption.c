@@ -118,8 +118,8 @@ void preemption_note_poll(struct core *c, struct allocation *a)
     STORE(c, ALLOCATION_SET_POLLS, a->id);
 }
 
-// The reason why it has to leave its slots at once. NULL: it need not, as it is about to end: the
-// searcher has stopped its trial, or it has reported that no restart can help.
+// The reason why the program has to leave its slots at once. NULL: it is about to end by itself,
+// because the searcher has stopped its trial, or because it has reported that no restart can help.
 static const char *leave_reason(const struct allocation *a)
 {
     enum trial_state state = a->trial->state;
@@ -133,7 +133,7 @@ static const char *leave_reason(const struct allocation *a)
     return a->preempt_reason ? a->preempt_reason : "its slots were withdrawn";
 }
 
-bool preemption_end_deaf(struct core *c, struct allocation *a)
+bool preemption_end_unasked(struct core *c, struct allocation *a)
 {
     char span[32];
     const char *reason = leave_reason(a);

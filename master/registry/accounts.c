@@ -44,7 +44,7 @@ static int write_user_row(struct view *v, struct db_rows *rows, const char *name
     return found < 0 ? store_failed(e) : found == 0 ? error_not_found(e, "user", "%s", name) : 0;
 }
 
-// The same for the user with an id.
+// Writes the user with this id in the same way.
 static int write_user_of(struct view *v, int64_t id, struct error *e)
 {
     char name[24];
@@ -151,7 +151,7 @@ static int renew_password(const char *sent, const char *stored, int64_t user_id,
     return rc;
 }
 
-// Takes `b`.
+// Makes a token of the user and commits it with the batch `b`, which it takes.
 static int grant_token(struct view *v, struct db_batch *b, int64_t user_id, char token[TOKEN_TEXT],
                        struct error *e)
 {
