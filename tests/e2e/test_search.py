@@ -17,7 +17,7 @@ from test_api import Api
 # Trains for `steps` of a twentieth of a second; the result is worse for larger x. Records its
 # events.
 PROGRAM = b"""\
-import json, os, pathlib, sys, time, urllib.request, uuid
+import json, os, pathlib, signal, sys, time, urllib.request, uuid
 
 config, hp = json.loads(os.environ["DET_EXPERIMENT_CONFIG"]), json.loads(os.environ["DET_HPARAMS"])
 trial, run = int(os.environ["DET_TRIAL_ID"]), int(os.environ["DET_TRIAL_RUN_ID"])
@@ -50,6 +50,11 @@ def save(steps):
     call("POST", "/checkpoints", {"uuid": name, "taskId": task, "allocationId": allocation, "state": "STATE_COMPLETED",
                                   "metadata": {"steps_completed": steps}, "resources": {"state": "1"}})
 
+def stop(*_):  # paused before it has asked whether to leave
+    note("leaves")
+    os._exit(1)
+
+signal.signal(signal.SIGTERM, stop)
 note("begins")
 if hp["x"] > hp.get("refused", 2):
     call("POST", f"/trials/{trial}/early_exit", {"reason": "EXITED_REASON_INVALID_HP"})
