@@ -125,7 +125,7 @@ const struct route route_table[] = {
      .summary = "Who changed what, and who was refused"},
 
     READ(V1 "/workspaces", AUTH_USER, view_workspaces,
-         "archived name nameCaseSensitive users sortBy" PAGE, "List workspaces",
+         "archived name nameCaseSensitive users userIds sortBy" PAGE, "List workspaces",
          .answers = "workspaces:[Workspace] pagination:Pagination"),
     CORE("POST", V1 "/workspaces", AUTH_USER, core_workspace_create, render_workspace,
          "Make a workspace, which is a team of the scheduler",
@@ -147,7 +147,7 @@ const struct route route_table[] = {
     CORE("POST", V1 "/workspaces/{workspaceId}/unarchive", AUTH_USER, core_workspace_unarchive,
          NULL, "Open an archived workspace again"),
     READ(V1 "/workspaces/{workspaceId}/projects", AUTH_USER, view_workspace_projects,
-         "archived name sortBy" PAGE, "List the projects of a workspace",
+         "archived name users userIds sortBy" PAGE, "List the projects of a workspace",
          .answers = "projects:[Project] pagination:Pagination"),
     CORE("POST", V1 "/workspaces/{workspaceId}/projects", AUTH_USER, core_project_create,
          render_project, "Make a project in a workspace",
@@ -206,8 +206,10 @@ const struct route route_table[] = {
          .takes = "destinationWorkspaceId:int projectId?:int"),
 
     READ(V1 "/experiments", AUTH_USER, view_experiments,
-         "states users userIds archived name description labels projectId sortBy filter sort show "
-         "cursor omit count" PAGE,
+         "states users userIds archived name description labels projectId "
+         "experimentIdFilter.incl:[int] experimentIdFilter.notIn:[int] experimentIdFilter.gt:int "
+         "experimentIdFilter.gte:int experimentIdFilter.lt:int experimentIdFilter.lte:int "
+         "sortBy filter sort show cursor omit count" PAGE,
          "List experiments; filter, sort, show, cursor, omit and count are ours",
          .answers = "experiments:[Experiment] pagination:Pagination +nextCursor?:string "
                     "+totalIsLeast?:bool +values?:[any]"),

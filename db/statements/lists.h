@@ -13,6 +13,7 @@
 #define SQL_TOKEN_WORKS          "k.revoked = 0 AND (k.expires_at = 0 OR k.expires_at > ?)"
 #define SQL_TOKEN_USERNAME       "SELECT username FROM users WHERE id = k.user_id"
 #define SQL_WORKSPACE_USERNAME   "SELECT username FROM users WHERE id = w.user_id"
+#define SQL_PROJECT_USERNAME     "SELECT username FROM users WHERE id = p.user_id"
 
 // The workspace of a row that names a project.
 #define SQL_COUNTED_WORKSPACE    "SELECT workspace_id FROM projects WHERE id = c.project_id"

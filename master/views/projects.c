@@ -1,6 +1,7 @@
 // Projects.
 
 #include "base/log.h"
+#include "db/statements/lists.h"
 #include "master/views/lists/list.h"
 #include "master/views/views.h"
 
@@ -43,6 +44,8 @@ int view_workspace_projects(struct view *v, struct error *e)
     }
     list_filter_bool(&l, "archived", "p.archived");
     list_filter_name(&l, "name", "p.name COLLATE NOCASE");
+    list_filter_texts(&l, "users", SQL_PROJECT_USERNAME);
+    list_filter_ints(&l, "userIds", "p.user_id");
     list_sort(&l, "sortBy", sorts, "p.id", "p.id");
     list_page(&l);
     static const struct list_source source = {"projects", SQL_SELECT(PROJECT_VIEW_ROW),

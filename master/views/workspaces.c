@@ -68,6 +68,7 @@ int view_workspaces(struct view *v, struct error *e)
     list_filter_name(&l, "name", "w.name COLLATE NOCASE");
     list_filter_name(&l, "nameCaseSensitive", "w.name");
     list_filter_texts(&l, "users", SQL_WORKSPACE_USERNAME);
+    list_filter_ints(&l, "userIds", "w.user_id");
     list_sort(&l, "sortBy", sorts, "w.id", "w.id");
     list_page(&l);
     static const struct list_source source = {"workspaces", SQL_SELECT(WORKSPACE_VIEW_ROW),

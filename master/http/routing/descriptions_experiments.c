@@ -21,6 +21,12 @@ static const struct description rows[] = {
          "Labels that an experiment must all have. Default: all experiments."),
     TEXT("GET /api/v1/experiments projectId",
          "Only experiments of this project; 0: of all projects. Default: of all projects."),
+    TEXT("experimentIdFilter.incl", "Only experiments with one of these ids. Default: all."),
+    TEXT("experimentIdFilter.notIn", "Only experiments with other ids. Default: all."),
+    TEXT("experimentIdFilter.gt", "Only experiments with a greater id. Default: all."),
+    TEXT("experimentIdFilter.gte", "Only experiments with this or a greater id. Default: all."),
+    TEXT("experimentIdFilter.lt", "Only experiments with a smaller id. Default: all."),
+    TEXT("experimentIdFilter.lte", "Only experiments with this or a smaller id. Default: all."),
     TEXT("GET /api/v1/experiments sortBy",
          "The order: SORT_BY_ID, SORT_BY_NAME, SORT_BY_DESCRIPTION, SORT_BY_START_TIME, "
          "SORT_BY_END_TIME, SORT_BY_STATE, SORT_BY_PROGRESS, SORT_BY_USER, SORT_BY_NUM_TRIALS, "

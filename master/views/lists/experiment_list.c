@@ -71,6 +71,21 @@ static void filter_archived(struct filtered_list *l, struct view *v)
         filtered_list_require(l, SQL_BRIEF_PARENTS_IN_USE, true);
 }
 
+static void filter_ids(struct filtered_list *l)
+{
+    static const struct {
+        const char *parameter;
+        enum filter_op op;
+    } tests[] = {{"experimentIdFilter.gt", FILTER_GT},
+                 {"experimentIdFilter.gte", FILTER_GE},
+                 {"experimentIdFilter.lt", FILTER_LT},
+                 {"experimentIdFilter.lte", FILTER_LE},
+                 {"experimentIdFilter.notIn", FILTER_NOT_IN}};
+    filtered_list_any_of(l, "experimentIdFilter.incl", "id");
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+        filtered_list_compare(l, tests[i].parameter, "id", tests[i].op);
+}
+
 // Begins a list of the experiments that the caller may see.
 static void begin_list(struct filtered_list *l, struct view *v,
                        const struct filtered_list_source *source)
@@ -107,7 +122,7 @@ int view_experiments(struct view *v, struct error *e)
     filter_archived(&l, v);
     filtered_list_contains(&l, "name", "name");
     filtered_list_contains(&l, "description", "description");
-    filtered_list_any_of(&l, "experimentIdFilter.incl", "id");
+    filter_ids(&l);
     filtered_list_sort(&l, "sortBy", sorts);
     return filtered_list_answer(&l, e);
 }

@@ -130,6 +130,15 @@ void filtered_list_contains(struct filtered_list *l, const char *parameter, cons
         add_parameter_test(l, parameter, field, FILTER_HAS, &value, 1);
 }
 
+void filtered_list_compare(struct filtered_list *l, const char *parameter, const char *field,
+                           enum filter_op op)
+{
+    const char *const *values;
+    size_t count = parameter_values(l, parameter, &values);
+    if (count)
+        add_parameter_test(l, parameter, field, op, values, op == FILTER_NOT_IN ? count : 1);
+}
+
 static void parse_order(struct filtered_list *l, const char *text)
 {
     if (filter_parse_sort(l->context.arena, l->context.table->list, text, l->keys, &l->key_count,

@@ -71,11 +71,13 @@ void filtered_list_require(struct filtered_list *l, const char *sql, bool counte
 void filtered_list_require_int(struct filtered_list *l, const char *sql, bool counted,
                                int64_t value);
 
-// Turns a query parameter into a test: the field has one of the values, has all of the values, or
-// contains the value. Does nothing if the caller did not send the parameter.
+// Turns a query parameter into a test: the field has one of the values, has all of the values,
+// contains the value, or compares with it. Does nothing if the caller did not send the parameter.
 void filtered_list_any_of(struct filtered_list *l, const char *parameter, const char *field);
 void filtered_list_all_of(struct filtered_list *l, const char *parameter, const char *field);
 void filtered_list_contains(struct filtered_list *l, const char *parameter, const char *field);
+void filtered_list_compare(struct filtered_list *l, const char *parameter, const char *field,
+                           enum filter_op op);
 
 // Reads Determined's orderBy and `parameter` (such as sortBy). `by` is a field of the filter
 // language; a NULL name ends the table.

@@ -77,6 +77,23 @@ class Experiments(Contract):
             f"/experiments/{experiment}/searcher/best_searcher_validation_metric")["metric"], 0.5)
         self.user.call("GET", "/experiments/999999", expect=404)
 
+    def test_experiments_by_id(self):
+        """The SDK lists experiments by their ids."""
+        first, second, third = (self.create(activate=False) for _ in range(3))
+
+        def listed(**tests):
+            found = self.user.get("/experiments", f"experiments:[Experiment] {PAGE}", sortBy="SORT_BY_ID", orderBy="ORDER_BY_ASC",
+                                  **{f"experimentIdFilter.{name}": value for name, value in tests.items()})
+            return [row["id"] for row in found["experiments"] if row["id"] >= first]
+        for tests, ids in (({"incl": [first, third]}, [first, third]), ({"incl": second}, [second]),
+                           ({"notIn": [second, third]}, [first]), ({"notIn": second}, [first, third]),
+                           ({"gt": second}, [third]), ({"gte": second}, [second, third]), ({"lt": second}, [first]),
+                           ({"lte": second, "gt": first}, [second])):
+            self.assertEqual(listed(**tests), ids, tests)
+        self.user.call("GET", "/experiments", expect=400, **{"experimentIdFilter.gt": "x"})
+        for experiment in (first, second, third):
+            self.kill(experiment)
+
     def test_experiment_files(self):
         experiment = self.create(activate=False)
         tree = self.user.get(f"/experiments/{experiment}/file_tree", "files:[FileNode]")["files"]

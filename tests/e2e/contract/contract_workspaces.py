@@ -177,6 +177,16 @@ class Workspaces(Contract):
                     for name in ("peak", "peak two")}
         answer = self.user.get(f"/workspaces/{ids['alp']}/projects", f"projects:[Project] {PAGE}", name="peak")
         self.assertEqual([p["id"] for p in answer["projects"]], [projects["peak"]])
+        self.admin.post("/workspaces", {"name": "of the administrator"})
+        users = {user["username"]: user["id"] for user in self.user.get("/users")["users"]}
+        for query, makers in (({"users": ["admin"]}, {"admin"}), ({"userIds": [users["admin"]]}, {"admin"}),
+                              ({"userIds": [users["admin"], users["determined"]]}, {"admin", "determined"})):
+            made = self.user.get("/workspaces", f"workspaces:[Workspace] {PAGE}", **query)["workspaces"]
+            self.assertEqual({w["username"] for w in made}, makers, query)
+        for query, count in (({"users": ["determined"]}, 2), ({"users": ["admin"]}, 0), ({"userIds": [users["determined"]]}, 2),
+                             ({"userIds": [users["admin"]]}, 0)):
+            made = self.user.get(f"/workspaces/{ids['alp']}/projects", f"projects:[Project] {PAGE}", **query)["projects"]
+            self.assertEqual(len(made), count, query)
 
     def test_columns_and_ranges_of_a_project(self):
         workspace = self.user.post("/workspaces", {"name": "columns"})["workspace"]["id"]
