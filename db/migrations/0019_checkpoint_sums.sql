@@ -1,6 +1,7 @@
 -- The number and the size of the checkpoints of trials and experiments that are not deleted, kept beside their rows so
--- that no list reads checkpoints. Sizes are REAL: reports of tasks cannot make them overflow. Checkpoints are deleted
--- from the store only together with their experiment, so no trigger subtracts them.
+-- that no list reads checkpoints. Tasks may report any size: each counts as 0 to 1e18 bytes, so that no sum becomes
+-- infinite, and no difference of sums NULL. Checkpoints are deleted from the store only together with their experiment,
+-- so no trigger subtracts them.
 ALTER TABLE experiment_briefs ADD COLUMN checkpoints INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE experiment_briefs ADD COLUMN checkpoint_bytes REAL NOT NULL DEFAULT 0;
 ALTER TABLE experiment_briefs ADD COLUMN external_id TEXT;
@@ -16,12 +17,12 @@ CREATE TABLE storages (id INTEGER PRIMARY KEY, storage TEXT NOT NULL UNIQUE) STR
 -- What the store has already.
 UPDATE experiment_briefs SET checkpoints = s.count, checkpoint_bytes = s.bytes FROM (
     SELECT experiment_id, count(*) AS count,
-        total((SELECT total(CAST(value AS REAL)) FROM json_each(resources))) AS bytes
+        total((SELECT total(min(max(CAST(value AS REAL), 0), 1e18)) FROM json_each(resources))) AS bytes
     FROM checkpoints WHERE state <> 'DELETED' GROUP BY experiment_id
 ) s WHERE s.experiment_id = experiment_briefs.id;
 UPDATE trials SET checkpoints = s.count, checkpoint_bytes = s.bytes FROM (
     SELECT trial_id, count(*) AS count,
-        total((SELECT total(CAST(value AS REAL)) FROM json_each(resources))) AS bytes
+        total((SELECT total(min(max(CAST(value AS REAL), 0), 1e18)) FROM json_each(resources))) AS bytes
     FROM checkpoints WHERE state <> 'DELETED' GROUP BY trial_id
 ) s WHERE s.trial_id = trials.id;
 UPDATE experiment_briefs SET external_id = e.external_id FROM experiments e
@@ -31,10 +32,10 @@ INSERT OR IGNORE INTO storages (storage) SELECT DISTINCT json_remove(storage, '$
 
 CREATE TRIGGER checkpoints_summed AFTER INSERT ON checkpoints BEGIN
     UPDATE experiment_briefs SET checkpoints = checkpoints + 1, checkpoint_bytes = checkpoint_bytes
-        + (SELECT total(CAST(value AS REAL)) FROM json_each(new.resources))
+        + (SELECT total(min(max(CAST(value AS REAL), 0), 1e18)) FROM json_each(new.resources))
         WHERE id = new.experiment_id AND new.state <> 'DELETED';
     UPDATE trials SET checkpoints = checkpoints + 1, checkpoint_bytes = checkpoint_bytes
-        + (SELECT total(CAST(value AS REAL)) FROM json_each(new.resources))
+        + (SELECT total(min(max(CAST(value AS REAL), 0), 1e18)) FROM json_each(new.resources))
         WHERE id = new.trial_id AND new.state <> 'DELETED';
     INSERT OR IGNORE INTO storages (storage) VALUES (json_remove(new.storage, '$.save_experiment_best',
         '$.save_trial_best', '$.save_trial_latest'));
@@ -43,13 +44,17 @@ CREATE TRIGGER checkpoints_resummed AFTER UPDATE OF state, resources ON checkpoi
 WHEN new.state <> old.state OR new.resources <> old.resources BEGIN
     UPDATE experiment_briefs SET checkpoints = checkpoints + (new.state <> 'DELETED') - (old.state <> 'DELETED'),
         checkpoint_bytes = checkpoint_bytes
-            + iif(new.state = 'DELETED', 0, (SELECT total(CAST(value AS REAL)) FROM json_each(new.resources)))
-            - iif(old.state = 'DELETED', 0, (SELECT total(CAST(value AS REAL)) FROM json_each(old.resources)))
+            - iif(old.state = 'DELETED', 0,
+                (SELECT total(min(max(CAST(value AS REAL), 0), 1e18)) FROM json_each(old.resources)))
+            + iif(new.state = 'DELETED', 0,
+                (SELECT total(min(max(CAST(value AS REAL), 0), 1e18)) FROM json_each(new.resources)))
         WHERE id = new.experiment_id;
     UPDATE trials SET checkpoints = checkpoints + (new.state <> 'DELETED') - (old.state <> 'DELETED'),
         checkpoint_bytes = checkpoint_bytes
-            + iif(new.state = 'DELETED', 0, (SELECT total(CAST(value AS REAL)) FROM json_each(new.resources)))
-            - iif(old.state = 'DELETED', 0, (SELECT total(CAST(value AS REAL)) FROM json_each(old.resources)))
+            - iif(old.state = 'DELETED', 0,
+                (SELECT total(min(max(CAST(value AS REAL), 0), 1e18)) FROM json_each(old.resources)))
+            + iif(new.state = 'DELETED', 0,
+                (SELECT total(min(max(CAST(value AS REAL), 0), 1e18)) FROM json_each(new.resources)))
         WHERE id = new.trial_id;
 END;
 CREATE TRIGGER checkpoints_moved AFTER UPDATE OF storage ON checkpoints WHEN new.storage <> old.storage BEGIN

@@ -111,6 +111,16 @@ static int refuse_unmanaged(int64_t id, struct error *e)
                      (long long)id);
 }
 
+// The searcher could not tell which of its trials they are.
+static int refuse_foreign(int64_t id, struct error *e)
+{
+    return error_set(
+        e, ERR_CONFLICT,
+        "experiment %lld was imported, and its search numbered its trials otherwise, so "
+        "it cannot be continued; fork the experiment to search again",
+        (long long)id);
+}
+
 static void read_continuation(struct work *work, struct db_reader *db)
 {
     struct continuation *n = (struct continuation *)work;
@@ -126,8 +136,11 @@ static void read_continuation(struct work *work, struct db_reader *db)
                             strlen(DB_GET(rows, EXPERIMENT_SOURCE, config)), "the configuration",
                             &config, &n->e);
     db_rows_close(rows);
-    rows = DB_QUERY(db, EXPERIMENT_ALL_COMPLETED, n->id);
-    n->completed = db_next(rows) > 0 && DB_GET(rows, EXPERIMENT_ALL_COMPLETED, completed);
+    rows = DB_QUERY(db, EXPERIMENT_TO_CONTINUE, n->id);
+    bool found = db_next(rows) > 0;
+    n->completed = found && DB_GET(rows, EXPERIMENT_TO_CONTINUE, completed);
+    if (!n->err && found && !DB_GET(rows, EXPERIMENT_TO_CONTINUE, numbered))
+        n->err = refuse_foreign(n->id, &n->e);
     db_rows_close(rows);
     if (!n->err)
         n->err = read_override(n, &over);

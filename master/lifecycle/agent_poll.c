@@ -360,11 +360,13 @@ static bool addresses_are_known(const struct allocation *a)
 
 // A part that has not begun waits until all stray tasks have ended: it may have been given the
 // slots of one of them, if the master wrongly believed that task's end. It also waits for the
-// addresses of the other machines.
+// addresses of the other machines, unless it is to end: a machine that is lost never calls.
 static bool part_is_held_back(const struct agent *g, const struct part *p)
 {
-    return p->state == PART_ASSIGNED && !p->reported &&
-           (g->stray_tasks || !addresses_are_known(p->allocation));
+    if (p->state != PART_ASSIGNED || p->reported)
+        return false;
+    return g->stray_tasks ||
+           (p->allocation->state != ALLOCATION_TERMINATING && !addresses_are_known(p->allocation));
 }
 
 static void forget_list_make(struct core *c, const struct agent *g, struct request *rq,

@@ -19,7 +19,7 @@ import urllib.parse
 import uuid
 
 from cluster import BIN, Cluster, wait_for
-from determined_db import BARE_END, BARE_TIME, END, TIME, Database, config_of, sent_password, summary_of
+from determined_db import BARE_END, BARE_TIME, END, TIME, Database, columns_of, config_of, sent_password, summary_of
 
 POSTGRES = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/initdb"))
 SECRET = "open sesame please"
@@ -366,6 +366,34 @@ class SecondCluster(unittest.TestCase):
             self.assertIn("it was experiment 40 of the Determined cluster det-cluster-1", notes[0])
             again = ImportDump.counts(cluster.rows("import", "determined", "dump.sql"))
             self.assertEqual(again["experiment"]["new"], 0)
+
+
+class OtherSearch(unittest.TestCase):
+    """Experiments of which this master can make less than of its own."""
+
+    def setUp(self):
+        self.db = make_database(pathlib.Path("nowhere").resolve())
+        self.cluster = self.enterContext(Cluster(self.id(), slots=()))
+        self.cluster.muster("login", "admin", "--password-file", self.cluster.folder / "password")
+
+    def configure(self, key, **values):
+        for row in self.db.rows["experiments"]:
+            row[columns_of("experiments").index("config")][key].update(values)
+        self.db.write_dump("dump.sql")
+        return ImportDump.counts(self.cluster.rows("import", "determined", "dump.sql"))
+
+    def test_search(self):
+        """The other cluster has numbered the trials of a search, so it can be forked, but not go on."""
+        self.configure("searcher", name="random", max_trials=3)
+        done = self.cluster.run("experiment", "continue", 12)
+        self.assertIn("fork the experiment", done.stderr)
+        self.assertEqual(self.cluster.rows("experiment", "describe", 12)["state"], "ERROR")
+
+    def test_slots(self):
+        """What the store could not hold is skipped, and does not end the master."""
+        skipped = self.configure("resources", slots_per_trial="many")
+        self.assertEqual((skipped["experiment"]["new"], skipped["experiment"]["skipped"]), (0, 4))
+        self.assertEqual(self.cluster.rows("experiment", "list", "--all"), [])
 
 
 class Interrupted(unittest.TestCase):

@@ -41,6 +41,17 @@ class Checkpoints(Contract):
         self.user.call("DELETE", "/checkpoints", {"checkpointUuids": uuids[1:]})
         wait_for("the checkpoint to be removed", lambda: self.sums(experiment, task["trialId"]) == (1, "7"), 30)
 
+    def test_sizes_of_any_kind(self):
+        """A program may report any number as a size: it harms neither the master nor the sums."""
+        experiment, task, caller = self.running(config=self.config.replace("container_path", "save_trial_latest: 5, container_path"))
+        uuid = "00000000-0000-4000-8000-000000000250"
+        for size in (1e308, -1e308, 1e308, "5"):
+            caller.post("/checkpoints", {
+                "uuid": uuid, "taskId": task["taskId"], "allocationId": task["allocationId"], "state": "STATE_COMPLETED",
+                "metadata": {"steps_completed": 20}, "resources": {"a": size, "b": size}})
+        self.assertEqual(self.sums(experiment, task["trialId"]), (1, "10"))
+        self.kill(experiment)
+
     def sums(self, experiment, trial):
         """Every call that shows the experiment or the trial says the same."""
         shown = [self.user.get(f"/experiments/{experiment}")["experiment"]]

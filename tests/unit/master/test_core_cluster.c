@@ -586,6 +586,26 @@ static void test_every_machine_gets_the_rendezvous(void **state)
     json_decref(answer);
 }
 
+// It never tells its address, and its peer does not wait for that for ever.
+static void test_a_machine_that_never_calls_again(void **state)
+{
+    (void)state;
+    submit_slots(3, "");
+    report("agent-1", 2, "");
+    report("agent-2", 1, "");
+    restart_core();
+    for (int i = 0; i < 5; i++) { // agent-2 is given up
+        report("agent-1", 2, "");
+        advance(8 * SECOND);
+    }
+    json_t *answer = sync_agent("agent-1", "session", 2, "");
+    assert_string_equal(desired_action(answer, "1.1.1"), "KILL");
+    json_decref(answer);
+    report("agent-1", 2, task_in("1.1.1", "EXITED", ""));
+    assert_stored("SELECT group_concat(state) FROM allocations", "TERMINATED,QUEUED");
+    assert_stored("SELECT outcome || restarts FROM allocations, trials WHERE epoch = 1", "LOST0");
+}
+
 static void test_preemption_poll_ends(void **state)
 {
     (void)state;
@@ -827,6 +847,7 @@ int main(void)
         TEST(test_gather_limits),
         TEST(test_rendezvous),
         TEST(test_every_machine_gets_the_rendezvous),
+        TEST(test_a_machine_that_never_calls_again),
         TEST(test_preemption_poll_ends),
         TEST(test_disable),
         TEST(test_a_noted_fault),
