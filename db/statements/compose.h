@@ -19,7 +19,7 @@
     "SELECT e.id FROM experiments e WHERE e.kind = 'EXPERIMENT'%s ORDER BY e.id"                   \
     " LIMIT %d"
 
-// What a filter selects for a verb on many objects: experiments, or trials; further conditions
+// The experiments, or trials, that a filter selects for a verb on many objects. Further conditions
 // follow, each with an AND of its own, and then the limit.
 #define SQL_SELECT_SEARCHES "SELECT r.id FROM experiment_briefs r WHERE r.kind = 'EXPERIMENT'"
 #define SQL_SELECT_RUNS                                                                            \

@@ -1,4 +1,4 @@
-// What the handlers of workspaces and projects share. Core thread only.
+// Path parameters and checks that the handlers of workspaces and projects share. Core thread only.
 #ifndef MUSTER_MASTER_TEAMS_PARAMS_H
 #define MUSTER_MASTER_TEAMS_PARAMS_H
 
