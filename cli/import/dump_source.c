@@ -507,6 +507,14 @@ static int check_version(const struct dump_source *s, const char *path, struct e
                              "dump again",
                              path, needed[i]);
     }
+    // A table of metrics without data would replace the metrics of an earlier import by none.
+    for (size_t i = 0; dump_metric_tables[i]; i++) {
+        if (!dump_has_table(s->file, dump_metric_tables[i]))
+            return error_set(e, ERR_INVALID,
+                             "%s has no data of table %s: make the dump again without "
+                             "--exclude-table-data for it",
+                             path, dump_metric_tables[i]);
+    }
     return 0;
 }
 

@@ -44,8 +44,8 @@ struct metrics_state { // of a trial whose metrics have begun
 struct importer {
     struct cli *c;
     long long id;
-    bool keeps_ids;
-    json_t *records; // not sent yet, of one kind
+    int64_t last_kept; // the greatest id of an experiment that is kept; 0: none
+    json_t *records;   // not sent yet, of one kind
     size_t record_bytes;
     json_t *posts; // of metrics, not sent yet
     size_t post_values, buffered;
@@ -77,7 +77,7 @@ static int begin(struct importer *m, const char *cluster, int64_t last_experimen
         err =
             error_set(e, err, "only administrators may import; sign in as one: muster login admin");
     m->id = jget_int(jget(answer, "import"), "id", 0);
-    m->keeps_ids = jget_bool(jget(answer, "import"), "keepsIds", false);
+    m->last_kept = jget_int(jget(answer, "import"), "lastExperiment", 0);
     json_decref(answer);
     json_decref(body);
     return err;
@@ -134,9 +134,9 @@ void importer_close(struct importer *m)
     free(m);
 }
 
-bool importer_keeps_ids(const struct importer *m)
+bool importer_keeps_id(const struct importer *m, int64_t experiment)
 {
-    return m->keeps_ids;
+    return experiment <= m->last_kept;
 }
 
 void importer_note(struct importer *m, const char *fmt, ...)
@@ -470,7 +470,7 @@ int importer_print_summary(struct importer *m, struct error *e)
     int err;
     if (m->c->format == OUTPUT_JSON) {
         json_t *all =
-            json_pack("{s:b, s:O, s:I, s:O, s:O}", "keepsIds", m->keeps_ids, "objects", rows,
+            json_pack("{s:b, s:O, s:I, s:O, s:O}", "keepsIds", m->last_kept > 0, "objects", rows,
                       "reports", (json_int_t)m->reports, "notes", m->notes, "skipped", m->reasons);
         err = output_object(m->c, all, "objects", e);
         json_decref(all);

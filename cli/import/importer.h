@@ -14,7 +14,7 @@ struct importer; // opaque
 int importer_open(struct cli *c, const char *cluster, int64_t last_experiment, int64_t last_trial,
                   struct importer **out, struct error *e);
 void importer_close(struct importer *m); // accepts NULL; drops what was not sent
-bool importer_keeps_ids(const struct importer *m);
+bool importer_keeps_id(const struct importer *m, int64_t experiment);
 
 // Adds a record with "kind" and "old"; takes it. A record of another kind than the last one sends
 // those before it.

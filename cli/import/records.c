@@ -94,7 +94,8 @@ static void set_notes(struct importer *m, json_t *record, const struct source_ex
 {
     char *text = xstrdup(from->notes ? from->notes : "");
     const char *old = jget_string(record, "old", "");
-    if (!importer_keeps_ids(m)) {
+    if (!importer_keeps_id(m, strtoll(old, NULL, 10))) {
+        importer_note(m, "experiments have other ids here; their notes name the old ones");
         char *more = xasprintf("%s%sImported: it was experiment %s of the Determined cluster %s.",
                                text, *text ? "\n\n" : "", old, from->cluster);
         free(text);

@@ -121,6 +121,18 @@ static int refuse_foreign(int64_t id, struct error *e)
         (long long)id);
 }
 
+// Without a checkpoint the trial would start at step 0, which voids its reports; those of other
+// experiments come again, but not those of a program that ran elsewhere.
+static int refuse_loss(int64_t id, struct error *e)
+{
+    return error_set(
+        e, ERR_CONFLICT,
+        "experiment %lld was imported and a trial of it has no checkpoint, so it would "
+        "start at step 0 and its imported metrics would be lost; fork the experiment "
+        "instead",
+        (long long)id);
+}
+
 static void read_continuation(struct work *work, struct db_reader *db)
 {
     struct continuation *n = (struct continuation *)work;
@@ -141,6 +153,8 @@ static void read_continuation(struct work *work, struct db_reader *db)
     n->completed = found && DB_GET(rows, EXPERIMENT_TO_CONTINUE, completed);
     if (!n->err && found && !DB_GET(rows, EXPERIMENT_TO_CONTINUE, numbered))
         n->err = refuse_foreign(n->id, &n->e);
+    if (!n->err && found && DB_GET(rows, EXPERIMENT_TO_CONTINUE, loses_metrics))
+        n->err = refuse_loss(n->id, &n->e);
     db_rows_close(rows);
     if (!n->err)
         n->err = read_override(n, &over);

@@ -89,6 +89,16 @@ void import_keep(struct import_call *m, const char *kind, const char *old, int64
 
 // --- POST /imports -------------------------------------------------------------------------------
 
+static void raise_ids(struct core *c, int64_t last_experiment, int64_t last_trial)
+{
+    c->next_experiment = last_experiment + 1;
+    c->next_trial = last_trial + 1;
+    STORE(c, IMPORT_RESERVE_IDS, "experiments", last_experiment);
+    STORE(c, IMPORT_RAISE_IDS, "experiments", last_experiment);
+    STORE(c, IMPORT_RESERVE_IDS, "trials", last_trial);
+    STORE(c, IMPORT_RAISE_IDS, "trials", last_trial);
+}
+
 // Ids are kept only on a master that has never given one: then none of them can be in use.
 static void reserve_ids(struct core *c, int64_t *last_experiment, int64_t *last_trial)
 {
@@ -96,37 +106,62 @@ static void reserve_ids(struct core *c, int64_t *last_experiment, int64_t *last_
         *last_experiment = *last_trial = 0;
         return;
     }
-    c->next_experiment = *last_experiment + 1;
-    c->next_trial = *last_trial + 1;
-    STORE(c, IMPORT_RESERVE_IDS, "experiments", *last_experiment);
-    STORE(c, IMPORT_RAISE_IDS, "experiments", *last_experiment);
-    STORE(c, IMPORT_RESERVE_IDS, "trials", *last_trial);
-    STORE(c, IMPORT_RAISE_IDS, "trials", *last_trial);
+    raise_ids(c, *last_experiment, *last_trial);
 }
 
-static int begin_import(struct core *c, const char *cluster, int64_t experiments, int64_t trials,
-                        struct error *e)
+static int check_import(const struct core *c, const char *cluster, int64_t experiments,
+                        int64_t trials, struct error *e)
 {
     if (!*cluster || strlen(cluster) > LIMIT_NAME)
         return error_set(e, ERR_INVALID, "cluster: give the id of the cluster, 1 to %d bytes",
                          LIMIT_NAME);
+    if (!strcmp(cluster, c->options.cluster_id))
+        return error_set(e, ERR_INVALID, "cluster: %s is this master's own cluster", cluster);
     if (experiments < 0 || experiments > INT32_MAX || trials < 0 || trials > INT32_MAX)
         return error_set(e, ERR_INVALID, "lastExperiment, lastTrial: ids from 0 to %d", INT32_MAX);
+    return 0;
+}
+
+static void begin_import(struct core *c, const char *cluster, int64_t experiments, int64_t trials)
+{
     reserve_ids(c, &experiments, &trials);
     STORE(c, IMPORT_INSERT, cluster, experiments, trials, c->wall);
     log_info("import begun", "cluster=%s keeps_ids=%d", cluster, experiments > 0);
-    return 0;
+}
+
+// A later import may bring newer objects than the first one. They keep their ids as long as this
+// master has given none of its own.
+static void extend_import(struct core *c, const char *cluster, int64_t experiments, int64_t trials,
+                          int64_t last_experiment, int64_t last_trial)
+{
+    bool unused = last_experiment > 0 && c->next_experiment == last_experiment + 1 &&
+                  c->next_trial == last_trial + 1;
+    if (!unused || (experiments <= last_experiment && trials <= last_trial))
+        return;
+    experiments = experiments > last_experiment ? experiments : last_experiment;
+    trials = trials > last_trial ? trials : last_trial;
+    raise_ids(c, experiments, trials);
+    STORE(c, IMPORT_EXTEND, experiments, trials, cluster);
 }
 
 int core_import_begin(struct core *c, struct request *rq, struct error *e)
 {
     const char *cluster = import_text(rq->body, "cluster");
-    bool found = import_row_exists(DB_QUERY(c->reader, IMPORT_BY_CLUSTER, cluster));
-    int err = found ? 0
-                    : begin_import(c, cluster, jget_int(rq->body, "lastExperiment", 0),
-                                   jget_int(rq->body, "lastTrial", 0), e);
+    int64_t experiments = jget_int(rq->body, "lastExperiment", 0),
+            trials = jget_int(rq->body, "lastTrial", 0);
+    int err = check_import(c, cluster, experiments, trials, e);
+    if (err)
+        return err;
+    struct db_rows *rows = DB_QUERY(c->reader, IMPORT_BY_CLUSTER, cluster);
+    if (db_next(rows) == 1)
+        extend_import(c, cluster, experiments, trials,
+                      DB_GET(rows, IMPORT_BY_CLUSTER, last_experiment),
+                      DB_GET(rows, IMPORT_BY_CLUSTER, last_trial));
+    else
+        begin_import(c, cluster, experiments, trials);
+    db_rows_close(rows);
     request_answer(rq, ANSWER_STRING("cluster", cluster));
-    return err;
+    return 0;
 }
 
 // --- POST /imports/{id}/records ------------------------------------------------------------------

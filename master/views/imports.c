@@ -13,6 +13,8 @@ int render_import(struct view *v, struct error *e)
     jw_kv_int(&v->w, "id", found == 1 ? DB_GET(rows, IMPORT_BY_CLUSTER, id) : 0);
     jw_kv_bool(&v->w, "keepsIds",
                found == 1 && DB_GET(rows, IMPORT_BY_CLUSTER, last_experiment) > 0);
+    jw_kv_int(&v->w, "lastExperiment",
+              found == 1 ? DB_GET(rows, IMPORT_BY_CLUSTER, last_experiment) : 0);
     jw_object_end(&v->w);
     jw_object_end(&v->w);
     db_rows_close(rows);

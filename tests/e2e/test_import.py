@@ -277,9 +277,15 @@ class ImportDump(unittest.TestCase):
     def test_zz_continue(self):
         """An imported experiment starts again from its checkpoint, with its own files; new ids come
         behind the imported ones."""
-        self.cluster.muster("experiment", "continue", 12)
-        wait_for("the end", lambda: self.cluster.rows("experiment", "describe", 12)["state"] == "COMPLETED", 60)
-        self.assertGreater(self.cluster.trial(12)["restarts"], -1)
+        refused = self.cluster.run("experiment", "continue", 12)
+        self.assertIn("its imported metrics would be lost; fork the experiment instead", refused.stderr)
+        self.assertEqual(len(self.cluster.rows("trial", "metrics", 120, "--group", "training")), STEPS)
+        ended = self.api("trials/400")["trial"]["endTime"]
+        self.cluster.muster("experiment", "unarchive", 40)
+        self.cluster.muster("experiment", "continue", 40)
+        wait_for("the end", lambda: self.api("trials/400")["trial"]["endTime"] not in (None, ended), 60)
+        self.assertEqual(self.api("trials/400")["trial"]["state"], "STATE_COMPLETED")
+        self.assertEqual(len(self.cluster.rows("trial", "metrics", 400, "--group", "training")), STEPS)
         self.assertEqual(self.import_dump()["trial"]["changed"], 0)
         pathlib.Path("new.yaml").write_text("name: new\nentrypoint: 'true'\nresources: {slots_per_trial: 0}\n"
                                             "searcher: {name: single, metric: loss}\n")
@@ -334,6 +340,11 @@ class Refusals(unittest.TestCase):
         self.refused(self.written(lambda text: text.replace("COPY public.experiments ", "COPY public.others ")),
                      "no table experiments")
 
+    def test_no_metrics(self):
+        """They would replace those of an earlier import by none."""
+        self.refused(self.written(lambda text: text.replace("COPY public.raw_steps ", "COPY public.other_steps ")),
+                     "no data of table raw_steps", "--exclude-table-data")
+
     def test_broken_rows(self):
         """What came before the broken row is stored; the next import completes it."""
         broken = self.written(lambda text: text.replace('{"avg_metrics": {"loss": 0.125}', '{"avg_metrics": {"loss": ', 1))
@@ -366,6 +377,48 @@ class SecondCluster(unittest.TestCase):
             self.assertIn("it was experiment 40 of the Determined cluster det-cluster-1", notes[0])
             again = ImportDump.counts(cluster.rows("import", "determined", "dump.sql"))
             self.assertEqual(again["experiment"]["new"], 0)
+
+
+class LaterImport(unittest.TestCase):
+    """A later dump has new experiments. They keep their ids until this master has given one."""
+
+    def add(self, id):
+        for table, key in (("experiments", "id"), ("trials_v2", "run_id"), ("runs", "id")):
+            columns = columns_of(table)
+            old = next(row for row in self.db.rows[table] if row[columns.index(key)] == (12 if table == "experiments" else 120))
+            row = dict(zip(columns, old))
+            row[key] = id if table == "experiments" else id * 10
+            if table == "runs":
+                row["experiment_id"] = id
+            self.db.add(table, **row)
+        self.db.write_dump("later.sql")
+        return self.cluster.rows("import", "determined", "later.sql")
+
+    def notes(self, id):
+        return json.loads(self.cluster.muster("api", "get", f"experiments/{id}"))["experiment"]["notes"]
+
+    def test_ids(self):
+        self.db = make_database(pathlib.Path("nowhere").resolve())
+        self.db.write_dump("dump.sql")
+        self.cluster = self.enterContext(Cluster("later", slots=()))
+        self.cluster.muster("login", "admin", "--password-file", self.cluster.folder / "password")
+        self.cluster.rows("import", "determined", "dump.sql")
+        self.add(60)
+        self.assertNotIn("it was experiment", self.notes(60))
+        pathlib.Path("one.yaml").write_text("name: one\nentrypoint: 'true'\nsearcher: {name: single, metric: loss}\n")
+        os.makedirs("empty", exist_ok=True)
+        self.assertEqual(self.cluster.create("one.yaml", "empty", "--paused"), 61)
+        summary = self.add(61)
+        self.assertIn("it was experiment 61 of the Determined cluster", self.notes(62))
+        self.assertTrue([note for note in summary["notes"] if "other ids here" in json.dumps(note)], summary)
+
+    def test_own_cluster(self):
+        with Cluster("own", slots=()) as cluster:
+            cluster.muster("login", "admin", "--password-file", cluster.folder / "password")
+            done = cluster.run("import", "determined", f"http://127.0.0.1:{cluster.port}", "--user", "admin",
+                               "--password-file", cluster.folder / "password")
+            self.assertNotEqual(done.returncode, 0, done.stdout)
+            self.assertIn("this master's own cluster", done.stderr)
 
 
 class OtherSearch(unittest.TestCase):

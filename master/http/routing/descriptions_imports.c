@@ -25,6 +25,7 @@ static const struct description rows[] = {
     TEXT("Import", "Objects of one other cluster that this master takes over."),
     TEXT("Import.id", "The id of the import."),
     TEXT("Import.keepsIds", "Whether experiments and trials keep their ids."),
+    TEXT("Import.lastExperiment", "The greatest id of an experiment that is kept; 0: none is."),
     TEXT("ImportResult", "The result of one record of an import."),
     TEXT("ImportResult.outcome", "What the record changed here."),
     TEXT("ImportResult.id", "The id of the object here; 0: none, or it is not known yet."),

@@ -59,7 +59,7 @@ const struct schema schema_table[] = {
     OURS("AuditRow", "id:int time:time userId?:int username:string address:string method:string "
                      "path:string status:int detail:string"),
     OBJECT("ActionResult", "id:int error:string"),
-    OURS("Import", "id:int keepsIds:bool"),
+    OURS("Import", "id:int keepsIds:bool lastExperiment:int"),
     OURS("ImportResult", "outcome:ImportOutcome id:int reason?:string"),
     WORDS("ImportOutcome", "", "NEW EXISTING CHANGED SKIPPED"),
     OBJECT("UserSetting", "key:string value?:string storagePath?:string"),
