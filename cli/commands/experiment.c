@@ -297,6 +297,9 @@ int run_experiment_describe(struct cli *c, const struct command *self, struct er
     json_t *row = row_experiment(experiment);
     json_object_set_new(row, "description",
                         json_string(jget_string(experiment, "description", "")));
+    const char *notes = jget_string(experiment, "notes", "");
+    if (*notes)
+        json_object_set_new(row, "notes", json_string(notes));
     json_object_set_new(row, "metric", json_string(searcher_metric(config)));
     json_object_set(row, "best",
                     jget(experiment, "bestTrialSearcherMetric")); // stays unset if there is none
@@ -305,7 +308,7 @@ int run_experiment_describe(struct cli *c, const struct command *self, struct er
     err = add_trials(c, id, config, row, &trials, e);
     if (!err) {
         err = output_object(c, row,
-                            "id,name,description,state,reason,place,start,percent,best,"
+                            "id,name,description,notes,state,reason,place,start,percent,best,"
                             "best_trial,user,labels,started,ended,duration",
                             e);
     }

@@ -375,6 +375,7 @@ class SecondCluster(unittest.TestCase):
             self.assertEqual(sorted(row["id"] for row in found), [1, 2, 3, 4])
             notes = [json.loads(cluster.muster("api", "get", f"experiments/{id}"))["experiment"]["notes"] for id in (2, 3, 4)]
             self.assertIn("it was experiment 40 of the Determined cluster det-cluster-1", notes[0])
+            self.assertIn("it was experiment 40", cluster.muster("experiment", "describe", 2))
             again = ImportDump.counts(cluster.rows("import", "determined", "dump.sql"))
             self.assertEqual(again["experiment"]["new"], 0)
 
