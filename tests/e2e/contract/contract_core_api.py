@@ -224,7 +224,7 @@ class CoreApi(Contract):
         self.assertEqual(status, 200, answer)
         storage = {"type": "s3", "bucket": "elsewhere"}
         number = self.user.post("/runs/start", {"runId": trial, "checkpointStorage": storage}, "storageId")["storageId"]
-        uuid = "00000000-0000-4000-8000-000000000250"
+        uuid = "00000000-0000-4000-8000-000000000251"
         report = {"uuid": uuid, "taskId": task, "metadata": {"steps_completed": 1}, "resources": {"a": "1"},
                   "state": "STATE_COMPLETED", "training": {}}
         _, managed, inside = self.running()
