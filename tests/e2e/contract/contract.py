@@ -39,7 +39,7 @@ def hashed(password):
 class Contract(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster("cluster", slots=(), master_flags=("--storage-allow", pathlib.Path("storage").resolve()))
+        cls.cluster = Cluster(cls.__name__, slots=(), master_flags=("--storage-allow", pathlib.Path("storage").resolve()))
         cls.addClassCleanup(cls.cluster.__exit__, None, None, None)
         cls.cluster.start_master()
         cls.nobody = Det(cls.cluster.port)

@@ -54,7 +54,8 @@ class Experiments(Contract):
             self.assertEqual((trial["state"], trial["restarts"]), ("STATE_PAUSED", 0))
             lines = self.user.lines(f"/trials/{trial['id']}/logs", "id level:LogLevel message timestamp trialId")
             self.assertTrue(any("SIGTERM" in line["message"] for line in lines), lines)
-            self.assertFalse(any(slot["container"] for slot in self.user.get("/agents/live")["agent"]["slots"].values()))
+            wait_for("free slots", lambda: not any(
+                slot["container"] for slot in self.user.get("/agents/live")["agent"]["slots"].values()), 10)
         self.agent.exit_code_of_killed = 137
 
     def test_experiment_read(self):
