@@ -50,8 +50,8 @@ def save(steps):
     call("POST", "/checkpoints", {"uuid": name, "taskId": task, "allocationId": allocation, "state": "STATE_COMPLETED",
                                   "metadata": {"steps_completed": steps}, "resources": {"state": "1"}})
 
-def stop(*_):  # paused before it has asked whether to leave
-    note("leaves")
+def stop(*_):  # ended before it has asked whether to leave, or because it does not listen
+    note("stops")
     os._exit(1)
 
 signal.signal(signal.SIGTERM, stop)
