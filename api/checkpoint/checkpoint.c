@@ -61,10 +61,10 @@ static int check_manifest(const char *path, const json_t *manifest, struct error
     checkpoint_manifest_crc(manifest, crc);
     if (strcmp(jget_string(manifest, "crc32c", ""), crc))
         return corrupt_manifest(path, "the checksum does not match the contents", e);
-    if (!json_is_integer(json_object_get(manifest, "step")) ||
-        !json_is_integer(json_object_get(manifest, "data_cursor")) ||
+    if (!checkpoint_is_count(json_object_get(manifest, "step")) ||
+        !checkpoint_is_count(json_object_get(manifest, "data_cursor")) ||
         !json_is_array(json_object_get(manifest, "files")))
-        return corrupt_manifest(path, "step, data_cursor or files is missing", e);
+        return corrupt_manifest(path, "step, data_cursor or files is missing or invalid", e);
     if (json_array_size(json_object_get(manifest, "files")) > LIMIT_CHECKPOINT_FILES)
         return corrupt_manifest(path, "it names too many files", e);
     return 0;

@@ -31,6 +31,9 @@ const char *checkpoint_dtype_name(enum checkpoint_dtype dtype); // "F32"
 // Whether it is a plain file name that ends in .safetensors.
 bool checkpoint_file_name_ok(const char *name);
 
+// Whether it is an integer that is not negative, as step and data_cursor are.
+bool checkpoint_is_count(const json_t *value);
+
 // Bytes of a tensor's data; -1 if rank, a size or the product is out of range.
 int64_t checkpoint_shape_bytes(int rank, const int64_t *shape);
 

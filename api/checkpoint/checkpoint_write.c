@@ -220,15 +220,19 @@ out:
 
 // --- the manifest --------------------------------------------------------------------------------
 
+bool checkpoint_is_count(const json_t *value)
+{
+    return json_is_integer(value) && json_integer_value(value) >= 0;
+}
+
 static int check_extra(const json_t *extra, struct error *e)
 {
     static const char *const counts[] = {"step", "data_cursor"};
     static const char *const reserved[] = {"format", "version", "files", "crc32c"};
-    for (size_t i = 0; i < 2; i++) {
-        const json_t *value = json_object_get(extra, counts[i]);
-        if (!json_is_integer(value) || json_integer_value(value) < 0)
-            return error_set(e, ERR_INVALID, "the integer field \"%s\" is missing", counts[i]);
-    }
+    for (size_t i = 0; i < 2; i++)
+        if (!checkpoint_is_count(json_object_get(extra, counts[i])))
+            return error_set(e, ERR_INVALID,
+                             "the field \"%s\" must be an integer that is not negative", counts[i]);
     for (size_t i = 0; i < sizeof(reserved) / sizeof(*reserved); i++)
         if (json_object_get(extra, reserved[i]))
             return error_set(e, ERR_INVALID, "the field \"%s\" is reserved for the manifest",

@@ -166,13 +166,13 @@ static void bad_fields_of_the_manifest_are_not_written(void **state)
     (void)state;
     json_object_set_new(fields, "step", json_real(1.5));
     assert_int_equal(checkpoint_write("f", files, 2, fields, &e), ERR_INVALID);
-    assert_contains(e.text, "the integer field \"step\"");
+    assert_contains(e.text, "the field \"step\" must be an integer");
     json_object_set_new(fields, "step", json_integer(-1));
     assert_int_equal(checkpoint_write("f", files, 2, fields, &e), ERR_INVALID);
     json_object_set_new(fields, "step", json_integer(1));
     json_object_del(fields, "data_cursor");
     assert_int_equal(checkpoint_write("f", files, 2, fields, &e), ERR_INVALID);
-    assert_contains(e.text, "the integer field \"data_cursor\"");
+    assert_contains(e.text, "the field \"data_cursor\" must be an integer");
     json_object_set_new(fields, "data_cursor", json_integer(0));
     json_object_set_new(fields, "files", json_array());
     assert_int_equal(checkpoint_write("f", files, 2, fields, &e), ERR_INVALID);
@@ -268,6 +268,8 @@ static void manifests_that_contradict_their_files(void **state)
 {
     (void)state;
     forged("step", NULL, "step, data_cursor or files is missing");
+    forged("step", json_integer(-1), "step, data_cursor or files is missing or invalid");
+    forged("data_cursor", json_integer(-7), "step, data_cursor or files is missing or invalid");
     forged("files", json_integer(3), "step, data_cursor or files is missing");
     forged("files.0.name", json_string("../weights.safetensors"), "the manifest names a file");
     forged("files.0.name", json_string("optimizer.safetensors"), "optimizer.safetensors: it has");
