@@ -145,13 +145,13 @@ bool retry_wait(struct core *c, struct trial *t)
     return true;
 }
 
-// The wall clock may have been set back.
+// The wall clock may have been set back. A wait that is over ends in the first turn.
 bool retry_resume(struct core *c, struct trial *t)
 {
     int64_t wait = t->retry.at - c->wall;
-    if (t->state != TRIAL_ACTIVE || wait <= 0)
+    if (t->state != TRIAL_ACTIVE || !t->retry.at)
         return false;
-    wait_start(c, t, wait < WAIT_MOST_US ? wait : WAIT_MOST_US);
+    wait_start(c, t, wait < 0 ? 0 : wait < WAIT_MOST_US ? wait : WAIT_MOST_US);
     return true;
 }
 

@@ -85,9 +85,8 @@ static void run_one(int max_restarts)
 }
 
 // The last lines of a program come after its end, while its trial waits for its restart.
-static void test_a_log_policy_ends_the_wait(void **state)
+static void fail_with_no_retries(void)
 {
-    (void)state;
     assert_int_equal(submit("name: x\nentrypoint: x\nsearcher: {name: single, metric: loss}\n"
                             "max_restarts: 5\nresources: {slots_per_trial: 1}\n"
                             "log_policies: [{pattern: cannot find, action: cancel_retries}]\n",
@@ -99,11 +98,35 @@ static void test_a_log_policy_ends_the_wait(void **state)
             "{\"logs\":[{\"taskId\":\"1.1\",\"allocationId\":\"1.1.1\",\"agentId\":\"agent-1\","
             "\"log\":\"cannot find its data\"}]}");
     assert_stored("SELECT state FROM trials", "ACTIVE");
-    wait_for(2 * BASE);
+}
+
+static void assert_given_up(void)
+{
     assert_starts(1);
     assert_stored("SELECT state || restarts FROM trials", "ERROR0"); // it was not restarted
     assert_non_null(
         strstr(logged("1.1"), "it is not started again: its log matched a don't retry policy"));
+}
+
+static void test_a_log_policy_ends_the_wait(void **state)
+{
+    (void)state;
+    fail_with_no_retries();
+    wait_for(2 * BASE);
+    assert_given_up();
+}
+
+static void test_a_log_policy_ends_a_wait_that_passes_without_the_master(void **state)
+{
+    (void)state;
+    fail_with_no_retries();
+    struct db_batch *b = db_batch_new();
+    struct error e = {0};
+    DB_ADD(b, TRIAL_SET_RETRY, 1, 1, 1, 1); // the wait has been over for long
+    assert_int_equal(db_commit_wait(cl.db, b, &e), 0);
+    restart_core();
+    advance(SECOND);
+    assert_given_up();
 }
 
 static void test_waits_double(void **state)
@@ -277,6 +300,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cluster_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_a_log_policy_ends_the_wait),
+        TEST(test_a_log_policy_ends_a_wait_that_passes_without_the_master),
         TEST(test_waits_double),
         TEST(test_a_lost_machine_does_not_wait),
         TEST(test_people_do_not_wait),
