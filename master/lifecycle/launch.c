@@ -76,10 +76,10 @@ void launch_make_tokens(struct core *c, struct allocation *a)
     token_make(a->token, hash);
     STORE(c, TOKEN_INSERT, hash, "allocation", NULL, a->id, c->wall, 0);
     // The programs of a task may also call as their owner. The token has no number, so no list of
-    // access tokens shows it. If the owner loses access, it keeps only the calls of the task.
+    // access tokens shows it. If the owner has lost access since the submission, or loses it
+    // later, it has only the calls of the task.
     token_make(a->user_token, hash);
-    STORE(c, TOKEN_INSERT, hash, "user", DB_NOT_NULL(a->trial->active->experiment->user_id), a->id,
-          c->wall, 0);
+    STORE(c, TOKEN_INSERT_TASK, hash, a->trial->active->experiment->id, a->id, c->wall);
 }
 
 const char *launch_container(const struct part *p, char out[UUID_TEXT])

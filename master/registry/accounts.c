@@ -366,8 +366,10 @@ static struct db_batch *patch_batch(struct view *v, const struct patch *p, int64
         DB_ADD(b, USER_SET_ADMIN, p->admin, now, id);
     if (p->active >= 0)
         DB_ADD(b, USER_SET_ACTIVE, p->active, now, id);
-    if (!p->active || p->has_password)
+    if (!p->active || p->has_password) {
         DB_ADD(b, TOKENS_LEAVE_TO_TASKS, id);
+        DB_ADD(b, USER_LIMIT_TASKS, id);
+    }
     if (!p->active) // and they stay revoked when the user becomes active again
         DB_ADD(b, TOKENS_DELETE_OTHERS, id, "");
     if (p->agent)

@@ -127,6 +127,31 @@ class TaskSetup(Contract):
         self.agent.end(task)
         wait_for("the end of the token", lambda: inside.request("GET", "/api/v1/me")[0] in (401, 403), 10)
 
+    def test_task_that_starts_again_after_a_new_password(self):
+        """The program of a task may be that of someone who knew the old password."""
+        user, caller = self.new_user("renewed")
+        task, inside = self.task_of(caller)
+        experiment = task["experimentId"]
+        self.admin.call("PATCH", f"/users/{user}", {"password": hashed("another phrase of words"), "isHashed": True})
+        self.admin.post(f"/experiments/{experiment}/pause")
+        self.agent.end(task)
+        self.wait_for_state(experiment, "STATE_PAUSED")
+        self.admin.post(f"/experiments/{experiment}/activate")
+        again = self.agent.task_of(experiment)
+        self.assertNotEqual(again["allocationId"], task["allocationId"])
+        self.check_task_only(again, self.nobody.caller(again["env"]["DET_USER_TOKEN"]))
+        self.agent.end(again)
+        self.wait_for_state(experiment, "STATE_COMPLETED")
+        caller = self.login("renewed", "another phrase of words")
+        caller.post("/experiments/continue", {"id": experiment, "overrideConfig": "{}"})
+        continued = self.agent.task_of(experiment)
+        self.check_task_only(continued, self.nobody.caller(continued["env"]["DET_USER_TOKEN"]))
+        fork = caller.post("/experiments", {
+            "config": self.config, "activate": True, "modelDefinition": [], "parentId": experiment})["experiment"]["id"]
+        self.addCleanup(self.admin.post, f"/experiments/{fork}/kill")
+        fork = self.nobody.caller(self.agent.task_of(fork)["env"]["DET_USER_TOKEN"])
+        fork.post("/experiments", {"config": self.config, "activate": False, "modelDefinition": []})
+
     def test_task_that_starts_after_its_user_lost_access(self):
         user, caller = self.new_user("absent")
         experiment = caller.post("/experiments", {"config": self.config, "activate": False, "modelDefinition": []},
@@ -135,4 +160,7 @@ class TaskSetup(Contract):
         self.admin.call("PATCH", f"/users/{user}", {"active": False})
         self.admin.post(f"/experiments/{experiment}/activate")
         task = self.agent.task_of(experiment)
-        self.check_task_only(task, self.nobody.caller(task["env"]["DET_USER_TOKEN"]))
+        inside = self.nobody.caller(task["env"]["DET_USER_TOKEN"])
+        self.check_task_only(task, inside)
+        self.admin.call("PATCH", f"/users/{user}", {"active": True})
+        self.check_task_only(task, inside)
