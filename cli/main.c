@@ -50,8 +50,40 @@ static int check_empty(const struct cli *c, const struct command *command, struc
     return 0;
 }
 
+// Whether a word can be the value of the flag. Only numbers fit a number.
+static bool flag_takes(const struct flag *f, const char *word)
+{
+    bool number = *word && strspn(word, "0123456789") == strlen(word);
+    return f->help &&
+           (f->kind == FLAG_INT ? number : f->kind == FLAG_STRING || f->kind == FLAG_LIST);
+}
+
+// Adds to *e the flags that a word too many can belong to: "--to FOLDER".
+static void suggest_flags(struct cli *c, const struct command *command, const char *word,
+                          struct error *e)
+{
+    enum { SHOWN = 4 };
+    struct cli_options unread;
+    struct flag flags[FLAGSET_MAX];
+    const char *list = "";
+    int count = 0;
+    flagset_own(&unread, command->flags, flags);
+    for (const struct flag *f = flags; f->name; f++) {
+        if (!flag_takes(f, word))
+            continue;
+        if (count++ < SHOWN)
+            list = arena_printf(&c->arena, "%s%s--%s %s", list, count > 1 ? " or " : "", f->name,
+                                word);
+    }
+    const char *more = count == 0       ? ""
+                       : count <= SHOWN ? arena_printf(&c->arena, "; did you mean %s?", list)
+                                        : "; --help lists the flags, some of which can take it";
+    const char *usage = arena_strdup(&c->arena, e->text);
+    error_set(e, ERR_INVALID, "%s: \"%s\" is one argument too many%s", usage, word, more);
+}
+
 // Checks the number of positional arguments against "FILE [FOLDER]".
-static int check_arguments(const struct cli *c, const struct command *command, struct error *e)
+static int check_arguments(struct cli *c, const struct command *command, struct error *e)
 {
     int min_count = 0, max_count = 0;
     for (const char *p = command->args; *p != '\0'; p += strcspn(p, " "), p += strspn(p, " ")) {
@@ -60,8 +92,11 @@ static int check_arguments(const struct cli *c, const struct command *command, s
     }
     if (c->arg_count >= min_count && c->arg_count <= max_count)
         return check_empty(c, command, e);
-    return error_set(e, ERR_INVALID, "usage: muster %s%s%s %s", command->noun,
-                     command->verb ? " " : "", command->verb ? command->verb : "", command->args);
+    error_set(e, ERR_INVALID, "usage: muster %s%s%s%s%s", command->noun, command->verb ? " " : "",
+              command->verb ? command->verb : "", *command->args ? " " : "", command->args);
+    if (c->arg_count > max_count)
+        suggest_flags(c, command, c->args[max_count], e);
+    return ERR_INVALID;
 }
 
 static int run_command(struct cli *c, const struct command *command, struct error *e)

@@ -68,6 +68,14 @@ class WithoutMaster(unittest.TestCase):
     def test_wrong_arguments(self):
         self.assertIn("usage: muster experiment pause ID", muster("experiment", "pause").stderr)
         self.assertEqual(muster("experiment", "list", "-o", "xml").returncode, 2)
+        for words, said in ((["checkpoint", "download", "a-uuid", "got/"],
+                             'usage: muster checkpoint download UUID: "got/" is one argument too many; did you mean --to got/?'),
+                            (["trial", "download", "3", "got"], "did you mean --to got?"),
+                            (["trial", "logs", "3", "4"], "--help lists the flags"),
+                            (["whoami", "me"], 'usage: muster whoami: "me" is one argument too many\n')):
+            done = muster(*words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(said, done.stderr)
 
     def test_unreachable_master(self):
         done = muster("whoami", "--master", "http://127.0.0.1:1", "--token", "t")
