@@ -133,6 +133,21 @@ static const char *leave_reason(const struct allocation *a)
     return a->preempt_reason ? a->preempt_reason : "its slots were withdrawn";
 }
 
+// The program starts again later from its newest checkpoint, or from the beginning.
+static void warn_of_lost_work(struct core *c, const struct allocation *a)
+{
+    const struct trial *t = a->trial;
+    char *text =
+        *t->checkpoint
+            ? xasprintf("work since its last checkpoint, of step %lld, is lost unless it saves one "
+                        "on SIGTERM; its next start continues from the newest checkpoint",
+                        (long long)t->checkpoint_steps)
+            : xasprintf("it has no checkpoint, so all its work is lost unless it saves one on "
+                        "SIGTERM; poll for preemption and save a checkpoint to keep work");
+    CORE_DISPATCH(c, trial_message, c, a->trial, a->id, "WARNING", text);
+    free(text);
+}
+
 bool preemption_end_unasked(struct core *c, struct allocation *a)
 {
     char span[32];
@@ -143,6 +158,8 @@ bool preemption_end_unasked(struct core *c, struct allocation *a)
                            "SIGTERM now, SIGKILL after %s",
                            reason, duration_format(c->options.kill_grace_us, span, sizeof span));
     CORE_DISPATCH(c, trial_message, c, a->trial, a->id, "INFO", text);
+    if (a->trial->state != TRIAL_STOPPING_CANCELED)
+        warn_of_lost_work(c, a);
     allocation_kill(c, a, OUTCOME_PREEMPTED, reason);
     free(text);
     return true;

@@ -330,8 +330,13 @@ static void test_pause_ends_a_program_that_does_not_poll(void **state)
         cluster_teardown(state);
         cluster_setup(state);
         run_deaf();
+        if (i % 2)
+            post_checkpoint("1.1.1", UUID_1, 10);
         call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
         assert_ended_at_once();
+        assert_non_null(strstr(logged("1.1"), i % 2 ? "work since its last checkpoint, of step 10, "
+                                                      "is lost unless"
+                                                    : "it has no checkpoint, so all its work is"));
         if (i >= 3)
             restart_core();
         report("agent-1", 1, task_in("1.1.1", "EXITED", exits[i % 3]));
@@ -350,6 +355,7 @@ static void test_cancel_ends_a_program_that_does_not_poll(void **state)
     run_deaf();
     call_ok(core_experiment_cancel, as_user(OWNER, false), "1", NULL);
     assert_ended_at_once();
+    assert_null(strstr(logged("1.1"), "lost")); // it does not start again
     report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
     assert_stored("SELECT state FROM experiments", "CANCELED");
 }
