@@ -104,32 +104,50 @@ static int on_metrics(void *ctx, const json_t *result, struct error *e)
 static int read_metric_group(struct cli *c, long long trial, struct metrics_reader *g,
                              struct error *e)
 {
-    char *path =
-        xasprintf("/api/v1/trials/metrics/trial_metrics?trialIds=%lld&group=%s", trial, g->group);
+    char *path = xasprintf("/api/v1/trials/metrics/trial_metrics?trialIds=%lld%s", trial,
+                           cli_query(c, "group", g->group));
     int err = client_stream(c->client, path, on_metrics, g, e);
     free(path);
     return err;
 }
 
-// The groups that the trial has reported: "training, validation".
-static const char *reported_groups(const json_t *trial, struct arena *a)
+static int on_group(void *groups, const json_t *result, struct error *e)
 {
-    const char *groups = "", *key;
-    json_t *value;
-    json_object_foreach(jget(trial, "summaryMetrics"), key, value)
+    (void)e;
+    size_t i;
+    json_t *report;
+    json_array_foreach(jget(result, "metrics"), i, report)
     {
-        const char *group = strcmp(key, "avg_metrics") == 0          ? "training"
-                            : strcmp(key, "validation_metrics") == 0 ? "validation"
-                                                                     : key;
-        groups = arena_printf(a, "%s%s%s", groups, *groups != '\0' ? ", " : "", group);
+        json_object_set_new(groups, jget_string(report, "group", ""), json_true());
     }
-    return groups;
+    return 0;
+}
+
+// Says which groups the trial has reported. The summary of a trial may lack some, so its reports
+// are read.
+static int refuse_group(struct cli *c, long long trial, struct error *e)
+{
+    json_t *groups = json_object(), *value;
+    const char *name, *names = "";
+    char *path = xasprintf("/api/v1/trials/metrics/trial_metrics?trialIds=%lld", trial);
+    int err = client_stream(c->client, path, on_group, groups, e);
+    json_object_foreach(groups, name, value)
+    {
+        names = arena_printf(&c->arena, "%s%s%s", names, *names ? ", " : "", name);
+    }
+    if (!err && *names)
+        err = error_set(e, ERR_NOT_FOUND,
+                        "trial %lld has reported no metrics of group \"%s\"; its groups: %s", trial,
+                        c->options.group, names);
+    free(path);
+    json_decref(groups);
+    return err;
 }
 
 int fetch_metrics(struct cli *c, const json_t *trial, json_t **rows, struct error *e)
 {
     static const char *const both[] = {"training", "validation"};
-    const char *group = c->options.group, *groups = reported_groups(trial, &c->arena);
+    const char *group = c->options.group;
     long long id = jget_int(trial, "id", 0);
     struct metrics_reader g = {.rows = json_array(), .metric = c->options.metric};
     int err = 0;
@@ -137,11 +155,8 @@ int fetch_metrics(struct cli *c, const json_t *trial, json_t **rows, struct erro
         g.group = group ? group : both[i];
         err = read_metric_group(c, id, &g, e);
     }
-    if (!err && group && json_array_size(g.rows) == 0 && *groups != '\0') {
-        err = error_set(e, ERR_NOT_FOUND,
-                        "trial %lld has reported no metrics of group \"%s\"; its groups: %s", id,
-                        group, groups);
-    }
+    if (!err && group && json_array_size(g.rows) == 0)
+        err = refuse_group(c, id, e);
     *rows = g.rows;
     return err;
 }
