@@ -175,10 +175,14 @@ int client_transport_failed(struct client *c, CURLcode code, struct error *e)
                          c->url, detail);
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_SSL_CONNECT_ERROR:
         return error_set(e, ERR_PEER,
                          "%s: no trusted connection (%s). Check the address, and give the "
                          "certificate of its authority as CA file",
+                         c->url, detail);
+    case CURLE_SSL_CONNECT_ERROR:
+        return error_set(e, ERR_PEER,
+                         "%s: no secure connection (%s). If the server there has no certificate, "
+                         "write http:// instead of https://",
                          c->url, detail);
     default:
         c->may_retry = true;

@@ -158,15 +158,35 @@ static int scan_line(struct first_pass *p, const char *line, struct error *e)
     return scan_rows(p, &h, e);
 }
 
+// Beginnings of files that hold a dump in another form.
+static const struct {
+    const char *bytes, *form, *next; // next: the command that makes a plain dump of it
+    size_t len;
+} other_forms[] = {
+    {"PGDMP", "a dump in PostgreSQL's custom format", "pg_restore --file=dump.sql", 5},
+    {"toc.dat", "a dump in PostgreSQL's tar format", "pg_restore --file=dump.sql", 7},
+    {"\x1f\x8b", "compressed with gzip", "gunzip --keep", 2},
+    {"\x28\xb5\x2f\xfd", "compressed with zstd", "zstd --decompress", 4},
+    {"\xfd\x37\x7a\x58\x5a", "compressed with xz", "unxz --keep", 5},
+    {"BZh", "compressed with bzip2", "bunzip2 --keep", 3},
+    {"\x04\x22\x4d\x18", "compressed with lz4", "lz4 --decompress", 4},
+    {"PK\x03\x04", "a zip archive", "unzip", 4},
+};
+
 static int refuse_format(const struct dump_file *d, const char *line, size_t len, struct error *e)
 {
-    if (len >= 5 && !memcmp(line, "PGDMP", 5))
-        return error_set(e, ERR_INVALID,
-                         "%s is a dump in PostgreSQL's custom format; make a plain one of it: "
-                         "pg_restore --file=dump.sql %s",
-                         d->path, d->path);
-    if (len >= 2 && (unsigned char)line[0] == 0x1f && (unsigned char)line[1] == 0x8b)
-        return error_set(e, ERR_INVALID, "%s is compressed; unpack it with gunzip", d->path);
+    for (size_t i = 0; i < sizeof(other_forms) / sizeof(other_forms[0]); i++) {
+        if (len >= other_forms[i].len && !memcmp(line, other_forms[i].bytes, other_forms[i].len))
+            return error_set(e, ERR_INVALID,
+                             "%s is %s; make a plain dump of it and import that one: %s %s",
+                             d->path, other_forms[i].form, other_forms[i].next, d->path);
+    }
+    if (len >= 2 && (!memcmp(line, "\xff\xfe", 2) || !memcmp(line, "\xfe\xff", 2)))
+        return error_set(
+            e, ERR_INVALID,
+            "%s is text in UTF-16, which a shell of Windows writes; make the dump again "
+            "with pg_dump --format=plain --file=dump.sql DATABASE",
+            d->path);
     return 0;
 }
 
@@ -179,7 +199,9 @@ static int check_whole(const struct first_pass *p, struct error *e)
                          d->path);
     if (!d->block_count)
         return error_set(e, ERR_INVALID,
-                         "%s is not a dump of pg_dump: it has no COPY ... FROM stdin", d->path);
+                         "%s is not a dump of pg_dump: it has no COPY ... FROM stdin; make one of "
+                         "Determined's database: pg_dump --format=plain determined > dump.sql",
+                         d->path);
     if (!p->complete)
         return error_set(e, ERR_CORRUPT,
                          "%s, line %lld: the file ends without \"PostgreSQL database dump "
@@ -205,24 +227,55 @@ static int scan_file(struct dump_file *d, const struct dump_watch *watch, struct
     return err ? err : check_whole(&p, e);
 }
 
+static int refuse_folder(const char *path, struct error *e)
+{
+    char *contents = xasprintf("%s/toc.dat", path);
+    bool dumped = access(contents, F_OK) == 0;
+    free(contents);
+    if (dumped)
+        return error_set(
+            e, ERR_INVALID,
+            "%s is a dump in PostgreSQL's directory format; make a plain dump of it and "
+            "import that one: pg_restore --file=dump.sql %s",
+            path, path);
+    return error_set(e, ERR_INVALID, "%s is a folder; give the file that pg_dump wrote", path);
+}
+
+static int check_file(struct dump_file *d, struct error *e)
+{
+    struct stat st;
+    if (d->fd < 0 || fstat(d->fd, &st))
+        return error_set_errno(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, errno, "%s", d->path);
+    if (S_ISDIR(st.st_mode))
+        return refuse_folder(d->path, e);
+    if (!S_ISREG(st.st_mode))
+        return error_set(
+            e, ERR_INVALID,
+            "%s is not a file; a dump is read several times, so write it to a file and "
+            "import that: pg_dump --format=plain determined > dump.sql",
+            d->path);
+    d->size = st.st_size;
+    return st.st_size ? 0
+                      : error_set(e, ERR_INVALID,
+                                  "%s is empty; make the dump again: pg_dump --format=plain "
+                                  "determined > dump.sql",
+                                  d->path);
+}
+
 int dump_open(const char *path, const struct dump_watch *watch, struct dump_file **out,
               struct error *e)
 {
-    struct stat st;
+    bool standard_input = !strcmp(path, "-");
     struct dump_file *d = xcalloc(1, sizeof *d);
-    *d = (struct dump_file){.path = xstrdup(path), .cap = CHUNK, .line = 1};
+    *d = (struct dump_file){
+        .path = xstrdup(standard_input ? "standard input" : path), .cap = CHUNK, .line = 1};
     d->buffer = xrealloc(NULL, d->cap + 1);
     d->fields = xcalloc(COPY_COLUMNS_MAX, sizeof *d->fields);
-    d->fd = open(path, O_RDONLY | O_CLOEXEC);
-    int err = 0;
-    if (d->fd < 0 || fstat(d->fd, &st))
-        err = error_set_errno(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, errno, "%s", path);
-    else if (!S_ISREG(st.st_mode))
-        err =
-            error_set(e, ERR_INVALID,
-                      "%s is not a file; a dump is read twice, so write it to a file first", path);
-    else
-        d->size = st.st_size;
+    d->fd =
+        standard_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
+    int err = check_file(d, e);
+    if (!err && standard_input)
+        err = seek_to(d, 0, 1, e);
     if (!err)
         err = scan_file(d, watch, e);
     if (err)

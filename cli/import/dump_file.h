@@ -21,8 +21,9 @@ struct dump_watch {
     void *ctx;
 };
 
-// Errors name file and line. ERR_INVALID: not a plain-text dump with COPY blocks, and what to do;
-// ERR_CORRUPT: the file ends too early; ERR_TOO_LARGE: a line is too long.
+// `path` "-" is standard input, if it is a file. Errors name file and line. ERR_INVALID: not a
+// plain-text dump with COPY blocks, and what to do; ERR_CORRUPT: the file ends too early;
+// ERR_TOO_LARGE: a line is too long.
 int dump_open(const char *path, const struct dump_watch *watch, struct dump_file **out,
               struct error *e);
 void dump_close(struct dump_file *d); // accepts NULL

@@ -23,10 +23,11 @@ static int find_columns(struct metric_columns *at, const struct copy_header *h, 
     at->id = copy_find_column(h, "id");
     at->trial = copy_find_column(h, "trial_id");
     at->archived = copy_find_column(h, "archived");
-    return at->id >= 0 && at->trial >= 0 && at->archived >= 0
+    at->time = copy_find_column(h, "end_time");
+    return at->id >= 0 && at->trial >= 0 && at->archived >= 0 && at->time >= 0
                ? 0
-               : error_set(e, ERR_VERSION, "table %s has no column id, trial_id or archived",
-                           h->table);
+               : error_set(e, ERR_VERSION,
+                           "table %s has no column id, trial_id, end_time or archived", h->table);
 }
 
 // The sum of hashes does not depend on the order of the rows, which differs from dump to dump.
@@ -35,6 +36,17 @@ static uint64_t mark_of(const char *table, int64_t id)
     char text[COPY_NAME_MAX + 24];
     int len = snprintf(text, sizeof(text), "%s %" PRId64, table, id);
     return hash64(text, (size_t)len);
+}
+
+// The end of a trial that had not ended is at or after its newest report.
+static void note_report_time(struct source_run *run, const char *raw, size_t len)
+{
+    char text[SOURCE_TIME_MAX];
+    if (!raw || len >= sizeof(text))
+        return;
+    memcpy(text, raw, len);
+    text[len] = '\0';
+    dump_note_activity(run, text);
 }
 
 int dump_count_report(struct dump_source *s, const struct copy_header *h, const char *row,
@@ -53,6 +65,8 @@ int dump_count_report(struct dump_source *s, const struct copy_header *h, const 
     struct source_run *run = dump_run(s, strtoll(trial, NULL, 10));
     run->reports++;
     run->mark += mark_of(h->table, strtoll(id, NULL, 10));
+    const char *time = copy_raw_field(row, len, at->time, &field);
+    note_report_time(run, time, field);
     return 0;
 }
 

@@ -13,8 +13,8 @@
 
 enum { FILES_MAX = 22 << 20 }; // bytes of an experiment's files that a record may carry
 
-struct source_search { // an experiment while the dump is read
-    int64_t best_trial;
+struct source_search {            // an experiment while the dump is read
+    int64_t best_trial, activity; // activity: the newest of its trials; 0: none
     bool single;
 };
 
@@ -35,6 +35,22 @@ struct source_run *dump_run(struct dump_source *s, int64_t id)
         id_table_put(&s->runs, id, run);
     }
     return run;
+}
+
+void dump_note_activity(struct source_run *run, const char *time)
+{
+    int64_t us = source_time_us(time);
+    run->activity = us > run->activity ? us : run->activity;
+}
+
+static struct source_search *dump_search(struct dump_source *s, int64_t id)
+{
+    struct source_search *search = id_table_find(&s->experiments, id);
+    if (!search) {
+        search = xcalloc(1, sizeof(*search));
+        id_table_put(&s->experiments, id, search);
+    }
+    return search;
 }
 
 void dump_progress(struct dump_source *s, const char *what, int64_t offset)
@@ -159,7 +175,8 @@ static void copy_files(struct dump_source *s, json_t *record, const struct dump_
         return;
     size_t bytes = (len - 2) / 2;
     if (bytes > FILES_MAX) {
-        importer_note(s->importer, "experiments have more than %d MiB of files, which are left out",
+        importer_note(s->importer,
+                      "experiments came with more than %d MiB of files, which are left out",
                       FILES_MAX >> 20);
         return;
     }
@@ -172,16 +189,13 @@ static void copy_files(struct dump_source *s, json_t *record, const struct dump_
     free(data);
 }
 
-static void keep_search(struct dump_source *s, const struct dump_row *row, const json_t *config)
+static struct source_search *keep_search(struct dump_source *s, const struct dump_row *row,
+                                         const json_t *config)
 {
-    struct source_search *search = xcalloc(1, sizeof(*search));
+    struct source_search *search = dump_search(s, dump_int(row, "id", 0));
     search->single = config_is_single(config);
     search->best_trial = dump_int(row, "best_trial_id", 0);
-    int64_t id = dump_int(row, "id", 0);
-    if (id_table_find(&s->experiments, id))
-        free(search);
-    else
-        id_table_put(&s->experiments, id, search);
+    return search;
 }
 
 static int on_experiment(void *ctx, const struct dump_row *row, struct error *e)
@@ -205,14 +219,14 @@ static int on_experiment(void *ctx, const struct dump_row *row, struct error *e)
                                            .unmanaged = dump_bool(row, "unmanaged")};
     const char *progress = dump_text(row, "progress");
     record_experiment(s->importer, record, &from);
-    keep_search(s, row, config);
+    const struct source_search *search = keep_search(s, row, config);
     copy_text_column(record, "owner", row, "owner_id");
     copy_text_column(record, "project", row, "project_id");
     copy_text_column(record, "parent", row, "parent_id");
     copy_text_column(record, "externalId", row, "external_experiment_id");
     copy_bool_column(record, "archived", row, "archived");
     copy_time_column(record, "startTime", row, "start_time");
-    copy_time_column(record, "endTime", row, "end_time");
+    record_end(record, dump_text(row, "end_time"), search->activity);
     json_object_set_new(record, "progress", json_real(progress ? strtod(progress, NULL) : 0));
     copy_files(s, record, row);
     json_decref(config);
@@ -289,7 +303,7 @@ static int on_run(void *ctx, const struct dump_row *row, struct error *e)
     copy_text_column(record, "externalId", row, "external_run_id");
     copy_text_column(record, "runnerState", row, "runner_state");
     copy_time_column(record, "startTime", row, "start_time");
-    copy_time_column(record, "endTime", row, "end_time");
+    record_end(record, dump_text(row, "end_time"), run->activity);
     json_object_set_new(record, "seed", json_integer(run->seed));
     json_object_set_new(record, "restarts", json_integer(dump_int(row, "restarts", 0)));
     json_object_set_new(record, "steps", json_integer(run->steps));
@@ -374,19 +388,23 @@ static int compare_uuids(const void *a, const void *b)
     return strcmp(x->uuid, y->uuid);
 }
 
+static const struct checkpoint_run *checkpoint_owner(const struct dump_source *s, const char *uuid)
+{
+    struct checkpoint_run key = {.run = 0};
+    snprintf(key.uuid, sizeof(key.uuid), "%s", uuid ? uuid : "");
+    return s->checkpoint_count
+               ? bsearch(&key, s->checkpoints, s->checkpoint_count, sizeof(key), compare_uuids)
+               : NULL;
+}
+
 static int on_checkpoint(void *ctx, const struct dump_row *row, struct error *e)
 {
     struct dump_source *s = ctx;
-    struct checkpoint_run key = {.run = 0};
     const char *uuid = dump_text(row, "uuid");
+    const struct checkpoint_run *owner = checkpoint_owner(s, uuid);
     dump_progress(s, "checkpoints", row->offset);
-    snprintf(key.uuid, sizeof(key.uuid), "%s", uuid ? uuid : "");
-    const struct checkpoint_run *owner =
-        s->checkpoint_count
-            ? bsearch(&key, s->checkpoints, s->checkpoint_count, sizeof(key), compare_uuids)
-            : NULL;
     if (!owner) {
-        importer_skip(s->importer, "checkpoint", key.uuid, "it belongs to no trial");
+        importer_skip(s->importer, "checkpoint", uuid ? uuid : "", "it belongs to no trial");
         return 0;
     }
     char trial[24];
@@ -411,10 +429,41 @@ static int import_checkpoints(struct dump_source *s, struct error *e)
     for (size_t i = 0; i < STORAGE_KINDS && !err; i++)
         err = dump_read(s->file, storage_kinds[i].table, on_backend, s, e);
     err = err ? err : dump_read(s->file, "storage_backend", on_storage, s, e);
-    err = err ? err : dump_read(s->file, "run_checkpoints", on_run_checkpoint, s, e);
+    return err ? err : dump_read(s->file, "checkpoints_v2", on_checkpoint, s, e);
+}
+
+// --- the newest activity of trials and experiments, before their records are made
+// -----------------
+
+static int on_checkpoint_time(void *ctx, const struct dump_row *row, struct error *e)
+{
+    (void)e;
+    struct dump_source *s = ctx;
+    const struct checkpoint_run *owner = checkpoint_owner(s, dump_text(row, "uuid"));
+    if (owner)
+        dump_note_activity(dump_run(s, owner->run), dump_text(row, "report_time"));
+    return 0;
+}
+
+static int on_run_times(void *ctx, const struct dump_row *row, struct error *e)
+{
+    static const char *const columns[] = {"start_time", "end_time", "last_activity"};
+    (void)e;
+    struct source_run *run = dump_run(ctx, dump_int(row, "id", 0));
+    struct source_search *search = dump_search(ctx, dump_int(row, "experiment_id", 0));
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+        dump_note_activity(run, dump_text(row, columns[i]));
+    search->activity = run->activity > search->activity ? run->activity : search->activity;
+    return 0;
+}
+
+static int read_activity(struct dump_source *s, struct error *e)
+{
+    int err = dump_read(s->file, "run_checkpoints", on_run_checkpoint, s, e);
     if (!err && s->checkpoint_count)
         qsort(s->checkpoints, s->checkpoint_count, sizeof(*s->checkpoints), compare_uuids);
-    return err ? err : dump_read(s->file, "checkpoints_v2", on_checkpoint, s, e);
+    err = err ? err : dump_read(s->file, "checkpoints_v2", on_checkpoint_time, s, e);
+    return err ? err : dump_read(s->file, "runs", on_run_times, s, e);
 }
 
 // --- models --------------------------------------------------------------------------------------
@@ -524,16 +573,12 @@ static int import_tables(struct dump_source *s, struct error *e)
         const char *table;
         dump_on_row *on_row;
     } tables[] = {
-        {"users", on_user},
-        {"workspaces", on_workspace},
-        {"projects", on_project},
-        {"experiments", on_experiment},
-        {"trials_v2", on_trial_v2},
-
-        {"runs_metadata", on_metadata},
+        {"users", on_user},         {"workspaces", on_workspace},
+        {"projects", on_project},   {"experiments", on_experiment},
+        {"trials_v2", on_trial_v2}, {"runs_metadata", on_metadata},
         {"runs", on_run},
     };
-    int err = 0;
+    int err = read_activity(s, e);
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]) && !err; i++)
         err = dump_read(s->file, tables[i].table, tables[i].on_row, s, e);
     err = err ? err : import_checkpoints(s, e);

@@ -14,6 +14,7 @@ int import_dump(struct cli *c, const char *path, struct error *e);
 struct source_run {                        // a trial while the dump is read
     int64_t id, experiment, reports, seen; // reports: that the dump has of it and are valid
     uint64_t mark;                         // sum of hashes of these reports
+    int64_t activity;                      // the newest time at which it did something; 0: none
     bool known;                            // its row was read
     int64_t steps, best, latest;           // ids of validations; 0: none
     char *request, *metadata, *summary;
@@ -38,11 +39,12 @@ struct dump_source {
     size_t checkpoint_count, checkpoint_cap;
     struct metric_columns { // where the first pass finds the fields of a report
         char table[COPY_NAME_MAX];
-        int id, trial, archived;
+        int id, trial, archived, time;
     } columns;
 };
 
-struct source_run *dump_run(struct dump_source *s, int64_t id); // creates it if necessary
+struct source_run *dump_run(struct dump_source *s, int64_t id);    // creates it if necessary
+void dump_note_activity(struct source_run *run, const char *time); // time: as in the dump, or NULL
 void dump_progress(struct dump_source *s, const char *what, int64_t offset);
 // Parses a column of JSON; *out NULL: null. ERR_CORRUPT names the column.
 int dump_json(const struct dump_row *row, const char *column, json_t **out, struct error *e);

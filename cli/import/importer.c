@@ -19,12 +19,16 @@ enum {
     VALUES_MAX = 60000,      // values of a call, with their steps and times
     BUFFERED_MAX = 600000,   // values that wait for more of their trial
     REASONS_SHOWN = 20,
+    NAMES_SHOWN = 10,
     RETRY_S = 600, // how long the master may be away
 };
 
 static const char *const kinds[] = {"user",       "workspace",     "project",
                                     "experiment", "trial",         "checkpoint",
-                                    "model",      "model_version", "metrics"};
+                                    "model",      "model_version", "metrics of trials"};
+static const char *const labels[] = {"users",       "workspaces",     "projects",
+                                     "experiments", "trials",         "checkpoints",
+                                     "models",      "model versions", "metrics of trials"};
 static const char *const outcomes[] = {"NEW", "CHANGED", "EXISTING", "SKIPPED"};
 enum { KINDS = sizeof kinds / sizeof *kinds, OUTCOMES = 4, SKIPPED = 3 };
 
@@ -52,8 +56,10 @@ struct importer {
     struct id_table trials; // of struct metrics_state
     long long counts[KINDS][OUTCOMES];
     long long reports;
-    json_t *reasons; // of skipped objects
-    json_t *notes;   // {text: count}
+    json_t *reasons;     // of skipped objects
+    json_t *notes;       // {text: count}; a text begins with a noun in the plural
+    json_t *remarks;     // about single objects
+    json_t *no_password; // names of new users who cannot sign in
 };
 
 // --- calls ---------------------------------------------------------------------------------------
@@ -91,7 +97,9 @@ int importer_open(struct cli *c, const char *cluster, int64_t last_experiment, i
                            .records = json_array(),
                            .posts = json_array(),
                            .reasons = json_array(),
-                           .notes = json_object()};
+                           .notes = json_object(),
+                           .remarks = json_array(),
+                           .no_password = json_array()};
     int err = begin(m, cluster, last_experiment, last_trial, e);
     if (err)
         importer_close(m);
@@ -131,6 +139,8 @@ void importer_close(struct importer *m)
     json_decref(m->posts);
     json_decref(m->reasons);
     json_decref(m->notes);
+    json_decref(m->remarks);
+    json_decref(m->no_password);
     free(m);
 }
 
@@ -147,6 +157,16 @@ void importer_note(struct importer *m, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
     json_object_set_new(m->notes, text, json_integer(jget_int(m->notes, text, 0) + 1));
+}
+
+void importer_remark(struct importer *m, const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    json_array_append_new(m->remarks, json_string(text));
 }
 
 // --- records -------------------------------------------------------------------------------------
@@ -182,9 +202,7 @@ static void note_result(struct importer *m, const json_t *record, const json_t *
         add_reason(m, begins ? "metrics" : kind, old, jget_string(result, "reason", ""));
     if (strcmp(kind, "user") == 0 && outcome == 0 && jget_bool(record, "active", false) &&
         !jget(record, "passwordHash"))
-        importer_note(m, "active users came without a password (blank there, single sign-on, or "
-                         "read from a running master); give them one: muster user change-password "
-                         "NAME");
+        json_array_append(m->no_password, jget(record, "username"));
     if (begins) {
         struct metrics_state *s = id_table_find(&m->trials, strtoll(old, NULL, 10));
         s->wanted = outcome == 0 || outcome == 1;
@@ -432,32 +450,74 @@ static json_t *summary_rows(const struct importer *m)
     json_t *rows = json_array();
     for (int i = 0; i < KINDS; i++) {
         const long long *n = m->counts[i];
-        const char *last = i == KINDS - 1 ? "metrics of trials" : kinds[i];
+        const char *kind = m->c->format == OUTPUT_TABLE ? labels[i] : kinds[i];
         json_array_append_new(rows,
-                              json_pack("{s:s, s:I, s:I, s:I, s:I}", "kind", last, "new",
+                              json_pack("{s:s, s:I, s:I, s:I, s:I}", "kind", kind, "new",
                                         (json_int_t)n[0], "changed", (json_int_t)n[1], "unchanged",
                                         (json_int_t)n[2], "skipped", (json_int_t)n[SKIPPED]));
     }
     return rows;
 }
 
-static void print_remarks(const struct importer *m)
+// "3 experiments had ..", "1 experiment had ..".
+static void print_notes(const struct importer *m)
 {
     const char *text;
     json_t *value;
-    size_t i;
-    if (m->reports > 0)
-        printf("%lld metric reports were sent\n", m->reports);
     json_object_foreach(m->notes, text, value)
     {
-        printf("%lld: %s\n", (long long)json_integer_value(value), text);
+        long long count = json_integer_value(value);
+        size_t noun = strcspn(text, " ");
+        printf("%lld %.*s%s\n", count, (int)noun - (count == 1), text, text + noun);
+    }
+}
+
+// The names of users who cannot sign in: up to ten, then their number.
+static void print_no_password(const struct importer *m)
+{
+    size_t count = json_array_size(m->no_password);
+    if (count == 0)
+        return;
+    printf("%zu %s no password here: ", count, count == 1 ? "user has" : "users have");
+    for (size_t i = 0; i < count && i < NAMES_SHOWN; i++)
+        printf("%s%s", i ? ", " : "", json_string_value(json_array_get(m->no_password, i)));
+    if (count > NAMES_SHOWN)
+        printf(" and %zu more (-o json names all)", count - NAMES_SHOWN);
+    printf(".\n  Set one for each: muster user change-password NAME. In Determined it was blank or "
+           "came from single sign-on,\n  or a running master was read, which does not tell "
+           "passwords.\n");
+}
+
+// Says that a list was cut. True: there is no room for line i.
+static bool print_cut(const json_t *list, size_t i)
+{
+    if (i == REASONS_SHOWN)
+        printf("... and %zu more (-o json shows all)\n", json_array_size(list) - i);
+    return i >= REASONS_SHOWN;
+}
+
+static void print_remarks(const struct importer *m)
+{
+    json_t *value;
+    size_t i;
+    printf("\n%s\n", m->last_kept > 0
+                         ? "Experiments and trials keep their ids."
+                         : "This master had experiments of its own already, so imported "
+                           "experiments and trials have new ids.");
+    if (m->reports > 0)
+        printf("%lld metric reports were imported.\n", m->reports);
+    print_notes(m);
+    print_no_password(m);
+    json_array_foreach(m->remarks, i, value)
+    {
+        if (print_cut(m->remarks, i))
+            break;
+        printf("%s\n", json_string_value(value));
     }
     json_array_foreach(m->reasons, i, value)
     {
-        if (i == REASONS_SHOWN) {
-            printf("... and %zu more (-o json shows all)\n", json_array_size(m->reasons) - i);
+        if (print_cut(m->reasons, i))
             break;
-        }
         printf("skipped %s %s: %s\n", jget_string(value, "kind", ""), jget_string(value, "id", ""),
                jget_string(value, "reason", ""));
     }
@@ -469,9 +529,10 @@ int importer_print_summary(struct importer *m, struct error *e)
     json_t *rows = summary_rows(m);
     int err;
     if (m->c->format == OUTPUT_JSON) {
-        json_t *all =
-            json_pack("{s:b, s:O, s:I, s:O, s:O}", "keepsIds", m->last_kept > 0, "objects", rows,
-                      "reports", (json_int_t)m->reports, "notes", m->notes, "skipped", m->reasons);
+        json_t *all = json_pack("{s:b, s:O, s:I, s:O, s:O, s:O, s:O}", "keepsIds", m->last_kept > 0,
+                                "objects", rows, "reports", (json_int_t)m->reports, "notes",
+                                m->notes, "remarks", m->remarks, "withoutPassword", m->no_password,
+                                "skipped", m->reasons);
         err = output_object(m->c, all, "objects", e);
         json_decref(all);
     } else {

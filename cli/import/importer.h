@@ -36,8 +36,12 @@ int importer_add_report(struct importer *m, const struct import_report *report, 
 // `last` is the record "metrics_end"; takes it. All reports of the trial were added.
 int importer_end_metrics(struct importer *m, int64_t trial, json_t *last, struct error *e);
 
-// Remarks of the source for the summary, counted by their text.
+// Sentences of the source for the summary. Notes are counted by their text and printed after their
+// number, so a note begins with a noun in the plural: "experiments had not ended ..". A remark is
+// about one object.
 void importer_note(struct importer *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void importer_remark(struct importer *m, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 // Counts an object that the source itself leaves out.
 void importer_skip(struct importer *m, const char *kind, const char *old, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

@@ -6,6 +6,7 @@
 
 #include "api/config/expconf.h"
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/text/json.h"
 
 // --- fields --------------------------------------------------------------------------------------
@@ -41,6 +42,22 @@ void record_time(json_t *record, const char *key, const char *time)
 {
     char text[SOURCE_TIME_MAX];
     record_text(record, key, source_time(time, text));
+}
+
+int64_t source_time_us(const char *time)
+{
+    char text[SOURCE_TIME_MAX];
+    int64_t us;
+    return clock_parse(source_time(time, text), &us) ? 0 : us;
+}
+
+void record_end(json_t *record, const char *end, int64_t activity)
+{
+    char text[CLOCK_RFC3339_MAX];
+    if (end)
+        record_time(record, "endTime", end);
+    else if (activity)
+        record_text(record, "endTime", clock_format(activity, text));
 }
 
 void record_json(json_t *record, const char *key, const json_t *value)
@@ -81,9 +98,9 @@ static json_t *convert_config(struct importer *m, const json_t *config, bool unm
     err = err ? err : unmanaged ? expconf_finish_detached(&doc, &e) : expconf_finish(&doc, &e);
     json_t *out = json_incref(err ? (json_t *)config : doc.root);
     if (err) {
-        importer_note(m, "experiments with a configuration that Muster does not accept; they can "
-                         "be looked at, but not be continued");
-        importer_note(m, "configuration of experiment %s: %.200s", old, e.text);
+        importer_note(m, "experiments came with a configuration that Muster does not accept: to "
+                         "be looked at, not to be continued");
+        importer_remark(m, "configuration of experiment %s: %.200s", old, e.text);
     }
     yaml_doc_free(&doc);
     free(text);
@@ -95,7 +112,7 @@ static void set_notes(struct importer *m, json_t *record, const struct source_ex
     char *text = xstrdup(from->notes ? from->notes : "");
     const char *old = jget_string(record, "old", "");
     if (!importer_keeps_id(m, strtoll(old, NULL, 10))) {
-        importer_note(m, "experiments have other ids here; their notes name the old ones");
+        importer_note(m, "experiments got a new id; the notes of each name the old one");
         char *more = xasprintf("%s%sImported: it was experiment %s of the Determined cluster %s.",
                                text, *text ? "\n\n" : "", old, from->cluster);
         free(text);
@@ -106,8 +123,8 @@ static void set_notes(struct importer *m, json_t *record, const struct source_ex
                                *text ? "\n\n" : "");
         free(text);
         text = more;
-        importer_note(m, "experiments had not ended; they are imported as canceled, and a later "
-                         "import brings their end");
+        importer_note(m, "experiments had not ended in Determined: imported as canceled with the "
+                         "last known activity as the end; a later import brings the real end");
     }
     record_text(record, "notes", text);
     free(text);

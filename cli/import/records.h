@@ -12,6 +12,10 @@ void record_text(json_t *record, const char *key, const char *text);
 enum { SOURCE_TIME_MAX = 72 };
 const char *source_time(const char *time, char out[SOURCE_TIME_MAX]);
 void record_time(json_t *record, const char *key, const char *time);
+int64_t source_time_us(const char *time); // microseconds since 1970; 0: NULL or not a time
+// Sets "endTime". An object without an end ended with its last known activity (microseconds; 0:
+// none is known).
+void record_end(json_t *record, const char *end, int64_t activity);
 void record_json(json_t *record, const char *key, const json_t *value); // NULL or null: none
 
 // Sets "state" and "open" from a state of an experiment or trial there, with or without "STATE_".

@@ -16,6 +16,8 @@
 
 enum { PAGE = 200, REMOTE_TIMEOUT_S = 300 };
 
+#define ACTIVITY "+activity" // key of a listed experiment: the newest activity of its trials
+
 struct remote_source {
     struct cli *c;
     struct client *client;
@@ -95,16 +97,32 @@ static int sign_in(struct remote_source *s, struct error *e)
     return err;
 }
 
+static int refuse_server(const struct remote_source *s, int code, const char *why, struct error *e)
+{
+    return error_set(e, code,
+                     "%s does not answer as a Determined master (%.400s): check host, port and "
+                     "whether it is http:// or https://; it is the address that people open in a "
+                     "browser",
+                     s->c->args[0], why);
+}
+
 static int check_version(struct remote_source *s, struct error *e)
 {
-    json_t *answer;
-    int err = get(s, &answer, e, "/api/v1/master");
+    json_t *answer = NULL;
+    struct error why = {0};
+    int err = client_call(s->client, "GET", "/api/v1/master", NULL, &answer, &why);
     const char *version = jget_string(answer, "version", "");
-    if (!err && strncmp(version, "0.38", 4) != 0)
+    s->cluster = xstrdup(jget_string(answer, "clusterId", ""));
+    if (err == ERR_UNAVAILABLE || err == ERR_TIMEOUT)
+        error_set(e, err, "%s", why.text);
+    else if (err)
+        refuse_server(s, err, why.text, e);
+    else if (*version == '\0' || *s->cluster == '\0')
+        err = refuse_server(s, ERR_PEER, "GET /api/v1/master has no version or no clusterId", e);
+    else if (strncmp(version, "0.38", 4) != 0)
         err = error_set(e, ERR_VERSION,
                         "%s is Determined %.32s; this command reads version 0.38: upgrade it first",
-                        s->c->args[0], *version ? version : "(unknown)");
-    s->cluster = xstrdup(jget_string(answer, "clusterId", ""));
+                        s->c->args[0], version);
     json_decref(answer);
     return err;
 }
@@ -218,10 +236,10 @@ static int import_experiment(struct remote_source *s, const json_t *listed, stru
                                            .notes = jget_string(x, "notes", NULL),
                                            .cluster = s->cluster,
                                            .unmanaged = jget_bool(x, "unmanaged", false)};
-    static const char *const texts[] = {"startTime", "endTime", NULL};
     if (!err) {
         record_experiment(s->importer, record, &from);
-        copy_texts(record, x, texts);
+        record_text(record, "startTime", jget_string(x, "startTime", NULL));
+        record_end(record, jget_string(x, "endTime", NULL), jget_int(listed, ACTIVITY, 0));
         copy_id(record, "owner", x, "userId");
         copy_id(record, "project", x, "projectId");
         copy_id(record, "parent", x, "forkedFrom");
@@ -262,10 +280,27 @@ static int64_t best_trial(const json_t *trials, const json_t *config)
     return best ? jget_int(best, "id", 0) : 0;
 }
 
+// The newest time of a trial's objects, in microseconds; 0: none.
+static int64_t trial_activity(const json_t *trial)
+{
+    static const char *const paths[] = {"startTime",
+                                        "endTime",
+                                        "latestTraining.endTime",
+                                        "latestValidation.endTime",
+                                        "bestValidation.endTime",
+                                        "bestCheckpoint.endTime"};
+    int64_t newest = 0;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        int64_t us = source_time_us(json_string_value(jget_path(trial, paths[i])));
+        newest = us > newest ? us : newest;
+    }
+    return newest;
+}
+
 static int add_trial(struct remote_source *s, const json_t *trial, const json_t *config,
                      int64_t best, struct error *e)
 {
-    static const char *const texts[] = {"startTime", "endTime", "runnerState", NULL};
+    static const char *const texts[] = {"startTime", "runnerState", NULL};
     json_t *metadata = NULL, *record = item_record(trial, "trial");
     int64_t id = jget_int(trial, "id", 0);
     if (!record_state(record, jget_string(trial, "state", ""))) {
@@ -273,6 +308,7 @@ static int add_trial(struct remote_source *s, const json_t *trial, const json_t 
         return 0;
     }
     copy_texts(record, trial, texts);
+    record_end(record, jget_string(trial, "endTime", NULL), trial_activity(trial));
     copy_id(record, "experiment", trial, "experimentId");
     copy_id(record, "requestId", trial, "id");
     record_json(record, "hparams", jget(trial, "hparams"));
@@ -512,17 +548,22 @@ static int each_experiment(struct remote_source *s, const char *what, remote_ite
     return err ? err : importer_flush(s->importer, e);
 }
 
-// Finds the last trial: ids are kept only if all of them can be reserved at the beginning.
+// Finds the last trial, since ids are kept only if all of them can be reserved at the beginning,
+// and the newest activity of the experiment.
 static int on_trial_ids(struct remote_source *s, const json_t *x, struct error *e)
 {
     json_t *trials, *trial;
     size_t i;
+    int64_t activity = 0;
     int err = get_trials(s, jget_int(x, "id", 0), &trials, e);
     json_array_foreach(trials, i, trial)
     {
         int64_t id = jget_int(trial, "id", 0);
         s->last_trial = id > s->last_trial ? id : s->last_trial;
+        int64_t us = trial_activity(trial);
+        activity = us > activity ? us : activity;
     }
+    json_object_set_new((json_t *)x, ACTIVITY, json_integer(activity));
     json_decref(trials);
     return err;
 }

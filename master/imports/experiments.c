@@ -15,11 +15,12 @@
 #include "master/search/search.h"
 #include "master/teams/teams.h"
 
-// An object that had not ended there has ended with its import.
-static int64_t end_time(struct import_call *m, const json_t *record)
+// An imported object has ended, at the latest when the other cluster knew of it: if the record
+// names no end, it ended with its start.
+static int64_t end_time(const json_t *record)
 {
     int64_t end = import_time(record, "endTime");
-    return end || !jget_bool(record, "open", false) ? end : m->c->wall;
+    return end ? end : import_time(record, "startTime");
 }
 
 static double read_progress(const json_t *record, double otherwise)
@@ -89,7 +90,7 @@ static void store_experiment(struct import_call *m, const json_t *record,
           jget_int(jget(config, "resources"), "priority", SCHED_PRIORITY_DEFAULT),
           jget_string(jget(config, "searcher"), "name", "single"), state, read_progress(record, 0),
           x->archived, jget_bool(record, "unmanaged", false), seed, hash,
-          import_time(record, "startTime"), end_time(m, record));
+          import_time(record, "startTime"), end_time(record));
     free(state);
     free(labels);
     free(config_text);
@@ -152,7 +153,7 @@ static void experiment_update(struct import_call *m, const struct imported *foun
         return;
     x->state = state;
     STORE(m->c, IMPORT_EXPERIMENT_END, experiment_state_word(state), import_text(record, "notes"),
-          read_progress(record, 0), end_time(m, record), x->id);
+          read_progress(record, 0), end_time(record), x->id);
     import_digest(record, digest);
     import_keep(m, "experiment", import_text(record, "old"), x->id,
                 jget_bool(record, "open", false), digest);
@@ -223,7 +224,7 @@ static void store_trial(struct import_call *m, const json_t *record, int64_t exp
           jget_int(record, "seed", 0), jget_int(record, "restarts", 0),
           read_progress(record, state == TRIAL_COMPLETED), jget_int(record, "steps", 0),
           import_text(record, "runnerState"), import_text(record, "exitReason"),
-          import_time(record, "startTime"), end_time(m, record), metadata,
+          import_time(record, "startTime"), end_time(record), metadata,
           import_text(record, "externalId"));
     free(metadata);
     free(hparams);
@@ -235,11 +236,9 @@ static void store_best(struct import_call *m, const json_t *record, int64_t expe
     const json_t *best = jget(record, "bestMetric");
     if (!json_is_number(best))
         return;
-    int64_t time = end_time(m, record);
     STORE(m->c, EXPERIMENT_SET_BEST_METRIC, json_number_value(best), experiment);
     STORE(m->c, IMPORT_FORGET_BEST, experiment);
-    STORE(m->c, VALIDATION_HISTORY_ADD, experiment, id,
-          time ? time : import_time(record, "startTime"), json_number_value(best));
+    STORE(m->c, VALIDATION_HISTORY_ADD, experiment, id, end_time(record), json_number_value(best));
 }
 
 static void trial_keep(struct import_call *m, const json_t *record, int64_t experiment, int64_t id)
@@ -266,7 +265,7 @@ static void trial_update(struct import_call *m, const struct imported *found, co
         return;
     STORE(m->c, IMPORT_TRIAL_END, trial_state_word(state), jget_int(record, "restarts", 0),
           read_progress(record, state == TRIAL_COMPLETED), jget_int(record, "steps", 0),
-          import_text(record, "exitReason"), end_time(m, record), found->id);
+          import_text(record, "exitReason"), end_time(record), found->id);
     trial_keep(m, record, experiment, found->id);
     r->outcome = IMPORT_CHANGED;
 }

@@ -25,6 +25,7 @@ POSTGRES = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/initdb"))
 SECRET = "open sesame please"
 UUIDS = [str(uuid.UUID(int=number)) for number in range(1, 4)]
 STEPS = 700
+NEWEST = "2025-02-03 10:15:06.789+05:30"  # of the trial that has not ended there; the zone is that of the server
 
 
 def code_archive():
@@ -78,8 +79,8 @@ def make_database(storage):
     db.add("runs_metadata", run_id=400, metadata={"dataset": "v2", "deep": {"er": 1}})
     for step in range(1, STEPS + 1):  # the reports of different trials are mixed
         for id in (40, 12, 41):
-            db.add("raw_steps", trial_id=id * 10, end_time=TIME, total_batches=step, trial_run_id=3, archived=False,
-                   id=id * 1000 + step, metric_group="training", partition_type="TRAINING",
+            db.add("raw_steps", trial_id=id * 10, end_time=NEWEST if (id, step) == (41, 300) else TIME, total_batches=step,
+                   trial_run_id=3, archived=False, id=id * 1000 + step, metric_group="training", partition_type="TRAINING",
                    metrics={"avg_metrics": {"loss": step / 8}, "batch_metrics": []})
     for step in range(100, STEPS + 1, 100):
         for id in (40, 12, 41):
@@ -138,6 +139,7 @@ class ImportDump(unittest.TestCase):
                                "model": 1, "model_version": 1, "metrics of trials": 3})
         self.assertEqual(self.first["user"]["unchanged"], 2, "admin and determined are those of this master")
         self.assertTrue(self.first["+"]["keepsIds"])
+        self.assertEqual(self.first["+"]["withoutPassword"], ["bob"])
         self.assertEqual([(row["kind"], row["id"]) for row in self.first["+"]["skipped"]], [("experiment", "42")])
 
     def test_experiments(self):
@@ -153,7 +155,10 @@ class ImportDump(unittest.TestCase):
         running = self.api("experiments/41")["experiment"]
         self.assertEqual((running["state"], running["forkedFrom"]), ("STATE_CANCELED", 12))
         self.assertIn("had not ended", running["notes"])
-        self.assertIsNotNone(running["endTime"], "its end is its import")
+        self.assertEqual(running["endTime"], "2025-02-03T04:45:06.789000Z", "its end is its newest report")
+        self.assertEqual(self.api("trials/410")["trial"]["endTime"], "2025-02-03T04:45:06.789000Z")
+        self.assertEqual(self.cluster.rows("experiment", "describe", 41)["duration"],
+                         self.cluster.rows("trial", "describe", 410)["duration"])
         self.assertEqual(self.api("workspaces/2")["workspace"]["name"], "vision")
 
     def test_trials_and_metrics(self):
@@ -173,6 +178,8 @@ class ImportDump(unittest.TestCase):
                          [validation_of(40, step) for step in range(100, STEPS + 1, 100)])
         weather = self.cluster.rows("trial", "metrics", 400, "--group", "weather")
         self.assertEqual(weather[0]["metrics"], {"temperature": 3.5, "word": "warm"})
+        self.assertIn("its groups: training, validation, weather",
+                      self.cluster.run("trial", "metrics", 400, "--group", "wether").stderr)
         self.assertEqual(self.api("runs/400/metadata")["metadata"], {"dataset": "v2", "deep": {"er": 1}})
         listed = self.cluster.rows("experiment", "list", "--all", "--filter", "validation.loss < 13")
         self.assertEqual([row["id"] for row in listed], [12])
@@ -321,13 +328,61 @@ class Refusals(unittest.TestCase):
         return "changed.sql"
 
     def test_formats(self):
-        pathlib.Path("custom").write_bytes(b"PGDMP\x01\x0e\x00more")
-        self.refused("custom", "custom format", "pg_restore")
-        pathlib.Path("inserts.sql").write_text("INSERT INTO public.users VALUES (1);\n")
-        self.refused("inserts.sql", "--inserts")
-        pathlib.Path("text").write_text("hello\n")
-        self.refused("text", "not a dump")
+        """Each message names the file and the command to use."""
+        for name, begin, words in (("custom", b"PGDMP\x01\x0e\x00more", ("custom format", "pg_restore --file=dump.sql custom")),
+                                   ("tar", b"toc.dat\0", ("tar format", "pg_restore --file=dump.sql tar")),
+                                   ("d.gz", b"\x1f\x8b\x08", ("gzip", "gunzip --keep d.gz")),
+                                   ("d.zst", b"\x28\xb5\x2f\xfd", ("zstd", "zstd --decompress d.zst")),
+                                   ("d.xz", b"\xfd7zXZ\0", ("xz", "unxz --keep d.xz")),
+                                   ("utf16", b"\xff\xfe-\0-\0", ("UTF-16", "pg_dump --format=plain --file")),
+                                   ("inserts.sql", b"INSERT INTO public.users VALUES (1);\n", ("--inserts",)),
+                                   ("text", b"hello\n", ("not a dump", "pg_dump --format=plain")),
+                                   ("nothing", b"", ("is empty", "pg_dump --format=plain"))):
+            pathlib.Path(name).write_bytes(begin)
+            self.refused(name, name, *words)
+        pathlib.Path("folder").mkdir()
+        self.refused("folder", "folder is a folder; give the file")
+        pathlib.Path("folder/toc.dat").touch()
+        self.refused("folder", "directory format", "pg_restore --file=dump.sql folder")
         self.refused("missing.sql", "missing.sql")
+
+    def test_standard_input(self):
+        """A dump is read several times, so a pipe is refused, and a file is not."""
+        self.db.write_dump("input.sql")
+        command = [BIN / "muster", "import", "determined", "-", "-o", "json"]
+        with open("input.sql", "rb") as file:
+            done = subprocess.run(command, env=self.cluster.env, stdin=file, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(json.loads(done.stdout)["objects"]), 9)
+        done = subprocess.run(command, env=self.cluster.env, input="--\n", capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("standard input is not a file", done.stderr)
+        self.assertIn("> dump.sql", done.stderr)
+
+    def test_addresses(self):
+        self.refused("old-master:8080", "write http://old-master:8080 or https://old-master:8080")
+        self.refused("postgres://db/determined", "pg_dump --format=plain")
+        self.refused("ftp://old-master/dump.sql", "begins with http:// or https://")
+        for kind, body in (("text/html", b"<!DOCTYPE html><html></html>"), ("application/json", b'{"status": "ok"}')):
+            url = self.serve(kind, body)
+            self.refused(url, url, "does not answer as a Determined master", "check host, port")
+        self.refused(url.replace("http:", "https:"), "write http:// instead of https://")
+
+    def serve(self, kind, body):
+        class Other(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                self.send_header("Content-Type", kind)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.shutdown)
+        return f"http://127.0.0.1:{server.server_port}"
 
     def test_truncated(self):
         self.db.write_dump("end.sql", complete=False)
@@ -358,6 +413,25 @@ class Refusals(unittest.TestCase):
         self.assertEqual(len(self.cluster.rows("trial", "metrics", 400, "--group", "training")), STEPS)
 
 
+class Summary(unittest.TestCase):
+    def test_text(self):
+        db = make_database(pathlib.Path("nowhere").resolve())
+        for id in range(20, 31):
+            db.add("users", id=id, username=f"person{id}", admin=False, active=True, modified_at=TIME)
+        db.write_dump("dump.sql")
+        with Cluster("summary", slots=()) as cluster:
+            cluster.muster("login", "admin", "--password-file", cluster.folder / "password")
+            text = cluster.muster("import", "determined", "dump.sql")
+            shown = ", ".join(["bob", *(f"person{id}" for id in range(20, 29))])
+            for line in ("Experiments and trials keep their ids.", f"{STEPS * 3 + 7 * 3 + 1} metric reports were imported.",
+                         "1 experiment had not ended", f"12 users have no password here: {shown} and 2 more",
+                         "muster user change-password NAME", "skipped experiment 42: it is being deleted"):
+                self.assertIn(line, text)
+            for word in ("sent", "model_version"):
+                self.assertNotIn(word, text)
+            self.assertNotIn("no password", cluster.muster("import", "determined", "dump.sql"))
+
+
 class SecondCluster(unittest.TestCase):
     """A master that has experiments gives new ids, and names the old ones."""
 
@@ -369,8 +443,12 @@ class SecondCluster(unittest.TestCase):
             pathlib.Path("one.yaml").write_text("name: one\nentrypoint: 'true'\nsearcher: {name: single, metric: loss}\n")
             os.makedirs("empty", exist_ok=True)
             self.assertEqual(cluster.create("one.yaml", "empty", "--paused"), 1)
+            text = cluster.muster("import", "determined", "dump.sql")
+            self.assertIn("have new ids", text)
+            self.assertIn("3 experiments got a new id; the notes of each name the old one", text)
             summary = cluster.rows("import", "determined", "dump.sql")
             self.assertFalse(summary["keepsIds"])
+            self.assertEqual(summary["withoutPassword"], [], "they came with the first import")
             found = cluster.rows("experiment", "list", "--all")
             self.assertEqual(sorted(row["id"] for row in found), [1, 2, 3, 4])
             notes = [json.loads(cluster.muster("api", "get", f"experiments/{id}"))["experiment"]["notes"] for id in (2, 3, 4)]
@@ -411,7 +489,7 @@ class LaterImport(unittest.TestCase):
         self.assertEqual(self.cluster.create("one.yaml", "empty", "--paused"), 61)
         summary = self.add(61)
         self.assertIn("it was experiment 61 of the Determined cluster", self.notes(62))
-        self.assertTrue([note for note in summary["notes"] if "other ids here" in json.dumps(note)], summary)
+        self.assertTrue([note for note in summary["notes"] if "got a new id" in json.dumps(note)], summary)
 
     def test_own_cluster(self):
         with Cluster("own", slots=()) as cluster:
