@@ -164,6 +164,8 @@ struct grpc_status {
 
 static struct grpc_status grpc_status_of(int code)
 {
+    if (code == ERR_STATE)
+        return (struct grpc_status){WIRE_FAILED_PRECONDITION, "FailedPrecondition"};
     switch (err_http_status(code)) {
     case 400:
     case 413:

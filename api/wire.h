@@ -16,6 +16,8 @@
 
 #define DEFAULT_POOL "default" // the resource pool of experiments and agents that name none
 
+enum { WIRE_FAILED_PRECONDITION = 9 }; // the gRPC code of ERR_STATE in a 400
+
 enum wire_names {
     WIRE_EXPERIMENT_STATE, // STATE_ ACTIVE QUEUED PULLING .. DELETE_FAILED
     WIRE_TRIAL_STATE,      // STATE_, the same without DELETE*

@@ -29,7 +29,8 @@
     X(ERR_PEER, -15, 502, 6, "peer failed")                                                        \
     X(ERR_FAILED, -16, 500, 8, "experiment failed")                                                \
     X(ERR_VERSION, -17, 500, 9, "version mismatch")                                                \
-    X(ERR_FULL, -18, 507, 6, "disk full")
+    X(ERR_FULL, -18, 507, 6, "disk full")                                                          \
+    X(ERR_STATE, -19, 400, 5, "wrong state")
 
 enum err {
     ERR_OK = 0,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/http/client_parts.h"
+#include "api/wire.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/limits.h"
@@ -200,7 +201,10 @@ int client_http_failed(struct client *c, const char *method, const char *path,
     json_t *answer = NULL;
     int code = err_from_http(c->status);
     json_parse(buf_str(body), body->len, "answer", &answer, NULL);
-    const char *text = jget_string(jget(answer, "error"), "error", NULL);
+    const json_t *failure = jget(answer, "error");
+    if (code == ERR_INVALID && jget_int(failure, "code", 0) == WIRE_FAILED_PRECONDITION)
+        code = ERR_STATE; // the request is right, but its object is in the wrong state
+    const char *text = jget_string(failure, "error", NULL);
     if (!text)
         text = jget_string(answer, "message", NULL);
     c->may_retry = c->status == 429 || c->status == 502 || c->status == 503 || c->status == 504;

@@ -78,7 +78,7 @@ static int check_search(struct continuation *n, const json_t *config)
                          "overrideConfig: only an experiment with one trial (searcher single) can "
                          "be changed when it continues; fork the experiment to search otherwise");
     if (n->completed)
-        return error_set(&n->e, ERR_CONFLICT,
+        return error_set(&n->e, ERR_STATE,
                          "experiment %lld has been completed: all trials of its search have "
                          "completed, so there is nothing to continue",
                          (long long)n->id);
@@ -106,7 +106,7 @@ static int check_merged_config(struct continuation *n, json_t *merged)
 
 static int refuse_unmanaged(int64_t id, struct error *e)
 {
-    return error_set(e, ERR_CONFLICT,
+    return error_set(e, ERR_STATE,
                      "experiment %lld is unmanaged: start its program again where it runs",
                      (long long)id);
 }
@@ -115,7 +115,7 @@ static int refuse_unmanaged(int64_t id, struct error *e)
 static int refuse_foreign(int64_t id, struct error *e)
 {
     return error_set(
-        e, ERR_CONFLICT,
+        e, ERR_STATE,
         "experiment %lld was imported, and its search numbered its trials otherwise, so "
         "it cannot be continued; fork the experiment to search again",
         (long long)id);
@@ -126,7 +126,7 @@ static int refuse_foreign(int64_t id, struct error *e)
 static int refuse_loss(int64_t id, struct error *e)
 {
     return error_set(
-        e, ERR_CONFLICT,
+        e, ERR_STATE,
         "experiment %lld was imported and a trial of it has no checkpoint, so it would "
         "start at step 0 and its imported metrics would be lost; fork the experiment "
         "instead",
@@ -179,11 +179,11 @@ static int check_continuation(struct core *c, const struct request *rq, const st
         err = core_may_submit(c, rq, x->project_id, e);
     if (!err &&
         experiment_transition(x->state, EXPERIMENT_EV_CONTINUE).action == EXPERIMENT_DO_REFUSE)
-        err = error_set(e, ERR_CONFLICT,
+        err = error_set(e, ERR_STATE,
                         "experiment %lld is %s; only experiments that have ended can be continued",
                         (long long)x->id, experiment_state_word(x->state));
     if (!err && x->archived)
-        err = error_set(e, ERR_CONFLICT, "experiment %lld is archived; unarchive it first",
+        err = error_set(e, ERR_STATE, "experiment %lld is archived; unarchive it first",
                         (long long)x->id);
     if (!err && x->active && x->active->unmanaged)
         err = refuse_unmanaged(x->id, e);

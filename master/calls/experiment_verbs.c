@@ -31,7 +31,7 @@ static int apply_event(struct core *c, struct experiment *x, enum experiment_eve
 static int set_archived(struct core *c, struct experiment *x, bool archived, struct error *e)
 {
     if (!experiment_is_terminal(x->state))
-        return error_set(e, ERR_CONFLICT,
+        return error_set(e, ERR_STATE,
                          "experiment %lld is %s; only experiments that have ended can be archived",
                          (long long)x->id, experiment_state_word(x->state));
     x->archived = archived;
@@ -48,7 +48,7 @@ static int move_experiment(struct core *c, const struct request *rq, struct expe
     struct project *from = core_project(c, x->project_id), *to = core_project(c, project);
     int err = core_may_submit(c, rq, project, e);
     if (!err && from->archived)
-        err = error_set(e, ERR_CONFLICT, "project %lld is archived; unarchive it first",
+        err = error_set(e, ERR_STATE, "project %lld is archived; unarchive it first",
                         (long long)from->id);
     if (!err && x->active && !x->active->unmanaged)
         err = feasibility_check(c, x->active->config, to->workspace, x->user_id, e);
@@ -247,11 +247,11 @@ static int read_resources(struct core *c, const struct request *rq, const struct
     if (err)
         return err;
     if (!queue_move_is_empty(&s->move) && !is_active(x))
-        return error_set(e, ERR_CONFLICT,
+        return error_set(e, ERR_STATE,
                          "experiment %lld has ended; its resources cannot be changed",
                          (long long)x->id);
     if (!queue_move_is_empty(&s->move) && x->active->unmanaged)
-        return error_set(e, ERR_CONFLICT,
+        return error_set(e, ERR_STATE,
                          "experiment %lld is unmanaged: it uses no resources of this cluster",
                          (long long)x->id);
     return queue_move_is_empty(&s->move)

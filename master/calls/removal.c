@@ -137,12 +137,12 @@ static int removal_check(struct core *c, const struct experiment *x, struct erro
     struct db_rows *rows = DB_QUERY(c->reader, EXPERIMENT_HELD, x->id);
     int err = 0, found = db_next(rows);
     if (found > 0 && DB_IS_NULL(rows, EXPERIMENT_HELD, model_version))
-        err = error_set(e, ERR_CONFLICT,
+        err = error_set(e, ERR_STATE,
                         "experiment %lld cannot be deleted: experiment %lld starts from one of its "
                         "checkpoints; end that experiment first",
                         (long long)x->id, (long long)DB_GET(rows, EXPERIMENT_HELD, experiment_id));
     else if (found > 0)
-        err = error_set(e, ERR_CONFLICT,
+        err = error_set(e, ERR_STATE,
                         "experiment %lld cannot be deleted: one of its checkpoints is model %s; "
                         "delete that version first",
                         (long long)x->id, DB_GET(rows, EXPERIMENT_HELD, model_version));

@@ -146,7 +146,7 @@ static int event_refuse(const struct experiment *x, enum experiment_event ev, st
         [EXPERIMENT_EV_DELETE] = "deleted before it has ended; kill it first",
         [EXPERIMENT_EV_CONTINUE] = "continued before it has ended",
     };
-    return error_set(e, ERR_CONFLICT, "experiment %lld is %s: it cannot be %s", (long long)x->id,
+    return error_set(e, ERR_STATE, "experiment %lld is %s: it cannot be %s", (long long)x->id,
                      experiment_state_word(x->state), verbs[ev]);
 }
 

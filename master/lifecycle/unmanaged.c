@@ -182,7 +182,7 @@ int unmanaged_verb(struct core *c, struct experiment *x, enum experiment_event e
 {
     struct active_experiment *l = x->active;
     if (ev != EXPERIMENT_EV_CANCEL && ev != EXPERIMENT_EV_KILL)
-        return error_set(e, ERR_CONFLICT,
+        return error_set(e, ERR_STATE,
                          "experiment %lld is unmanaged: its programs run elsewhere, so that the "
                          "master cannot start or pause them; do that where they run",
                          (long long)x->id);

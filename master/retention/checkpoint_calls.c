@@ -258,7 +258,7 @@ static int check_item(struct core *c, struct checkpoint_change *ch, const struct
     if (!needed_by && !own && gc_is_needed(c, forks, it->trial, it->uuid, who))
         needed_by = who;
     if (needed_by)
-        err = error_set(&ch->e, ERR_CONFLICT, "checkpoint %s cannot be deleted: %s", it->uuid,
+        err = error_set(&ch->e, ERR_STATE, "checkpoint %s cannot be deleted: %s", it->uuid,
                         needed_by);
     return err;
 }

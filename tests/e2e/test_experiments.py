@@ -233,7 +233,7 @@ class ExperimentsTest(unittest.TestCase):
         self.assertEqual(answer["experiment"]["id"], first)
         self.assertEqual(answer["config"]["description"], "goes on")
         self.assertEqual(answer["experiment"]["originalConfig"], CONFIG)
-        self.assertEqual(self.status(self.user, "POST", "/experiments/continue", {"id": first}), 409)
+        self.assertEqual(self.status(self.user, "POST", "/experiments/continue", {"id": first}), 400)
         self.ended(first)
         log = self.log(trial)
         self.assertIn("begins at 0 from None with 0.5", log)
@@ -286,7 +286,7 @@ class ExperimentsTest(unittest.TestCase):
         moved = self.user.get(f"/experiments/{number}")["experiment"]
         self.assertEqual((moved["projectId"], moved["workspaceName"]), (project, "elsewhere"))
         self.user.post(f"/projects/{project}/archive")
-        self.assertEqual(self.status(self.user, "POST", f"/experiments/{number}/move", {"destinationProjectId": 1}), 409)
+        self.assertEqual(self.status(self.user, "POST", f"/experiments/{number}/move", {"destinationProjectId": 1}), 400)
         self.user.post(f"/projects/{project}/unarchive")
         self.user.post(f"/experiments/{number}/kill")
 

@@ -43,6 +43,30 @@ class Experiments(Contract):
         replacement = self.create(activate=False)  # for the cleanup of the test
         self._cleanups[-1] = (self.kill, (replacement,), {})
 
+    def test_experiment_verbs_in_the_wrong_state(self):
+        """Determined calls it FailedPrecondition, which is HTTP 400; a 409 is for names that are taken."""
+        def refused(words, method, path, body=None):
+            answer = self.user.call(method, path, body, expect=400)
+            self.assertEqual((answer["error"]["code"], answer["error"]["reason"]), (9, "FailedPrecondition"))
+            self.assertIn(words, answer["message"])
+        experiment = self.create(activate=False)
+        path = f"/experiments/{experiment}"
+        refused("only experiments that have ended", "POST", "/experiments/continue", {"id": experiment})
+        refused("only experiments that have ended", "POST", f"{path}/archive")
+        refused("before it has ended", "DELETE", path)
+        self.kill(experiment)
+        for verb in ("pause", "activate"):
+            refused("CANCELED", "POST", f"{path}/{verb}")
+        for verb in ("kill", "cancel", "archive"):
+            self.user.post(f"{path}/{verb}")
+        refused("archived", "POST", "/experiments/continue", {"id": experiment})
+        workspace = self.admin.post("/workspaces", {"name": "verbs"}, "workspace:Workspace")["workspace"]["id"]
+        project = self.admin.post(f"/workspaces/{workspace}/projects", {"name": "p"}, "project:Project")["project"]["id"]
+        self.admin.post(f"/experiments/{experiment}/move", {"experimentId": experiment, "destinationProjectId": project})
+        self.admin.post(f"/projects/{project}/archive")
+        answer = self.admin.call("POST", f"{path}/move", {"destinationProjectId": 1}, expect=400)
+        self.assertIn("archived", answer["message"])
+
     def test_experiment_pause_of_a_program_that_never_polls(self):
         """The program is ended at once. Whatever its exit code is, its trial is paused."""
         for code in (0, 3):

@@ -91,7 +91,7 @@ class Searches(Contract):
         for task in again:
             self.agent.end(task)
         self.wait_for_state(experiment, "STATE_COMPLETED")
-        refused = self.user.call("POST", "/experiments/continue", {"id": experiment}, expect=409)
+        refused = self.user.call("POST", "/experiments/continue", {"id": experiment}, expect=400)
         self.assertIn("has been completed", refused["message"])
         experiment = self.create(config=config.replace("name: random", "name: async_halving, num_rungs: 1, max_time: 3"))
         self.kill(experiment)

@@ -253,6 +253,11 @@ static void statuses_become_errors(void **state)
         {ANSWER("500", "oops"), "answered HTTP status 500", ERR_INTERNAL},
         {ANSWER("409", "{\"error\":\"no object\"}"), "answered HTTP status 409", ERR_CONFLICT},
         {ANSWER("504", ""), "status 504", ERR_TIMEOUT},
+        {ANSWER("400", "{\"error\":{\"code\":3,\"error\":\"no number\"}}"), "no number",
+         ERR_INVALID},
+        {ANSWER("400", "{\"error\":{\"code\":9,\"error\":\"it has ended\"}}"), "it has ended",
+         ERR_STATE},
+        {ANSWER("400", "{\"error\":\"no object\"}"), "answered HTTP status 400", ERR_INVALID},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {

@@ -209,11 +209,11 @@ static void test_deleting(void **state)
     run_one("");
     for (int i = 1; i <= 3; i++)
         save("1.1.1", i, 10 * i, i);
-    assert_int_equal(change(core_checkpoints_delete, 3, ""), 409);
+    assert_int_equal(change(core_checkpoints_delete, 3, ""), 400);
     assert_non_null(strstr(last_error, "trial 1 continues from it"));
     char body[256];
     snprintf(body, sizeof body, "{\"checkpointUuids\":[\"%s\",\"%s\"]}", uuid_of(1), uuid_of(3));
-    assert_int_equal(call_status(core_checkpoints_delete, as_user(OWNER, false), NULL, body), 409);
+    assert_int_equal(call_status(core_checkpoints_delete, as_user(OWNER, false), NULL, body), 400);
     assert_state(1, "COMPLETED"); // all or none
     assert_int_equal(call_status(core_checkpoints_delete, as_user(OTHER, false), NULL, body), 403);
     assert_int_equal(change(core_checkpoints_delete, 1, ""), 200);
@@ -242,10 +242,10 @@ static void test_what_others_need(void **state)
              uuid_of(1));
     if (submit(more, false) != 2)
         fail_msg("%s", last_error);
-    assert_int_equal(change(core_checkpoints_delete, 1, ""), 409);
+    assert_int_equal(change(core_checkpoints_delete, 1, ""), 400);
     assert_non_null(strstr(last_error, "experiment 2 starts from it"));
     finish();
-    assert_int_equal(call_status(core_experiment_delete, as_user(OWNER, false), "1", NULL), 409);
+    assert_int_equal(call_status(core_experiment_delete, as_user(OWNER, false), "1", NULL), 400);
     assert_non_null(strstr(last_error, "experiment 2 starts from one of its checkpoints"));
     swept();
     assert_state(1, "COMPLETED");
@@ -277,13 +277,13 @@ static void test_what_a_model_names(void **state)
     DB_ADD(b, MODEL_INSERT, "net", "", "{}", "[]", "", 1, 1, 1);
     DB_ADD(b, MODEL_VERSION_INSERT, 1, uuid_of(1), "", "", "{}", "[]", "", 1, 1);
     assert_int_equal(db_commit_wait(cl.db, b, &e), 0);
-    assert_int_equal(change(core_checkpoints_delete, 1, ""), 409);
+    assert_int_equal(change(core_checkpoints_delete, 1, ""), 400);
     assert_non_null(strstr(last_error, "registered as model"));
     finish();
     swept();
     assert_state(1, "COMPLETED");
     assert_state(2, "DELETED");
-    assert_int_equal(call_status(core_experiment_delete, as_user(OWNER, false), "1", NULL), 409);
+    assert_int_equal(call_status(core_experiment_delete, as_user(OWNER, false), "1", NULL), 400);
     assert_non_null(strstr(last_error, "delete that version first"));
 }
 
@@ -303,7 +303,7 @@ static void test_thinning_out(void **state)
     assert_true(has_file(uuid_of(1), "weights.pt"));
     assert_false(has_file(uuid_of(1), "optimizer/a.pt"));
     assert_stored("SELECT resources FROM checkpoints WHERE steps = 10", "{\"weights.pt\":\"3\"}");
-    assert_int_equal(change(core_checkpoints_remove_files, 2, ",\"checkpointGlobs\":[\"*\"]"), 409);
+    assert_int_equal(change(core_checkpoints_remove_files, 2, ",\"checkpointGlobs\":[\"*\"]"), 400);
     assert_int_equal(change(core_checkpoints_remove_files, 1, ",\"checkpointGlobs\":[\"../x\"]"),
                      400);
     assert_int_equal(change(core_checkpoints_remove_files, 1, ",\"checkpointGlobs\":[\"**/*\"]"),
@@ -378,7 +378,7 @@ static void test_a_task_takes_away_its_own(void **state)
     assert_state(2, "COMPLETED"); // null changes nothing
     snprintf(body, sizeof body,
              "{\"checkpoints\":[{\"uuid\":\"%s\",\"resources\":{\"resources\":{}}}]}", uuid_of(2));
-    assert_int_equal(call_status(core_checkpoints_patch, as_user(OWNER, false), NULL, body), 409);
+    assert_int_equal(call_status(core_checkpoints_patch, as_user(OWNER, false), NULL, body), 400);
     call_ok(core_checkpoints_patch, as_task("1.1.1"), NULL, body);
     assert_stored("SELECT state FROM checkpoints WHERE steps = 20", "DELETED");
     assert_stored("SELECT latest_checkpoint FROM trials", uuid_of(1));

@@ -470,7 +470,7 @@ static void test_cancel(void **state)
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
     assert_stored("SELECT state FROM experiments WHERE id = 1", "CANCELED");
     call_ok(core_experiment_cancel, as_user(OWNER, false), "1", NULL); // a repetition
-    assert_int_equal(call_status(core_experiment_activate, as_user(OWNER, false), "1", NULL), 409);
+    assert_int_equal(call_status(core_experiment_activate, as_user(OWNER, false), "1", NULL), 400);
 }
 
 static void test_kill(void **state)
@@ -533,7 +533,7 @@ static void test_delete(void **state)
     char folder[300], file[310];
     struct error e = {0};
     submit_slots(1, "");
-    assert_int_equal(call_status(core_experiment_delete, as_user(OWNER, false), "1", NULL), 409);
+    assert_int_equal(call_status(core_experiment_delete, as_user(OWNER, false), "1", NULL), 400);
     report("agent-1", 1, "");
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
     post_metrics("1.1.1", "training", 1, 1);
@@ -565,7 +565,7 @@ static void test_archive_and_patch(void **state)
 {
     (void)state;
     submit_slots(1, "");
-    assert_int_equal(call_status(core_experiment_archive, as_user(OWNER, false), "1", NULL), 409);
+    assert_int_equal(call_status(core_experiment_archive, as_user(OWNER, false), "1", NULL), 400);
     call_ok(core_experiment_patch, as_user(OWNER, false), "1",
             "{\"name\":\"new\",\"labels\":[\"a\"],\"resources\":{\"priority\":77}}");
     assert_stored("SELECT name || labels || priority FROM experiments", "new[\"a\"]77");
@@ -581,7 +581,7 @@ static void test_archive_and_patch(void **state)
     assert_stored("SELECT archived || notes || name FROM experiments", "0donenew");
     assert_int_equal(call_status(core_experiment_patch, as_user(OWNER, false), "1",
                                  "{\"resources\":{\"priority\":1}}"),
-                     409);
+                     400);
 }
 
 static void test_only_owner_and_administrators(void **state)

@@ -220,7 +220,7 @@ static void test_continue(void **state)
 {
     (void)state;
     submit_slots(1, "hyperparameters: {lr: 0.5}\n");
-    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
+    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 400);
     report("agent-1", 1, "");
     call_ok(core_checkpoint_report, as_task("1.1.1"), NULL,
             "{\"uuid\":\"" UUID_1 "\",\"allocationId\":\"1.1.1\",\"metadata\":"
@@ -293,7 +293,7 @@ static void test_continue_a_search(void **state)
     assert_stored("SELECT state FROM experiments", "COMPLETED");
     assert_stored(states, "COMPLETED COMPLETED COMPLETED COMPLETED");
     report("agent-1", 3, "");
-    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
+    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 400);
     assert_non_null(strstr(last_error, "has been completed"));
     static const char asha[] =
         "entrypoint: x\nsearcher: {name: async_halving, metric: m, num_rungs: 2, "
@@ -327,11 +327,11 @@ static void test_continue_refused(void **state)
                      403); // not on behalf of another user
     assert_stored("SELECT state FROM experiments", "CANCELED");
     call_ok(core_experiment_archive, owner(), "1", NULL);
-    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
+    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 400);
     call_ok(core_experiment_unarchive, owner(), "1", NULL);
     call_ok(core_experiment_continue, as_user(OTHER, true), NULL, "{\"id\": 1}");
     assert_stored("SELECT state || user_id FROM experiments", "ACTIVE1");
-    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
+    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 400);
 }
 
 // The changes of an experiment for followers, "WORKSPACE:DATA " for each; WORKSPACE: whose members
@@ -431,7 +431,7 @@ static void test_move(void **state)
     assert_stored("SELECT project_id > 1 FROM experiments", "1");
     call_ok(core_project_archive, as_user(OTHER, false), decimal(to), NULL);
     assert_int_equal(
-        call_status(core_experiment_move, owner(), "1", "{\"destinationProjectId\": 1}"), 409);
+        call_status(core_experiment_move, owner(), "1", "{\"destinationProjectId\": 1}"), 400);
     call_ok(core_project_unarchive, as_user(OTHER, false), decimal(to), NULL);
     restart_core();
     run_to_the_end("1.1.1");
