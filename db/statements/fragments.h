@@ -21,6 +21,11 @@
     "= " experiment " AND t.state = 'ERROR' AND t.exit_reason <> '' ORDER BY t.id DESC LIMIT 1) "  \
     "END"
 
+// Days for which the log of a trial is kept; NULL: by the master's rule.
+#define SQL_TRIAL_LOG_DAYS                                                                         \
+    "coalesce(t.log_retention_days, e.log_retention_days, json_extract(e.config, "                 \
+    "'$.retention_policy.log_retention_days'))"
+
 #define SQL_EXPERIMENT_RUNS                                                                        \
     "trials t JOIN allocations a ON a.trial_id = t.id WHERE t.experiment_id = e.id"
 

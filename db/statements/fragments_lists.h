@@ -38,6 +38,9 @@
     "JOIN users u ON u.id = e.user_id JOIN projects p ON p.id = e.project_id "                     \
     "JOIN workspaces w ON w.id = p.workspace_id"
 #define SQL_TASK_ENDED "t.state IN ('COMPLETED', 'CANCELED', 'ERROR')"
+#define SQL_PROJECT_LAST_SUBMITTED                                                                 \
+    "(SELECT b.submitted_at FROM experiment_briefs b WHERE b.project_id = p.id AND b.kind"         \
+    " = 'EXPERIMENT' ORDER BY b.id DESC LIMIT 1)"
 // Counted in the table of counts: a project may hold a hundred thousand experiments.
 #define SQL_PROJECT_COUNT(column, condition)                                                       \
     "(SELECT coalesce(sum(c." column                                                               \

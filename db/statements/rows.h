@@ -80,9 +80,7 @@
                                                                                                    \
          SQL_PROJECT_COUNT("experiments",                                                          \
                            " AND c.state NOT IN ('COMPLETED', 'CANCELED', 'ERROR')"))              \
-    NEXT(integer, last_submitted_at,                                                               \
-         "(SELECT b.submitted_at FROM experiment_briefs b WHERE b.project_id = p.id AND b.kind"    \
-         " = 'EXPERIMENT' ORDER BY b.id DESC LIMIT 1)")                                            \
+    NEXT(integer, last_submitted_at, SQL_PROJECT_LAST_SUBMITTED)                                   \
     NEXT(integer, trials, SQL_PROJECT_COUNT("trials", ""))                                         \
     NEXT(text, notes, "p.notes")                                                                   \
     NEXT(text, state, "p.state")                                                                   \

@@ -73,9 +73,7 @@
     NEXT(text, warm_start, "json_extract(e.config, '$.searcher.source_checkpoint_uuid')")          \
     NEXT(real, searcher_metric,                                                                    \
          "json_extract(t.best_validation, '$.metrics.avgMetrics.' || " SQL_METRIC_LABEL ")")       \
-    NEXT(integer, log_retention_days,                                                              \
-         "coalesce(t.log_retention_days, e.log_retention_days, json_extract(e.config,"             \
-         " '$.retention_policy.log_retention_days'))")                                             \
+    NEXT(integer, log_retention_days, SQL_TRIAL_LOG_DAYS)                                          \
     NEXT(integer, ran_us, SQL_TRIAL_RAN)                                                           \
     NEXT(text, last_words, "t.last_words")                                                         \
     NEXT(integer, restart_at, "t.restart_at")                                                      \

@@ -135,24 +135,67 @@ static bool is_listed(const struct core *c, const struct agent *g, bool lost)
     return g->version;
 }
 
+typedef int agent_order(const void *a, const void *b); // of two pointers to agents
+
+static int by_id(const void *a, const void *b)
+{
+    const struct agent *const *x = a, *const *y = b;
+    return strcmp((*x)->id, (*y)->id);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct agent *const *x = a, *const *y = b;
+    int64_t one = (*x)->registered_at, other = (*y)->registered_at;
+    return one == other ? by_id(a, b) : one < other ? -1 : 1;
+}
+
+static int read_order(struct request *rq, agent_order **order, bool *down, struct error *e)
+{
+    static const struct {
+        const char *name;
+        agent_order *order;
+    } orders[] = {{"", by_id},
+                  {"SORT_BY_UNSPECIFIED", by_id},
+                  {"SORT_BY_ID", by_id},
+                  {"SORT_BY_TIME", by_time}};
+    const char *by = rq->query(rq, "sortBy"), *way = rq->query(rq, "orderBy");
+    *down = way && !strcmp(way, "ORDER_BY_DESC");
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+        if (!strcmp(by ? by : "", orders[i].name)) {
+            *order = orders[i].order;
+            return 0;
+        }
+    return error_set(e, ERR_INVALID,
+                     "query parameter sortBy: agents cannot be sorted by \"%.64s\", only by "
+                     "SORT_BY_ID and SORT_BY_TIME",
+                     by);
+}
+
 int core_agents(struct core *c, struct request *rq, struct error *e)
 {
     const char *value = rq->query(rq, "lost");
-    bool lost = value && (!strcasecmp(value, "true") || !strcmp(value, "1"));
+    bool lost = value && (!strcasecmp(value, "true") || !strcmp(value, "1")), down;
     struct page_snapshot page;
-    int64_t total = 0, at = 0, taken = 0;
+    agent_order *order = by_id;
+    struct agent **listed = arena_alloc(&rq->arena, (c->agent_count + 1) * sizeof *listed);
+    int64_t total = 0;
     for (size_t i = 0; i < c->agent_count; i++)
-        total += is_listed(c, c->agents[i], lost);
-    int err = page_read(rq, total, &page, e);
+        if (is_listed(c, c->agents[i], lost))
+            listed[total++] = c->agents[i];
+    int err = read_order(rq, &order, &down, e);
+    if (!err)
+        err = page_read(rq, total, &page, e);
     if (err)
         return err;
+    qsort(listed, (size_t)total, sizeof *listed, order);
     struct agents_snapshot *result = arena_alloc(&rq->arena, sizeof *result);
     struct agent_snapshot *items = arena_alloc(&rq->arena, (size_t)page.shown * sizeof *items);
-    for (size_t i = 0; !err && taken < page.shown; i++)
-        if (is_listed(c, c->agents[i], lost) && at++ >= page.offset) {
-            copy_agent(rq, c->agents[i], &items[taken++]);
-            err = request_check_result(rq, e);
-        }
+    for (int64_t i = 0; !err && i < page.shown; i++) {
+        int64_t at = page.offset + i;
+        copy_agent(rq, listed[down ? total - 1 - at : at], &items[i]);
+        err = request_check_result(rq, e);
+    }
     *result = (struct agents_snapshot){.page = page, .items = items};
     rq->result = result;
     return err;

@@ -247,8 +247,7 @@ static int read_resources(struct core *c, const struct request *rq, const struct
     if (err)
         return err;
     if (!queue_move_is_empty(&s->move) && !is_active(x))
-        return error_set(e, ERR_STATE,
-                         "experiment %lld has ended; its resources cannot be changed",
+        return error_set(e, ERR_STATE, "experiment %lld has ended; its resources cannot be changed",
                          (long long)x->id);
     if (!queue_move_is_empty(&s->move) && x->active->unmanaged)
         return error_set(e, ERR_STATE,

@@ -92,6 +92,7 @@ int account_list(struct view *v, struct error *e)
                                              {"SORT_BY_MODIFIED_TIME", "modified_at"},
                                              {"SORT_BY_NAME", "username"},
                                              {"SORT_BY_LAST_AUTH_TIME", "last_auth_at"},
+                                             {"SORT_BY_REMOTE", "id"}, // nobody is remote
                                              {NULL, NULL}};
     struct list l;
     list_init(&l, v);

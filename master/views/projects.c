@@ -30,7 +30,12 @@ static void write_project(struct json_writer *w, struct db_rows *rows)
 int view_workspace_projects(struct view *v, struct error *e)
 {
     static const struct list_sort sorts[] = {
-        {"SORT_BY_ID", "p.id"}, {"SORT_BY_NAME", "p.name"}, {NULL, NULL}};
+        {"SORT_BY_ID", "p.id"},
+        {"SORT_BY_NAME", "p.name"},
+        {"SORT_BY_DESCRIPTION", "p.description"},
+        {"SORT_BY_CREATION_TIME", "p.created_at"},
+        {"SORT_BY_LAST_EXPERIMENT_START_TIME", SQL_PROJECT_LAST_SUBMITTED},
+        {NULL, NULL}};
     int64_t id;
     int rc = request_param_int(v->rq, 0, &id, e);
     if (rc)

@@ -51,6 +51,8 @@ static const struct filtered_list_sort sorts[] = {{"SORT_BY_ID", "id"},
                                                   {"SORT_BY_PROJECT_ID", "project_id"},
                                                   {"SORT_BY_SEARCHER_METRIC_VAL", "metric"},
                                                   {"SORT_BY_RESOURCE_POOL", "resource_pool"},
+                                                  {"SORT_BY_CHECKPOINT_SIZE", "checkpoint_size"},
+                                                  {"SORT_BY_CHECKPOINT_COUNT", "checkpoints"},
                                                   {NULL, NULL}};
 
 // A project of 0 means every project; a value that is no number is refused.

@@ -46,6 +46,8 @@ int view_experiment_trials(struct view *v, struct error *e)
         {"SORT_BY_BEST_VALIDATION_METRIC", "metric"},
         {"SORT_BY_LATEST_VALIDATION_METRIC", latest_metric(v, id)},
         {"SORT_BY_DURATION", "duration"},
+        {"SORT_BY_CHECKPOINT_SIZE", "checkpoint_size"},
+        {"SORT_BY_LOG_RETENTION_DAYS", "log_days"},
         {NULL, NULL}};
     struct filtered_list l;
     filtered_list_init(&l, v, &sql_trials, &source);
