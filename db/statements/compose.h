@@ -5,11 +5,13 @@
 
 #include "db/statements/rows.h"
 
-// Filters of bulk calls on experiment e; each is appended to the others.
-#define SQL_AND_HAS_LABEL " AND EXISTS (SELECT 1 FROM json_each(e.labels) WHERE value = ?)"
-#define SQL_AND_STATE_IN  " AND e.state IN (NULL"
-#define SQL_AND_USER_IN   " AND e.user_id IN ("
-#define SQL_AND_ID_NOT_IN " AND e.id NOT IN ("
+// Filters of bulk calls on experiment e; each is appended to the others. A list is one value, as
+// JSON, so that it may be long.
+#define SQL_AND_HAS_LABELS                                                                         \
+    " AND NOT EXISTS (SELECT value FROM json_each(?) EXCEPT SELECT value FROM json_each(e.labels))"
+#define SQL_AND_STATE_IN  " AND e.state IN (SELECT value FROM json_each(?))"
+#define SQL_AND_USER_IN   " AND e.user_id IN (SELECT value FROM json_each(?))"
+#define SQL_AND_ID_NOT_IN " AND e.id NOT IN (SELECT value FROM json_each(?))"
 #define SQL_AND_VISIBLE                                                                            \
     " AND (SELECT workspace_id FROM projects WHERE id = e.project_id) IN"                          \
     " (" SQL_SEEN_WORKSPACES ")"

@@ -8,6 +8,7 @@
 #include "api/wire.h"
 #include "base/arena.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/text/json.h"
 #include "db/statements/compose.h"
 #include "master/calls/bulk/bulk_select.h"
@@ -59,36 +60,26 @@ static void add_id(struct bulk_call *b, int64_t id)
 
 // --- filters, on a worker ------------------------------------------------------------------------
 
-enum { VALUES_MAX = 256, FIND_SQL_MAX = 16 * 1024 };
+enum { VALUES_MAX = 16, FIND_SQL_MAX = 4 * 1024 }; // more than all filters together take
 
 struct bulk_filter {
     struct buf where;
     struct db_value values[VALUES_MAX];
     size_t count;
+    struct arena arena; // of the values
     struct bulk_call *call;
 };
 
 static void filter_bind_int(struct bulk_filter *f, int64_t value)
 {
+    must(f->count < VALUES_MAX);
     f->values[f->count++] = db_value_integer(value);
 }
 
 static void filter_bind_text(struct bulk_filter *f, const char *text)
 {
+    must(f->count < VALUES_MAX);
     f->values[f->count++] = db_value_text(text);
-}
-
-// Returns whether the filters have this list with at least one value. A list with more values than
-// the statement takes is an error.
-static bool filter_has_list(struct bulk_filter *f, const json_t *filters, const char *name)
-{
-    const json_t *list = jget(filters, name);
-    if (!list || !json_array_size(list))
-        return false;
-    if (json_array_size(list) + f->count + 8 <= VALUES_MAX)
-        return true;
-    f->call->err = error_set(&f->call->e, ERR_TOO_LARGE, "filters.%s: too many values", name);
-    return false;
 }
 
 static void filter_text(struct bulk_filter *f, const json_t *filters, const char *name,
@@ -101,37 +92,18 @@ static void filter_text(struct bulk_filter *f, const json_t *filters, const char
     filter_bind_text(f, part);
 }
 
-static void filter_ints(struct bulk_filter *f, const json_t *filters, const char *name,
-                        const char *sql)
+static void filter_list(struct bulk_filter *f, const json_t *list, const char *sql)
 {
-    size_t i;
-    json_t *value;
-    if (!filter_has_list(f, filters, name))
+    if (!json_array_size(list))
         return;
+    char *text = json_text(list);
     buf_puts(&f->where, sql);
-    json_array_foreach(jget(filters, name), i, value)
-    {
-        buf_puts(&f->where, i ? ", ?" : "?");
-        filter_bind_int(f, json_integer_value(value));
-    }
-    buf_puts(&f->where, ")");
-}
-
-static void filter_labels(struct bulk_filter *f, const json_t *filters)
-{
-    size_t i;
-    json_t *value;
-    if (!filter_has_list(f, filters, "labels"))
-        return;
-    json_array_foreach(jget(filters, "labels"), i, value)
-    {
-        buf_puts(&f->where, SQL_AND_HAS_LABEL);
-        filter_bind_text(f, json_is_string(value) ? json_string_value(value) : "");
-    }
+    filter_bind_text(f, arena_strdup(&f->arena, text));
+    free(text);
 }
 
 // ACTIVE in the store includes QUEUED, PULLING, STARTING and RUNNING of the wire.
-static void filter_state(struct bulk_filter *f, const char *name)
+static void add_state(struct bulk_filter *f, const char *name, json_t *out)
 {
     const char *word;
     if (wire_parse(WIRE_EXPERIMENT_STATE, name, &word, &f->call->e)) {
@@ -140,22 +112,19 @@ static void filter_state(struct bulk_filter *f, const char *name)
     }
     bool runs = !strcmp(word, "QUEUED") || !strcmp(word, "PULLING") || !strcmp(word, "STARTING") ||
                 !strcmp(word, "RUNNING");
-    buf_puts(&f->where, ", ?");
-    filter_bind_text(f, runs ? "ACTIVE" : word);
+    json_array_append_new(out, json_string(runs ? "ACTIVE" : word));
     if (!strcmp(word, "RUNNING") || !strcmp(word, "ACTIVE"))
-        buf_puts(&f->where, ", 'RUNNING'"); // the state of active unmanaged experiments
+        json_array_append_new(out, json_string("RUNNING")); // of active unmanaged experiments
 }
 
 static void filter_states(struct bulk_filter *f, const json_t *filters)
 {
     size_t i;
-    json_t *value;
-    if (!filter_has_list(f, filters, "states"))
-        return;
-    buf_puts(&f->where, SQL_AND_STATE_IN);
+    json_t *value, *words = json_array();
     json_array_foreach(jget(filters, "states"), i, value)
-        filter_state(f, json_is_string(value) ? json_string_value(value) : "");
-    buf_puts(&f->where, ")");
+        add_state(f, json_is_string(value) ? json_string_value(value) : "", words);
+    filter_list(f, words, SQL_AND_STATE_IN);
+    json_decref(words);
 }
 
 static void filter_build(struct bulk_filter *f, const json_t *filters)
@@ -164,10 +133,10 @@ static void filter_build(struct bulk_filter *f, const json_t *filters)
     int64_t project = jget_int(filters, "projectId", f->call->project);
     filter_text(f, filters, "name", " AND instr(lower(e.name), lower(?))");
     filter_text(f, filters, "description", " AND instr(lower(e.description), lower(?))");
-    filter_labels(f, filters);
+    filter_list(f, jget(filters, "labels"), SQL_AND_HAS_LABELS);
     filter_states(f, filters);
-    filter_ints(f, filters, "userIds", SQL_AND_USER_IN);
-    filter_ints(f, filters, "excludedExperimentIds", SQL_AND_ID_NOT_IN);
+    filter_list(f, jget(filters, "userIds"), SQL_AND_USER_IN);
+    filter_list(f, jget(filters, "excludedExperimentIds"), SQL_AND_ID_NOT_IN);
     if (jget(filters, "archived")) {
         buf_puts(&f->where, " AND e.archived = ?");
         filter_bind_int(f, jget_bool(filters, "archived", false));
@@ -205,6 +174,7 @@ static void find_experiments(struct bulk_call *b, struct db_reader *db)
     buf_init(&f.where, FIND_SQL_MAX);
     buf_init(&sql, 2 * FIND_SQL_MAX);
     filter_build(&f, jget(b->rq->body, "filters"));
+    must(!f.where.err);
     buf_printf(&sql, SQL_FIND_EXPERIMENTS, buf_str(&f.where), LIMIT_BULK + 1);
     if (!b->err) {
         struct db_rows *rows = db_query_sql(db, buf_str(&sql), f.values, f.count);
@@ -220,6 +190,7 @@ static void find_experiments(struct bulk_call *b, struct db_reader *db)
                            "filters: select more than %d experiments; select fewer", LIMIT_BULK);
     buf_free(&sql);
     buf_free(&f.where);
+    arena_free(&f.arena);
 }
 
 static void bulk_read(struct work *work, struct db_reader *db)

@@ -556,6 +556,21 @@ static const char *result_of(const json_t *answer, int64_t id)
     return NULL;
 }
 
+// A list of 1,000 values in a filter: `most`, and `last` at its end.
+static void assert_long_filter(const char *name, const char *most, const char *last, size_t count)
+{
+    struct buf body;
+    buf_init(&body, LIMIT_BODY_SMALL);
+    buf_printf(&body, "{\"filters\": {\"%s\": [", name);
+    for (int i = 1; i < 1000; i++)
+        buf_printf(&body, "%s, ", most);
+    buf_printf(&body, "%s]}}", last);
+    json_t *answer = ask(core_experiments_unarchive, owner(), NULL, NULL, buf_str(&body));
+    assert_int_equal(json_array_size(jget(answer, "results")), count);
+    json_decref(answer);
+    buf_free(&body);
+}
+
 static void test_many(void **state)
 {
     (void)state;
@@ -580,6 +595,11 @@ static void test_many(void **state)
     assert_int_equal(json_array_size(jget(answer, "results")), 1);
     assert_string_equal(result_of(answer, 4), "");
     json_decref(answer);
+    assert_long_filter("labels", "\"odd\"", "\"even\"", 0);
+    assert_long_filter("labels", "\"odd\"", "\"odd\"", 1);
+    assert_long_filter("userIds", "99", "1", 4);
+    assert_long_filter("excludedExperimentIds", "99", "1", 3);
+    assert_long_filter("states", "\"STATE_PAUSED\"", "\"STATE_ACTIVE\"", 3);
     answer = ask(core_experiments_kill, owner(), NULL, NULL, "{\"projectId\": 2, \"filters\": {}}");
     assert_int_equal(json_array_size(jget(answer, "results")), 0); // those of project 1 stay
     json_decref(answer);
