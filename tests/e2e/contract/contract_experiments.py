@@ -217,6 +217,14 @@ class Experiments(Contract):
     def test_experiments_of_a_project(self):
         self.many_of_project(1)
 
+    def test_experiments_without_a_pool_are_in_the_default_one(self):
+        made = [self.create(self.config.replace("slots_per_trial: 1", f"slots_per_trial: 1, resource_pool: {pool}"), activate=False)
+                for pool in ("''", "null", "default")]
+        for experiment in made:
+            self.addCleanup(self.kill, experiment)
+        found = [shown["id"] for shown in self.user.get("/experiments", filter="resource_pool = default")["experiments"]]
+        self.assertEqual(sorted(set(made) & set(found)), made)
+
     def test_experiments_of_every_project(self):
         """-1 stands for every project that the caller may see."""
         self.many_of_project(-1)

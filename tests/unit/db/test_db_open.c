@@ -318,6 +318,7 @@ static void a_migration_adds_teams(void **state)
         " AND weight = 1 AND guaranteed_slots + max_slots + usage = 0 AND default_role = 'editor'",
         "SELECT 2 * count(*) FROM experiments WHERE id = 7 AND name = 'old' AND seed = 3"
         " AND queue_order = 0 AND weight = 1 AND service = 0 AND resource_pool = ''",
+        "SELECT 2 * count(*) FROM experiment_briefs WHERE id = 7 AND pool = 'default'",
         "SELECT 2 * count(*) FROM allocations WHERE id = '7.8.1' AND slots = 4 AND ended_at = 10"
         " AND least_slots = 0 AND cause = '' AND preempted_for IS NULL",
         "SELECT 2 * count(*) FROM agents WHERE id = 'a' AND last_seen_at = 6 AND rack = ''",
