@@ -12,12 +12,13 @@
 #include "cli/output/output.h"
 
 enum {
-    RECORDS_MAX = 200,       // records of a call
-    RECORD_BYTES = 16 << 20, // about the bytes of their files
-    COLUMN_STEPS = 4096,     // reports of one column
-    COLUMN_VALUES = 40000,   // values of all columns of a group, with their steps and times
-    VALUES_MAX = 60000,      // values of a call, with their steps and times
-    BUFFERED_MAX = 600000,   // values that wait for more of their trial
+    RECORDS_MAX = 200,      // records of a call
+    RECORD_BYTES = 4 << 20, // about the bytes of their files
+    COLUMN_STEPS = 4096,    // reports of one column
+    COLUMN_VALUES = 40000,  // values of all columns of a group, with their steps and times
+    VALUES_MAX = 60000,     // values of a call, with their steps and times
+    POSTS_MAX = 500,        // posts of a call
+    BUFFERED_MAX = 600000,  // values that wait for more of their trial
     REASONS_SHOWN = 20,
     NAMES_SHOWN = 10,
     RETRY_S = 600, // how long the master may be away
@@ -284,7 +285,8 @@ static int add_post(struct importer *m, int64_t trial, json_t *post, size_t valu
     json_object_set_new(post, "trial", json_string(old));
     json_array_append_new(m->posts, post);
     m->post_values += values;
-    return m->post_values > VALUES_MAX ? send_posts(m, e) : 0;
+    bool full = m->post_values > VALUES_MAX || json_array_size(m->posts) >= POSTS_MAX;
+    return full ? send_posts(m, e) : 0;
 }
 
 static int buffer_send(struct importer *m, int64_t trial, struct series_buffer *b, struct error *e)

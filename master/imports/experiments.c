@@ -55,20 +55,6 @@ static char *search_state(const json_t *config, int64_t seed)
     return text;
 }
 
-// Stores the archive of the experiment's files and writes its hash; "" if there are none.
-static void store_files(struct core *c, const json_t *record, char hash[SHA256_HEX])
-{
-    const char *encoded = import_text(record, "files");
-    void *data = NULL;
-    size_t len = 0;
-    hash[0] = '\0';
-    if (*encoded && !base64_decode(encoded, strlen(encoded), &data, &len) && len > 0) {
-        sha256_hex(data, len, hash);
-        STORE(c, MODEL_DEFINITION_INSERT, hash, DB_BLOB(data, len));
-    }
-    free(data);
-}
-
 static void store_experiment(struct import_call *m, const json_t *record,
                              const struct experiment *x)
 {
@@ -78,18 +64,20 @@ static void store_experiment(struct import_call *m, const json_t *record,
     int64_t parent = old_parent == 0 ? 0
                      : keeps         ? old_parent
                              : import_find(m, "experiment", import_text(record, "parent")).id;
-    char hash[SHA256_HEX], job[UUID_TEXT];
+    const struct import_prepared *p = m->prepared;
+    char job[UUID_TEXT];
     char *config_text = json_text(config), *labels = import_json(record, "labels", "[]"),
          *state = search_state(config, seed);
     uuid_make(job);
-    store_files(m->c, record, hash);
+    if (p->files)
+        STORE(m->c, MODEL_DEFINITION_INSERT, p->files_hash, DB_BLOB(p->files, p->files_len));
     STORE(m->c, IMPORT_EXPERIMENT, x->id, experiment_state_word(x->state),
           import_text(record, "name"), import_text(record, "description"),
           import_text(record, "notes"), labels, x->user_id, x->project_id, job, parent,
           import_text(record, "originalConfig"), config_text,
           jget_int(jget(config, "resources"), "priority", SCHED_PRIORITY_DEFAULT),
           jget_string(jget(config, "searcher"), "name", "single"), state, read_progress(record, 0),
-          x->archived, jget_bool(record, "unmanaged", false), seed, hash,
+          x->archived, jget_bool(record, "unmanaged", false), seed, p->files_hash,
           import_time(record, "startTime"), end_time(record));
     free(state);
     free(labels);
@@ -116,7 +104,6 @@ static void experiment_make(struct import_call *m, const json_t *record,
                             enum experiment_state state, int64_t owner, int64_t project,
                             struct import_result *r)
 {
-    char digest[SHA256_HEX];
     struct experiment *x = xcalloc(1, sizeof *x);
     x->id = r->id = experiment_id(m, record);
     x->user_id = owner;
@@ -128,35 +115,30 @@ static void experiment_make(struct import_call *m, const json_t *record,
     id_map_put(&m->c->experiments, x->id, x);
     store_experiment(m, record, x);
     set_external_id(m->c, x, import_text(record, "externalId"));
-    import_digest(record, digest);
     import_keep(m, "experiment", import_text(record, "old"), x->id,
-                jget_bool(record, "open", false), digest);
+                jget_bool(record, "open", false), m->prepared->digest);
     change_mark(m->c, EVENT_EXPERIMENT, x->id, 0, NULL);
 }
 
 // Whether a record tells how an object ended that had not ended when it was imported.
-static bool ended_since(const struct imported *found, const json_t *record)
+static bool ended_since(const struct import_call *m, const struct imported *found)
 {
-    char digest[SHA256_HEX];
-    import_digest(record, digest);
-    return found->open && strcmp(digest, found->digest);
+    return found->open && strcmp(m->prepared->digest, found->digest);
 }
 
 static void experiment_update(struct import_call *m, const struct imported *found,
                               const json_t *record, enum experiment_state state,
                               struct import_result *r)
 {
-    char digest[SHA256_HEX];
     struct experiment *x = core_experiment_find(m->c, found->id);
     *r = (struct import_result){.outcome = IMPORT_EXISTING, .id = found->id};
-    if (!ended_since(found, record) || !x || x->active || !experiment_is_terminal(x->state))
+    if (!ended_since(m, found) || !x || x->active || !experiment_is_terminal(x->state))
         return;
     x->state = state;
     STORE(m->c, IMPORT_EXPERIMENT_END, experiment_state_word(state), import_text(record, "notes"),
           read_progress(record, 0), end_time(record), x->id);
-    import_digest(record, digest);
     import_keep(m, "experiment", import_text(record, "old"), x->id,
-                jget_bool(record, "open", false), digest);
+                jget_bool(record, "open", false), m->prepared->digest);
     change_mark(m->c, EVENT_EXPERIMENT, x->id, 0, NULL);
     r->outcome = IMPORT_CHANGED;
 }
@@ -243,11 +225,9 @@ static void store_best(struct import_call *m, const json_t *record, int64_t expe
 
 static void trial_keep(struct import_call *m, const json_t *record, int64_t experiment, int64_t id)
 {
-    char digest[SHA256_HEX];
     store_best(m, record, experiment, id);
-    import_digest(record, digest);
     import_keep(m, "trial", import_text(record, "old"), id, jget_bool(record, "open", false),
-                digest);
+                m->prepared->digest);
     change_mark(m->c, EVENT_TRIAL, experiment, id, NULL);
 }
 
@@ -261,7 +241,7 @@ static void trial_update(struct import_call *m, const struct imported *found, co
                          enum trial_state state, int64_t experiment, struct import_result *r)
 {
     *r = (struct import_result){.outcome = IMPORT_EXISTING, .id = found->id};
-    if (!ended_since(found, record) || !experiment_is_ended(m->c, experiment))
+    if (!ended_since(m, found) || !experiment_is_ended(m->c, experiment))
         return;
     STORE(m->c, IMPORT_TRIAL_END, trial_state_word(state), jget_int(record, "restarts", 0),
           read_progress(record, state == TRIAL_COMPLETED), jget_int(record, "steps", 0),

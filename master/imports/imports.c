@@ -9,8 +9,9 @@
 #include "base/text/json.h"
 #include "master/imports/internal.h"
 #include "master/imports/module.h"
+#include "master/kernel/workers.h"
 
-enum { RECORDS_MAX = 10000 };
+enum { RECORDS_MAX = 500 }; // so that one call takes the core thread some 20 ms at most
 
 // --- fields of a record --------------------------------------------------------------------------
 
@@ -29,13 +30,6 @@ char *import_json(const json_t *record, const char *key, const char *fallback)
 {
     const json_t *value = jget(record, key);
     return value ? json_text(value) : xstrdup(fallback);
-}
-
-void import_digest(const json_t *record, char out[SHA256_HEX])
-{
-    char *text = json_text(record);
-    sha256_hex(text, strlen(text), out);
-    free(text);
 }
 
 void import_skip(struct import_result *r, const char *fmt, ...)
@@ -166,6 +160,48 @@ int core_import_begin(struct core *c, struct request *rq, struct error *e)
 
 // --- POST /imports/{id}/records ------------------------------------------------------------------
 
+struct records_call {
+    struct work work; // first
+    struct request *rq;
+    struct import_prepared *each;
+    size_t count;
+};
+
+static void records_free(struct work *work)
+{
+    struct records_call *call = (struct records_call *)work;
+    for (size_t i = 0; i < call->count; i++)
+        free(call->each[i].files);
+    free(call->each);
+    free(call);
+}
+
+static void prepare_record(const json_t *record, struct import_prepared *out)
+{
+    char *text = json_text(record);
+    const char *files = import_text(record, "files");
+    sha256_hex(text, strlen(text), out->digest);
+    free(text);
+    if (!*files)
+        return;
+    if (base64_decode(files, strlen(files), &out->files, &out->files_len) || !out->files_len) {
+        free(out->files);
+        out->files = NULL;
+    } else {
+        sha256_hex(out->files, out->files_len, out->files_hash);
+    }
+}
+
+// Decoding and hashing files takes long, so it runs on a worker.
+static void records_prepare(struct work *work, struct db_reader *db)
+{
+    struct records_call *call = (struct records_call *)work;
+    const json_t *records = jget(call->rq->body, "records");
+    (void)db;
+    for (size_t i = 0; i < call->count; i++)
+        prepare_record(json_array_get(records, i), &call->each[i]);
+}
+
 static const struct {
     const char *kind;
     import_record *run;
@@ -223,25 +259,50 @@ static int call_begin(struct core *c, struct request *rq, struct import_call *m,
     return err;
 }
 
+static void records_store(struct import_call *m, const struct records_call *call)
+{
+    const json_t *records = jget(call->rq->body, "records");
+    json_t *results = json_array();
+    for (size_t i = 0; i < call->count; i++) {
+        m->prepared = &call->each[i];
+        json_array_append_new(results, record_import(m, json_array_get(records, i)));
+    }
+    request_answer(call->rq, ANSWER_JSON("results", results));
+    json_decref(results);
+}
+
+static void records_ready(struct core *c, struct work *work)
+{
+    struct records_call *call = (struct records_call *)work;
+    struct import_call m;
+    struct error e;
+    if (call_begin(c, call->rq, &m, &e)) {
+        core_refuse(c, call->rq, &e);
+    } else {
+        records_store(&m, call);
+        core_complete(c, call->rq);
+    }
+    records_free(work);
+}
+
 int core_import_records(struct core *c, struct request *rq, struct error *e)
 {
     struct import_call m;
-    size_t i;
-    json_t *record;
     const json_t *records = jget(rq->body, "records");
     int err = call_begin(c, rq, &m, e);
     if (!err && (!json_is_array(records) || json_array_size(records) > RECORDS_MAX))
         err = error_set(e, ERR_INVALID, "records: not a list of up to %d records", RECORDS_MAX);
     if (err)
         return err;
-    json_t *results = json_array();
-    json_array_foreach((json_t *)records, i, record)
-    {
-        json_array_append_new(results, record_import(&m, record));
-    }
-    request_answer(rq, ANSWER_JSON("results", results));
-    json_decref(results);
-    return 0;
+    struct records_call *call = xcalloc(1, sizeof *call);
+    call->work = (struct work){.run = records_prepare, .done = records_ready, .drop = records_free};
+    call->rq = rq;
+    call->count = json_array_size(records);
+    call->each = xcalloc(call->count + 1, sizeof *call->each);
+    err = workers_send(c->workers, &call->work, WORK_SLOW, e);
+    if (err)
+        records_free(&call->work);
+    return err ? err : REQUEST_PARKED;
 }
 
 int core_import_metrics(struct core *c, struct request *rq, struct error *e)

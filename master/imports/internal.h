@@ -7,11 +7,19 @@
 #include "base/hash.h"
 #include "master/kernel/state.h"
 
+struct import_prepared { // the costly parts of a record, made on a worker
+    char digest[SHA256_HEX];
+    void *files; // the archive of an experiment's files; NULL: none
+    size_t files_len;
+    char files_hash[SHA256_HEX]; // "": none
+};
+
 struct import_call {
     struct core *c;
     struct request *rq;
-    int64_t id;                          // of the import
-    int64_t last_experiment, last_trial; // ids up to these are kept; 0: none
+    const struct import_prepared *prepared; // of the current record
+    int64_t id;                             // of the import
+    int64_t last_experiment, last_trial;    // ids up to these are kept; 0: none
 };
 
 enum import_outcome { IMPORT_NEW, IMPORT_EXISTING, IMPORT_CHANGED, IMPORT_SKIPPED };
@@ -48,7 +56,6 @@ void import_skip(struct import_result *r, const char *fmt, ...)
 const char *import_text(const json_t *record, const char *key); // "" if it is absent
 int64_t import_time(const json_t *record, const char *key); // microseconds; 0: absent or no time
 char *import_json(const json_t *record, const char *key, const char *fallback); // heap
-void import_digest(const json_t *record, char out[SHA256_HEX]);
 
 // metrics.c: stores the posts of the body.
 int import_metrics_store(struct import_call *m, struct error *e);

@@ -13,7 +13,7 @@
 #include "master/ingest/metric_summary.h"
 #include "master/ingest/reports.h"
 
-enum { POSTS_MAX = 10000 };
+enum { POSTS_MAX = 1000 }; // as RECORDS_MAX
 
 // --- begin and end -------------------------------------------------------------------------------
 

@@ -432,6 +432,28 @@ class Summary(unittest.TestCase):
             self.assertNotIn("no password", cluster.muster("import", "determined", "dump.sql"))
 
 
+class ManyWords(unittest.TestCase):
+    """Reports with words are sent one by one, and no call has more of them than the master takes."""
+
+    def test_words(self):
+        db, count = make_database(pathlib.Path("nowhere").resolve()), 2100
+        for step in range(1, count + 1):
+            db.add("generic_metrics", trial_id=120, end_time=TIME, metrics={"avg_metrics": {"word": f"w{step}"}},
+                   total_batches=step, trial_run_id=3, archived=False, id=10 + step, metric_group="words",
+                   partition_type="GENERIC")
+        db.write_dump("dump.sql")
+        with Cluster("words", slots=()) as cluster:
+            cluster.muster("login", "admin", "--password-file", cluster.folder / "password")
+            cluster.muster("import", "determined", "dump.sql")
+            rows = cluster.rows("trial", "metrics", 120, "--group", "words")
+            self.assertEqual([row["metrics"]["word"] for row in rows], [f"w{step}" for step in range(1, count + 1)])
+            for path, key in (("records", "records"), ("metrics", "posts")):
+                body = pathlib.Path(f"{key}.json")
+                body.write_text(json.dumps({key: [{"kind": "user"}] * 1001}))
+                done = cluster.run("api", "POST", f"/api/v1/imports/1/{path}", "--body", f"@{body}")
+                self.assertIn(f"{key}: not a list of up to", done.stderr)
+
+
 class SecondCluster(unittest.TestCase):
     """A master that has experiments gives new ids, and names the old ones."""
 

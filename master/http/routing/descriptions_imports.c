@@ -13,14 +13,14 @@ static const struct description rows[] = {
     TEXT("POST /api/v1/imports -> import", "The import, for the calls below it."),
     TEXT("{importId}", "The id of an import: POST /api/v1/imports."),
     TEXT("POST /api/v1/imports/{importId}/records records",
-         "Up to 10,000 objects. Each has `kind` (user, workspace, project, experiment, trial, "
+         "Up to 500 objects. Each has `kind` (user, workspace, project, experiment, trial, "
          "checkpoint, metrics_begin, metrics_end, model, model_version), `old` (its id there, a "
          "text) and fields of its kind, as muster import determined sends them. Objects that it "
          "refers to, by their old ids, must be of an earlier call."),
     TEXT("POST /api/v1/imports/{importId}/records -> results",
          "The result of each record, in their order."),
     TEXT("POST /api/v1/imports/{importId}/metrics posts",
-         "Up to 10,000 bodies as those of POST /api/v1/trials/{trialId}/metrics or "
+         "Up to 1,000 bodies as those of POST /api/v1/trials/{trialId}/metrics or "
          ".../metrics/columns, each with `trial`: the trial's id there. Each report has a time."),
     TEXT("Import", "Objects of one other cluster that this master takes over."),
     TEXT("Import.id", "The id of the import."),
