@@ -8,7 +8,8 @@
 // Filters of bulk calls on experiment e; each is appended to the others. A list is one value, as
 // JSON, so that it may be long.
 #define SQL_AND_HAS_LABELS                                                                         \
-    " AND NOT EXISTS (SELECT value FROM json_each(?) EXCEPT SELECT value FROM json_each(e.labels))"
+    " AND NOT EXISTS (SELECT value FROM json_each(?) EXCEPT SELECT value FROM "                    \
+    "json_each(e.labels))"
 #define SQL_AND_STATE_IN  " AND e.state IN (SELECT value FROM json_each(?))"
 #define SQL_AND_USER_IN   " AND e.user_id IN (SELECT value FROM json_each(?))"
 #define SQL_AND_ID_NOT_IN " AND e.id NOT IN (SELECT value FROM json_each(?))"
