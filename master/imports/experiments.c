@@ -12,6 +12,7 @@
 #include "master/calls/external_ids.h"
 #include "master/common/task_id.h"
 #include "master/imports/internal.h"
+#include "master/kernel/module.h"
 #include "master/search/search.h"
 #include "master/teams/teams.h"
 
@@ -192,6 +193,19 @@ static int64_t trial_id(struct import_call *m, const json_t *record)
     return keeps ? old : m->c->next_trial++;
 }
 
+// The log is not imported. Its only line says so, wherever people look for it.
+static void tell_about_log(struct import_call *m, const json_t *record, int64_t trial,
+                           const char *task)
+{
+    struct trial t = {.id = trial};
+    char *text = xasprintf("this trial was imported without its log: it was trial %s of the other "
+                           "cluster, and its log is only there (det trial logs %s)",
+                           import_text(record, "old"), import_text(record, "old"));
+    snprintf(t.first_task_id, sizeof t.first_task_id, "%s", task);
+    CORE_DISPATCH(m->c, trial_message, m->c, &t, "", "INFO", text);
+    free(text);
+}
+
 static void store_trial(struct import_call *m, const json_t *record, int64_t experiment,
                         enum trial_state state, int64_t id)
 {
@@ -208,6 +222,7 @@ static void store_trial(struct import_call *m, const json_t *record, int64_t exp
           import_text(record, "runnerState"), import_text(record, "exitReason"),
           import_time(record, "startTime"), end_time(record), metadata,
           import_text(record, "externalId"));
+    tell_about_log(m, record, id, task);
     free(metadata);
     free(hparams);
 }

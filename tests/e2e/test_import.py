@@ -184,6 +184,14 @@ class ImportDump(unittest.TestCase):
         listed = self.cluster.rows("experiment", "list", "--all", "--filter", "validation.loss < 13")
         self.assertEqual([row["id"] for row in listed], [12])
 
+    def test_logs(self):
+        """They are not imported, and the log says so once."""
+        self.import_dump()
+        for arguments in (("trial", "logs", 400), ("experiment", "logs", 40)):
+            lines = self.cluster.muster(*arguments).splitlines()
+            self.assertEqual(len(lines), 1, lines)
+            self.assertIn("this trial was imported without its log: it was trial 400 of the other cluster", lines[0])
+
     def test_checkpoints_and_models(self):
         checkpoint = self.api(f"checkpoints/{UUIDS[0]}")["checkpoint"]
         self.assertEqual((checkpoint["state"], checkpoint["training"]["trialId"]), ("STATE_COMPLETED", 400))
@@ -214,6 +222,7 @@ class ImportDump(unittest.TestCase):
                              ["NEW"])
             trial = {"kind": "trial", "old": f"y{i}", "experiment": f"y{i}", "state": "COMPLETED", "hparams": [1]}
             self.assertEqual(self.records(trial), ["NEW"])
+            self.assertEqual(len(self.records(trial | {"old": f"z{i}"}, trial | {"old": f"z{i}"})), 2, "the same twice")
             uuid_text = str(uuid.UUID(int=100 + i))
             self.assertEqual(self.records({"kind": "checkpoint", "old": uuid_text, "trial": f"y{i}", "state": "COMPLETED",
                                            "resources": "x", "metadata": 5}), ["NEW"])
