@@ -32,6 +32,13 @@ struct trial *core_trial_find(struct core *c, int64_t id)
     return id_map_find(&c->trials, id);
 }
 
+// Whether the text, whose numbers are those of the trial, also has its UUID.
+static bool trial_is_named(const struct trial *t, const char *id, const struct task_id *read)
+{
+    size_t len = strlen(t->first_task_id);
+    return read->is_short || (!strncmp(id, t->first_task_id, len) && strchr("-.", id[len]));
+}
+
 // A command or generic task has one trial, and its id EXPERIMENT.JOB names the job.
 struct trial *core_trial_of_task(struct core *c, const char *id)
 {
@@ -41,7 +48,8 @@ struct trial *core_trial_of_task(struct core *c, const char *id)
         return x && x->kind != KIND_EXPERIMENT && x->active ? x->active->trials : NULL;
     }
     struct trial *t = core_trial_find(c, read.trial);
-    return t && t->active->experiment->id == read.experiment ? t : NULL;
+    return t && t->active->experiment->id == read.experiment && trial_is_named(t, id, &read) ? t
+                                                                                             : NULL;
 }
 
 // Allocation ids are TASK.EPOCH.

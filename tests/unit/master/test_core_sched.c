@@ -617,6 +617,23 @@ static void test_log_policies(void **state)
     assert_stored("SELECT restarts || state FROM trials", "1ACTIVE");
 }
 
+// The number of its trial alone does not make a text a task's id.
+static void test_lines_of_another_task(void **state)
+{
+    (void)state;
+    report("agent-1", 1, "");
+    submit_slots(1, "log_policies: [{name: oom, pattern: out of mem, action: cancel_retries}]\n");
+    call_ok(core_task_logs, as_agent(), NULL,
+            "{\"logs\":[{\"taskId\":\"1.00000000-0000-8000-8000-000000000001\","
+            "\"allocationId\":\"1.1.1\",\"agentId\":\"agent-1\",\"log\":\"out of memory\"}]}");
+    assert_string_equal(logged("1.1"), "");
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_3));
+    assert_stored("SELECT restarts || state FROM trials", "1ACTIVE");
+    print_line("1.1.2", "agent-1", "out of memory");
+    report("agent-1", 1, task_in("1.1.2", "EXITED", EXIT_3));
+    assert_stored("SELECT restarts || state FROM trials", "1ERROR");
+}
+
 static void test_no_retries(void **state)
 {
     (void)state;
@@ -673,6 +690,7 @@ int main(void)
         TEST(test_pools_of_the_configuration),
         TEST(test_passes_are_coalesced),
         TEST(test_log_policies),
+        TEST(test_lines_of_another_task),
         TEST(test_no_retries),
         TEST(test_rack),
     };
