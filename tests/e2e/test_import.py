@@ -641,7 +641,7 @@ class PostgresDump(unittest.TestCase):
 
 
 class FakeDetermined(http.server.BaseHTTPRequestHandler):
-    """The calls of Determined's API that an import makes, with one experiment."""
+    """The calls of Determined's API that an import makes, with two experiments, of which one runs."""
 
     calls = []
 
@@ -673,6 +673,10 @@ class FakeDetermined(http.server.BaseHTTPRequestHandler):
         experiment = {"id": 9, "name": "remote", "state": "STATE_COMPLETED", "config": config_of("remote", "/nowhere"),
                       "originalConfig": "name: remote\n", "startTime": "2025-02-03T04:05:06Z", "userId": 4,
                       "endTime": "2025-02-03T05:05:06Z", "projectId": 1, "archived": False, "notes": "n", "progress": 1.0}
+        running = experiment | {"id": 10, "state": "STATE_ACTIVE", "endTime": None}
+        running_trial = {"id": 32, "experimentId": 10, "state": "STATE_ACTIVE", "hparams": {}, "startTime": "2025-02-03T04:05:06Z",
+                         "taskIds": ["10.abc"], "latestTraining": {"metrics": {"avgMetrics": {"loss": 1}}, "totalBatches": 1,
+                                                                   "endTime": "2025-02-03T04:20:06Z"}}
         checkpoint = {"uuid": UUIDS[2], "taskId": "9.abc", "state": "STATE_COMPLETED", "reportTime": "2025-02-03T05:00:00Z",
                       "resources": {"a": "12"}, "metadata": {"steps_completed": 3}, "training": {"trialId": 31}}
         return {
@@ -681,10 +685,15 @@ class FakeDetermined(http.server.BaseHTTPRequestHandler):
                                         {"id": 4, "username": "eve", "admin": False, "active": True}]),
             "/api/v1/workspaces": ("workspaces", [{"id": 1, "name": "Uncategorized", "userId": 1, "archived": False}]),
             "/api/v1/workspaces/1/projects": ("projects", [{"id": 1, "name": "Uncategorized", "userId": 1, "workspaceId": 1}]),
-            "/api/v1/experiments": ("experiments", [experiment]),
+            "/api/v1/experiments": ("experiments", [experiment, running]),
             "/api/v1/experiments/9": {"experiment": experiment, "config": experiment["config"]},
             "/api/v1/experiments/9/model_def": {"b64Tgz": base64.b64encode(code_archive()).decode()},
             "/api/v1/experiments/9/trials": ("trials", [trial]),
+            "/api/v1/experiments/10": {"experiment": running, "config": experiment["config"]},
+            "/api/v1/experiments/10/model_def": {"b64Tgz": ""},
+            "/api/v1/experiments/10/trials": ("trials", [running_trial]),
+            "/api/v1/experiments/10/checkpoints": ("checkpoints", []),
+            "/api/v1/runs/32/metadata": {"metadata": {}},
             "/api/v1/experiments/9/checkpoints": ("checkpoints", [checkpoint]),
             "/api/v1/runs/31/metadata": {"metadata": {"k": "v"}},
             "/api/v1/models": ("models", [{"id": 2, "name": "far", "userId": 4, "workspaceId": 1, "labels": ["x"],
@@ -725,12 +734,16 @@ class ImportRemote(unittest.TestCase):
             self.assertIn("signing in to Determined as admin", refused.stderr)
             counts = ImportDump.counts(cluster.rows("import", "determined", url, "--password-file", "secret"))
             self.assertEqual({kind: row["new"] for kind, row in counts.items() if kind != "+"},
-                             {"user": 1, "workspace": 0, "project": 0, "experiment": 1, "trial": 1, "checkpoint": 1,
+                             {"user": 1, "workspace": 0, "project": 0, "experiment": 2, "trial": 2, "checkpoint": 1,
                               "model": 1, "model_version": 1, "metrics of trials": 1})
             trial = json.loads(cluster.muster("api", "get", "trials/31"))["trial"]
             self.assertEqual((trial["experimentId"], trial["bestValidation"]["metrics"]["avgMetrics"]), (9, {"loss": 1}))
             rows = cluster.rows("trial", "metrics", 31)
             self.assertEqual([row["metrics"]["loss"] for row in rows], [1, 2, 3])
+            for path, key in (("experiments/10", "experiment"), ("trials/32", "trial")):
+                running = json.loads(cluster.muster("api", "get", path))[key]
+                self.assertEqual((running["state"], running["endTime"]),
+                                 ("STATE_CANCELED", "2025-02-03T04:20:06.000000Z"), "its newest known activity")
             FakeDetermined.calls.clear()
             again = ImportDump.counts(cluster.rows("import", "determined", url, "--password-file", "secret"))
             self.assertEqual([row["new"] + row["changed"] for kind, row in again.items() if kind != "+"], [0] * 9)
