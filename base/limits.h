@@ -3,6 +3,7 @@
 #define MUSTER_BASE_LIMITS_H
 
 enum {
+    LIMIT_PROJECT_KEY = 5,             // characters of a key of a project, as in Determined
     LIMIT_NAME = 255,                  // bytes of a name (experiment, user, agent, label)
     LIMIT_DESCRIPTION = 16 * 1024,     // bytes
     LIMIT_CONFIG = 1 << 20,            // bytes of an experiment's YAML

@@ -76,7 +76,7 @@ static int add_users(struct db_batch *b, const char *password, struct error *e)
     explicit_bzero(sent, sizeof sent);
     // The users table was empty: admin has id 1.
     DB_ADD(b, WORKSPACE_INSERT, DB_NOT_NULL(1), "Uncategorized", 1, now);
-    DB_ADD(b, PROJECT_INSERT, 1, "Uncategorized", 1, "", 1, now);
+    DB_ADD(b, PROJECT_INSERT, 1, "Uncategorized", 1, "", 1, now, "UNCAT");
     return rc;
 }
 

@@ -30,6 +30,7 @@
 #define PAGE          " offset limit orderBy "
 #define WORKSPACE_SETTINGS                                                                         \
     " agentUserGroup?:AgentUserGroup checkpointStorageConfig?:object"                              \
+    " defaultComputePool?:string defaultAuxPool?:string"                                           \
     " +defaultRole?:Role +weight?:number +guaranteedSlots?:int +maxSlots?:int"
 
 // The kinds of rows: method, path, callers, ..., and at the end the summary with further members of

@@ -133,11 +133,12 @@ const struct route route_table[] = {
          .answers = "workspace:Workspace namespaceBindings:{object}"),
     READ(V1 "/workspaces/{workspaceId}", AUTH_USER, view_workspace, NULL, "One workspace",
          .answers = "workspace:Workspace"),
-    CORE("PATCH", V1 "/workspaces/{workspaceId}", AUTH_USER, core_workspace_patch, render_workspace,
-         "Change name, agentUserGroup, checkpointStorageConfig, defaultRole, weight, "
-         "guaranteedSlots or maxSlots",
-         .takes = "name?:string" WORKSPACE_SETTINGS,
-         .answers = "workspace:Workspace namespaceBindings:{object}"),
+    CORE(
+        "PATCH", V1 "/workspaces/{workspaceId}", AUTH_USER, core_workspace_patch, render_workspace,
+        "Change name, agentUserGroup, checkpointStorageConfig, default pools, defaultRole, weight, "
+        "guaranteedSlots or maxSlots",
+        .takes = "name?:string" WORKSPACE_SETTINGS,
+        .answers = "workspace:Workspace namespaceBindings:{object}"),
     CORE("DELETE", V1 "/workspaces/{workspaceId}", AUTH_USER, core_workspace_delete, NULL,
          "Delete a workspace with its projects, experiments, tasks and templates; GET shows the "
          "state until it is gone",
@@ -179,6 +180,8 @@ const struct route route_table[] = {
      .summary = "Give a user the workspace's default role, weight and limit again"},
     READ(V1 "/projects/{projectId}", AUTH_USER, view_project, NULL, "One project",
          .answers = "project:Project"),
+    READ(V1 "/projects/key/{key}", AUTH_USER, view_project_of_key, NULL, "The project with a key",
+         .answers = "project:Project"),
     SLOW(V1 "/projects/{projectId}/columns", AUTH_USER, view_project_columns, "tableType",
          "The columns of a project's table of experiments or runs: what it can be filtered by",
          .answers = "columns:[ProjectColumn]"),
@@ -187,7 +190,7 @@ const struct route route_table[] = {
          "The ranges of the best values of the metrics in a project",
          .answers = "ranges:[MetricRange]"),
     CORE("PATCH", V1 "/projects/{projectId}", AUTH_USER, core_project_patch, render_project,
-         "Change name or description of a project",
+         "Change name, description or key of a project",
          .takes = "name?:string description?:string key?:string", .answers = "project:Project"),
     CORE("DELETE", V1 "/projects/{projectId}", AUTH_USER, core_project_delete, NULL,
          "Delete a project with its experiments and tasks", .answers = "completed:bool"),
@@ -954,8 +957,6 @@ const struct route route_table[] = {
     NO("POST", V1 "/runs",
        "POST /api/v1/experiments-search lists searches, GET /api/v1/experiments/{id}/trials the "
        "runs of one"),
-    NO("GET", V1 "/projects/key/{key}",
-       "projects have no keys: GET /api/v1/workspaces/{id}/projects?name= finds one by its name"),
     NO("GET", V1 "/projects/{projectId}/metadata/{key}",
        "GET /api/v1/runs/{id}/metadata has the metadata of one run"),
     NO("GET", V1 "/tasks/{taskId}/acceleratorData",

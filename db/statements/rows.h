@@ -48,6 +48,8 @@
     FIRST(integer, id, "w.id")                                                                     \
     NEXT(text, name, "w.name")                                                                     \
     NEXT(integer, archived, "w.archived")                                                          \
+    NEXT(text, compute_pool, "w.default_compute_pool")                                             \
+    NEXT(text, aux_pool, "w.default_aux_pool")                                                     \
     NEXT(text, username, "u.username")                                                             \
     NEXT(integer, user_id, "w.user_id")                                                            \
     NEXT(integer, projects, "(SELECT count(*) FROM projects p WHERE p.workspace_id = w.id)")       \
@@ -75,6 +77,7 @@
     NEXT(text, username, "u.username")                                                             \
     NEXT(integer, user_id, "p.user_id")                                                            \
     NEXT(text, workspace_name, "w.name")                                                           \
+    NEXT(text, key, "p.key")                                                                       \
     NEXT(integer, experiments, SQL_PROJECT_COUNT("experiments", ""))                               \
     NEXT(integer, active_experiments,                                                              \
                                                                                                    \

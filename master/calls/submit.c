@@ -78,6 +78,7 @@ static int parse_config(struct submission *s, struct db_reader *db, const char *
     if (err)
         return err;
     ignored_keys_list(doc->root, &s->ignored);
+    s->names_pool = *jget_string(jget(doc->root, "resources"), "resource_pool", "");
     if (s->kind != KIND_EXPERIMENT)
         return task_submission_finish(s, doc);
     return s->unmanaged ? expconf_finish_detached(doc, &s->e) : expconf_finish(doc, &s->e);
@@ -192,16 +193,30 @@ static int find_project(struct submission *s, struct db_reader *db)
     return error_not_found(&s->e, "project", "%lld", (long long)(id ? id : 1));
 }
 
+// Sets the workspace's default pool where the configuration names none.
+static void set_pool(struct submission *s, struct db_rows *rows)
+{
+    json_t *resources = jget(s->config, "resources");
+    int64_t slots = jget_int(resources, "slots_per_trial", 1);
+    const char *pool = slots ? DB_GET(rows, PROJECT_DEFAULTS, compute_pool)
+                             : DB_GET(rows, PROJECT_DEFAULTS, aux_pool);
+    if (!s->names_pool && *pool)
+        must(!json_object_set_new(resources, "resource_pool", json_string(pool)));
+}
+
 // Adds to *out, which the caller owns, the default storage of the project's workspace, if it has
-// one.
-static int add_workspace_storage(struct submission *s, struct db_reader *db, json_t *out)
+// one, and completes the pool.
+static int add_workspace_defaults(struct submission *s, struct db_reader *db, json_t *out)
 {
     json_t *own = NULL;
     int err = 0;
     if (!submission_sees(s, db, AUTHZ_PROJECT, s->project))
         return 0; // the core thread refuses the submission
-    struct db_rows *rows = DB_QUERY(db, PROJECT_STORAGE, s->project);
-    const char *text = db_next(rows) > 0 ? DB_GET(rows, PROJECT_STORAGE, checkpoint_storage) : "";
+    struct db_rows *rows = DB_QUERY(db, PROJECT_DEFAULTS, s->project);
+    bool found = db_next(rows) > 0;
+    const char *text = found ? DB_GET(rows, PROJECT_DEFAULTS, checkpoint_storage) : "";
+    if (found)
+        set_pool(s, rows);
     if (*text)
         err = json_parse(text, strlen(text), "the workspace's checkpoint storage", &own, &s->e);
     if (!err && own)
@@ -228,7 +243,7 @@ static int complete_storage(struct submission *s, struct db_reader *db)
     json_t *master = NULL, *defaults = json_object();
     int err = json_parse(text, strlen(text), "checkpoint storage", &master, &s->e);
     if (!err)
-        err = add_workspace_storage(s, db, defaults);
+        err = add_workspace_defaults(s, db, defaults);
     if (!err)
         err = expconf_merge_storage(defaults, master, &s->e);
     if (!err)

@@ -25,6 +25,7 @@ struct submission {
     const char *external_id; // by which the submitter makes it once; NULL: none
     char *text;              // the configuration to parse and store; NULL: as in the body
     json_t *config;          // complete
+    bool names_pool;         // resources.resource_pool was given
     struct buf ignored;      // the keys that the user has set and that have no effect
     char *ancestors;         // of a generic task; NULL: none
     bool no_pause;

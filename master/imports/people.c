@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/text/json.h"
 #include "master/imports/internal.h"
+#include "master/teams/project_keys.h"
 #include "master/teams/teams.h"
 
 enum { BCRYPT_LEN = 60 };
@@ -123,11 +124,13 @@ static struct project *project_make(struct core *c, const json_t *record, struct
                                     int64_t owner)
 {
     const char *name = import_text(record, "name");
+    struct project_key key = project_key_make(c, name);
     struct project *p = project_new(c, c->next_project, ws, name);
     char *notes = import_json(record, "notes", "[]");
     p->archived = jget_bool(record, "archived", false);
+    memcpy(p->key, key.text, sizeof p->key);
     STORE(c, PROJECT_INSERT, p->id, name, ws->id, import_text(record, "description"), owner,
-          import_time(record, "createdAt"));
+          import_time(record, "createdAt"), p->key);
     STORE(c, PROJECT_SET_ARCHIVED, p->archived, p->id);
     STORE(c, PROJECT_SET_NOTES, notes, p->id);
     change_mark_workspace(c, ws->id);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/limits.h"
 #include "master/kernel/id_map.h"
 
 struct usage { // of a team before this start of the master; slot-seconds, decayed to `at` (wall)
@@ -38,6 +39,7 @@ struct project {
     int64_t id;
     struct workspace *workspace;
     char *name;
+    char key[LIMIT_PROJECT_KEY + 1]; // unique in the cluster
     bool archived, deleting;
     int64_t experiments; // in any state
 };

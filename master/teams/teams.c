@@ -1,6 +1,7 @@
 #include "master/teams/teams.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -229,6 +230,7 @@ static void load_project(struct core *c, struct db_rows *rows)
     struct workspace *ws = core_workspace(c, DB_GET(rows, PROJECTS_ALL, workspace_id));
     struct project *p =
         project_new(c, DB_GET(rows, PROJECTS_ALL, id), ws, DB_GET(rows, PROJECTS_ALL, name));
+    snprintf(p->key, sizeof p->key, "%s", DB_GET(rows, PROJECTS_ALL, key));
     p->archived = DB_GET(rows, PROJECTS_ALL, archived);
     p->deleting = !strcmp(DB_GET(rows, PROJECTS_ALL, state), deletion_states[DELETION_RUNNING]);
 }

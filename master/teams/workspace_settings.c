@@ -55,12 +55,23 @@ static int read_storage(struct core *c, struct request *rq, struct workspace_set
     return err;
 }
 
+static int read_pool(struct core *c, const json_t *body, const char *key, const char **out,
+                     struct error *e)
+{
+    struct pool *pool;
+    *out = jget_string(body, key, NULL);
+    int err = *out && **out ? core_pool_require(c, *out, &pool, e) : 0;
+    return err ? error_prefix(e, "%s", key) : 0;
+}
+
 int workspace_settings_read(struct core *c, struct request *rq, enum role role, const char *name,
                             struct workspace_settings *out, struct error *e)
 {
     *out = (struct workspace_settings){0};
     int err = read_agent_user(rq, role, name, out, e);
-    return err ? err : read_storage(c, rq, out, e);
+    err = err ? err : read_storage(c, rq, out, e);
+    err = err ? err : read_pool(c, rq->body, "defaultComputePool", &out->compute_pool, e);
+    return err ? err : read_pool(c, rq->body, "defaultAuxPool", &out->aux_pool, e);
 }
 
 void workspace_settings_store(struct core *c, const struct workspace_settings *s, int64_t workspace)
@@ -69,4 +80,8 @@ void workspace_settings_store(struct core *c, const struct workspace_settings *s
         STORE(c, WORKSPACE_SET_AGENT_USER, s->agent_user, workspace);
     if (s->storage)
         STORE(c, WORKSPACE_SET_STORAGE, s->storage, workspace);
+    if (s->compute_pool)
+        STORE(c, WORKSPACE_SET_COMPUTE_POOL, s->compute_pool, workspace);
+    if (s->aux_pool)
+        STORE(c, WORKSPACE_SET_AUX_POOL, s->aux_pool, workspace);
 }

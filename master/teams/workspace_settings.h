@@ -1,4 +1,5 @@
-// Fields of a workspace that only the store keeps: agentUserGroup and checkpointStorageConfig.
+// Fields of a workspace that only the store keeps: agentUserGroup, checkpointStorageConfig and the
+// default pools.
 // Core thread only.
 #ifndef MUSTER_MASTER_TEAMS_WORKSPACE_SETTINGS_H
 #define MUSTER_MASTER_TEAMS_WORKSPACE_SETTINGS_H
@@ -6,13 +7,14 @@
 #include "master/kernel/state.h"
 #include "master/teams/roles.h"
 
-struct workspace_settings { // JSON in the request's arena; "": none; NULL: no change
-    const char *agent_user, *storage;
+struct workspace_settings { // JSON in the request's arena, names of pools; "": none; NULL: no
+                            // change
+    const char *agent_user, *storage, *compute_pool, *aux_pool;
 };
 
 // Reads the body; an empty object means none. `role` is the caller's role in the workspace `name`.
 // ERR_FORBIDDEN: only administrators of the cluster set agentUserGroup, and a folder must be
-// one that the administrator allows.
+// one that the administrator allows. ERR_INVALID: there is no such pool.
 int workspace_settings_read(struct core *c, struct request *rq, enum role role, const char *name,
                             struct workspace_settings *out, struct error *e);
 

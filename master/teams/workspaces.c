@@ -10,6 +10,7 @@
 #include "master/common/kinds.h"
 #include "master/teams/module.h"
 #include "master/teams/params.h"
+#include "master/teams/project_keys.h"
 #include "master/teams/teams.h"
 #include "master/teams/workspace_settings.h"
 
@@ -303,6 +304,7 @@ static int read_project(const json_t *body, const char **name, const char **desc
 int core_project_create(struct core *c, struct request *rq, struct error *e)
 {
     struct workspace *ws;
+    struct project_key key;
     const char *name, *description;
     int err = teams_param_workspace(c, rq, ACT_MANAGE, &ws, e);
     if (!err)
@@ -313,11 +315,16 @@ int core_project_create(struct core *c, struct request *rq, struct error *e)
         err = check_project_name(ws, name, NULL, e);
     if (!err)
         err = refuse_archived(ws, e);
+    if (!err)
+        err = project_key_read(c, rq->body, NULL, &key, e);
     if (err)
         return err;
-    const struct project *p = project_new(c, c->next_project, ws, name);
+    if (!*key.text)
+        key = project_key_make(c, name);
+    struct project *p = project_new(c, c->next_project, ws, name);
+    memcpy(p->key, key.text, sizeof p->key);
     STORE(c, PROJECT_INSERT, p->id, name, ws->id, description ? description : "",
-          rq->principal.user_id, c->wall);
+          rq->principal.user_id, c->wall, p->key);
     change_mark_workspace(c, ws->id);
     rq->id = p->id;
     return 0;
@@ -326,6 +333,7 @@ int core_project_create(struct core *c, struct request *rq, struct error *e)
 int core_project_patch(struct core *c, struct request *rq, struct error *e)
 {
     struct project *p;
+    struct project_key key;
     const char *name, *description;
     int err = teams_param_project(c, rq, &p, e);
     if (!err)
@@ -334,8 +342,14 @@ int core_project_patch(struct core *c, struct request *rq, struct error *e)
         err = teams_refuse_first(p->id, "project", "renamed", e);
     if (!err && name)
         err = check_project_name(p->workspace, name, p, e);
+    if (!err)
+        err = project_key_read(c, rq->body, p, &key, e);
     if (err)
         return err;
+    if (*key.text) {
+        memcpy(p->key, key.text, sizeof p->key);
+        STORE(c, PROJECT_SET_KEY, p->key, p->id);
+    }
     if (name) {
         rename_to(&p->name, name);
         STORE(c, PROJECT_SET_NAME, name, p->id);

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "db/statements/lists.h"
+#include "master/teams/authz.h"
 #include "master/views/lists/list.h"
 #include "master/views/views.h"
 
@@ -10,7 +11,7 @@ static void write_project(struct json_writer *w, struct db_rows *rows)
     jw_object(w);
     jw_kv_int(w, "id", DB_GET(rows, PROJECT_VIEW, id));
     jw_kv_string(w, "name", DB_GET(rows, PROJECT_VIEW, name));
-    jw_kv_string(w, "key", "");
+    jw_kv_string(w, "key", DB_GET(rows, PROJECT_VIEW, key));
     jw_kv_int(w, "workspaceId", DB_GET(rows, PROJECT_VIEW, workspace_id));
     jw_kv_string(w, "description", DB_GET(rows, PROJECT_VIEW, description));
     jw_kv_bool(w, "archived", DB_GET(rows, PROJECT_VIEW, archived));
@@ -71,6 +72,14 @@ int view_project(struct view *v, struct error *e)
 {
     int rc = request_param_int(v->rq, 0, &v->rq->id, e);
     return rc ? rc : render_project(v, e);
+}
+
+int view_project_of_key(struct view *v, struct error *e)
+{
+    struct db_rows *rows = DB_QUERY(v->db, PROJECT_OF_KEY, v->rq->params[0]);
+    if (!authz_count_visible(v->db, &v->rq->principal, AUTHZ_PROJECT, rows, &v->rq->id))
+        return error_not_found(e, "project", "%.64s", v->rq->params[0]);
+    return render_project(v, e);
 }
 
 static void write_notes(struct json_writer *w, struct db_rows *rows)

@@ -14,7 +14,8 @@ view_handler view_master_config, view_cluster_message, view_telemetry;
 stream_handler stream_master_logs;
 
 // workspaces.c, projects.c, members.c
-view_handler view_workspaces, view_workspace, view_workspace_projects, view_project, view_members;
+view_handler view_workspaces, view_workspace, view_workspace_projects, view_project,
+    view_project_of_key, view_members;
 view_handler render_workspace, render_project, render_project_notes;
 view_handler render_import;
 

@@ -49,6 +49,10 @@ static void write_workspace(struct json_writer *w, struct db_rows *rows)
     if (*DB_GET(rows, WORKSPACE_VIEW, agent_user_group))
         jw_kv_raw(w, "agentUserGroup", DB_GET(rows, WORKSPACE_VIEW, agent_user_group));
     write_storage(w, DB_GET(rows, WORKSPACE_VIEW, checkpoint_storage));
+    if (*DB_GET(rows, WORKSPACE_VIEW, compute_pool))
+        jw_kv_string(w, "defaultComputePool", DB_GET(rows, WORKSPACE_VIEW, compute_pool));
+    if (*DB_GET(rows, WORKSPACE_VIEW, aux_pool))
+        jw_kv_string(w, "defaultAuxPool", DB_GET(rows, WORKSPACE_VIEW, aux_pool));
     jw_kv_double(w, "weight", DB_GET(rows, WORKSPACE_VIEW, weight));
     jw_kv_int(w, "guaranteedSlots", DB_GET(rows, WORKSPACE_VIEW, guaranteed_slots));
     jw_kv_int(w, "maxSlots", DB_GET(rows, WORKSPACE_VIEW, max_slots));

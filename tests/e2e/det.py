@@ -141,7 +141,7 @@ class SimulatedAgent(threading.Thread):
         self.caller = Det(port, token, document=Document({"components": {"schemas": {}}, "paths": {}}))
         self.name, self.slots, self.seen = name, slots, 0
         self.session = str(uuid.uuid4())
-        self.mount_fault = ""
+        self.mount_fault, self.pool = "", "default"
         self.exit_code_of_killed = 137
         self.tasks, self.running, self.stopping = {}, {}, False
         self.changed = threading.Condition()
@@ -151,7 +151,7 @@ class SimulatedAgent(threading.Thread):
 
     def sync(self):
         with self.changed:
-            body = {"version": "0", "session": self.session, "pool": "default", "hostname": self.name,
+            body = {"version": "0", "session": self.session, "pool": self.pool, "hostname": self.name,
                     "address": "127.0.0.1", "mountFault": self.mount_fault, "slots": self.slot_list(), "seen": self.seen, "tasks": list(self.tasks.values())}
         status, answer = self.caller.request("POST", f"/api/v1/agents/{self.name}/sync", body)
         if status == 503:

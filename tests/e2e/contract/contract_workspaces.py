@@ -2,6 +2,7 @@
 
 from cluster import wait_for
 from contract import Contract, PAGE, hashed
+from det import SimulatedAgent
 
 
 class Workspaces(Contract):
@@ -30,6 +31,61 @@ class Workspaces(Contract):
             self.user.post(path + "/unarchive")
             self.user.call("DELETE", path, None, "completed")
             wait_for("the deletion", lambda: self.user.request("GET", "/api/v1" + path)[0] == 404, 30)
+
+    def test_default_pools(self):
+        """A configuration without a pool runs in that of its workspace: with slots in one, without slots in the other."""
+        agents = []
+        token = (self.cluster.folder / "master" / "agent.token").read_text().strip()
+        for pool in ("big", "small"):
+            agents.append(SimulatedAgent(self.cluster.port, token, name=f"of-{pool}"))
+            agents[-1].pool = pool
+            agents[-1].start()
+            self.addCleanup(agents[-1].stop)
+        wait_for("the agents", lambda: len(self.user.get("/agents")["agents"]) == 3, 30)
+        self.user.call("POST", "/workspaces", {"name": "p", "defaultComputePool": "nowhere"}, expect=400)
+        made = self.user.post("/workspaces", {"name": "p", "defaultComputePool": "big"},
+                              "workspace:Workspace namespaceBindings")["workspace"]
+        path = f"/workspaces/{made['id']}"
+        self.assertEqual((made["defaultComputePool"], made.get("defaultAuxPool")), ("big", None))
+        refused = self.user.call("PATCH", path, {"defaultAuxPool": "nowhere"}, expect=400)
+        self.assertIn("defaultAuxPool", refused["message"])
+        self.user.call("PATCH", path, {"defaultAuxPool": "small"})
+        shown = self.user.get(path)["workspace"]
+        self.assertEqual((shown["defaultComputePool"], shown["defaultAuxPool"]), ("big", "small"))
+        project = self.user.post(f"{path}/projects", {"name": "q"})["project"]["id"]
+
+        def pool_of(config):
+            made = self.create(config=config, activate=False, projectId=project)
+            self.addCleanup(self.kill, made)
+            shown = self.user.get(f"/experiments/{made}")["experiment"]
+            self.assertEqual(shown["resourcePool"], shown["config"]["resources"]["resource_pool"])
+            return shown["resourcePool"]
+        named = self.config.replace("slots_per_trial: 1", "slots_per_trial: 1, resource_pool: default")
+        self.assertEqual([pool_of(self.config), pool_of(named)], ["big", "default"])
+        command = self.user.post("/commands", {"config": {"entrypoint": ["true"], "resources": {"slots": 0}},
+                                               "workspaceId": made["id"]})["command"]
+        self.assertEqual(command["resourcePool"], "small")
+        self.user.post(f"/commands/{command['id']}/kill")
+        self.user.call("PATCH", path, {"defaultComputePool": ""})
+        self.assertNotIn("defaultComputePool", self.user.get(path)["workspace"])
+        self.assertEqual(pool_of(self.config), "default")
+
+    def test_project_keys(self):
+        workspace = self.user.post("/workspaces", {"name": "keys"})["workspace"]["id"]
+        path = f"/workspaces/{workspace}/projects"
+        drawn = self.user.post(path, {"name": "c-a t!s"}, "project:Project")["project"]
+        self.assertRegex(drawn["key"], "^CAT[A-Z0-9]{2}$")
+        given = self.user.post(path, {"name": "two", "key": "dogs1"}, "project:Project")["project"]
+        self.assertEqual(given["key"], "DOGS1")
+        for wrong, status in (("", 400), ("sixsix", 400), ("a b", 400), ("dogs1", 409)):
+            self.user.call("POST", path, {"name": "three", "key": wrong}, expect=status)
+            self.user.call("PATCH", f"/projects/{drawn['id']}", {"key": wrong}, expect=status)
+        changed = self.user.call("PATCH", f"/projects/{drawn['id']}", {"key": "x"}, "project:Project")["project"]
+        self.assertEqual((changed["key"], changed["name"]), ("X", "c-a t!s"))
+        self.user.call("PATCH", f"/projects/{drawn['id']}", {"key": "x", "name": "cats"})  # its own key
+        self.assertEqual(self.user.get("/projects/key/x", "project:Project")["project"]["id"], drawn["id"])
+        self.user.call("GET", "/projects/key/none", expect=404)
+        self.assertEqual(self.user.get("/projects/1")["project"]["key"], "UNCAT")
 
     def test_workspace_settings(self):
         folder = {"type": "directory", "container_path": str(self.storage)}
