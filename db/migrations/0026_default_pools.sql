@@ -4,4 +4,4 @@ ALTER TABLE workspaces ADD COLUMN default_aux_pool TEXT NOT NULL DEFAULT '';
 -- A short name of a project, unique in the cluster: 1 to 5 letters (upper case) and digits.
 ALTER TABLE projects ADD COLUMN key TEXT NOT NULL DEFAULT '';
 UPDATE projects SET key = printf('P%04X', id);
-CREATE UNIQUE INDEX projects_key ON projects (key);
+CREATE UNIQUE INDEX projects_key ON projects (key) WHERE key <> '';

@@ -36,7 +36,7 @@ static int refuse_models(struct core *c, int64_t id, struct error *e)
     db_rows_close(rows);
     if (!models)
         return 0;
-    return error_set(e, ERR_CONFLICT, "workspace %lld holds %lld models: move or delete them first",
+    return error_set(e, ERR_STATE, "workspace %lld holds %lld models: move or delete them first",
                      (long long)id, (long long)models);
 }
 

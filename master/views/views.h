@@ -14,10 +14,9 @@ view_handler view_master_config, view_cluster_message, view_telemetry;
 stream_handler stream_master_logs;
 
 // workspaces.c, projects.c, members.c
-view_handler view_workspaces, view_workspace, view_workspace_projects, view_project,
-    view_project_of_key, view_members;
-view_handler render_workspace, render_project, render_project_notes;
-view_handler render_import;
+view_handler view_workspaces, view_workspace, view_workspace_projects, view_members;
+view_handler view_project, view_project_of_key, render_project, render_project_notes;
+view_handler render_workspace, render_import;
 
 // audit.c
 view_handler audit_list;

@@ -198,7 +198,7 @@ class Registry(unittest.TestCase):
         self.admin.post("/models/mammals/move", {"destinationWorkspaceId": workspace})
         self.refused(404, self.user, "GET", "/models/mammals")
         self.assertEqual(self.user.get("/models")["pagination"]["total"], 0)
-        self.assertIn("models", self.refused(409, self.admin, "DELETE", f"/workspaces/{workspace}"))
+        self.assertIn("models", self.refused(400, self.admin, "DELETE", f"/workspaces/{workspace}"))
         self.admin.ok("DELETE", "/models/mammals")
         self.admin.ok("DELETE", f"/workspaces/{workspace}")
 

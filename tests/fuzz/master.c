@@ -163,7 +163,7 @@ static struct db *first_store(void)
     for (int i = 0; i < 3; i++)
         DB_ADD(b, USER_INSERT, users[i], "", (int64_t)!i, 1, "", 1);
     DB_ADD(b, WORKSPACE_INSERT, DB_NOT_NULL(1), "Uncategorized", 1, 1);
-    DB_ADD(b, PROJECT_INSERT, 1, "Uncategorized", 1, "", 1, 1);
+    DB_ADD(b, PROJECT_INSERT, 1, "Uncategorized", 1, "", 1, 1, "UNCAT");
     must(!db_commit_wait(db, b, &e));
     return db;
 }

@@ -55,7 +55,7 @@ static struct db *make_template(void)
     for (int64_t i = 1; i <= 2; i++) {
         const char *name = i == 1 ? "first" : "second";
         DB_ADD(b, WORKSPACE_INSERT, DB_NOT_NULL(i), name, 1, 1);
-        DB_ADD(b, PROJECT_INSERT, i, name, i, "", 1, 1);
+        DB_ADD(b, PROJECT_INSERT, i, name, i, "", 1, 1, "");
     }
     if (db_commit_wait(db, b, &e)) {
         fprintf(stderr, "%s\n", e.text);

@@ -284,7 +284,7 @@ static void ids_are_not_reused(void **state)
     struct db_batch *b = db_batch_new();
     DB_ADD(b, USER_INSERT, "a", "", 0, 1, "", 1);
     DB_ADD(b, WORKSPACE_INSERT, DB_NOT_NULL(1), "w", 1, 1);
-    DB_ADD(b, PROJECT_INSERT, 1, "p", 1, "", 1, 1);
+    DB_ADD(b, PROJECT_INSERT, 1, "p", 1, "", 1, 1, "P1");
     DB_ADD(b, EXPERIMENT_INSERT, 7, "ACTIVE", "n", "", "", "[]", 1, 1, "job", 0, "", "{}", 42,
            "single", "{}", 0, 1, "", 1);
     DB_ADD(b, TRIAL_INSERT, 9, 7, "r", "7.9", "ACTIVE", "{}", 1, 1);

@@ -50,7 +50,7 @@ static void add_person(struct db_batch *b)
 {
     DB_ADD(b, USER_INSERT, "ada", "Ada", 1, 1, "$y$", 1);
     DB_ADD(b, WORKSPACE_INSERT, DB_NOT_NULL(1), "w", 1, 1);
-    DB_ADD(b, PROJECT_INSERT, 1, "p", 1, "", 1, 1);
+    DB_ADD(b, PROJECT_INSERT, 1, "p", 1, "", 1, 1, "P1");
 }
 
 static void add_experiment(struct db_batch *b, int64_t id, const char *state)

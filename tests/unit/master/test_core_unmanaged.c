@@ -248,7 +248,7 @@ static void test_what_people_can_do(void **state)
     begin(1);
     assert_int_equal(call_status(core_experiment_pause, owner(), "1", NULL), 400);
     assert_int_equal(call_status(core_experiment_activate, owner(), "1", NULL), 400);
-    assert_int_equal(call_status(core_experiment_delete, owner(), "1", NULL), 409);
+    assert_int_equal(call_status(core_experiment_delete, owner(), "1", NULL), 400);
     assert_int_equal(
         call_status(core_experiment_patch, owner(), "1", "{\"resources\":{\"weight\":2}}"), 409);
     call_ok(core_experiment_patch, owner(), "1", "{\"name\":\"near\",\"resources\":null}");

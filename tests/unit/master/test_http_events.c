@@ -277,7 +277,7 @@ static void test_visibility(void **state)
     (void)state;
     STORE(WORKSPACE_INSERT, DB_NOT_NULL(I(50)), "closed", I(1), AT);
     STORE(WORKSPACE_SET_TEAM, 1.0, I(0), I(0), "none", I(50));
-    STORE(PROJECT_INSERT, I(50), "p", I(50), "", I(1), AT);
+    STORE(PROJECT_INSERT, I(50), "p", I(50), "", I(1), AT, "P50");
     store_experiment(50, "ACTIVE", "secret");
     STORE(EXPERIMENT_SET_PROJECT, I(50), I(50));
     struct event_reader user = open_stream("", BY_USER), admin = open_stream("", BY_ADMIN);

@@ -60,7 +60,7 @@ static int64_t create_experiment(enum way way)
     STORE(WORKSPACE_SET_TEAM, 1.0, I(0), I(0), way == DEFAULT_ROLE ? "viewer" : "none", id);
     if (way != DEFAULT_ROLE)
         STORE(MEMBER_SET, id, user, "viewer", 1.0, I(0));
-    STORE(PROJECT_INSERT, id, "p", id, "", I(1), AT);
+    STORE(PROJECT_INSERT, id, "p", id, "", I(1), AT, "");
     store_experiment(id, "ACTIVE", name);
     STORE(EXPERIMENT_SET_PROJECT, id, id);
     store_trial(id, id, task);

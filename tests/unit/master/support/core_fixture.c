@@ -87,7 +87,7 @@ static void seed_store(void)
     DB_ADD(b, USER_INSERT, "owner", "", 0, 1, "", 1);
     DB_ADD(b, USER_INSERT, "other", "", 0, 1, "", 1);
     DB_ADD(b, WORKSPACE_INSERT, DB_NOT_NULL(1), "w", 1, 1);
-    DB_ADD(b, PROJECT_INSERT, 1, "p", 1, "", 1, 1);
+    DB_ADD(b, PROJECT_INSERT, 1, "p", 1, "", 1, 1, "P1");
     if (db_commit_wait(cl.db, b, &e))
         fail_msg("%s", e.text);
 }
