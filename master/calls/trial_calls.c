@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/text/json.h"
 #include "master/calls/module.h"
+#include "master/common/storage.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/lifecycle/unmanaged.h"
 #include "master/teams/authz.h"
@@ -96,7 +97,7 @@ static const char *own_storage(struct request *rq, const struct trial *t)
     if (!storage || !t->active->unmanaged ||
         expconf_check_storage(storage, "checkpointStorage", NULL))
         return NULL;
-    char *text = json_dumps(storage, JSON_COMPACT | JSON_SORT_KEYS);
+    char *text = storage_text(storage);
     const char *out = arena_strdup(&rq->arena, text);
     free(text);
     return out;

@@ -198,3 +198,17 @@ int storage_open(const struct storage *s, const char *at, const char *uuid, int 
         *shown = rc ? NULL : folder;
     return rc;
 }
+
+char *storage_text(const json_t *at)
+{
+    json_t *own = json_object(), *value;
+    const char *key;
+    json_object_foreach((json_t *)at, key, value)
+    {
+        if (!json_is_null(value))
+            json_object_set(own, key, value);
+    }
+    char *text = json_dumps(own, JSON_COMPACT | JSON_SORT_KEYS);
+    json_decref(own);
+    return text;
+}

@@ -37,4 +37,8 @@ int storage_open(const struct storage *s, const char *at, const char *uuid, int 
 int storage_open_root(const struct storage *s, const char *at, int *fd, char **shown,
                       struct error *e);
 
+// The JSON text of a checkpoint_storage object, on the heap: without nulls and with sorted keys, so
+// that the store has the same storage once. NULL: "{}".
+char *storage_text(const json_t *at);
+
 #endif

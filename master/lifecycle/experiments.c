@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
+#include "master/common/storage.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/lifecycle/module.h"
 #include "master/lifecycle/unmanaged.h"
@@ -23,7 +24,7 @@ struct active_experiment *active_experiment_new(struct core *c, struct experimen
     l->experiment = x;
     l->config = config;
     l->config_text = json_text(config);
-    l->storage = storage ? json_text(storage) : xstrdup("{}");
+    l->storage = storage_text(storage);
     l->trials_end = &l->trials;
     l->job = SCHED_NONE;
     l->pool = core_pool_get(c, jget_string(resources, "resource_pool", ""));

@@ -224,6 +224,8 @@ class CoreApi(Contract):
         self.assertEqual(status, 200, answer)
         storage = {"type": "s3", "bucket": "elsewhere"}
         number = self.user.post("/runs/start", {"runId": trial, "checkpointStorage": storage}, "storageId")["storageId"]
+        for same in ({"bucket": "elsewhere", "type": "s3", "save_trial_best": 3}, {**storage, "prefix": None}):
+            self.assertEqual(self.user.post("/runs/start", {"runId": trial, "checkpointStorage": same})["storageId"], number)
         uuid = "00000000-0000-4000-8000-000000000251"
         report = {"uuid": uuid, "taskId": task, "metadata": {"steps_completed": 1}, "resources": {"a": "1"},
                   "state": "STATE_COMPLETED", "training": {}}
