@@ -319,11 +319,16 @@ void trial_metrics_add(struct core *c, struct trial *t, const char *group,
 
 // --- start and end of a run ----------------------------------------------------------------------
 
-// Reports beyond the checkpoint that the trial starts from will come again.
+// Reports beyond the checkpoint that the trial starts from will come again. Without a checkpoint
+// all do, perhaps with other values, so the summary begins again too.
 void trial_metrics_restart(struct core *c, struct trial *t, int64_t from)
 {
     STORE(c, METRIC_CUT_INSERT, t->id, t->run, from);
     t->steps = from < 0 ? 0 : from;
+    if (from < 0) {
+        summary_free(t->summary);
+        t->summary = NULL;
+    }
     if (!t->summary)
         t->summary = summary_new(NULL);
     trial_mark(c, t, UNSAVED_METRICS | UNSAVED_NOW);

@@ -18,14 +18,19 @@ static void run_one(void)
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
 }
 
-static void post(const char *group, int64_t steps, double loss)
+static void post_as(const char *allocation, const char *group, int64_t steps, double loss)
 {
     char body[256];
     snprintf(body, sizeof body,
              "{\"group\":\"%s\",\"metrics\":{\"stepsCompleted\":%lld,"
              "\"metrics\":{\"avgMetrics\":{\"loss\":%g}}}}",
              group, (long long)steps, loss);
-    call_ok(core_trial_metrics, as_task("1.1.1"), "1", body);
+    call_ok(core_trial_metrics, as_task(allocation), "1", body);
+}
+
+static void post(const char *group, int64_t steps, double loss)
+{
+    post_as("1.1.1", group, steps, loss);
 }
 
 // A list of steps or values, made by the caller's rule.
@@ -204,6 +209,23 @@ static void test_a_start_finds_what_was_not_kept(void **state)
     assert_int_equal(seen("training"), 21);
 }
 
+// All reports of the first run are hidden, so the summary no longer counts them.
+static void test_a_run_without_a_checkpoint_begins_the_summary_again(void **state)
+{
+    (void)state;
+    run_one();
+    post("training", 1, 100);
+    post("training", 2, 200);
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_80));
+    report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
+    post_as("1.1.2", "training", 1, 1);
+    advance(SECOND);
+    assert_stored("SELECT json_extract(summary_metrics, '$.avg_metrics.loss.count') || ' ' ||"
+                  " json_extract(summary_metrics, '$.avg_metrics.loss.max') FROM trials",
+                  "1 1");
+    assert_int_equal(seen("training"), 1);
+}
+
 static void wait_until_stored(const char *sql, const char *expected)
 {
     for (int i = 0; i < 1000 && strcmp(stored(sql), expected); i++) {
@@ -277,6 +299,7 @@ int main(void)
         with_cluster(test_columns_at_their_limits),
         with_cluster(test_what_is_kept_follows),
         with_cluster(test_a_start_finds_what_was_not_kept),
+        with_cluster(test_a_run_without_a_checkpoint_begins_the_summary_again),
         with_cluster(test_folding),
         with_cluster(test_what_ended_is_folded_by_the_next_master),
     };
