@@ -4,6 +4,7 @@ disturbed: after a pause, a killed agent, a lost machine and a killed master.
 The tests cannot install Determined's library, so a stand-in (stand_in/README.md) makes its calls.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -24,7 +25,11 @@ PYTHON = "/usr/bin"  # Debian's packages belong to Debian's Python
 # Debian's torch.distributed.run fails on its own default of --redirects and --tee; no rank has the local rank 9.
 ENVIRONMENT = [f"PYTHONPATH={STAND_IN}", "GLOO_SOCKET_IFNAME=eth0", "PET_REDIRECTS=9:1", "PET_TEE=9:1"]
 
-# name: (configuration, folder, slots, last step, hyperparameters)
+# Programs that start again from the beginning: hyperparameters. The library of 1_metrics asks for preemption, but the
+# program does not listen, so it may go on for PREEMPTION_S.
+PREEMPTION_S = 1
+RESTARTED = {"0_start": {}, "1_metrics": {"seconds_per_step": 0.1}}
+# Programs that go on from their checkpoint. name: (folder, slots, last step, hyperparameters)
 RESUMED = {
     "2_checkpoints": (EXAMPLES, 1, 60, {"seconds_per_step": 0.04}),
     "4_distributed": (EXAMPLES, 2, 60, {"seconds_per_step": 0.04}),
@@ -46,7 +51,7 @@ class Programs:
     """The tests; a subclass says which agents there are."""
 
     slots = None  # of each agent
-    curves = {}  # of undisturbed runs; they do not depend on the agents
+    curves = {}  # the results of undisturbed runs
 
     @classmethod
     def setUpClass(cls):
@@ -113,78 +118,173 @@ class Programs:
         return [number for number, machine in enumerate(self.machines) if any(
             name.startswith("python") for name in machine.processes().values())]
 
-    # tests
+    # programs that start again
 
-    def test_programs_without_checkpoints(self):
-        start = self.submit("0_start", EXAMPLES)
-        metrics = self.submit("1_metrics", EXAMPLES, {"seconds_per_step": 0.01})
-        self.cluster.wait(start)
-        self.assertIn("y = 2.99 x + 1.01", self.cluster.muster("experiment", "logs", start))
-        self.cluster.wait(metrics)
-        trial = self.cluster.trial(metrics)["id"]
-        self.assertEqual([step for step, _ in self.curve(trial)], list(range(1, 51)))
-        self.assertEqual([step for step, _ in self.curve(trial, "validation")], list(range(10, 51, 10)))
+    def has_begun(self, name, experiment):
+        if name == "0_start":
+            return "step 10:" in self.cluster.muster("experiment", "logs", experiment)
+        trials = self.cluster.rows("trial", "list", experiment)
+        return trials and self.cluster.run("trial", "metrics", trials[0]["id"], "--group", "validation").returncode == 0
+
+    def submit_restarted(self, names):
+        return {name: self.submit(name, EXAMPLES, RESTARTED[name], "--config", f"preemption_timeout={PREEMPTION_S}")
+                for name in names}
+
+    def start_restarted(self, *names):
+        """Returns the experiments of programs that run side by side, {name: experiment}, after undisturbed ones."""
+        if not RESTARTED.keys() <= self.curves.keys():
+            self.check_restarted(self.submit_restarted(RESTARTED), starts=1)
+        experiments = self.submit_restarted(names)
+        for name, experiment in experiments.items():
+            wait_for(f"{name} to begin", lambda: self.has_begun(name, experiment))
+        return experiments
+
+    def check_restarted(self, experiments, starts):
+        """Each program has started so often, and its last start has left the results of an undisturbed run, once."""
+        for name, experiment in experiments.items():
+            self.cluster.wait(experiment)
+            trial = self.cluster.trial(experiment)
+            self.assertEqual(trial["restarts"], 0, name)
+            if name == "0_start":
+                log = self.cluster.muster("experiment", "logs", experiment)
+                lines = re.findall(r"step \d+: loss [\d.]+|y = .+", log)
+                self.assertEqual(len([line for line in lines if line.startswith("step 10:")]), starts, log)
+                result = lines[-6:]
+                self.assertEqual(result[-1], "y = 2.99 x + 1.01")
+                self.assertEqual(len([line for line in lines if line == result[-1]]), 1, log)
+            else:
+                result = [self.curve(trial["id"], group) for group in ("training", "validation")]
+                self.assertEqual([[step for step, _ in curve] for curve in result],
+                                 [list(range(1, 51)), list(range(10, 51, 10))])
+            self.assertEqual(result, self.curves.setdefault(name, result))
+
+    # searches
+
+    def submit_search(self):
+        return self.submit("3_search", EXAMPLES, {"seconds_per_step": 0.03},
+                           "--config", "reproducibility.experiment_seed=1")
+
+    def start_search(self):
+        """Returns a search that runs and has a checkpoint, after an undisturbed one."""
+        if "3_search" not in self.curves:
+            self.check_search(self.submit_search())
+        experiment = self.submit_search()
+        self.cluster.wait_for_checkpoint(experiment)
+        return experiment
+
+    def check_search(self, experiment, lost=False):
+        """All trials have ended, with the values and the winner of an undisturbed search. The order in which trials reach
+        a rung decides how long a bad one runs."""
+        self.cluster.wait(experiment)
+        trials = self.cluster.rows("trial", "list", experiment)
+        self.assertEqual([(trial["state"], trial["restarts"]) for trial in trials], [("COMPLETED", 0)] * 8)
+        curves = {}
+        for trial in trials:
+            curve = self.curve(trial["id"], "validation")
+            steps = [step for step, _ in curve]
+            self.assertEqual(steps, sorted(set(steps)))
+            if not lost:
+                self.assertEqual(steps, list(range(2, 2 * len(steps) + 1, 2)))
+            curves[trial["hparams"]["learning_rate"]] = dict(curve)
+        self.assertEqual(len(curves), 8)
+        self.assertIn(16, {max(curve) for curve in curves.values()})
+        undisturbed = self.curves.setdefault("3_search", curves)
+        self.assertEqual(curves.keys(), undisturbed.keys())
+        for rate, curve in curves.items():
+            for step in curve.keys() & undisturbed[rate].keys():
+                self.assertEqual(curve[step], undisturbed[rate][step])
+        self.assertEqual(self.winner(curves), self.winner(undisturbed))
+
+    @staticmethod
+    def winner(curves):
+        """The learning rate with the smallest loss, and this loss."""
+        return min((min(metrics["validation_loss"] for metrics in curve.values()), rate) for rate, curve in curves.items())
+
+    # disturbances
+
+    def pause_and_activate(self, *experiments):
+        for experiment in experiments:
+            self.cluster.muster("experiment", "pause", experiment)
+        wait_for("the programs to end", lambda: not self.programs())
+        for experiment in experiments:
+            self.cluster.muster("experiment", "activate", experiment)
+
+    def kill_daemons(self):
+        for daemon in self.cluster.agents:
+            daemon.kill9()
+        self.assertTrue(self.programs())
+        for daemon in self.cluster.agents:
+            daemon.start()
+        self.cluster.master.kill9()
+        time.sleep(1)
+        self.assertTrue(self.programs())
+        self.cluster.start_master()
+
+    @contextlib.contextmanager
+    def lost_machine(self, slots):
+        """Kills all processes of a machine with a program; its agent comes back at once if the program needs it."""
+        agent = self.programs()[0]
+        self.cluster.agents[agent].kill9()
+        for pid in self.machines[agent].processes():
+            os.kill(pid, signal.SIGKILL)
+        if slots > len(self.slots) - 1:
+            self.cluster.agents[agent].start()
+        try:
+            yield
+        finally:
+            if self.cluster.agents[agent].process.poll() is not None:
+                self.cluster.agents[agent].start()
+
+    # tests
 
     def test_pause_and_activate(self):
         for name in RESUMED:
             with self.subTest(name):
                 experiment = self.start_and_save(name)
-                self.cluster.muster("experiment", "pause", experiment)
-                wait_for("the program to end", lambda: not self.programs())
-                self.cluster.muster("experiment", "activate", experiment)
+                self.pause_and_activate(experiment)
                 self.check(name, experiment, starts=2)
+        with self.subTest("without checkpoints"):
+            experiments = self.start_restarted(*RESTARTED)
+            self.pause_and_activate(*experiments.values())
+            self.check_restarted(experiments, starts=2)
+        with self.subTest("3_search"):
+            experiment = self.start_search()
+            self.pause_and_activate(experiment)
+            self.check_search(experiment)
 
     def test_killed_daemons(self):
         """The program runs on without the agents, and repeats its calls until the next master answers."""
         for name in RESUMED:
             with self.subTest(name):
                 experiment = self.start_and_save(name)
-                for daemon in self.cluster.agents:
-                    daemon.kill9()
-                self.assertTrue(self.programs())
-                for daemon in self.cluster.agents:
-                    daemon.start()
-                self.cluster.master.kill9()
-                time.sleep(1)
-                self.assertTrue(self.programs())
-                self.cluster.start_master()
+                self.kill_daemons()
                 self.check(name, experiment, starts=1)
+        with self.subTest("without checkpoints"):
+            experiments = self.start_restarted(*RESTARTED)
+            self.kill_daemons()
+            self.check_restarted(experiments, starts=1)
+        with self.subTest("3_search"):
+            experiment = self.start_search()
+            self.kill_daemons()
+            self.check_search(experiment)
 
     def test_lost_machine(self):
-        """The program goes on from its checkpoint, on the other machine or when this one is back; this does not count as a
-        restart of the trial."""
+        """The program goes on from its checkpoint or begins again, on the other machine or when this one is back; this does
+        not count as a restart of the trial."""
         for name in RESUMED:
             with self.subTest(name):
                 experiment = self.start_and_save(name)
-                agent = self.programs()[0]
-                self.cluster.agents[agent].kill9()
-                for pid in self.machines[agent].processes():
-                    os.kill(pid, signal.SIGKILL)
-                if RESUMED[name][1] > len(self.slots) - 1:
-                    self.cluster.agents[agent].start()
-                self.check(name, experiment, starts=2, lost=True)
-                if self.cluster.agents[agent].process.poll() is not None:
-                    self.cluster.agents[agent].start()
-
-    def test_search(self):
-        experiment = self.submit("3_search", EXAMPLES, {"seconds_per_step": 0.03})
-        self.cluster.wait_for_checkpoint(experiment)
-        self.cluster.master.kill9()
-        self.cluster.start_master()
-        self.cluster.muster("experiment", "pause", experiment)
-        wait_for("the programs to end", lambda: not self.programs())
-        self.cluster.muster("experiment", "activate", experiment)
-        self.cluster.wait(experiment)
-        trials = self.cluster.rows("trial", "list", experiment)
-        self.assertEqual({trial["state"] for trial in trials}, {"COMPLETED"})
-        self.assertEqual(len(trials), 8)
-        lengths = set()
-        for trial in trials:
-            steps = [step for step, _ in self.curve(trial["id"], "validation")]
-            self.assertEqual(steps, list(range(2, 2 * len(steps) + 1, 2)))
-            lengths.add(steps[-1])
-        self.assertIn(16, lengths)
-        self.assertGreater(len(lengths), 1)  # bad trials were stopped early
+                with self.lost_machine(slots=RESUMED[name][1]):
+                    self.check(name, experiment, starts=2, lost=True)
+        for name in RESTARTED:
+            with self.subTest(name):
+                experiments = self.start_restarted(name)
+                with self.lost_machine(slots=1):
+                    self.check_restarted(experiments, starts=2)
+        with self.subTest("3_search"):
+            experiment = self.start_search()
+            with self.lost_machine(slots=1):
+                self.check_search(experiment, lost=True)
 
 
 class OneAgent(Programs, unittest.TestCase):
@@ -195,9 +295,18 @@ class TwoAgents(Programs, unittest.TestCase):
     slots = (1, 1)
 
 
+def run_side_by_side():
+    """Runs the classes in processes of their own, with networks of their own. Returns an exit code."""
+    processes = [subprocess.Popen([sys.executable, __file__, name]) for name in ("OneAgent", "TwoAgents")]
+    codes = [process.wait() for process in processes]
+    return next((code for code in codes if code != 0), 0)
+
+
 if __name__ == "__main__":
     if "MUSTER_TEST_NETWORK" not in os.environ:
         check_machine()
+        if len(sys.argv) == 1:
+            sys.exit(run_side_by_side())
     enter_network()
     MACHINES = make_machines(2)
     try:
