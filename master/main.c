@@ -134,6 +134,7 @@ static void describe_config(struct master *m)
     jw_kv_string(&w, "bind", o->bind);
     jw_kv_int(&w, "port", o->port);
     jw_kv_string(&w, "master_url", o->master_url);
+    jw_kv_string(&w, "external_url", o->external_url);
     jw_kv_string(&w, "data_dir", o->data_dir);
     jw_kv_raw(&w, "checkpoint_storage", storage_default(m->storage));
     jw_kv_string(&w, "disk_floor", o->disk_floor ? o->disk_floor : "1GiB or 5%");
@@ -268,6 +269,7 @@ static int start_services(struct master *m, struct error *e)
         .cluster_id = m->cluster.id,
         .cluster_name = m->cluster.name,
         .master_url = o->master_url ? o->master_url : "",
+        .external_url = o->external_url,
         .storage = m->storage,
         .free_space = m->free_space,
         .agent_silence_us = o->agent_silence * 1000000,
@@ -418,6 +420,10 @@ int main(int argc, char **argv)
         if (!rc && m.options.disk_floor &&
             (rc = free_space_floor_parse(m.options.disk_floor, &m.floor, &e)))
             error_prefix(&e, "--disk-floor");
+        if (!rc && m.options.external_url && strncmp(m.options.external_url, "http", 4))
+            rc = error_set(&e, ERR_INVALID,
+                           "--external-url: \"%.128s\" does not begin with http:// or https://",
+                           m.options.external_url);
         if (!rc && (rc = options_policy(m.options.scheduler, &m.scheduler, &e)))
             error_prefix(&e, "--scheduler");
         if (!rc) {

@@ -61,6 +61,8 @@ static const struct {
      1, 1 << 20, NULL},
     {"master-url", 0, FLAG_STRING, offsetof(struct master_options, master_url), "URL",
      "as tasks reach this master, when agents reach it by another name", 0, 0, NULL},
+    {"external-url", 0, FLAG_STRING, offsetof(struct master_options, external_url), "URL",
+     "as browsers reach this master; messages to Slack then have links (none)", 0, 0, NULL},
     {"cluster-name", 0, FLAG_STRING, offsetof(struct master_options, cluster_name), "NAME",
      "shown to users; kept in the store", 0, 0, NULL},
     {"api-version", 0, FLAG_STRING, offsetof(struct master_options, api_version), "VERSION",

@@ -12,7 +12,7 @@
 
 struct master_options {
     const char *config_file, *data_dir, *bind, *cluster_name, *api_version, *checkpoint_dir,
-        *master_url;
+        *master_url, *external_url;
     const char *webhook_key_file, *webui_dir, *disk_floor;
     const char *password_file, *tls_cert, *tls_key, *log_level, *scheduler;
     long long port, agent_silence, agent_reconnect, kill_grace, preemption_timeout, preempt_after,

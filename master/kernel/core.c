@@ -18,6 +18,8 @@ static void complete_options(struct core *c)
         c->options.wall_us = clock_wall_us;
     if (!c->options.master_url)
         c->options.master_url = "";
+    if (!c->options.external_url)
+        c->options.external_url = "";
     must(c->options.storage && c->options.modules);
 }
 

@@ -32,7 +32,8 @@ struct core_pool_option {
 struct core_options {
     const struct core_module *const *modules; // ends with NULL; master/modules.h
     const char *cluster_id, *cluster_name;    // kept in the store's table `meta`
-    const char *master_url; // as agents and tasks reach the master; "": as each agent reaches it
+    const char *master_url;   // as agents and tasks reach the master; "": as each agent reaches it
+    const char *external_url; // as browsers reach the master, for links in messages; "": unknown
     const struct storage *storage; // where checkpoints may be stored; outlives the core
     const struct free_space
         *free_space;               // watches the free space; outlives the core; NULL: no limit

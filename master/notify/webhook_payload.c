@@ -1,5 +1,6 @@
 // Bodies of webhooks: Determined's payloads as compact JSON, which is what the signature covers.
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,8 +113,10 @@ static void escape_slack(struct buf *out, const char *text)
             buf_append(out, c, 1);
 }
 
-// A section opens with its text; the caller closes it. Only "mrkdwn" gives & < > a meaning.
-static void open_section(struct json_writer *w, const char *type, const char *text)
+// A section opens with its text, and with `markup` after it as it is; the caller closes it. Only
+// "mrkdwn" gives & < > a meaning.
+static void open_section(struct json_writer *w, const char *type, const char *text,
+                         const char *markup)
 {
     struct buf safe;
     buf_init(&safe, 8 * LINE_SHOWN);
@@ -121,6 +124,7 @@ static void open_section(struct json_writer *w, const char *type, const char *te
         escape_slack(&safe, text);
     else
         buf_puts(&safe, text);
+    buf_puts(&safe, markup);
     jw_object(w);
     jw_kv_string(w, "type", "section");
     jw_key(w, "text");
@@ -129,6 +133,24 @@ static void open_section(struct json_writer *w, const char *type, const char *te
     jw_kv_string(w, "text", buf_str(&safe));
     jw_object_end(w);
     buf_free(&safe);
+}
+
+// Returns the label as a link to a page, or alone if the master's address is unknown. The paths are
+// those of Determined's web client, and the page of this master knows them. Heap.
+static char *make_link(const struct core *c, const char *label, const char *path)
+{
+    const char *base = c->options.external_url;
+    size_t len = strlen(base);
+    struct buf out;
+    buf_init(&out, 16 * LINE_SHOWN);
+    while (len && base[len - 1] == '/')
+        len--;
+    if (len)
+        buf_printf(&out, "<%.*s%s | ", (int)len, base, path);
+    escape_slack(&out, label);
+    if (len)
+        buf_puts(&out, ">");
+    return buf_take(&out);
 }
 
 static void write_field(struct json_writer *w, const char *name, const char *value)
@@ -151,10 +173,9 @@ static char *describe_event(const struct webhook_trigger *t, const struct webhoo
     switch (t->kind) {
     case TRIGGER_LINE:
         return xasprintf("Experiment ID `%lld`, Trial ID `%lld`, running on node `%s`, reported a "
-                         "log\n```%.*s```\nThis log matched the regex\n```%s```\n"
-                         "View full logs at /det/experiments/%lld/trials/%lld/logs",
+                         "log\n```%.*s```\nThis log matched the regex\n```%s```\n",
                          id, trial, s->agent, LINE_SHOWN / 2, s->line,
-                         jget_string(t->condition, "regex", ""), id, trial);
+                         jget_string(t->condition, "regex", ""));
     case TRIGGER_METRIC:
         return xasprintf("Trial %lld of experiment #%lld: %s is %g after %lld steps, %s %g", trial,
                          id, t->metric, s->value, (long long)s->steps, t->above ? "above" : "below",
@@ -169,6 +190,16 @@ static char *describe_event(const struct webhook_trigger *t, const struct webhoo
     if (s->x->state == EXPERIMENT_ERROR)
         return xstrdup("Your experiment has stopped with errors");
     return xasprintf("Your experiment is now %s", experiment_state_word(s->x->state));
+}
+
+// The end of a message about a log line. Heap.
+static char *link_logs(const struct core *c, const struct webhook_subject *s)
+{
+    char path[128];
+    snprintf(path, sizeof path, "/det/experiments/%lld/trials/%lld/logs", (long long)s->x->id,
+             (long long)s->trial);
+    return *c->options.external_url ? make_link(c, "View full logs here", path)
+                                    : xasprintf("View full logs at %s", path);
 }
 
 static const char *status_word(const struct experiment *x)
@@ -197,20 +228,22 @@ static void write_fields(struct core *c, struct json_writer *w, const struct web
 static void write_attachment(struct core *c, struct json_writer *w, const struct webhook_subject *s)
 {
     bool failed = s->x->state == EXPERIMENT_ERROR;
-    char *name = xasprintf("%s%s (#%lld)",
-                           failed                                ? "❌ "
-                           : s->x->state == EXPERIMENT_COMPLETED ? "✅ "
-                                                                 : "",
-                           jget_string(s->x->active->config, "name", ""), (long long)s->x->id);
+    const char *mark = failed ? "❌ " : s->x->state == EXPERIMENT_COMPLETED ? "✅ " : "";
+    char *name =
+        xasprintf("%s (#%lld)", jget_string(s->x->active->config, "name", ""), (long long)s->x->id);
+    char path[64];
+    snprintf(path, sizeof path, "/det/experiments/%lld/overview", (long long)s->x->id);
+    char *link = make_link(c, name, path);
     jw_object(w);
     jw_kv_string(w, "color", failed ? "#DD5040" : "#13B670");
     jw_key(w, "blocks");
     jw_array(w);
-    open_section(w, "mrkdwn", name);
+    open_section(w, "mrkdwn", mark, link);
     write_fields(c, w, s);
     jw_object_end(w);
     jw_array_end(w);
     jw_object_end(w);
+    free(link);
     free(name);
 }
 
@@ -219,10 +252,11 @@ static void write_slack(struct core *c, struct json_writer *w, const struct webh
                         const struct webhook_subject *s)
 {
     char *what = describe_event(t, s);
+    char *logs = t->kind == TRIGGER_LINE ? link_logs(c, s) : NULL;
     jw_object(w);
     jw_key(w, "blocks");
     jw_array(w);
-    open_section(w, t->kind == TRIGGER_STATE ? "plain_text" : "mrkdwn", what);
+    open_section(w, t->kind == TRIGGER_STATE ? "plain_text" : "mrkdwn", what, logs ? logs : "");
     jw_object_end(w);
     jw_array_end(w);
     if (t->kind != TRIGGER_LINE) {
@@ -232,6 +266,7 @@ static void write_slack(struct core *c, struct json_writer *w, const struct webh
         jw_array_end(w);
     }
     jw_object_end(w);
+    free(logs);
     free(what);
 }
 

@@ -5,9 +5,9 @@ import http.server
 import json
 import threading
 
-from cluster import wait_for
-from contract import Contract
-from det import NotServed
+from cluster import PASSWORD, Cluster, wait_for
+from contract import Contract, FILES, hashed
+from det import Det, NotServed, SimulatedAgent
 
 
 class Receiver(http.server.BaseHTTPRequestHandler):
@@ -76,6 +76,36 @@ class Resources(Contract):
                     "type": "mrkdwn", "text": f"{mark} contract (#{experiment})"}}]}]})
             self.assertEqual([(f["type"], f["text"]) for f in fields], [("mrkdwn", text) for text in (
                 f"*Status*: {word}", "*Duration*: 0h 0min", "*Workspace*: Uncategorized", "*Project*: Uncategorized")])
+
+    def test_slack_with_links(self):
+        """A master that knows its address links the experiment and its log; the slash at the end of the address counts not."""
+        with Cluster("linked", slots=(), master_flags=("--external-url", "https://muster.example/x/")) as cluster:
+            user = Det(cluster.port)
+            token = user.post("/auth/login", {"username": "admin", "password": hashed(PASSWORD), "isHashed": True})["token"]
+            user = user.caller(token)
+            agent = SimulatedAgent(cluster.port, (cluster.folder / "master" / "agent.token").read_text().strip())
+            agent.start()
+            self.addCleanup(agent.stop)
+            receiver = self.receiver()
+            user.post("/webhooks", {
+                "url": f"http://127.0.0.1:{receiver.server_port}/hook", "webhookType": "WEBHOOK_TYPE_SLACK", "name": "slack",
+                "mode": "WEBHOOK_MODE_WORKSPACE", "workspaceId": 1, "triggers": [
+                    {"triggerType": "TRIGGER_TYPE_EXPERIMENT_STATE_CHANGE", "condition": {"state": "COMPLETED"}},
+                    {"triggerType": "TRIGGER_TYPE_TASK_LOG", "condition": {"regex": "luck"}}]})
+            config = "\n".join(line for line in self.config.splitlines() if not line.startswith("checkpoint_storage"))
+            made = user.post("/experiments", {"config": config.replace("name: contract", "name: a<b", 1), "activate": True,
+                                              "modelDefinition": FILES})["experiment"]["id"]
+            task = agent.task_of(made)
+            user.caller(task["env"]["DET_SESSION_TOKEN"], task=True).post("/task/logs", {"logs": [{
+                "taskId": task["taskId"], "agentId": "live", "log": "luck\n", "timestamp": "2026-11-21T09:00:00Z"}]})
+            body = wait_for("the log line", lambda: receiver.bodies and receiver.bodies.pop(), 10)
+            self.assertTrue(body["blocks"][0]["text"]["text"].endswith(
+                f"```luck```\n<https://muster.example/x/det/experiments/{made}/trials/{task['trialId']}/logs"
+                " | View full logs here>"), body)
+            agent.end(task)
+            body = wait_for("the message", lambda: receiver.bodies and receiver.bodies.pop(), 10)
+            self.assertEqual(body["attachments"][0]["blocks"][0]["text"]["text"],
+                             f"\u2705 <https://muster.example/x/det/experiments/{made}/overview | a&lt;b (#{made})>")
 
     def test_allocations(self):
         experiment, task, _ = self.running()

@@ -250,7 +250,7 @@ static void test_what_people_can_do(void **state)
     assert_int_equal(call_status(core_experiment_activate, owner(), "1", NULL), 400);
     assert_int_equal(call_status(core_experiment_delete, owner(), "1", NULL), 400);
     assert_int_equal(
-        call_status(core_experiment_patch, owner(), "1", "{\"resources\":{\"weight\":2}}"), 409);
+        call_status(core_experiment_patch, owner(), "1", "{\"resources\":{\"weight\":2}}"), 400);
     call_ok(core_experiment_patch, owner(), "1", "{\"name\":\"near\",\"resources\":null}");
     json_t *why = ask(core_experiment_why, owner(), "1", NULL, NULL);
     assert_non_null(strstr(jget_string(why, "reason", ""), "run elsewhere"));
@@ -261,7 +261,7 @@ static void test_what_people_can_do(void **state)
                   "CANCELEDCANCELEDnear");
     call_ok(core_trial_patch, owner(), "1", "{\"state\": \"STATE_RUNNING\"}");
     assert_stored("SELECT state FROM trials", "CANCELED");
-    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
+    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 400);
     assert_int_equal(make_experiment(""), 2);
     call_ok(core_experiment_cancel, owner(), "2", NULL);
     assert_stored("SELECT state FROM experiments WHERE id = 2", "CANCELED");
