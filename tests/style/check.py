@@ -5,9 +5,9 @@
     check.py --write    also writes the table of folders into ARCHITECTURE.md
 
 The rules: format (clang-format); the length of functions, files and headers; forbidden calls; which
-folder may include which, and how many files it holds (folders.py); cycles between files of
-different folders; unique struct tags, functions without users, files named in texts (names.py);
-SQL outside db/statements (sql.py).
+folder may include which, and how many files it holds (folders.py); what is at the top of the tree;
+cycles between files of different folders; unique struct tags, functions without users, files named
+in texts (names.py); SQL outside db/statements (sql.py).
 """
 
 import re
@@ -136,6 +136,12 @@ def check_folder_sizes(paths):
             yield folder, 0, text
 
 
+def check_top(tracked):
+    """Only the files and folders of folders.TOP are at the top of the tree."""
+    for name in sorted({path.split("/")[0] for path in tracked} - folders.TOP):
+        yield name, 0, "a leftover of a test, or missing in TOP of folders.py"
+
+
 def modules_of(texts):
     """The graph of modules (a header and its source count as one): {module: modules included}."""
     graph = defaultdict(set)
@@ -204,6 +210,7 @@ def check_tree(root, tracked):
     product = {path: text for path, text in texts.items() if not path.startswith("tests/")}
     yield from check_format(root, paths)
     yield from check_folder_sizes(paths)
+    yield from check_top(tracked)
     yield from check_cycles(product)
     yield from names.check_tags(code)
     yield from names.check_functions_used(code)

@@ -177,3 +177,11 @@ def table():
             names.append("not `api`")
         shown = ", ".join(f"`{name}`" if not name.startswith("not") else name for name in names)
         yield f"| `{folder}/` | {owns} | {shown} |"
+
+# Every name at the top of the tree. A test that runs in the source folder leaves files there, and
+# `git add` takes them.
+TOP = set("""
+    .ci .clang-format .gitignore ARCHITECTURE.md CMakeLists.txt CMakePresets.json CONTRIBUTING.md
+    GLOSSARY.md LICENSE README.md agent api base cli cmake db docs examples master packaging
+    simulate tests trainer webui
+""".split())

@@ -47,6 +47,13 @@ class Lengths(unittest.TestCase):
         self.assertEqual(faults("base/a.h", "//\n" * 151)[0][0], 151)
 
 
+class Top(unittest.TestCase):
+    def test_leftovers_are_found(self):
+        self.assertEqual(list(check.check_top(["README.md", "base/log.c"])), [])
+        found = list(check.check_top(["base/log.c", "store.x/a", "store.x/b", "plain"]))
+        self.assertEqual([name for name, _, _ in found], ["plain", "store.x"])
+
+
 class Calls(unittest.TestCase):
     def test_each_is_found(self):
         for name in check.FORBIDDEN:
