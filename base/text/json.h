@@ -52,6 +52,9 @@ bool jget_bool(const json_t *obj, const char *key, bool fallback);
 json_t *jget_path(const json_t *obj, const char *dotted); // "resources.slots_per_trial"
 
 bool json_is_utf8(const char *s);
+// A string without the bytes of `s` that are not UTF-8, such as the rest of a character that a
+// limit of printf() has cut.
+json_t *json_string_cut(const char *s);
 
 // Parses JSON. `source` names the text in messages ("request body"), which also give the position.
 // Refuses duplicate keys and values beyond LIMIT_BODY and LIMIT_RESPONSE_DEPTH.

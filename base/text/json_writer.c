@@ -39,6 +39,22 @@ bool json_is_utf8(const char *s)
     return true;
 }
 
+json_t *json_string_cut(const char *s)
+{
+    size_t left = strlen(s), size = 0;
+    char *text = xstrdup(s);
+    while (left) {
+        size_t len = utf8_length((const unsigned char *)s, left), read = len ? len : 1;
+        memcpy(text + size, s, len);
+        size += len;
+        s += read;
+        left -= read;
+    }
+    json_t *string = json_stringn(text, size);
+    free(text);
+    return string;
+}
+
 static bool is_plain_ascii(unsigned char c)
 {
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';

@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "base/text/json.h"
 #include "master/calls/external_ids.h"
+#include "master/common/storage.h"
 #include "master/common/task_id.h"
 #include "master/imports/internal.h"
 #include "master/kernel/module.h"
@@ -296,19 +297,30 @@ static bool checkpoint_state_is_known(const char *word)
     return false;
 }
 
+// The record's own storage, else that of its experiment's configuration. Heap.
+static char *checkpoint_storage(const json_t *record, const char *of_experiment)
+{
+    json_t *otherwise = NULL;
+    const json_t *storage = jget(record, "storage");
+    if (!storage && !json_parse(of_experiment, strlen(of_experiment), "storage", &otherwise, NULL))
+        storage = otherwise;
+    char *text = storage_text(storage);
+    json_decref(otherwise);
+    return text;
+}
+
 static void store_checkpoint(struct import_call *m, const json_t *record, int64_t trial,
-                             const char *task)
+                             const char *task, const char *of_experiment)
 {
     char *metadata = import_json(record, "metadata", "{}"),
-         *resources = import_json(record, "resources", "{}");
-    const json_t *storage = jget(record, "storage");
-    char *storage_text = storage ? json_text(storage) : NULL;
+         *resources = import_json(record, "resources", "{}"),
+         *storage = checkpoint_storage(record, of_experiment);
     STORE(m->c, IMPORT_CHECKPOINT, import_text(record, "old"), task,
           import_text(record, "allocationId"), trial, import_text(record, "state"),
-          jget_int(record, "steps", 0), metadata, resources, storage_text,
+          jget_int(record, "steps", 0), metadata, resources, storage,
           import_time(record, "reportTime"));
     STORE(m->c, IMPORT_NEWEST_CHECKPOINT, trial);
-    free(storage_text);
+    free(storage);
     free(resources);
     free(metadata);
 }
@@ -331,9 +343,10 @@ void import_checkpoint(struct import_call *m, const json_t *record, struct impor
     }
     if (!import_reference(m, record, "trial", "trial", r, &trial))
         return;
-    struct db_rows *rows = DB_QUERY(m->c->reader, IMPORT_TRIAL_OWNER, trial);
+    struct db_rows *rows = DB_QUERY(m->c->reader, IMPORT_CHECKPOINT_OWNER, trial);
     if (db_next(rows) == 1)
-        store_checkpoint(m, record, trial, DB_GET(rows, IMPORT_TRIAL_OWNER, task_id));
+        store_checkpoint(m, record, trial, DB_GET(rows, IMPORT_CHECKPOINT_OWNER, task_id),
+                         DB_GET(rows, IMPORT_CHECKPOINT_OWNER, storage));
     else
         import_skip(r, "its trial was deleted here");
     db_rows_close(rows);

@@ -11,7 +11,7 @@
 #include "master/imports/module.h"
 #include "master/kernel/workers.h"
 
-enum { RECORDS_MAX = 500 }; // so that one call takes the core thread some 20 ms at most
+enum { RECORDS_MAX = 500 }; // so that other calls do not wait long for the core thread
 
 // --- fields of a record --------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ static json_t *record_import(struct import_call *m, const json_t *record)
     json_t *result =
         json_pack("{s:s, s:I}", "outcome", outcome_words[r.outcome], "id", (json_int_t)r.id);
     if (r.outcome == IMPORT_SKIPPED)
-        json_object_set_new(result, "reason", json_string(r.why.text));
+        json_object_set_new(result, "reason", json_string_cut(r.why.text));
     return result;
 }
 

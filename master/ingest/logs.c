@@ -230,7 +230,9 @@ void logs_add_message(struct core *c, const struct trial *trial, const char *all
                                  .rank = -1};
     if (find_task(c, trial->first_task_id, &t, NULL))
         return;
-    if (!t) // the trial's row is not committed yet
+    if (!t && id_map_find(&c->logs->tasks, trial->id))
+        return; // the second of two records of an import that name the same trial
+    if (!t)     // the trial's row is not committed yet
         t = add_task(c, trial->id, trial->first_task_id, 0);
     must(log_packer_add(&packer, &o, c->wall, text, strlen(text)));
     log_packer_pack(&packer, &chunk);

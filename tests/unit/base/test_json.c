@@ -119,6 +119,24 @@ static void bad_utf8_is_replaced(void **state)
     }
 }
 
+static void bad_utf8_is_left_out(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"", ""},
+        {"plain", "plain"},
+        {"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"},
+        {"cut \xe2\x82", "cut "},
+        {"cut \xf0\x9f\x98\" is", "cut \" is"},
+        {"\xff\xc0\xaf", ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        json_t *string = json_string_cut(rows[i][0]);
+        assert_string_equal(json_string_value(string), rows[i][1]);
+        json_decref(string);
+    }
+}
+
 static const char *double_text(struct json_writer_test *t, double v)
 {
     buf_reset(&t->out);
@@ -450,6 +468,7 @@ int main(void)
         cmocka_unit_test(test_weight),
         cmocka_unit_test_setup_teardown(nested, begin, end),
         cmocka_unit_test_setup_teardown(strings, begin, end),
+        cmocka_unit_test(bad_utf8_is_left_out),
         cmocka_unit_test_setup_teardown(bad_utf8_is_replaced, begin, end),
         cmocka_unit_test_setup_teardown(characters_that_yaml_forbids_are_escaped, begin, end),
         cmocka_unit_test_setup_teardown(doubles_are_short, begin, end),
