@@ -18,7 +18,8 @@ struct dump_block {
 };
 
 struct dump_file {
-    char *path;
+    char *path;           // for messages
+    const char *argument; // the same in the commands of messages
     int fd;
     int64_t size;
     struct dump_block *blocks;
@@ -179,7 +180,7 @@ static int refuse_format(const struct dump_file *d, const char *line, size_t len
         if (len >= other_forms[i].len && !memcmp(line, other_forms[i].bytes, other_forms[i].len))
             return error_set(e, ERR_INVALID,
                              "%s is %s; make a plain dump of it and import that one: %s %s",
-                             d->path, other_forms[i].form, other_forms[i].next, d->path);
+                             d->path, other_forms[i].form, other_forms[i].next, d->argument);
     }
     if (len >= 2 && (!memcmp(line, "\xff\xfe", 2) || !memcmp(line, "\xfe\xff", 2)))
         return error_set(
@@ -269,6 +270,7 @@ int dump_open(const char *path, const struct dump_watch *watch, struct dump_file
     struct dump_file *d = xcalloc(1, sizeof *d);
     *d = (struct dump_file){
         .path = xstrdup(standard_input ? "standard input" : path), .cap = CHUNK, .line = 1};
+    d->argument = standard_input ? "FILE" : d->path;
     d->buffer = xrealloc(NULL, d->cap + 1);
     d->fields = xcalloc(COPY_COLUMNS_MAX, sizeof *d->fields);
     d->fd =

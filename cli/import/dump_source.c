@@ -432,8 +432,7 @@ static int import_checkpoints(struct dump_source *s, struct error *e)
     return err ? err : dump_read(s->file, "checkpoints_v2", on_checkpoint, s, e);
 }
 
-// --- the newest activity of trials and experiments, before their records are made
-// -----------------
+// --- the newest activity, read before the records are made ---------------------------------------
 
 static int on_checkpoint_time(void *ctx, const struct dump_row *row, struct error *e)
 {

@@ -150,24 +150,31 @@ bool importer_keeps_id(const struct importer *m, int64_t experiment)
     return experiment <= m->last_kept;
 }
 
-void importer_note(struct importer *m, const char *fmt, ...)
+// A limit in the format may have cut a character.
+static json_t *sentence_of(const char *fmt, va_list args)
 {
     char text[512];
+    vsnprintf(text, sizeof(text), fmt, args);
+    return json_string_cut(text);
+}
+
+void importer_note(struct importer *m, const char *fmt, ...)
+{
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
+    json_t *sentence = sentence_of(fmt, args);
     va_end(args);
+    const char *text = json_string_value(sentence);
     json_object_set_new(m->notes, text, json_integer(jget_int(m->notes, text, 0) + 1));
+    json_decref(sentence);
 }
 
 void importer_remark(struct importer *m, const char *fmt, ...)
 {
-    char text[512];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
+    json_array_append_new(m->remarks, sentence_of(fmt, args));
     va_end(args);
-    json_array_append_new(m->remarks, json_string(text));
 }
 
 // --- records -------------------------------------------------------------------------------------
@@ -438,12 +445,12 @@ int importer_end_metrics(struct importer *m, int64_t trial, json_t *last, struct
 
 void importer_skip(struct importer *m, const char *kind, const char *old, const char *fmt, ...)
 {
-    char text[512];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
+    json_t *sentence = sentence_of(fmt, args);
     va_end(args);
-    add_reason(m, kind, old, text);
+    add_reason(m, kind, old, json_string_value(sentence));
+    json_decref(sentence);
     m->counts[kind_index(kind)][SKIPPED]++;
 }
 

@@ -367,6 +367,11 @@ class Refusals(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("standard input is not a file", done.stderr)
         self.assertIn("> dump.sql", done.stderr)
+        pathlib.Path("input.sql.gz").write_bytes(b"\x1f\x8b\x08")
+        with open("input.sql.gz", "rb") as file:
+            done = subprocess.run(command, env=self.cluster.env, stdin=file, capture_output=True, text=True)
+        self.assertIn("standard input is compressed with gzip", done.stderr)
+        self.assertIn("gunzip --keep FILE", done.stderr)
 
     def test_addresses(self):
         self.refused("old-master:8080", "write http://old-master:8080 or https://old-master:8080")
@@ -427,6 +432,8 @@ class Summary(unittest.TestCase):
         db = make_database(pathlib.Path("nowhere").resolve())
         for id in range(20, 31):
             db.add("users", id=id, username=f"person{id}", admin=False, active=True, modified_at=TIME)
+        row = next(row for row in db.rows["experiments"] if row[columns_of("experiments").index("id")] == 12)
+        row[columns_of("experiments").index("config")]["searcher"]["name"] = "x" + "\u00e4" * 40
         db.write_dump("dump.sql")
         with Cluster("summary", slots=()) as cluster:
             cluster.muster("login", "admin", "--password-file", cluster.folder / "password")
@@ -436,6 +443,7 @@ class Summary(unittest.TestCase):
                          "1 experiment had not ended", f"12 users have no password here: {shown} and 2 more",
                          "muster user change-password NAME", "skipped experiment 42: it is being deleted"):
                 self.assertIn(line, text)
+            self.assertRegex(text, "configuration of experiment 12: .*x\u00e4\u00e4", "a limit cuts the name in a character")
             for word in ("sent", "model_version"):
                 self.assertNotIn(word, text)
             self.assertNotIn("no password", cluster.muster("import", "determined", "dump.sql"))
