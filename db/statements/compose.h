@@ -6,10 +6,11 @@
 #include "db/statements/rows.h"
 
 // Filters of bulk calls on experiment e; each is appended to the others. A list is one value, as
-// JSON, so that it may be long.
+// JSON, so that it may be long: a query reads it once, not once for each experiment.
 #define SQL_AND_HAS_LABELS                                                                         \
-    " AND NOT EXISTS (SELECT value FROM json_each(?) EXCEPT SELECT value FROM "                    \
-    "json_each(e.labels))"
+    " AND (WITH wanted AS MATERIALIZED (SELECT DISTINCT value FROM json_each(?))"                  \
+    " SELECT (SELECT count(*) FROM wanted) = (SELECT count(DISTINCT value) FROM"                   \
+    " json_each(e.labels) WHERE value IN (SELECT value FROM wanted)))"
 #define SQL_AND_STATE_IN  " AND e.state IN (SELECT value FROM json_each(?))"
 #define SQL_AND_USER_IN   " AND e.user_id IN (SELECT value FROM json_each(?))"
 #define SQL_AND_ID_NOT_IN " AND e.id NOT IN (SELECT value FROM json_each(?))"

@@ -597,6 +597,7 @@ static void test_many(void **state)
     json_decref(answer);
     assert_long_filter("labels", "\"odd\"", "\"even\"", 0);
     assert_long_filter("labels", "\"odd\"", "\"odd\"", 1);
+    assert_long_filter("labels", "\"odd\"", "null", 0);
     assert_long_filter("userIds", "99", "1", 4);
     assert_long_filter("excludedExperimentIds", "99", "1", 3);
     assert_long_filter("states", "\"STATE_PAUSED\"", "\"STATE_ACTIVE\"", 3);
