@@ -150,7 +150,7 @@ static int by_time(const void *a, const void *b)
     return one == other ? by_id(a, b) : one < other ? -1 : 1;
 }
 
-static int read_order(struct request *rq, agent_order **order, bool *down, struct error *e)
+static int read_sort(struct request *rq, agent_order **order, struct error *e)
 {
     static const struct {
         const char *name;
@@ -159,8 +159,7 @@ static int read_order(struct request *rq, agent_order **order, bool *down, struc
                   {"SORT_BY_UNSPECIFIED", by_id},
                   {"SORT_BY_ID", by_id},
                   {"SORT_BY_TIME", by_time}};
-    const char *by = rq->query(rq, "sortBy"), *way = rq->query(rq, "orderBy");
-    *down = way && !strcmp(way, "ORDER_BY_DESC");
+    const char *by = rq->query(rq, "sortBy");
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
         if (!strcmp(by ? by : "", orders[i].name)) {
             *order = orders[i].order;
@@ -183,7 +182,8 @@ int core_agents(struct core *c, struct request *rq, struct error *e)
     for (size_t i = 0; i < c->agent_count; i++)
         if (is_listed(c, c->agents[i], lost))
             listed[total++] = c->agents[i];
-    int err = read_order(rq, &order, &down, e);
+    int err = read_sort(rq, &order, e);
+    err = err ? err : request_query_order(rq, &down, e);
     if (!err)
         err = page_read(rq, total, &page, e);
     if (err)

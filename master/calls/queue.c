@@ -133,12 +133,6 @@ static bool is_asked_for(struct request *rq, const struct active_experiment *act
            strstr(states, is_running(active) ? "STATE_SCHEDULED" : "STATE_QUEUED");
 }
 
-static bool is_reversed(struct request *rq)
-{
-    const char *order = rq->query(rq, "orderBy");
-    return order && !strcmp(order, "ORDER_BY_DESC");
-}
-
 // Copies the jobs of the page. A caller who asks for `visible` jobs alone gets no others.
 static int copy_jobs(struct core *c, struct request *rq, const struct queue_listing *q,
                      bool visible, struct jobs_snapshot *out, struct error *e)
@@ -146,8 +140,8 @@ static int copy_jobs(struct core *c, struct request *rq, const struct queue_list
     struct page_snapshot *page = &out->page;
     size_t cap = page->limit > 0 && (size_t)page->limit < q->count ? (size_t)page->limit : q->count;
     struct job_snapshot *items = arena_alloc(&rq->arena, cap * sizeof *items);
-    bool reversed = is_reversed(rq);
-    int err = 0;
+    bool reversed;
+    int err = request_query_order(rq, &reversed, e);
     for (size_t i = 0; !err && i < q->count; i++) {
         const struct queue_entry *job = &q->items[reversed ? q->count - 1 - i : i];
         if (!is_asked_for(rq, job->active) ||

@@ -44,6 +44,18 @@ int request_query_int(struct request *rq, const char *name, int64_t fallback, in
     return parse_int("query parameter ", name, text, out, e);
 }
 
+int request_query_order(struct request *rq, bool *down, struct error *e)
+{
+    const char *text = rq->query(rq, "orderBy");
+    *down = text && !strcmp(text, "ORDER_BY_DESC");
+    if (*down || !text || !*text || !strcmp(text, "ORDER_BY_ASC") ||
+        !strcmp(text, "ORDER_BY_UNSPECIFIED"))
+        return 0;
+    return error_set(e, ERR_INVALID,
+                     "query parameter orderBy: \"%.64s\" is neither ORDER_BY_ASC nor ORDER_BY_DESC",
+                     text);
+}
+
 void request_fail(struct request *rq, const struct error *e)
 {
     struct json_writer w;

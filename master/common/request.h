@@ -111,6 +111,8 @@ bool request_number(const char *text, int64_t *out);
 int request_param_int(struct request *rq, int index, int64_t *out, struct error *e);
 int request_query_int(struct request *rq, const char *name, int64_t fallback, int64_t *out,
                       struct error *e);
+// Reads the query parameter orderBy: whether the list goes down. ERR_INVALID: it is no order.
+int request_query_order(struct request *rq, bool *down, struct error *e);
 // Writes "warnings" as in Determined's API, and our "warningTexts".
 void request_write_warning(const struct request *rq, struct json_writer *w);
 void request_fail(struct request *rq, const struct error *e); // sets status and error body

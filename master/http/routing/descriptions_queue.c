@@ -5,13 +5,12 @@
 static const struct description rows[] = {
     // --- agents ----------------------------------------------------------------------------------
     TEXT("agent", "The agent, after the change if there is one."),
-    TEXT("agents", "The agents of this page, by id."),
+    TEXT("agents", "The agents of this page."),
     TEXT("GET /api/v1/agents label", "Accepted because Determined's clients send it, and ignored: "
                                      "agents have no labels. Default: nothing."),
-    TEXT("GET /api/v1/agents sortBy", "Accepted because Determined's clients send it, and ignored: "
-                                      "agents come by id. Default: nothing."),
-    TEXT("GET /api/v1/agents orderBy", "Accepted because Determined's clients send it, and "
-                                       "ignored: agents come by id. Default: nothing."),
+    VALUE("GET /api/v1/agents sortBy", "\"SORT_BY_ID\"",
+          "SORT_BY_ID, or SORT_BY_TIME: by the time of registration."),
+    VALUE("GET /api/v1/agents orderBy", "\"ORDER_BY_ASC\"", "ORDER_BY_ASC or ORDER_BY_DESC."),
     VALUE("GET /api/v1/agents limit", "0", "The greatest number of agents; 0: all."),
     VALUE("lost", "false", "True: also agents that were given up within the last 72 hours."),
     VALUE("POST /api/v1/agents/{agentId}/disable drain", "false",

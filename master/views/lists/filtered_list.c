@@ -150,11 +150,8 @@ void filtered_list_sort(struct filtered_list *l, const char *parameter,
                         const struct filtered_list_sort *sorts)
 {
     const char *by = query_get(l->v->query, parameter), *way = query_get(l->v->query, "orderBy");
-    bool down = way && !strcmp(way, "ORDER_BY_DESC");
-    if (way && *way && !down && strcmp(way, "ORDER_BY_ASC") && strcmp(way, "ORDER_BY_UNSPECIFIED"))
-        error_set(filtered_list_first_error(l), ERR_INVALID,
-                  "query parameter orderBy: \"%.64s\" is neither ORDER_BY_ASC nor ORDER_BY_DESC",
-                  way);
+    bool down;
+    request_query_order(l->v->rq, &down, filtered_list_first_error(l));
     if (!by || !*by || !strcmp(by, "SORT_BY_UNSPECIFIED")) {
         if (way)
             parse_order(l, down ? "-id" : "id");

@@ -146,15 +146,9 @@ void list_filter_visible(struct list *l, const char *workspace_column)
 
 static const char *sort_direction(struct list *l)
 {
-    const char *order = query_get(l->v->query, "orderBy");
-    if (!order || !*order || !strcmp(order, "ORDER_BY_UNSPECIFIED") ||
-        !strcmp(order, "ORDER_BY_ASC"))
-        return "ASC";
-    if (strcmp(order, "ORDER_BY_DESC") && !l->error.code)
-        error_set(&l->error, ERR_INVALID,
-                  "query parameter orderBy: \"%.64s\" is neither ORDER_BY_ASC nor ORDER_BY_DESC",
-                  order);
-    return "DESC";
+    bool down;
+    request_query_order(l->v->rq, &down, l->error.code ? NULL : &l->error);
+    return down ? "DESC" : "ASC";
 }
 
 void list_sort(struct list *l, const char *name, const struct list_sort *sorts,

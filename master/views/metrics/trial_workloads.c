@@ -55,24 +55,16 @@ static void read_filter(struct workload_list *l)
 
 static int read_order(struct workload_list *l, struct error *e)
 {
-    const char *by = query_get(l->v->query, "sortKey"), *way = query_get(l->v->query, "orderBy");
+    const char *by = query_get(l->v->query, "sortKey");
     l->by_key = by && *by && strcmp(by, "SORT_BY_UNSPECIFIED");
     l->by_time = l->by_key && !strcmp(by, "endTime");
     if (l->by_key && !l->by_time && strcmp(by, "batches") && strcmp(by, "totalBatches"))
         return error_set(e, ERR_INVALID,
                          "query parameter sortKey: this list cannot be sorted by \"%.64s\"", by);
-    l->descends = way && !strcmp(way, "ORDER_BY_DESC");
-    if (way && *way && !l->descends && strcmp(way, "ORDER_BY_ASC") &&
-        strcmp(way, "ORDER_BY_UNSPECIFIED"))
-        return error_set(e, ERR_INVALID,
-                         "query parameter orderBy: \"%.64s\" is neither ORDER_BY_ASC nor "
-                         "ORDER_BY_DESC",
-                         way);
-    return 0;
+    return request_query_order(l->v->rq, &l->descends, e);
 }
 
-// --- the list without values
-// -------------------------------------------------------------------------------
+// --- the list without values ---------------------------------------------------------------------
 
 static void add_workload(struct workload_list *l, struct workload item)
 {

@@ -37,6 +37,10 @@ class Sorts(Contract):
                     with self.subTest(path=path, word=word, way=way):
                         self.admin.call("GET", path, None, **{parameter: f"SORT_BY_{word}", "orderBy": way})
             self.admin.call("GET", path, None, expect=400, **{parameter: "SORT_BY_MOOD"})
+            self.admin.call("GET", path, None, expect=400, orderBy="ORDER_BY_MOOD")
+        for path in ("/job-queues", "/job-queues-v2"):
+            self.admin.call("GET", path, None, orderBy="ORDER_BY_UNSPECIFIED")
+            self.admin.call("GET", path, None, expect=400, orderBy="ORDER_BY_MOOD")
 
     def test_meaning(self):
         """Checkpoints, descriptions and the last submission order their lists."""
