@@ -114,7 +114,7 @@ int err_from_http(int status)
 {
     if (status >= 200 && status < 300)
         return ERR_OK;
-    // Several codes share status 500; return the general one.
+    // The first row of a status counts (400: ERR_INVALID); of the codes of 500, the general one.
     if (status == err_http_status(ERR_INTERNAL))
         return ERR_INTERNAL;
     for (int i = 0; i < ERR_ROWS; i++)

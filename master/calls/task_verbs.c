@@ -65,7 +65,7 @@ static int set_task_priority(struct core *c, struct request *rq, enum kind kind,
     if (!err && !jget(rq->body, "priority"))
         err = error_set(e, ERR_INVALID, "priority: missing");
     if (!err && (!x->active || experiment_is_terminal(x->state)))
-        err = error_set(e, ERR_CONFLICT, "%s %.64s has ended; its priority cannot be changed",
+        err = error_set(e, ERR_STATE, "%s %.64s has ended; its priority cannot be changed",
                         kind_words[kind].noun, rq->params[0]);
     const json_t *only = err ? NULL : jget(rq->body, "priority");
     json_t *from = only ? json_pack("{s:O}", "priority", only) : NULL;
@@ -217,11 +217,11 @@ int core_task_pause(struct core *c, struct request *rq, struct error *e)
     if (err)
         return err;
     if (x->state != EXPERIMENT_ACTIVE && x->state != EXPERIMENT_PAUSED)
-        return error_set(e, ERR_CONFLICT, "task %.64s is %s: it cannot be paused", rq->params[0],
+        return error_set(e, ERR_STATE, "task %.64s is %s: it cannot be paused", rq->params[0],
                          experiment_state_word(x->state));
     if (x->active->no_pause)
-        return error_set(e, ERR_CONFLICT,
-                         "task %.64s was created with noPause: it cannot be paused", rq->params[0]);
+        return error_set(e, ERR_STATE, "task %.64s was created with noPause: it cannot be paused",
+                         rq->params[0]);
     return apply_to_tree(c, rq, rq->params[0], pause_task, e);
 }
 
@@ -232,7 +232,7 @@ int core_task_unpause(struct core *c, struct request *rq, struct error *e)
     if (err)
         return err;
     if (x->state != EXPERIMENT_ACTIVE && x->state != EXPERIMENT_PAUSED)
-        return error_set(e, ERR_CONFLICT, "task %.64s is %s: it cannot be unpaused", rq->params[0],
+        return error_set(e, ERR_STATE, "task %.64s is %s: it cannot be unpaused", rq->params[0],
                          experiment_state_word(x->state));
     return apply_to_tree(c, rq, rq->params[0], unpause_task, e);
 }
@@ -253,7 +253,7 @@ int core_task_delete(struct core *c, struct request *rq, struct error *e)
     if (err)
         return err;
     if (!experiment_is_terminal(x->state))
-        return error_set(e, ERR_CONFLICT, "%s %.64s has not ended; kill it first",
+        return error_set(e, ERR_STATE, "%s %.64s has not ended; kill it first",
                          kind_words[x->kind].noun, rq->params[0]);
     return removal_begin(c, x, e);
 }

@@ -26,7 +26,7 @@ int experiment_verb_apply(struct core *c, const struct request *rq, struct exper
 int task_find(struct core *c, const struct request *rq, enum kind kind, const char *id,
               struct experiment **out, struct error *e);
 
-// removal.c. Begins to delete an experiment that has ended. ERR_CONFLICT: it has not ended; or a
+// removal.c. Begins to delete an experiment that has ended. ERR_STATE: it has not ended; or a
 // model, or an active experiment, needs one of its checkpoints.
 int removal_begin(struct core *c, struct experiment *x, struct error *e);
 

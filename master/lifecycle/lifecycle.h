@@ -10,7 +10,7 @@
 
 // experiments.c
 int experiment_event(struct core *c, struct experiment *x, enum experiment_event ev,
-                     struct error *e); // ERR_CONFLICT: refused
+                     struct error *e); // ERR_STATE: refused
 void experiment_settle(struct core *c,
                        struct active_experiment *l); // ends it when no trial is left
 // Passes the event to the searcher and carries out its commands.

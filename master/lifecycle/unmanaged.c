@@ -322,7 +322,7 @@ static int experiment_find_for(struct core *c, struct request *rq, const json_t 
                          (long long)id);
     int err = core_may_change(c, rq, x, e);
     if (!err && (x->state == EXPERIMENT_DELETING || x->state == EXPERIMENT_DELETE_FAILED))
-        err = error_set(e, ERR_CONFLICT, "experiment %lld is being deleted", (long long)id);
+        err = error_set(e, ERR_STATE, "experiment %lld is being deleted", (long long)id);
     if (!err && !x->active)
         err = active_experiment_restore(c, x, NULL, e);
     if (!err && !x->active->unmanaged)

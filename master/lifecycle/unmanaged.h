@@ -30,7 +30,7 @@ void unmanaged_forget(struct core *c,
 
 void unmanaged_event(struct core *c, struct trial *t, enum unmanaged_event ev, const char *reason);
 
-// A person's request. ERR_CONFLICT: only its programs can do that.
+// A person's request. ERR_STATE: only its programs can do that.
 int unmanaged_verb(struct core *c, struct experiment *x, enum experiment_event ev, struct error *e);
 
 // Finds the trial `id` if the caller may report for it: its own task or, if the experiment is

@@ -187,7 +187,7 @@ static int find_alerting_experiment(struct core *c, struct request *rq, struct e
         return error_not_found(e, "experiment", "%lld", (long long)id);
     int rc = rq->principal.kind == PRINCIPAL_TASK ? 0 : core_may_change(c, rq, *out, e);
     if (!rc && !(*out)->active)
-        rc = error_set(e, ERR_CONFLICT, "experiment %lld has ended", (long long)id);
+        rc = error_set(e, ERR_STATE, "experiment %lld has ended", (long long)id);
     return rc;
 }
 

@@ -105,12 +105,12 @@ int core_may_submit(struct core *c, const struct request *rq, int64_t project, s
     if (!role_may(role, ACT_SEE))
         return error_not_found(e, "project", "%lld", (long long)project);
     if (p->archived || p->workspace->archived)
-        return error_set(e, ERR_CONFLICT,
+        return error_set(e, ERR_STATE,
                          "project %lld (\"%.64s\" in workspace \"%.64s\") is archived; unarchive "
                          "it first, or submit to another",
                          (long long)project, p->name, p->workspace->name);
     if (p->deleting || p->workspace->deleting)
-        return error_set(e, ERR_CONFLICT,
+        return error_set(e, ERR_STATE,
                          "project %lld (\"%.64s\" in workspace \"%.64s\") is being deleted",
                          (long long)project, p->name, p->workspace->name);
     return role_check(role, ACT_SUBMIT, p->workspace->name, e);

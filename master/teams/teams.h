@@ -20,7 +20,7 @@ bool core_sees(struct core *c, const struct request *rq, const struct experiment
 // ERR_FORBIDDEN; ERR_NOT_FOUND if the caller may not see the experiment.
 int core_may_change(struct core *c, const struct request *rq, const struct experiment *x,
                     struct error *e);
-// The same for a submission into a project; ERR_CONFLICT: the project is archived.
+// The same for a submission into a project; ERR_STATE: the project is archived.
 int core_may_submit(struct core *c, const struct request *rq, int64_t project, struct error *e);
 
 // --- life ----------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ void project_remove(struct core *c, struct project *p);
 enum deletion_state { DELETION_NONE, DELETION_RUNNING, DELETION_FAILED };
 extern const char *const deletion_states[]; // their words in the store
 
-// The experiments are gone. ERR_CONFLICT: the workspace holds models.
+// The experiments are gone. ERR_STATE: the workspace holds models.
 int workspace_deletion_finish(struct core *c, struct workspace *ws, struct error *e);
 void project_deletion_finish(struct core *c, struct project *p);
 // Something cannot be deleted; the container stays, and shows why.

@@ -255,7 +255,7 @@ class CommandsTest(unittest.TestCase):
         wait_for("its second line", lambda: self.log_of_task(task).count("a start") == 2, 60)
         self.user.ok("POST", f"/tasks/{task}/kill", {"taskId": task})
         self.wait_for_state(task, "CANCELED")
-        self.assertEqual(self.user.call("POST", f"/api/v1/tasks/{task}/unpause")[0], 409)
+        self.assertEqual(self.user.call("POST", f"/api/v1/tasks/{task}/unpause")[0], 400)
         self.assertIn("sleep 60", json.dumps(json.loads(self.user.ok("GET", f"/tasks/{task}/config")["config"])))
 
     def log_of_task(self, task):
@@ -266,7 +266,7 @@ class CommandsTest(unittest.TestCase):
         child = self.generic("sleep 60", parentId=root, noPause=True)
         leaf = self.generic("cat hello.txt; sleep 60", parentId=child, inheritContext=False)
         self.assertEqual(self.task(leaf)["parentId"], child)
-        self.assertEqual(self.user.call("POST", f"/api/v1/tasks/{child}/pause")[0], 409)
+        self.assertEqual(self.user.call("POST", f"/api/v1/tasks/{child}/pause")[0], 400)
         self.user.ok("POST", f"/tasks/{root}/pause")
         self.wait_for_state(root, "PAUSED")
         self.wait_for_state(leaf, "PAUSED")

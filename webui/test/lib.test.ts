@@ -68,6 +68,18 @@ test("an error has the master's message and advice", async () => {
     });
 });
 
+test("a refusal because of the state of an object has advice", async () => {
+    const { send } = await import("../src/lib/api");
+    const body = { error: { code: 9, reason: "FailedPrecondition", error: "experiment 7 is COMPLETED" } };
+    globalThis.fetch = () => Promise.resolve(Response.json(body, { status: 400 }));
+    await assert.rejects(send("POST", "/experiments/7/pause"), (error: ApiError) => {
+        assert.match(error.advice, /Reload the page/);
+        return true;
+    });
+    body.error.reason = "InvalidArgument";
+    await assert.rejects(send("POST", "/experiments/7/pause"), (error: ApiError) => error.advice === "");
+});
+
 test("a change that got no answer is not retried, and the advice says so", async () => {
     const { send } = await import("../src/lib/api");
     globalThis.fetch = () => Promise.reject(new TypeError("refused"));

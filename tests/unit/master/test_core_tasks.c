@@ -179,11 +179,14 @@ static void test_a_restart_of_the_master(void **state)
     assert_int_equal(call_status(core_command_set_priority, owner(), task, "{\"priority\": 60}"),
                      200);
     assert_stored("SELECT priority FROM experiments", "60");
+    assert_int_equal(call_code(core_task_delete, owner(), task, NULL), ERR_STATE);
     report("agent-1", 4, task_in(start_of(task, 1), "EXITED", EXIT_0));
     assert_stored("SELECT state FROM experiments", "COMPLETED");
     restart_core();
     assert_int_equal(call_status(core_experiment_kill, owner(), "1", NULL), 404);
     call_ok(core_command_kill, owner(), task, NULL); // a repetition
+    assert_int_equal(call_code(core_command_set_priority, owner(), task, "{\"priority\": 50}"),
+                     ERR_STATE);
     call_ok(core_task_delete, owner(), task, NULL);
     for (int i = 0; i < 1000 && strcmp(stored("SELECT count(*) FROM experiments"), "0"); i++)
         settle();
@@ -210,7 +213,7 @@ static void test_pause_and_go_on(void **state)
     assert_stored("SELECT group_concat(state) FROM allocations", "TERMINATED,RUNNING");
     report("agent-1", 4, task_in(start_of(task, 2), "EXITED", EXIT_0));
     assert_stored("SELECT state FROM experiments", "COMPLETED");
-    assert_int_equal(call_status(core_task_unpause, owner(), task, NULL), 409);
+    assert_int_equal(call_code(core_task_unpause, owner(), task, NULL), ERR_STATE);
 }
 
 // A task that may start again is preempted in favour of another.
@@ -229,7 +232,7 @@ static void test_only_what_may_start_again_makes_room(void **state)
             "{\"config\":{\"entrypoint\":\"x\",\"resources\":{\"slots\":1,\"priority\":1}}}");
     advance(1);
     assert_stored("SELECT group_concat(coalesce(cause, '')) FROM allocations", ",PRIORITY,");
-    assert_int_equal(call_status(core_task_pause, owner(), once, NULL), 409);
+    assert_int_equal(call_code(core_task_pause, owner(), once, NULL), ERR_STATE);
 }
 
 #define STATES "SELECT group_concat(state) FROM (SELECT state FROM experiments ORDER BY id)"

@@ -246,11 +246,12 @@ static void test_what_people_can_do(void **state)
     make_experiment("");
     make_trial(1);
     begin(1);
-    assert_int_equal(call_status(core_experiment_pause, owner(), "1", NULL), 400);
-    assert_int_equal(call_status(core_experiment_activate, owner(), "1", NULL), 400);
-    assert_int_equal(call_status(core_experiment_delete, owner(), "1", NULL), 400);
+    assert_int_equal(call_code(core_experiment_pause, owner(), "1", NULL), ERR_STATE);
+    assert_int_equal(call_code(core_experiment_activate, owner(), "1", NULL), ERR_STATE);
+    assert_int_equal(call_code(core_experiment_delete, owner(), "1", NULL), ERR_STATE);
     assert_int_equal(
-        call_status(core_experiment_patch, owner(), "1", "{\"resources\":{\"weight\":2}}"), 400);
+        call_code(core_experiment_patch, owner(), "1", "{\"resources\":{\"weight\":2}}"),
+        ERR_STATE);
     call_ok(core_experiment_patch, owner(), "1", "{\"name\":\"near\",\"resources\":null}");
     json_t *why = ask(core_experiment_why, owner(), "1", NULL, NULL);
     assert_non_null(strstr(jget_string(why, "reason", ""), "run elsewhere"));

@@ -220,7 +220,7 @@ static void test_continue(void **state)
 {
     (void)state;
     submit_slots(1, "hyperparameters: {lr: 0.5}\n");
-    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 400);
+    assert_int_equal(call_code(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), ERR_STATE);
     report("agent-1", 1, "");
     call_ok(core_checkpoint_report, as_task("1.1.1"), NULL,
             "{\"uuid\":\"" UUID_1 "\",\"allocationId\":\"1.1.1\",\"metadata\":"
@@ -327,11 +327,11 @@ static void test_continue_refused(void **state)
                      403); // not on behalf of another user
     assert_stored("SELECT state FROM experiments", "CANCELED");
     call_ok(core_experiment_archive, owner(), "1", NULL);
-    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 400);
+    assert_int_equal(call_code(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), ERR_STATE);
     call_ok(core_experiment_unarchive, owner(), "1", NULL);
     call_ok(core_experiment_continue, as_user(OTHER, true), NULL, "{\"id\": 1}");
     assert_stored("SELECT state || user_id FROM experiments", "ACTIVE1");
-    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 400);
+    assert_int_equal(call_code(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), ERR_STATE);
 }
 
 // The changes of an experiment for followers, "WORKSPACE:DATA " for each; WORKSPACE: whose members
@@ -430,8 +430,12 @@ static void test_move(void **state)
     call_ok(core_experiment_move, owner(), "1", body); // a repetition
     assert_stored("SELECT project_id > 1 FROM experiments", "1");
     call_ok(core_project_archive, as_user(OTHER, false), decimal(to), NULL);
-    assert_int_equal(
-        call_status(core_experiment_move, owner(), "1", "{\"destinationProjectId\": 1}"), 400);
+    assert_int_equal(call_code(core_experiment_move, owner(), "1", "{\"destinationProjectId\": 1}"),
+                     ERR_STATE);
+    call_ok(core_project_unarchive, as_user(OTHER, false), decimal(to), NULL);
+    call_ok(core_experiment_move, owner(), "1", "{\"destinationProjectId\": 1}");
+    call_ok(core_project_archive, as_user(OTHER, false), decimal(to), NULL);
+    assert_int_equal(call_code(core_experiment_move, owner(), "1", body), ERR_STATE);
     call_ok(core_project_unarchive, as_user(OTHER, false), decimal(to), NULL);
     restart_core();
     run_to_the_end("1.1.1");

@@ -175,6 +175,8 @@ static void test_alerts(void **state)
     assert_int_equal(call_status(core_webhook_custom, as_user(OTHER, false), NULL, alert), 403);
     assert_int_equal(
         call_status(core_webhook_custom, as_user(OWNER, true), NULL, "{\"experimentId\":9}"), 404);
+    call_ok(core_experiment_kill, as_user(OWNER, true), "1", NULL);
+    assert_int_equal(call_code(core_webhook_custom, as_user(OWNER, true), NULL, alert), ERR_STATE);
 }
 
 int main(void)

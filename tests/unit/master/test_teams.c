@@ -458,7 +458,7 @@ static void test_own_workspace(void **state)
     expect_status("POST", format_text("%s/archive", path), SUE, NULL, 200);
     expect_refused(
         "POST", V1 "/experiments", SUE,
-        format_text("{\"config\":\"" CONFIG "\",\"projectId\":%lld}", (long long)project), 409,
+        format_text("{\"config\":\"" CONFIG "\",\"projectId\":%lld}", (long long)project), 400,
         "archived");
     expect_refused("POST", format_text("%s/projects", path), SUE, "{\"name\":\"q\"}", 409,
                    "archived");

@@ -39,6 +39,7 @@ export class ApiError extends Error {
 
     /** Advice on the next step, for messages without one. */
     get advice(): string {
+        if (this.reason === "FailedPrecondition") return ADVICE[409]!; // a 400 for a wrong state
         return ADVICE[this.status] ?? (this.status > 500 ? ADVICE[503]! : "");
     }
 }

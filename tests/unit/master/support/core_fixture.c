@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "api/wire.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -205,6 +206,7 @@ bool call_is_done(struct core_call *call)
 
 int last_status;
 char last_error[ERROR_TEXT_MAX];
+static int last_code;
 int64_t last_id;
 
 json_t *call_end(struct core_call *call)
@@ -226,7 +228,11 @@ json_t *call_end(struct core_call *call)
     const char *text = call->rq.answer.len ? buf_str(&call->rq.answer) : "{}";
     if (json_parse(text, strlen(text), "answer", &answer, &e))
         fail_msg("%s: %s", e.text, text);
-    snprintf(last_error, sizeof last_error, "%s", jget_string(jget(answer, "error"), "error", ""));
+    const json_t *failure = jget(answer, "error");
+    snprintf(last_error, sizeof last_error, "%s", jget_string(failure, "error", ""));
+    last_code = err_from_http(last_status);
+    if (jget_int(failure, "code", 0) == WIRE_FAILED_PRECONDITION)
+        last_code = ERR_STATE;
     json_decref(call->body);
     if (call->rq.input)
         call->rq.input_free(call->rq.input);
@@ -249,6 +255,12 @@ int call_status(core_handler *handler, struct principal who, const char *p0, con
 {
     json_decref(ask(handler, who, p0, NULL, body));
     return last_status;
+}
+
+int call_code(core_handler *handler, struct principal who, const char *p0, const char *body)
+{
+    call_status(handler, who, p0, body);
+    return last_code;
 }
 
 void call_ok(core_handler *handler, struct principal who, const char *p0, const char *body)

@@ -80,6 +80,8 @@ json_t *ask(core_handler *handler, struct principal who, const char *p0, const c
             const char *body);
 int call_status(core_handler *handler, struct principal who, const char *p0,
                 const char *body); // returns the status
+int call_code(core_handler *handler, struct principal who, const char *p0,
+              const char *body); // returns 0 or the enum err of the answer
 void call_ok(core_handler *handler, struct principal who, const char *p0, const char *body);
 
 // --- the store -----------------------------------------------------------------------------------

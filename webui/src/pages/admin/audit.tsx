@@ -27,7 +27,7 @@ const methods = [{ value: "", title: "any" }, "POST", "PUT", "PATCH", "DELETE"];
 const statuses = [
     { value: "", title: "any" },
     { value: "200", title: "200 OK" },
-    { value: "400", title: "400 invalid" },
+    { value: "400", title: "400 invalid or wrong state" },
     { value: "401", title: "401 not signed in" },
     { value: "403", title: "403 forbidden" },
     { value: "404", title: "404 not found" },
