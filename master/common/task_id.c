@@ -79,6 +79,12 @@ bool task_id_names(const char *text, const char *id)
            given.number == own.number;
 }
 
+int64_t task_id_number(const char *text)
+{
+    struct task_id id;
+    return task_id_read(text, &id) ? id.number : 0;
+}
+
 const char *task_id_first(const char *text, char out[TASK_ID])
 {
     struct task_id id;

@@ -33,6 +33,9 @@ bool task_id_read(const char *text, struct task_id *out);
 // Whether `text` names the task `id` of a trial, by the id itself or by its short id.
 bool task_id_names(const char *text, const char *id);
 
+// The number of the continuation that the task id names; 0: the first task, or another text.
+int64_t task_id_number(const char *text);
+
 // The id of the first task of a continued trial. Any other text is returned as it is.
 const char *task_id_first(const char *text, char out[TASK_ID]);
 

@@ -13,6 +13,7 @@
 #include "master/ingest/module.h"
 #include "master/kernel/loop.h"
 #include "master/lifecycle/lifecycle.h"
+#include "master/teams/authz.h"
 #include "master/teams/teams.h"
 
 enum {
@@ -259,7 +260,9 @@ static int check_part(struct core *c, struct request *rq, struct log_part *p, co
     int err = find_task(c, p->task, &t, e);
     if (err || rq->principal.kind != PRINCIPAL_USER)
         return err;
-    const struct experiment *x = t ? core_experiment_find(c, strtoll(p->task, NULL, 10)) : NULL;
+    bool exists = t && !authz_check(c->reader, &rq->principal, AUTHZ_TASK, p->task, NULL);
+    const struct experiment *x =
+        exists ? core_experiment_find(c, strtoll(p->task, NULL, 10)) : NULL;
     return x ? core_may_change(c, rq, x, e)
              : error_set(e, ERR_NOT_FOUND, "logs.%zu.taskId: task '%.64s' not found", p->first,
                          p->task);

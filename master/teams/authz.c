@@ -18,7 +18,7 @@ static struct db_rows *query_roles(struct db_reader *db, const struct principal 
     int64_t number;
     char first[TASK_ID];
     if (what == AUTHZ_TASK)
-        return DB_QUERY(db, AUTHZ_TASK, task_id_first(id, first), who->user_id);
+        return DB_QUERY(db, AUTHZ_TASK, task_id_first(id, first), who->user_id, task_id_number(id));
     if (what == AUTHZ_CHECKPOINT)
         return DB_QUERY(db, AUTHZ_CHECKPOINT, id, who->user_id);
     if (!request_number(id, &number)) {

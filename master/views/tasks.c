@@ -101,10 +101,9 @@ int view_task(struct view *v, struct error *e)
 {
     const char *id = v->rq->params[0];
     struct json_writer *w = &v->w;
-    struct task_id read;
     char first[TASK_ID];
-    struct db_rows *rows = DB_QUERY(v->db, TASK_OF_TRIAL, task_id_first(id, first),
-                                    task_id_read(id, &read) ? read.number : 0);
+    struct db_rows *rows =
+        DB_QUERY(v->db, TASK_OF_TRIAL, task_id_first(id, first), task_id_number(id));
     int found = db_next(rows), failed = found < 0;
     if (found == 1) {
         jw_object(w);

@@ -75,7 +75,10 @@ class Trials(Contract):
         self.assertEqual(short["taskId"], names[1])
         for name in (names[0] + "-3", f"{experiment}.{trial}-3", names[0] + "-0"):
             self.user.call("GET", f"/tasks/{name}", expect=404)
-            self.user.call("GET", f"/tasks/{name}/logs", expect=404)
+            for call in ("logs", "logs/fields", "context_directory"):
+                self.user.call("GET", f"/tasks/{name}/{call}", expect=404)
+            self.user.call("POST", "//task-logs", [{"taskId": name, "log": "by no task"}], expect=404)
+        self.user.call("POST", "//task-logs", [{"taskId": names[1], "log": "by its owner"}])
 
     def test_old_task_id(self):
         """A trial that an older master has made keeps its task id."""
