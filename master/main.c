@@ -420,7 +420,8 @@ int main(int argc, char **argv)
         if (!rc && m.options.disk_floor &&
             (rc = free_space_floor_parse(m.options.disk_floor, &m.floor, &e)))
             error_prefix(&e, "--disk-floor");
-        if (!rc && m.options.external_url && strncmp(m.options.external_url, "http", 4))
+        if (!rc && m.options.external_url && strncmp(m.options.external_url, "http://", 7) &&
+            strncmp(m.options.external_url, "https://", 8))
             rc = error_set(&e, ERR_INVALID,
                            "--external-url: \"%.128s\" does not begin with http:// or https://",
                            m.options.external_url);

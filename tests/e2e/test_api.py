@@ -472,6 +472,8 @@ class Lifecycle(unittest.TestCase):
         self.fails("--prot", 1, code=2, words=["--port"])
         self.fails("--port", 65536, code=2, words=["65535"])
         self.fails("--log-level", "loud", code=2, words=["debug"], data="other")
+        for url in ("httpx://master", "http", "https:/master"):
+            self.fails("--external-url", url, "--port", 0, code=2, words=[url, "https://"], data="other")
         self.fails("--tls-cert", "x", "--port", 0, code=2, words=["--tls-key"], data="other")
         (self.folder / "bad").mkdir()
         (self.folder / "bad" / "muster.db").write_bytes(b"not a database" * 1000)
