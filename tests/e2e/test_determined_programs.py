@@ -26,9 +26,10 @@ PYTHON = "/usr/bin"  # Debian's packages belong to Debian's Python
 ENVIRONMENT = [f"PYTHONPATH={STAND_IN}", "GLOO_SOCKET_IFNAME=eth0", "PET_REDIRECTS=9:1", "PET_TEE=9:1"]
 
 # Programs that start again from the beginning: hyperparameters. The library of 1_metrics asks for preemption, but the
-# program does not listen, so it may go on for PREEMPTION_S.
+# program does not listen, so it may go on for PREEMPTION_S. 0_start runs for 5 s in all, so it begins last, and 1_metrics
+# outlasts it.
 PREEMPTION_S = 1
-RESTARTED = {"0_start": {}, "1_metrics": {"seconds_per_step": 0.1}}
+RESTARTED = {"1_metrics": {"seconds_per_step": 0.3}, "0_start": {}}
 # Programs that go on from their checkpoint. name: (folder, slots, last step, hyperparameters)
 RESUMED = {
     "2_checkpoints": (EXAMPLES, 1, 60, {"seconds_per_step": 0.04}),
@@ -126,17 +127,17 @@ class Programs:
         trials = self.cluster.rows("trial", "list", experiment)
         return trials and self.cluster.run("trial", "metrics", trials[0]["id"], "--group", "validation").returncode == 0
 
-    def submit_restarted(self, names):
-        return {name: self.submit(name, EXAMPLES, RESTARTED[name], "--config", f"preemption_timeout={PREEMPTION_S}")
-                for name in names}
+    def submit_restarted(self, name):
+        return self.submit(name, EXAMPLES, RESTARTED[name], "--config", f"preemption_timeout={PREEMPTION_S}")
 
     def start_restarted(self, *names):
         """Returns the experiments of programs that run side by side, {name: experiment}, after undisturbed ones."""
         if not RESTARTED.keys() <= self.curves.keys():
-            self.check_restarted(self.submit_restarted(RESTARTED), starts=1)
-        experiments = self.submit_restarted(names)
-        for name, experiment in experiments.items():
-            wait_for(f"{name} to begin", lambda: self.has_begun(name, experiment))
+            self.check_restarted({name: self.submit_restarted(name) for name in RESTARTED}, starts=1)
+        experiments = {}
+        for name in names:
+            experiments[name] = self.submit_restarted(name)
+            wait_for(f"{name} to begin", lambda: self.has_begun(name, experiments[name]))
         return experiments
 
     def check_restarted(self, experiments, starts):
@@ -145,6 +146,7 @@ class Programs:
             self.cluster.wait(experiment)
             trial = self.cluster.trial(experiment)
             self.assertEqual(trial["restarts"], 0, name)
+            self.assertEqual(len(self.cluster.rows("trial", "describe", trial["id"])["starts"]), starts, name)
             if name == "0_start":
                 log = self.cluster.muster("experiment", "logs", experiment)
                 lines = re.findall(r"step \d+: loss [\d.]+|y = .+", log)
