@@ -50,7 +50,7 @@ static int check_empty(const struct cli *c, const struct command *command, struc
     return 0;
 }
 
-// Whether a word can be the value of the flag. Only numbers fit a number.
+// Whether a word can be the value of the flag. A numeric flag takes only digits.
 static bool flag_takes(const struct flag *f, const char *word)
 {
     bool number = *word && strspn(word, "0123456789") == strlen(word);
@@ -58,7 +58,7 @@ static bool flag_takes(const struct flag *f, const char *word)
            (f->kind == FLAG_INT ? number : f->kind == FLAG_STRING || f->kind == FLAG_LIST);
 }
 
-// Adds to *e the flags that a word too many can belong to: "--to FOLDER".
+// Adds to *e the flags whose value the surplus word may be, as in "--to FOLDER".
 static void suggest_flags(struct cli *c, const struct command *command, const char *word,
                           struct error *e)
 {

@@ -1,7 +1,7 @@
 """The training of 0_start.py, which now reports its metrics and its progress.
 
-It does not listen for preemption, but the library asks for it. So a pause ends it only after preemption_timeout (10 minutes
-by default), and it starts again from the beginning.
+It does not listen for preemption, but the library asks for it. A pause ends it only after preemption_timeout (10 minutes by
+default), and it starts again from the beginning.
 """
 
 import time

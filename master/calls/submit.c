@@ -257,8 +257,7 @@ static int refuse_deleted_source(struct submission *s, const char *uuid)
 {
     return error_set(
         &s->e, ERR_CONFLICT,
-        "searcher.source_checkpoint_uuid: checkpoint %s is deleted; start from another one one",
-        uuid);
+        "searcher.source_checkpoint_uuid: checkpoint %s is deleted; start from another one", uuid);
 }
 
 // An unknown checkpoint is allowed: it may exist in the storage.

@@ -17,8 +17,7 @@
 #include "master/search/search.h"
 #include "master/teams/teams.h"
 
-// An imported object has ended, at the latest when the other cluster knew of it: if the record
-// names no end, it ended with its start.
+// Every imported object has ended. If its record names no end, its start is its end.
 static int64_t end_time(const json_t *record)
 {
     int64_t end = import_time(record, "endTime");

@@ -32,7 +32,7 @@ struct trial *core_trial_find(struct core *c, int64_t id)
     return id_map_find(&c->trials, id);
 }
 
-// Whether the text, whose numbers are those of the trial, also has its UUID.
+// Whether a text with the trial's numbers also has the trial's UUID. A short id has none.
 static bool trial_is_named(const struct trial *t, const char *id, const struct task_id *read)
 {
     size_t len = strlen(t->first_task_id);

@@ -18,7 +18,7 @@ struct workers; // opaque
 
 enum work_kind {
     WORK_QUICK,    // reading a configuration, packing a few files
-    WORK_SLOW,     // packing many files, deleting checkpoints, merging logs
+    WORK_SLOW,     // packing many files, decoding imported ones, deleting checkpoints, merging logs
     WORK_STORAGE,  // reading checkpoint storage, which may hang
     WORK_MATCHING, // matching patterns with log lines
     WORK_KINDS

@@ -139,11 +139,14 @@ static void warn_of_lost_work(struct core *c, const struct allocation *a)
     const struct trial *t = a->trial;
     char *text =
         *t->checkpoint
-            ? xasprintf("work since its last checkpoint, of step %lld, is lost unless it saves one "
-                        "on SIGTERM; its next start continues from the newest checkpoint",
-                        (long long)t->checkpoint_steps)
-            : xasprintf("it has no checkpoint, so all its work is lost unless it saves one on "
-                        "SIGTERM; poll for preemption and save a checkpoint to keep work");
+            ? xasprintf(
+                  "work since its last checkpoint, of step %lld, is lost unless the program saves "
+                  "one on SIGTERM; its next start continues from the newest checkpoint",
+                  (long long)t->checkpoint_steps)
+            : xasprintf(
+                  "the trial has no checkpoint, so all its work is lost unless the program saves "
+                  "one on SIGTERM; a program that polls for preemption and saves a checkpoint "
+                  "keeps its work");
     CORE_DISPATCH(c, trial_message, c, a->trial, a->id, "WARNING", text);
     free(text);
 }

@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "base/text/json.h"
 
-enum { OF_NAME = 3 }; // so many characters of a drawn key come from the name
+enum { OF_NAME = 3 }; // characters of a drawn key that come from the name
 
 static bool is_plain(char letter)
 {

@@ -212,7 +212,7 @@ log_policies:
             self.assertEqual(self.cluster.rows("agent", "list")[0]["used"], 0)
             self.assertIn("paused: the program has not polled for preemption yet, so it is ended: SIGTERM now, "
                           "SIGKILL after 3.0 s", "\n".join(self.lines(experiment)))
-            self.assertIn("it has no checkpoint, so all its work is lost", "\n".join(self.lines(experiment)))
+            self.assertIn("the trial has no checkpoint, so all its work is lost", "\n".join(self.lines(experiment)))
             trial = self.cluster.trial(experiment)
             self.assertEqual((trial["restarts"], trial["state"]), (0, "PAUSED"))
             self.cluster.muster("experiment", "activate", experiment)

@@ -44,7 +44,7 @@ class Experiments(Contract):
         self._cleanups[-1] = (self.kill, (replacement,), {})
 
     def test_experiment_verbs_in_the_wrong_state(self):
-        """Determined calls it FailedPrecondition, which is HTTP 400; a 409 is for names that are taken."""
+        """Determined calls it FailedPrecondition, which is HTTP 400."""
         def refused(words, method, path, body=None):
             answer = self.user.call(method, path, body, expect=400)
             self.assertEqual((answer["error"]["code"], answer["error"]["reason"]), (9, "FailedPrecondition"))

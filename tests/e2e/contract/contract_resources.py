@@ -78,7 +78,7 @@ class Resources(Contract):
                 f"*Status*: {word}", "*Duration*: 0h 0min", "*Workspace*: Uncategorized", "*Project*: Uncategorized")])
 
     def test_slack_with_links(self):
-        """A master that knows its address links the experiment and its log; the slash at the end of the address counts not."""
+        """A master that knows its address links the experiment and its log; a slash at the end of the address does not matter."""
         with Cluster("linked", slots=(), master_flags=("--external-url", "https://muster.example/x/")) as cluster:
             user = Det(cluster.port)
             token = user.post("/auth/login", {"username": "admin", "password": hashed(PASSWORD), "isHashed": True})["token"]

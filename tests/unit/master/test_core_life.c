@@ -334,9 +334,11 @@ static void test_pause_ends_a_program_that_does_not_poll(void **state)
             post_checkpoint("1.1.1", UUID_1, 10);
         call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
         assert_ended_at_once();
-        assert_non_null(strstr(logged("1.1"), i % 2 ? "work since its last checkpoint, of step 10, "
-                                                      "is lost unless"
-                                                    : "it has no checkpoint, so all its work is"));
+        assert_non_null(strstr(logged("1.1"), i % 2
+                                                  ? "work since its last checkpoint, of step 10, "
+                                                    "is lost unless"
+                                                  : "the trial has no checkpoint, so all its work "
+                                                    "is lost unless the program saves one"));
         if (i >= 3)
             restart_core();
         report("agent-1", 1, task_in("1.1.1", "EXITED", exits[i % 3]));
@@ -470,7 +472,8 @@ static void test_cancel(void **state)
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
     assert_stored("SELECT state FROM experiments WHERE id = 1", "CANCELED");
     call_ok(core_experiment_cancel, as_user(OWNER, false), "1", NULL); // a repetition
-    assert_int_equal(call_status(core_experiment_activate, as_user(OWNER, false), "1", NULL), 400);
+    assert_int_equal(call_code(core_experiment_activate, as_user(OWNER, false), "1", NULL),
+                     ERR_STATE);
 }
 
 static void test_kill(void **state)
@@ -533,7 +536,8 @@ static void test_delete(void **state)
     char folder[300], file[310];
     struct error e = {0};
     submit_slots(1, "");
-    assert_int_equal(call_status(core_experiment_delete, as_user(OWNER, false), "1", NULL), 400);
+    assert_int_equal(call_code(core_experiment_delete, as_user(OWNER, false), "1", NULL),
+                     ERR_STATE);
     report("agent-1", 1, "");
     report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
     post_metrics("1.1.1", "training", 1, 1);
@@ -565,7 +569,8 @@ static void test_archive_and_patch(void **state)
 {
     (void)state;
     submit_slots(1, "");
-    assert_int_equal(call_status(core_experiment_archive, as_user(OWNER, false), "1", NULL), 400);
+    assert_int_equal(call_code(core_experiment_archive, as_user(OWNER, false), "1", NULL),
+                     ERR_STATE);
     call_ok(core_experiment_patch, as_user(OWNER, false), "1",
             "{\"name\":\"new\",\"labels\":[\"a\"],\"resources\":{\"priority\":77}}");
     assert_stored("SELECT name || labels || priority FROM experiments", "new[\"a\"]77");
