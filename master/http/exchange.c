@@ -21,7 +21,8 @@ enum {
     KEEP_BYTES = 64 * 1024, // of a buffer that is kept for the next request
     SPARES_MAX = 64,        // exchanges that a thread keeps for reuse
     RECHECK_US = 2 * 1000000,
-    REFUSALS_PER_MINUTE = 600, // refusals that leave a row of the audit trail
+    BODY_TRUST_US = 250 * 1000, // a body that takes longer: its caller is checked again
+    REFUSALS_PER_MINUTE = 600,  // refusals that leave a row of the audit trail
 };
 
 static struct exchange *exchange_of(struct request *rq)
@@ -570,9 +571,9 @@ int view_authorize(struct view *v, enum authz_object what, const char *id, struc
     return rc;
 }
 
-// A stream may stay open for days. Every RECHECK_US all of its permissions are checked again: the
-// token, its user or allocation, the role that the route needs, the object of the path, and each
-// object that the view checked.
+// A stream may stay open for days, and a body may take hours. Every RECHECK_US of a stream, and
+// after a slow body, all permissions are checked again: the token, its user or allocation, the role
+// that the route needs, the object of the path, and each object that the view checked.
 static int check_again(struct exchange *x, struct db_reader *db, struct error *e)
 {
     struct principal who = {.session = x->rq.principal.session};
@@ -580,10 +581,10 @@ static int check_again(struct exchange *x, struct db_reader *db, struct error *e
     if (!*x->token || now < x->recheck)
         return 0;
     x->recheck = now + RECHECK_US;
-    int rc = auth_check_hash(db, x->route->auth, x->token, &who, e);
+    int rc = auth_check_hash(db, x->route->auth, x->rq.principal.kind == PRINCIPAL_TASK, x->token,
+                             &who, e);
     if (!rc && x->rq.principal.admin && !who.admin) // what it shows was chosen for an administrator
-        rc = error_set(e, ERR_FORBIDDEN,
-                       "you are no longer an administrator; open the stream again");
+        rc = error_set(e, ERR_FORBIDDEN, "you are no longer an administrator; send the call again");
     if (rc)
         return rc;
     x->rq.principal = who;
@@ -725,6 +726,8 @@ static enum MHD_Result open_stream(struct exchange *x)
 static enum MHD_Result dispatch(struct exchange *x)
 {
     enum route_kind kind = x->route ? x->route->kind : ROUTE_READ;
+    if (!x->failed.code)
+        x->failed.code = check_again(x, x->thread->db, &x->failed);
     if (x->failed.code || x->route->body == BODY_NONE)
         release_body(x);
     if (!x->failed.code && kind != ROUTE_WORKER && x->body.len <= PARSE_INLINE_MAX)
@@ -789,6 +792,7 @@ enum MHD_Result exchange_step(struct exchange *x, const char *method, const char
         if (x->failed.code)
             return exchange_answer(x); // before its body: the connection ends with it
         x->failed.code = exchange_headers(x, method, &x->failed);
+        x->recheck = clock_mono_us() + BODY_TRUST_US;
         const char *expect = header(x, MHD_HTTP_HEADER_EXPECT);
         return x->failed.code && expect ? exchange_answer(x) : MHD_YES;
     }

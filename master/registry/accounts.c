@@ -371,8 +371,10 @@ static struct db_batch *patch_batch(struct view *v, const struct patch *p, int64
         DB_ADD(b, TOKENS_LEAVE_TO_TASKS, id);
         DB_ADD(b, USER_LIMIT_TASKS, id);
     }
-    if (!p->active) // and they stay revoked when the user becomes active again
+    if (!p->active) { // and they stay revoked when the user becomes active again
         DB_ADD(b, TOKENS_DELETE_OTHERS, id, "");
+        DB_ADD(b, TOKENS_REVOKE_OTHERS, id, "");
+    }
     if (p->agent)
         DB_ADD(b, USER_SET_AGENT, p->agent, now, id);
     if (p->has_password) { // whoever knew the old password loses access

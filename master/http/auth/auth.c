@@ -128,10 +128,10 @@ static int check_hash(struct db_reader *db, unsigned allowed, bool allocation, c
     return rc;
 }
 
-int auth_check_hash(struct db_reader *db, unsigned allowed, const char *token_hash,
+int auth_check_hash(struct db_reader *db, unsigned allowed, bool of_task, const char *token_hash,
                     struct principal *out, struct error *e)
 {
-    return check_hash(db, allowed, false, token_hash, out, e);
+    return check_hash(db, allowed, of_task, token_hash, out, e);
 }
 
 int auth_check(struct db_reader *db, unsigned allowed, const struct auth_headers *given,

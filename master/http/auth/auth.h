@@ -20,7 +20,8 @@ int auth_check(struct db_reader *db, unsigned allowed, const struct auth_headers
                struct principal *out, char token_hash[SHA256_HEX], struct error *e);
 
 // The same for a caller that was authenticated before, by the hash that auth_check() stored.
-int auth_check_hash(struct db_reader *db, unsigned allowed, const char *token_hash,
+// of_task: the caller was a task, so an unknown token means that its allocation has ended.
+int auth_check_hash(struct db_reader *db, unsigned allowed, bool of_task, const char *token_hash,
                     struct principal *out, struct error *e);
 
 // Checks that the caller may see the object of the first {..} part of the route's path: a
