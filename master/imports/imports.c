@@ -271,15 +271,29 @@ static void records_store(struct import_call *m, const struct records_call *call
     json_decref(results);
 }
 
+// What an earlier call has imported is looked up in the store, so its batch must be committed.
+static int check_committed(const struct core *c, struct error *e)
+{
+    return c->imported_in > atomic_load(&c->committed)
+               ? error_set(e, ERR_UNAVAILABLE,
+                           "records: those of another call are being stored; try again in a moment")
+               : 0;
+}
+
 static void records_ready(struct core *c, struct work *work)
 {
     struct records_call *call = (struct records_call *)work;
     struct import_call m;
     struct error e;
-    if (call_begin(c, call->rq, &m, &e)) {
+    int err = call_begin(c, call->rq, &m, &e);
+    if (!err)
+        err = check_committed(c, &e);
+    if (err) {
         core_refuse(c, call->rq, &e);
     } else {
         records_store(&m, call);
+        if (c->batch && !db_batch_empty(c->batch))
+            c->imported_in = c->submitted + 1;
         core_complete(c, call->rq);
     }
     records_free(work);

@@ -71,6 +71,7 @@ struct core {
     } barrier;
     uint64_t submitted;              // number of batches
     atomic_uint_least64_t committed; // number of batches; set by the writer thread
+    uint64_t imported_in;            // the batch with the newest imported records; 0: none
     atomic_bool wake_sent;
 };
 

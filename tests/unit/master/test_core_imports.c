@@ -95,10 +95,36 @@ static void test_reason_with_a_cut_name(void **state)
         "SKIPPED 0 its state 1234567890123456789012345678901 is not COMPLETED, CANCELED or ERROR");
 }
 
+// The client repeats a call whose answer it has not seen. The first one may not be committed yet.
+static void test_a_repeated_call_waits_for_the_first(void **state)
+{
+    (void)state;
+    begin_import();
+    for (int i = 10; i < 30; i++) {
+        struct core_call *calls[2];
+        char body[400];
+        snprintf(
+            body, sizeof body,
+            "{\"records\": [{\"kind\": \"experiment\", \"old\": \"%d\", \"name\": \"x\","
+            " \"owner\": \"7\", \"project\": \"4\", \"state\": \"COMPLETED\", \"config\": {}}]}",
+            i);
+        for (int k = 0; k < 2; k++)
+            calls[k] = call_start(core_import_records, as_user(OWNER, true), "1", NULL, body);
+        for (int k = 0; k < 2; k++) {
+            json_decref(call_end(calls[k]));
+            assert_true(last_status == 200 || last_status == 503);
+        }
+        call_ok(core_import_records, as_user(OWNER, true), "1", body); // no wait after an answer
+    }
+    assert_stored("SELECT count(*) FROM experiments", "22");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_one_trial_of_two_experiments, cluster_setup,
+                                        cluster_teardown),
+        cmocka_unit_test_setup_teardown(test_a_repeated_call_waits_for_the_first, cluster_setup,
                                         cluster_teardown),
         cmocka_unit_test_setup_teardown(test_storage_is_stored_once, cluster_setup,
                                         cluster_teardown),
