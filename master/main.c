@@ -420,11 +420,8 @@ int main(int argc, char **argv)
         if (!rc && m.options.disk_floor &&
             (rc = free_space_floor_parse(m.options.disk_floor, &m.floor, &e)))
             error_prefix(&e, "--disk-floor");
-        if (!rc && m.options.external_url && strncmp(m.options.external_url, "http://", 7) &&
-            strncmp(m.options.external_url, "https://", 8))
-            rc = error_set(&e, ERR_INVALID,
-                           "--external-url: \"%.128s\" does not begin with http:// or https://",
-                           m.options.external_url);
+        if (!rc && m.options.external_url && (rc = options_check_url(m.options.external_url, &e)))
+            error_prefix(&e, "--external-url");
         if (!rc && (rc = options_policy(m.options.scheduler, &m.scheduler, &e)))
             error_prefix(&e, "--scheduler");
         if (!rc) {

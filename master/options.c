@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/arena.h"
 #include "base/limits.h"
@@ -233,6 +234,25 @@ void options_free(struct master_arguments *a)
     for (size_t i = 0; i < a->pool_count; i++)
         free((char *)a->pools[i].name);
     free(a->pools);
+}
+
+// A space, a control character and the marks of Slack's links (<URL|text>) would break a link.
+int options_check_url(const char *url, struct error *e)
+{
+    const char *host = !strncasecmp(url, "http://", 7)    ? url + 7
+                       : !strncasecmp(url, "https://", 8) ? url + 8
+                                                          : NULL;
+    if (!host || !*host || strchr("/?#:", *host))
+        return error_set(e, ERR_INVALID,
+                         "\"%.128s\" does not begin with http://HOST or https://HOST", url);
+    for (const char *at = host; *at; at++)
+        if ((unsigned char)*at <= ' ' || strchr("<>|\x7f", *at))
+            return error_set(
+                e, ERR_INVALID,
+                "\"%.128s\" has a character at place %d that no URL may have: write it "
+                "as %%%02X",
+                url, (int)(at - url) + 1, (unsigned char)*at);
+    return 0;
 }
 
 // --- resource_pools of the configuration file ----------------------------------------------------

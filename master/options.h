@@ -36,6 +36,9 @@ int options_parse(struct master_options *o, int argc, char **argv, struct master
 void options_free(struct master_arguments *all);
 void options_help(void); // on standard output
 
+// Whether browsers and Slack can follow links to it. ERR_INVALID says what is wrong.
+int options_check_url(const char *url, struct error *e);
+
 // The policy with that name, among those that users may choose. ERR_INVALID lists them.
 int options_policy(const char *word, enum sched_policy *out, struct error *e);
 

@@ -472,8 +472,10 @@ class Lifecycle(unittest.TestCase):
         self.fails("--prot", 1, code=2, words=["--port"])
         self.fails("--port", 65536, code=2, words=["65535"])
         self.fails("--log-level", "loud", code=2, words=["debug"], data="other")
-        for url in ("httpx://master", "http", "https:/master"):
-            self.fails("--external-url", url, "--port", 0, code=2, words=[url, "https://"], data="other")
+        for url in ("httpx://master", "http", "httpfoo", "https:/master", "http://", "https:///", "http://:80", ""):
+            self.fails("--external-url", url, "--port", 0, code=2, words=[url, "https://HOST"], data="other")
+        for url, place in (("http://h|x", 9), ("http://x> <http://evil|click", 9), ("http://h y", 9), ("HTTP://h\n", 9)):
+            self.fails("--external-url", url, "--port", 0, code=2, words=["--external-url", f"place {place}"], data="other")
         self.fails("--tls-cert", "x", "--port", 0, code=2, words=["--tls-key"], data="other")
         (self.folder / "bad").mkdir()
         (self.folder / "bad" / "muster.db").write_bytes(b"not a database" * 1000)
