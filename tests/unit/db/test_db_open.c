@@ -421,6 +421,26 @@ static void a_migration_makes_names_unique_per_workspace(void **state)
     assert_int_equal(query_file_int(path, "SELECT max(id) FROM models"), 10);
 }
 
+// A key has five characters; projects with greater ids get none.
+static void a_migration_gives_projects_keys(void **state)
+{
+    (void)state;
+    char dir[32], path[64];
+    struct error e = {0};
+    store_path(store_folder(dir), path);
+    assert_int_equal(migrate(path, migrations, 26, &e), 0);
+    run_sql(path, "INSERT INTO users (id, username, password_hash, modified_at)"
+                  " VALUES (1, 'a', '', 0);"
+                  "INSERT INTO workspaces (id, name, user_id, created_at) VALUES (1, 'w', 1, 0);"
+                  "INSERT INTO projects (id, name, workspace_id, user_id, created_at)"
+                  " VALUES (4096, 'a', 1, 1, 0), (65535, 'b', 1, 1, 0), (65536, 'c', 1, 1, 0),"
+                  " (1048576, 'd', 1, 1, 0)");
+    assert_int_equal(migrate(path, migrations, 27, &e), 0);
+    assert_int_equal(query_file_int(path, "SELECT group_concat(key, ' ') = 'P1000 PFFFF  ' FROM"
+                                          " (SELECT key FROM projects WHERE id > 1 ORDER BY id)"),
+                     1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -440,6 +460,7 @@ int main(void)
         cmocka_unit_test(a_migration_adds_teams),
         cmocka_unit_test(a_migration_adds_list_indexes),
         cmocka_unit_test(a_migration_makes_names_unique_per_workspace),
+        cmocka_unit_test(a_migration_gives_projects_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
