@@ -30,6 +30,7 @@ static void submission_free(struct work *work)
 {
     struct submission *s = (struct submission *)work;
     json_decref(s->config);
+    json_decref(s->command);
     free(s->text);
     free(s->ancestors);
     buf_free(&s->ignored);
@@ -200,7 +201,8 @@ static void set_pool(struct submission *s, struct db_rows *rows)
     int64_t slots = jget_int(resources, "slots_per_trial", 1);
     const char *pool = slots ? DB_GET(rows, PROJECT_DEFAULTS, compute_pool)
                              : DB_GET(rows, PROJECT_DEFAULTS, aux_pool);
-    if (!s->names_pool && *pool)
+    s->workspace_pool = !s->names_pool && *pool;
+    if (s->workspace_pool)
         must(!json_object_set_new(resources, "resource_pool", json_string(pool)));
 }
 
@@ -358,6 +360,7 @@ static void read_submission(struct work *work, struct db_reader *db)
     if (s->err)
         return;
     set_seed(s);
+    task_submission_show(s);
     if (!s->unmanaged)
         s->err = search_new(s->config, s->seed, &s->search, &s->e);
     if (!s->err)
@@ -462,6 +465,19 @@ static int recheck_source_checkpoint(struct core *c, struct submission *s)
     return gone ? refuse_deleted_source(s, uuid) : 0;
 }
 
+// The default pool of a workspace may have vanished since it was set.
+static int check_default_pool(struct core *c, struct submission *s, const struct workspace *ws)
+{
+    struct pool *pool;
+    const char *name = jget_string(jget(s->config, "resources"), "resource_pool", "");
+    int err = s->workspace_pool ? core_pool_require(c, name, &pool, &s->e) : 0;
+    return err ? error_prefix(&s->e,
+                              "resources.resource_pool: names none, and the default pool of "
+                              "workspace \"%.64s\" is gone",
+                              ws->name)
+               : 0;
+}
+
 // Checks against live state, which may have changed since the worker read the store.
 static int check_submission(struct core *c, struct submission *s)
 {
@@ -475,7 +491,9 @@ static int check_submission(struct core *c, struct submission *s)
     if (err || s->unmanaged)
         return err;
     const struct workspace *ws = core_project(c, s->project)->workspace;
-    err = feasibility_check(c, s->config, ws, s->rq->principal.user_id, &s->e);
+    err = check_default_pool(c, s, ws);
+    if (!err)
+        err = feasibility_check(c, s->config, ws, s->rq->principal.user_id, &s->e);
     if (!err && s->kind == KIND_EXPERIMENT)
         err = feasibility_check_storage(c, s->config, &s->e);
     return err ? err : queue_check_submission(c, s->rq, ws, s->config, &s->e);

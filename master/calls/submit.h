@@ -25,7 +25,9 @@ struct submission {
     const char *external_id; // by which the submitter makes it once; NULL: none
     char *text;              // the configuration to parse and store; NULL: as in the body
     json_t *config;          // complete
+    json_t *command;         // the complete configuration of a command; NULL: another kind
     bool names_pool;         // resources.resource_pool was given
+    bool workspace_pool;     // its pool is the default of its workspace
     struct buf ignored;      // the keys that the user has set and that have no effect
     char *ancestors;         // of a generic task; NULL: none
     bool no_pause;
@@ -61,9 +63,11 @@ bool submission_sees(struct submission *s, struct db_reader *db, enum authz_obje
 void submission_copy_files(struct submission *s, int64_t experiment, const char *hash);
 
 // task_submit.c, on the worker: reads the text of the configuration and the related tasks;
-// completes the document as that of an experiment; finds a project of a workspace.
+// completes the document as that of an experiment; sets the pool and the text that a command shows;
+// finds a project of a workspace.
 int task_submission_read(struct submission *s, struct db_reader *db);
 int task_submission_finish(struct submission *s, struct yaml_doc *doc);
+void task_submission_show(struct submission *s);
 int task_submission_find_project(struct submission *s, struct db_reader *db, int64_t workspace);
 // task_submit.c, on the core thread: whether a task may be made below its parent.
 int task_submission_check_parent(struct core *c, struct submission *s);

@@ -60,13 +60,22 @@ int task_submission_finish(struct submission *s, struct yaml_doc *doc)
     int err = taskconf_finish(doc, &experiment, &s->e);
     if (err)
         return err;
-    if (s->kind == KIND_COMMAND) { // stored with all keys, as it is shown
-        free(s->text);
-        s->text = json_text(doc->root);
-    }
+    if (s->kind == KIND_COMMAND)
+        s->command = json_incref(doc->root);
     json_decref(doc->root);
     doc->root = experiment;
     return 0;
+}
+
+// A command is stored with all keys, as it is shown.
+void task_submission_show(struct submission *s)
+{
+    if (!s->command)
+        return;
+    const char *pool = jget_string(jget(s->config, "resources"), "resource_pool", "");
+    must(!json_object_set_new(jget(s->command, "resources"), "resource_pool", json_string(pool)));
+    free(s->text);
+    s->text = json_text(s->command);
 }
 
 // --- related tasks -------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include "base/text/json.h"
 #include "master/common/storage.h"
 #include "master/teams/agent_user.h"
+#include "master/teams/teams.h"
 
 static const char storage_key[] = "checkpointStorageConfig";
 
@@ -55,23 +56,44 @@ static int read_storage(struct core *c, struct request *rq, struct workspace_set
     return err;
 }
 
-static int read_pool(struct core *c, const json_t *body, const char *key, const char **out,
-                     struct error *e)
+// The value that the workspace has already is no change, also when that pool has vanished: forms
+// send it with every other change.
+static int read_pool(struct core *c, const json_t *body, const char *key, const char *stored,
+                     const char **out, struct error *e)
 {
     struct pool *pool;
-    *out = jget_string(body, key, NULL);
-    int err = *out && **out ? core_pool_require(c, *out, &pool, e) : 0;
+    const char *name = jget_string(body, key, NULL);
+    int err = 0;
+    if (!name || !strcmp(name, stored))
+        return 0;
+    if (*name)
+        err = core_pool_require(c, name, &pool, e);
+    *out = name;
     return err ? error_prefix(e, "%s", key) : 0;
 }
 
-int workspace_settings_read(struct core *c, struct request *rq, enum role role, const char *name,
+static int read_pools(struct core *c, const json_t *body, const struct workspace *ws,
+                      struct workspace_settings *out, struct error *e)
+{
+    struct db_rows *rows = DB_QUERY(c->reader, WORKSPACE_POOLS, ws->id);
+    bool found = db_next(rows) > 0;
+    int err =
+        read_pool(c, body, "defaultComputePool",
+                  found ? DB_GET(rows, WORKSPACE_POOLS, compute_pool) : "", &out->compute_pool, e);
+    if (!err)
+        err = read_pool(c, body, "defaultAuxPool",
+                        found ? DB_GET(rows, WORKSPACE_POOLS, aux_pool) : "", &out->aux_pool, e);
+    db_rows_close(rows);
+    return err;
+}
+
+int workspace_settings_read(struct core *c, struct request *rq, const struct workspace *ws,
                             struct workspace_settings *out, struct error *e)
 {
     *out = (struct workspace_settings){0};
-    int err = read_agent_user(rq, role, name, out, e);
+    int err = read_agent_user(rq, core_role(rq, ws), ws->name, out, e);
     err = err ? err : read_storage(c, rq, out, e);
-    err = err ? err : read_pool(c, rq->body, "defaultComputePool", &out->compute_pool, e);
-    return err ? err : read_pool(c, rq->body, "defaultAuxPool", &out->aux_pool, e);
+    return err ? err : read_pools(c, rq->body, ws, out, e);
 }
 
 void workspace_settings_store(struct core *c, const struct workspace_settings *s, int64_t workspace)

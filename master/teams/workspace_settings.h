@@ -12,10 +12,10 @@ struct workspace_settings { // JSON in the request's arena, names of pools; "": 
     const char *agent_user, *storage, *compute_pool, *aux_pool;
 };
 
-// Reads the body; an empty object means none. `role` is the caller's role in the workspace `name`.
-// ERR_FORBIDDEN: only administrators of the cluster set agentUserGroup, and a folder must be
-// one that the administrator allows. ERR_INVALID: there is no such pool.
-int workspace_settings_read(struct core *c, struct request *rq, enum role role, const char *name,
+// Reads the body; an empty object means none. `ws`: a new one has the id 0 and its name and
+// creator. ERR_FORBIDDEN: only administrators of the cluster set agentUserGroup, and a folder must
+// be one that the administrator allows. ERR_INVALID: there is no such pool, and `ws` had another.
+int workspace_settings_read(struct core *c, struct request *rq, const struct workspace *ws,
                             struct workspace_settings *out, struct error *e);
 
 void workspace_settings_store(struct core *c, const struct workspace_settings *s,

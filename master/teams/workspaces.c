@@ -219,8 +219,9 @@ int core_workspace_create(struct core *c, struct request *rq, struct error *e)
         err = check_workspace_name(c, rq, name, NULL, e);
     if (!err && has_quota(rq->body))
         err = role_check(core_role(rq, &wanted), ACT_SET_QUOTA, name, e);
+    wanted.name = (char *)name; // of the body
     if (!err)
-        err = workspace_settings_read(c, rq, core_role(rq, &wanted), name, &settings, e);
+        err = workspace_settings_read(c, rq, &wanted, &settings, e);
     if (err)
         return err;
     struct workspace *ws = workspace_new(c, c->next_workspace, wanted.creator, name);
@@ -253,7 +254,7 @@ int core_workspace_patch(struct core *c, struct request *rq, struct error *e)
     if (!err && name)
         err = check_workspace_name(c, rq, name, ws, e);
     if (!err)
-        err = workspace_settings_read(c, rq, core_role(rq, ws), ws->name, &settings, e);
+        err = workspace_settings_read(c, rq, ws, &settings, e);
     if (err)
         return err;
     if (name) {

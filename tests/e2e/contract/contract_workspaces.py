@@ -1,7 +1,10 @@
 """det workspace and det project."""
 
+import contextlib
+import sqlite3
+
 from cluster import wait_for
-from contract import Contract, PAGE, hashed
+from contract import Contract, FILES, PAGE, hashed
 from det import SimulatedAgent
 
 
@@ -62,13 +65,40 @@ class Workspaces(Contract):
             return shown["resourcePool"]
         named = self.config.replace("slots_per_trial: 1", "slots_per_trial: 1, resource_pool: default")
         self.assertEqual([pool_of(self.config), pool_of(named)], ["big", "default"])
-        command = self.user.post("/commands", {"config": {"entrypoint": ["true"], "resources": {"slots": 0}},
-                                               "workspaceId": made["id"]})["command"]
-        self.assertEqual(command["resourcePool"], "small")
+        launched = self.user.post("/commands", {"config": {"entrypoint": ["true"], "resources": {"slots": 0}},
+                                                "workspaceId": made["id"]})
+        command = launched["command"]
+        self.assertEqual((command["resourcePool"], launched["config"]["resources"]["resource_pool"]), ("small", "small"))
+        shown = self.user.get(f"/commands/{command['id']}")["config"]["resources"]
+        self.assertEqual((shown["resource_pool"], shown["slots"]), ("small", 0))
         self.user.post(f"/commands/{command['id']}/kill")
         self.user.call("PATCH", path, {"defaultComputePool": ""})
         self.assertNotIn("defaultComputePool", self.user.get(path)["workspace"])
         self.assertEqual(pool_of(self.config), "default")
+
+    def test_default_pool_that_vanishes(self):
+        """Submissions name the workspace, and a form that repeats the pool is accepted."""
+        token = (self.cluster.folder / "master" / "agent.token").read_text().strip()
+        agent = SimulatedAgent(self.cluster.port, token, name="leaver")
+        agent.pool = "brief"
+        agent.start()
+        wait_for("the agent", lambda: any(a["id"] == "leaver" for a in self.user.get("/agents")["agents"]), 30)
+        made = self.user.post("/workspaces", {"name": "left", "defaultComputePool": "brief"})["workspace"]["id"]
+        project = self.user.post(f"/workspaces/{made}/projects", {"name": "q"})["project"]["id"]
+        agent.stop()
+        self.cluster.master.kill9()
+        with contextlib.closing(sqlite3.connect(self.cluster.folder / "master" / "muster.db")) as store, store:
+            store.execute("DELETE FROM agents WHERE id = 'leaver'")
+        self.cluster.start_master()
+        submission = {"activate": False, "config": self.config, "modelDefinition": FILES, "projectId": project}
+        refused = self.user.call("POST", "/experiments", submission, expect=400)
+        self.assertIn('the default pool of workspace "left" is gone', refused["message"])
+        path = f"/workspaces/{made}"
+        changed = self.user.call("PATCH", path, {"name": "renamed", "defaultComputePool": "brief", "defaultAuxPool": ""})
+        self.assertEqual((changed["workspace"]["name"], changed["workspace"]["defaultComputePool"]), ("renamed", "brief"))
+        self.user.call("PATCH", path, {"defaultAuxPool": "brief"}, expect=400)
+        self.user.call("PATCH", path, {"defaultComputePool": ""})
+        self.user.call("POST", "/experiments", submission)
 
     def test_project_keys(self):
         workspace = self.user.post("/workspaces", {"name": "keys"})["workspace"]["id"]
