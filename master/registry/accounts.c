@@ -139,33 +139,39 @@ static bool find_login(struct view *v, const char *name, int64_t *id, bool *acti
 }
 
 // An imported password has a hash of another kind, which takes seconds to verify; the first login
-// replaces it.
-static int renew_password(const char *sent, const char *stored, int64_t user_id, struct db_batch *b,
-                          struct error *e)
+// replaces it. `stored` becomes the hash that the user then has.
+static int renew_password(const char *sent, char stored[PASSWORD_HASH_MAX], int64_t user_id,
+                          struct db_batch *b, struct error *e)
 {
     char hash[PASSWORD_HASH_MAX];
     if (!*stored || !strncmp(stored, "$y$", 3))
         return 0;
     int rc = auth_password_hash(sent, hash, e);
-    if (!rc)
-        DB_ADD(b, USER_RENEW_PASSWORD, hash, clock_wall_us(), user_id, stored);
-    return rc;
+    if (rc)
+        return rc;
+    DB_ADD(b, USER_RENEW_PASSWORD, hash, clock_wall_us(), user_id, stored);
+    snprintf(stored, PASSWORD_HASH_MAX, "%s", hash);
+    return 0;
 }
 
-// Makes a token of the user and commits it with the batch `b`, which it takes.
-static int grant_token(struct view *v, struct db_batch *b, int64_t user_id, char token[TOKEN_TEXT],
-                       struct error *e)
+// Makes a token of the user and commits it with the batch `b`, which it takes. ERR_AUTH: the user
+// no longer has the password `stored`, or is no longer active.
+static int grant_token(struct view *v, struct db_batch *b, int64_t user_id, const char *stored,
+                       char token[TOKEN_TEXT], struct error *e)
 {
     char hash[SHA256_HEX];
     int64_t now = clock_wall_us();
     auth_token_make(token, hash);
     DB_ADD(b, TOKENS_DELETE_EXPIRED, now);
     DB_ADD(b, TOKEN_COUNT);
-    DB_ADD(b, TOKEN_INSERT_USER, hash, user_id, now, now + LIMIT_TOKEN_DAYS * 86400LL * 1000000, 0,
-           "");
+    DB_ADD(b, TOKEN_INSERT_SESSION, hash, user_id, now, now + LIMIT_TOKEN_DAYS * 86400LL * 1000000,
+           stored);
     DB_ADD(b, TOKENS_KEEP_SESSIONS, user_id, LIMIT_SESSIONS);
     DB_ADD(b, USER_SET_LAST_AUTH, now, user_id);
-    return view_commit(v, b, e);
+    int rc = view_commit(v, b, e);
+    if (!rc && !token_id(v, hash))
+        rc = error_set(e, ERR_AUTH, "the password or the account changed meanwhile; log in again");
+    return rc;
 }
 
 int account_login(struct view *v, struct error *e)
@@ -204,7 +210,7 @@ int account_login(struct view *v, struct error *e)
     throttle_passed(v->service->logins, name, v->address);
     caller->kind = PRINCIPAL_USER;
     caller->user_id = id;
-    rc = grant_token(v, b, id, token, e);
+    rc = grant_token(v, b, id, stored, token, e);
     if (rc)
         return rc;
     if (cookie)

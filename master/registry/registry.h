@@ -26,6 +26,9 @@ view_handler template_create, template_put, template_patch, template_rename,
     template_delete; // worker
 view_handler template_list, template_get;
 
+// tokens.c: the number of the token with that hash; 0: there is none.
+int64_t token_id(struct view *v, const char *hash);
+
 // cluster_settings.c
 view_handler master_patch_config, master_set_message, master_delete_message; // worker
 

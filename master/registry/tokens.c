@@ -98,6 +98,14 @@ static int check_user(struct view *v, int64_t user, int64_t now, struct error *e
     return 0;
 }
 
+int64_t token_id(struct view *v, const char *hash)
+{
+    struct db_rows *rows = DB_QUERY(v->db, TOKEN_BY_HASH, hash);
+    int64_t id = db_next(rows) == 1 ? DB_GET(rows, TOKEN_BY_HASH, id) : 0;
+    db_rows_close(rows);
+    return id;
+}
+
 int token_create(struct view *v, struct error *e)
 {
     char token[TOKEN_TEXT], hash[SHA256_HEX];
@@ -116,16 +124,20 @@ int token_create(struct view *v, struct error *e)
     struct db_batch *b = db_batch_new();
     DB_ADD(b, TOKENS_DELETE_EXPIRED, now);
     DB_ADD(b, TOKEN_COUNT);
-    DB_ADD(b, TOKEN_INSERT_USER, hash, user, now, expires, 1, description);
+    DB_ADD(b, TOKEN_INSERT_ACCESS, hash, user, now, expires, description, v->token,
+           LIMIT_ACCESS_TOKENS);
     rc = view_commit(v, b, e);
+    int64_t id = rc ? 0 : token_id(v, hash);
+    if (!rc && !id) // something changed since the checks
+        rc = check_user(v, user, now, e);
+    if (!rc && !id)
+        rc = error_set(e, ERR_AUTH, "your access ended meanwhile; log in again (muster login)");
     if (rc)
         return rc;
-    struct db_rows *rows = DB_QUERY(v->db, TOKEN_BY_HASH, hash);
     jw_object(&v->w);
     jw_kv_string(&v->w, "token", token);
-    jw_kv_int(&v->w, "tokenId", db_next(rows) == 1 ? DB_GET(rows, TOKEN_BY_HASH, id) : 0);
+    jw_kv_int(&v->w, "tokenId", id);
     jw_object_end(&v->w);
-    db_rows_close(rows);
     return 0;
 }
 

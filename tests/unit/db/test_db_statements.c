@@ -236,6 +236,62 @@ static void a_task_acts_for_the_owner_of_its_experiment(void **state)
     db_rows_close(rows);
 }
 
+static int64_t begun_tokens(struct store_fixture *f, struct db_batch *b)
+{
+    commit(f->db, b);
+    return query_int(f->r, "SELECT count(*) FROM tokens WHERE hash LIKE 'new%'");
+}
+
+static void a_login_needs_the_password_that_it_verified(void **state)
+{
+    struct store_fixture *f = *state;
+    static const struct {
+        const char *hash;
+        const char *password;
+        int active, count;
+    } cases[] = {{"new 1", "$y$", 1, 1}, {"new 2", "$y$ old", 1, 1}, {"new 3", "$y$", 0, 1}};
+    struct db_batch *b = db_batch_new();
+    add_person(b);
+    commit(f->db, b);
+    for (size_t i = 0; i < 3; i++) {
+        b = db_batch_new();
+        DB_ADD(b, USER_SET_ACTIVE, cases[i].active, 1, 1);
+        DB_ADD(b, TOKEN_COUNT);
+        DB_ADD(b, TOKEN_INSERT_SESSION, cases[i].hash, 1, 1, 9, cases[i].password);
+        assert_int_equal(begun_tokens(f, b), cases[i].count);
+    }
+}
+
+static void an_access_token_needs_a_caller_with_access(void **state)
+{
+    struct store_fixture *f = *state;
+    struct db_batch *b = db_batch_new();
+    add_person(b);
+    DB_ADD(b, USER_INSERT, "bob", "Bob", 0, 1, "$y$", 1);
+    DB_ADD(b, TOKEN_INSERT, "of ada", "user", DB_NOT_NULL(1), NULL, 1, 9);
+    DB_ADD(b, TOKEN_INSERT, "of bob", "user", DB_NOT_NULL(2), NULL, 1, 9);
+    commit(f->db, b);
+    static const struct {
+        const char *hash, *caller;
+        int user, limit, count;
+    } cases[] = {{"new 1", "of bob", 2, 2, 1},    {"new 2", "of bob", 1, 2, 1},
+                 {"new 3", "of ada", 2, 2, 2},    {"new 4", "of bob", 2, 2, 2},
+                 {"new 5", "of bob", 2, 3, 3},    {"new 6", "", 2, 9, 3},
+                 {"new 7", "of nobody", 2, 9, 3}, {"new 8", "of ada", 7, 9, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        b = db_batch_new();
+        DB_ADD(b, TOKEN_COUNT);
+        DB_ADD(b, TOKEN_INSERT_ACCESS, cases[i].hash, cases[i].user, 1, 0, "", cases[i].caller,
+               cases[i].limit);
+        assert_int_equal(begun_tokens(f, b), cases[i].count);
+    }
+    b = db_batch_new();
+    DB_ADD(b, TOKENS_DELETE_OTHERS, 2, "");
+    DB_ADD(b, TOKEN_COUNT);
+    DB_ADD(b, TOKEN_INSERT_ACCESS, "new 9", 2, 1, 0, "", "of bob", 9);
+    assert_int_equal(begun_tokens(f, b), 3);
+}
+
 // A null leaves the column unchanged.
 static void a_patch_changes_only_named_columns(void **state)
 {
@@ -262,6 +318,8 @@ int main(void)
         with_store(ended_work_is_not_active),
         with_store(ids_are_never_reused),
         with_store(a_task_acts_for_the_owner_of_its_experiment),
+        with_store(a_login_needs_the_password_that_it_verified),
+        with_store(an_access_token_needs_a_caller_with_access),
         with_store(a_patch_changes_only_named_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
