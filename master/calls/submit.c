@@ -392,6 +392,7 @@ static void store_experiment(struct core *c, const struct submission *s,
         STORE(c, TASK_INSERT, EXPERIMENT_VALUES, kind_words[x->kind].word,
               active->ancestors ? active->ancestors : "", (int64_t)active->no_pause);
 #undef EXPERIMENT_VALUES
+    STORE(c, USER_LIMIT_LATE_TASKS, x->id, x->user_id, s->rq->principal.token);
     change_mark(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     if (s->external_id)
         STORE(c, EXPERIMENT_SET_EXTERNAL, s->external_id, x->id);

@@ -121,6 +121,7 @@ static int check_hash(struct db_reader *db, unsigned allowed, bool allocation, c
              : found == 0 ? refuse_unknown(allocation, e)
                           : read_principal(rows, out, e);
     db_rows_close(rows);
+    snprintf(out->token, sizeof out->token, "%s", hash);
     if (!rc)
         become_task(allowed, out);
     if (!rc && !is_allowed(allowed, out))

@@ -2,9 +2,11 @@
 
 import http.client
 import json
+import sqlite3
+import threading
 import time
 
-from cluster import PASSWORD
+from cluster import PASSWORD, wait_for
 from contract import Contract, hashed
 
 NEW = {"password": hashed("another phrase of words"), "isHashed": True}
@@ -74,3 +76,22 @@ class LostAccess(Contract):
             self.admin.call("PATCH", f"/users/{user}", {"active": active})
         access.call("GET", "/me", expect=401)
         self.login("returns")
+
+    def test_submissions_during_a_change_of_the_password(self):
+        """Their tasks do not act as the user, however late they are stored."""
+        user, caller = self.new_user("racer")
+        stored = []
+
+        def submit():
+            while (answer := caller.request("POST", "/api/v1/experiments", self.calls(user)[0][2]))[0] == 200:
+                stored.append(answer[1]["experiment"]["id"])
+        threads = [threading.Thread(target=submit) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        wait_for("submissions", lambda: stored, 30)
+        self.admin.call("PATCH", f"/users/{user}", NEW)
+        for thread in threads:
+            thread.join()
+        with sqlite3.connect(f"file:{self.cluster.folder}/master/muster.db?mode=ro", uri=True) as store:
+            limited, = store.execute("SELECT limited_experiment FROM users WHERE id = ?", (user,)).fetchone()
+        self.assertEqual([one for one in stored if one > limited], [])

@@ -292,6 +292,25 @@ static void an_access_token_needs_a_caller_with_access(void **state)
     assert_int_equal(begun_tokens(f, b), 3);
 }
 
+static void a_late_submission_does_not_act_as_its_user(void **state)
+{
+    struct store_fixture *f = *state;
+    struct db_batch *b = db_batch_new();
+    add_person(b);
+    DB_ADD(b, TOKEN_INSERT, "of ada", "user", DB_NOT_NULL(1), NULL, 1, 9);
+    DB_ADD(b, USER_LIMIT_TASKS, 1);
+    DB_ADD(b, USER_LIMIT_LATE_TASKS, 1, 1, "of ada");
+    DB_ADD(b, USER_LIMIT_LATE_TASKS, 1, 1, "");
+    commit(f->db, b);
+    assert_int_equal(query_int(f->r, "SELECT limited_experiment FROM users"), 0);
+    b = db_batch_new();
+    DB_ADD(b, TOKENS_DELETE_OTHERS, 1, "");
+    DB_ADD(b, USER_LIMIT_LATE_TASKS, 3, 1, "of ada");
+    DB_ADD(b, USER_LIMIT_LATE_TASKS, 2, 1, "of ada");
+    commit(f->db, b);
+    assert_int_equal(query_int(f->r, "SELECT limited_experiment FROM users"), 3);
+}
+
 // A null leaves the column unchanged.
 static void a_patch_changes_only_named_columns(void **state)
 {
@@ -320,6 +339,7 @@ int main(void)
         with_store(a_task_acts_for_the_owner_of_its_experiment),
         with_store(a_login_needs_the_password_that_it_verified),
         with_store(an_access_token_needs_a_caller_with_access),
+        with_store(a_late_submission_does_not_act_as_its_user),
         with_store(a_patch_changes_only_named_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
