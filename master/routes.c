@@ -631,7 +631,7 @@ const struct route route_table[] = {
      .body = BODY_REPORT,
      .ours = true,
      .summary = "Store reports of imported trials whose metrics were begun by a record",
-     .takes = "posts:[object]"},
+     .takes = "posts:[object] call?:string"},
 
     READ(V1 "/models", AUTH_USER, model_list,
          "name description labels archived users userIds id workspaceIds workspaceName "

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/rng.h"
 #include "base/text/json.h"
 #include "cli/import/id_table.h"
 #include "cli/output/output.h"
@@ -52,7 +53,9 @@ struct importer {
     int64_t last_kept; // the greatest id of an experiment that is kept; 0: none
     json_t *records;   // not sent yet, of one kind
     size_t record_bytes;
-    json_t *posts; // of metrics, not sent yet
+    json_t *posts;       // of metrics, not sent yet
+    char run[UUID_TEXT]; // names the calls with metrics, together with their number
+    long long post_calls;
     size_t post_values, buffered;
     struct id_table trials; // of struct metrics_state
     long long counts[KINDS][OUTCOMES];
@@ -101,6 +104,7 @@ int importer_open(struct cli *c, const char *cluster, int64_t last_experiment, i
                            .notes = json_object(),
                            .remarks = json_array(),
                            .no_password = json_array()};
+    uuid_make(m->run);
     int err = begin(m, cluster, last_experiment, last_trial, e);
     if (err)
         importer_close(m);
@@ -223,9 +227,10 @@ static int send_posts(struct importer *m, struct error *e)
 {
     if (json_array_size(m->posts) == 0)
         return 0;
-    char path[64];
+    char path[64], call[UUID_TEXT + 24];
     snprintf(path, sizeof(path), "/api/v1/imports/%lld/metrics", m->id);
-    json_t *body = json_pack("{s:O}", "posts", m->posts);
+    snprintf(call, sizeof(call), "%s.%lld", m->run, ++m->post_calls);
+    json_t *body = json_pack("{s:O, s:s}", "posts", m->posts, "call", call);
     int err = post(m, path, body, NULL, e);
     json_decref(body);
     json_array_clear(m->posts);

@@ -276,8 +276,14 @@ static int check_committed(const struct core *c, struct error *e)
 {
     return c->imported_in > atomic_load(&c->committed)
                ? error_set(e, ERR_UNAVAILABLE,
-                           "records: those of another call are being stored; try again in a moment")
+                           "another call of an import is being stored; try again in a moment")
                : 0;
+}
+
+static void set_imported(struct core *c)
+{
+    if (c->batch && !db_batch_empty(c->batch))
+        c->imported_in = c->submitted + 1;
 }
 
 static void records_ready(struct core *c, struct work *work)
@@ -292,8 +298,7 @@ static void records_ready(struct core *c, struct work *work)
         core_refuse(c, call->rq, &e);
     } else {
         records_store(&m, call);
-        if (c->batch && !db_batch_empty(c->batch))
-            c->imported_in = c->submitted + 1;
+        set_imported(c);
         core_complete(c, call->rq);
     }
     records_free(work);
@@ -323,5 +328,9 @@ int core_import_metrics(struct core *c, struct request *rq, struct error *e)
 {
     struct import_call m;
     int err = call_begin(c, rq, &m, e);
-    return err ? err : import_metrics_store(&m, e);
+    err = err ? err : check_committed(c, e);
+    err = err ? err : import_metrics_store(&m, e);
+    if (!err)
+        set_imported(c);
+    return err;
 }

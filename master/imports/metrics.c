@@ -142,6 +142,7 @@ struct trial_post {
 struct posts {
     struct trial_post *list;
     size_t count;
+    const char *call; // the client's name for this call; "": none
 };
 
 static void free_nothing(void *input)
@@ -171,7 +172,9 @@ int import_metrics_read(struct request *rq, char *text, size_t len, struct error
     if (!err && (!json_is_array(list) || json_array_size(list) > POSTS_MAX))
         err = error_set(e, ERR_INVALID, "posts: not a list of up to %d posts", POSTS_MAX);
     struct posts *posts = arena_alloc(&rq->arena, sizeof *posts);
-    *posts = (struct posts){0};
+    *posts = (struct posts){.call = arena_strdup(&rq->arena, import_text(body, "call"))};
+    if (!err && strlen(posts->call) >= SHA256_HEX)
+        err = error_set(e, ERR_INVALID, "call: longer than %d bytes", SHA256_HEX - 1);
     if (!err)
         posts->list = arena_alloc(&rq->arena, (json_array_size(list) + 1) * sizeof *posts->list);
     json_array_foreach((json_t *)list, i, post)
@@ -212,10 +215,12 @@ static void store_post(struct core *c, int64_t trial, struct metric_post *p)
         checkpoint_validation_store(c, trial, b, i);
 }
 
-// Nothing is stored if one of the trials has not begun.
+// Nothing is stored if one of the trials has not begun, or if the call is the last one, repeated.
 int import_metrics_store(struct import_call *m, struct error *e)
 {
     struct posts *posts = m->rq->input;
+    if (*posts->call && !strcmp(import_find(m, "call", "metrics").digest, posts->call))
+        return 0;
     int64_t *trials = arena_alloc(&m->rq->arena, (posts->count + 1) * sizeof *trials);
     for (size_t i = 0; i < posts->count; i++) {
         struct imported found = import_find(m, "metrics", posts->list[i].old);
@@ -228,5 +233,7 @@ int import_metrics_store(struct import_call *m, struct error *e)
     }
     for (size_t i = 0; i < posts->count; i++)
         store_post(m->c, trials[i], posts->list[i].post);
+    if (*posts->call)
+        import_keep(m, "call", "metrics", 0, false, posts->call);
     return 0;
 }

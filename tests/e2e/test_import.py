@@ -3,6 +3,7 @@ small one of our own), into a real master. The dump comes from our own writer, a
 if it is installed."""
 
 import base64
+import contextlib
 import crypt
 import http.server
 import io
@@ -10,6 +11,7 @@ import json
 import os
 import pathlib
 import pwd
+import sqlite3
 import subprocess
 import tarfile
 import threading
@@ -206,6 +208,25 @@ class ImportDump(unittest.TestCase):
         body = json.dumps({"records": records})
         answer = self.cluster.muster("api", "POST", "/api/v1/imports/1/records", "--body", body)
         return [result["outcome"] for result in json.loads(answer)["results"]]
+
+    def test_zz_repeated_posts(self):
+        """A call whose answer was lost comes again, and its reports are stored once."""
+        self.records({"kind": "experiment", "old": "r", "owner": "7", "project": "5", "state": "COMPLETED", "name": "r",
+                      "config": config_of("r", self.storage)})
+        self.records({"kind": "trial", "old": "r", "experiment": "r", "state": "COMPLETED", "hparams": {}})
+        self.assertEqual(self.records({"kind": "metrics_begin", "old": "r", "mark": "2"}), ["NEW"])
+        for call, step in (("a.1", 1), ("a.1", 1), ("a.2", 2), ("a.2", 2)):
+            post = {"trial": "r", "group": "training", "steps": [step], "times": ["2026-01-01T00:00:00Z"],
+                    "metrics": {"loss": [step / 2]}}
+            self.cluster.muster("api", "POST", "/api/v1/imports/1/metrics", "--body",
+                                json.dumps({"posts": [post], "call": call}))
+        self.records({"kind": "metrics_end", "old": "r", "mark": "2", "steps": 2})
+        with contextlib.closing(sqlite3.connect(self.cluster.folder / "master" / "muster.db")) as store:
+            trial = "(SELECT new_id FROM imported WHERE kind = 'trial' AND old_id = 'r')"
+            self.assertEqual(store.execute(f"SELECT count(*) FROM metrics WHERE trial_id = {trial}").fetchone(), (2,))
+        refused = self.cluster.run("api", "POST", "/api/v1/imports/1/metrics", "--body",
+                                   json.dumps({"posts": [], "call": "x" * 65}))
+        self.assertIn("call: longer than 64 bytes", refused.stderr)
 
     def test_zz_hostile_records(self):
         """Configurations that were never checked end nothing, also when something is reported later."""

@@ -22,6 +22,9 @@ static const struct description rows[] = {
     TEXT("POST /api/v1/imports/{importId}/metrics posts",
          "Up to 1,000 bodies as those of POST /api/v1/trials/{trialId}/metrics or "
          ".../metrics/columns, each with `trial`: the trial's id there. Each report has a time."),
+    TEXT("POST /api/v1/imports/{importId}/metrics call",
+         "A name of at most 64 bytes for this call. The last call, repeated by its name, stores "
+         "nothing. Default: \"\", every call is stored."),
     TEXT("Import", "Objects of one other cluster that this master takes over."),
     TEXT("Import.id", "The id of the import."),
     TEXT("Import.keepsIds", "Whether experiments and trials keep their ids."),
