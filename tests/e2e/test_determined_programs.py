@@ -62,7 +62,7 @@ class Programs:
         cls.storage.mkdir()
         cls.cluster = cls.enterClassContext(Cluster(
             cls.__name__, slots=cls.slots, bind=f"{NETWORK}.1",
-            master_flags=("--agent-silence", 3, "--agent-reconnect", 2, "--storage-allow", cls.storage),
+            master_flags=("--storage-allow", cls.storage),
             prefixes=[machine.prefix for machine in cls.machines]))
 
     # experiments
@@ -222,6 +222,21 @@ class Programs:
         self.assertTrue(self.programs())
         self.cluster.start_master()
 
+    def restart_master(self, flags):
+        self.cluster.master.kill9()
+        self.cluster.master_flags = flags
+        self.cluster.start_master()
+
+    @contextlib.contextmanager
+    def impatient_master(self):
+        """The master gives up a machine after five seconds: too early where a busy machine restarts its daemons."""
+        patient = self.cluster.master_flags
+        self.restart_master((*patient, "--agent-silence", 3, "--agent-reconnect", 2))
+        try:
+            yield
+        finally:
+            self.restart_master(patient)
+
     @contextlib.contextmanager
     def lost_machine(self, slots):
         """Kills all processes of a machine with a program; its agent comes back at once if the program needs it."""
@@ -273,6 +288,7 @@ class Programs:
     def test_lost_machine(self):
         """The program goes on from its checkpoint or begins again, on the other machine or when this one is back; this does
         not count as a restart of the trial."""
+        self.enterContext(self.impatient_master())
         for name in RESUMED:
             with self.subTest(name):
                 experiment = self.start_and_save(name)
