@@ -18,7 +18,10 @@
 
 #include "agent/supervisor/mounts.h"
 #include "agent/supervisor/sandbox.h"
+#include "agent/tasks/taskdir.h"
 #include "base/os/file.h"
+
+#define OWN_WORK "agent/tasks/1/" TASKDIR_WORK
 
 static void places_that_may_be_covered(void **state)
 {
@@ -32,10 +35,10 @@ static void places_that_may_be_covered(void **state)
         {"/w/b", true},
         {"/w/ab", true},
         {"/secret/other", true},
-        {"/w/a/tasks/7.1/work/data", true},
-        {"/w/a/tasks/7.1/work", false},
+        {"/w/a/tasks/7.1/" TASKDIR_WORK "/data", true},
+        {"/w/a/tasks/7.1/" TASKDIR_WORK, false},
         {"/w/a/tasks/7.1", false},
-        {"/w/a/tasks/7.2/work/x", false},
+        {"/w/a/tasks/7.2/" TASKDIR_WORK "/x", false},
         {"/w/a", false},
         {"/w", false},
         {"/", false},
@@ -88,8 +91,7 @@ static int check_in_namespace(const char *top)
     const struct mount_places places = {dir, NULL};
     if (sandbox_enter(&e))
         return 77;
-    if (chdir(top) || mkdir("from", 0755) || mkdir("to", 0755) ||
-        dir_make("agent/tasks/1/work", 0755, &e))
+    if (chdir(top) || mkdir("from", 0755) || mkdir("to", 0755) || dir_make(OWN_WORK, 0755, &e))
         return 1;
     write_text("from/file", "from");
     snprintf(mounts, sizeof mounts,
@@ -99,13 +101,13 @@ static int check_in_namespace(const char *top)
              top, top, top, top, top);
     if (make(mounts, &places, &e))
         return 2;
-    if (!has_text("to/file", "from") || !has_text("agent/tasks/1/work/inside/deep/file", "from") ||
+    if (!has_text("to/file", "from") || !has_text(OWN_WORK "/inside/deep/file", "from") ||
         !has_text("new/file", "from"))
         return 3;
     write_text("to/written", "here");
     if (!has_text("from/written", "here"))
         return 4;
-    if (open("agent/tasks/1/work/inside/deep/x", O_WRONLY | O_CREAT, 0644) >= 0 || errno != EROFS)
+    if (open(OWN_WORK "/inside/deep/x", O_WRONLY | O_CREAT, 0644) >= 0 || errno != EROFS)
         return 5;
     // a link to a place that may not be covered
     if (symlink("/proc", "link"))
