@@ -271,7 +271,8 @@ static void records_store(struct import_call *m, const struct records_call *call
     json_decref(results);
 }
 
-// What an earlier call has imported is looked up in the store, so its batch must be committed.
+// An import call finds the objects of earlier calls in the store. While the batch of an earlier
+// call is not committed, the master refuses the call, and the client sends it again.
 static int check_committed(const struct core *c, struct error *e)
 {
     return c->imported_in > atomic_load(&c->committed)
