@@ -206,7 +206,7 @@ static int prove_caller(struct exchange *x, struct error *e)
     const struct auth_headers given = {.authorization = header(x, MHD_HTTP_HEADER_AUTHORIZATION),
                                        .allocation = header(x, "Grpc-Metadata-x-allocation-token"),
                                        .cookie = header(x, MHD_HTTP_HEADER_COOKIE)};
-    int rc = auth_check(x->thread->db, x->route->auth, &given, &rq->principal, x->token, e);
+    int rc = auth_check(x->thread->db, x->route->auth, &given, &rq->principal, e);
     if (!rc)
         rc = connections_sign_in(x->server->connections, x->connection,
                                  rq->principal.kind == PRINCIPAL_AGENT, rq->principal.user_id,
@@ -414,7 +414,7 @@ static void fill_view(struct exchange *x, struct db_reader *db)
                             .db = db,
                             .query = &x->query,
                             .address = x->address,
-                            .token = x->token,
+                            .token = x->rq.principal.token,
                             .authorized = x->route->kind == ROUTE_STREAM ? &x->authorized : NULL};
     jw_init(&x->view.w, &x->rq.answer);
 }
@@ -578,11 +578,11 @@ static int check_again(struct exchange *x, struct db_reader *db, struct error *e
 {
     struct principal who = {.session = x->rq.principal.session};
     int64_t now = clock_mono_us();
-    if (!*x->token || now < x->recheck)
+    if (!*x->rq.principal.token || now < x->recheck)
         return 0;
     x->recheck = now + RECHECK_US;
-    int rc = auth_check_hash(db, x->route->auth, x->rq.principal.kind == PRINCIPAL_TASK, x->token,
-                             &who, e);
+    int rc = auth_check_hash(db, x->route->auth, x->rq.principal.kind == PRINCIPAL_TASK,
+                             x->rq.principal.token, &who, e);
     if (!rc && x->rq.principal.admin && !who.admin) // what it shows was chosen for an administrator
         rc = error_set(e, ERR_FORBIDDEN, "you are no longer an administrator; send the call again");
     if (rc)
@@ -630,7 +630,7 @@ static enum stream_turn refill(struct exchange *x, struct db_reader *db)
 static int64_t wait_until(const struct exchange *x)
 {
     int64_t own = x->stream->wait_until;
-    bool sooner = *x->token && (!own || x->recheck < own);
+    bool sooner = *x->rq.principal.token && (!own || x->recheck < own);
     return sooner ? x->recheck : own;
 }
 

@@ -91,7 +91,6 @@ struct exchange {
     char *path;
     const char *allow;
     char address[ADDRESS_TEXT];
-    char token[65];
 
     struct buf body;
     size_t body_limit, drained, held;

@@ -112,16 +112,16 @@ static void become_task(unsigned allowed, struct principal *p)
     p->admin = false;
 }
 
-static int check_hash(struct db_reader *db, unsigned allowed, bool allocation, const char *hash,
-                      struct principal *out, struct error *e)
+int auth_check_hash(struct db_reader *db, unsigned allowed, bool of_task, const char *token_hash,
+                    struct principal *out, struct error *e)
 {
-    struct db_rows *rows = DB_QUERY(db, TOKEN_PRINCIPAL, hash);
+    struct db_rows *rows = DB_QUERY(db, TOKEN_PRINCIPAL, token_hash);
     int found = db_next(rows);
     int rc = found < 0    ? error_set(e, ERR_INTERNAL, "the store cannot be read")
-             : found == 0 ? refuse_unknown(allocation, e)
+             : found == 0 ? refuse_unknown(of_task, e)
                           : read_principal(rows, out, e);
     db_rows_close(rows);
-    snprintf(out->token, sizeof out->token, "%s", hash);
+    snprintf(out->token, sizeof out->token, "%s", token_hash);
     if (!rc)
         become_task(allowed, out);
     if (!rc && !is_allowed(allowed, out))
@@ -129,15 +129,10 @@ static int check_hash(struct db_reader *db, unsigned allowed, bool allocation, c
     return rc;
 }
 
-int auth_check_hash(struct db_reader *db, unsigned allowed, bool of_task, const char *token_hash,
-                    struct principal *out, struct error *e)
-{
-    return check_hash(db, allowed, of_task, token_hash, out, e);
-}
-
 int auth_check(struct db_reader *db, unsigned allowed, const struct auth_headers *given,
-               struct principal *out, char token_hash[SHA256_HEX], struct error *e)
+               struct principal *out, struct error *e)
 {
+    char hash[SHA256_HEX];
     const char *token = (allowed & AUTH_TASK) ? bearer(given->allocation) : NULL;
     bool allocation = token;
     if (!token)
@@ -158,8 +153,8 @@ int auth_check(struct db_reader *db, unsigned allowed, const struct auth_headers
         return error_set(e, ERR_AUTH,
                          "this call needs a token (Authorization: Bearer ...); muster login "
                          "gets one");
-    sha256_hex(token, strlen(token), token_hash);
-    return check_hash(db, allowed, allocation, token_hash, out, e);
+    sha256_hex(token, strlen(token), hash);
+    return auth_check_hash(db, allowed, allocation, hash, out, e);
 }
 
 int auth_check_object(struct db_reader *db, const struct route *route, struct request *rq,

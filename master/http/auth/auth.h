@@ -17,9 +17,9 @@ struct auth_headers { // as received; NULL: absent
 // Authenticates the caller by a token. `allowed` are AUTH_ bits (routes.h). ERR_AUTH: no token, or
 // an unknown one; ERR_FORBIDDEN: the call is not for such a caller, or the allocation has ended.
 int auth_check(struct db_reader *db, unsigned allowed, const struct auth_headers *given,
-               struct principal *out, char token_hash[SHA256_HEX], struct error *e);
+               struct principal *out, struct error *e);
 
-// The same for a caller that was authenticated before, by the hash that auth_check() stored.
+// The same for a caller that auth_check() has authenticated, by the token's hash in the principal.
 // of_task: the caller was a task, so an unknown token means that its allocation has ended.
 int auth_check_hash(struct db_reader *db, unsigned allowed, bool of_task, const char *token_hash,
                     struct principal *out, struct error *e);
