@@ -13,7 +13,7 @@
 #include "master/ingest/metric_summary.h"
 #include "master/ingest/reports.h"
 
-enum { POSTS_MAX = 1000 }; // as RECORDS_MAX
+enum { POSTS_MAX = 1000 }; // so that other calls do not wait long for the core thread
 
 // --- begin and end -------------------------------------------------------------------------------
 
