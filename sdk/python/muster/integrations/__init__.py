@@ -1,0 +1,1 @@
+"""Callbacks for training libraries. Import the module of the library that you use."""

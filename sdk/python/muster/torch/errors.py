@@ -1,0 +1,21 @@
+"""Exceptions of muster.torch. Each text names the place and the remedy."""
+
+from __future__ import annotations
+
+from muster.errors import Error
+
+
+class ExactError(Error):
+    """The call was refused. The weights, the optimizer and the position are unchanged."""
+
+
+class GradientError(ExactError):
+    """A gradient is not a finite number or grew beyond every scale. Every rank raises it."""
+
+
+class StateError(ExactError):
+    """A saved state does not fit this training. Nothing of it was loaded."""
+
+
+class DeterminismError(ExactError):
+    """An operation of the model has no deterministic implementation."""

@@ -1,0 +1,587 @@
+"""Bit-exact data parallelism: the weights are the same bits on any number of ranks.
+
+Every global batch consists of V = global_batch / micro_batch micro-batches, whose shapes and order
+of samples do not depend on the ranks. The ranks share them, evenly or not, and sum their gradients
+as integers (reduction.py). Everything else is a function of (seed, step, micro-batch).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+import zlib
+from typing import Any, Callable, Iterator, Optional, Union
+
+import torch
+import torch.distributed as dist
+
+from muster.torch.batches import (Batch, Loader, MicroBatches, count_samples, fetch_samples,
+                                  map_tensors, seed_generators)
+from muster.torch.errors import DeterminismError, ExactError, StateError
+from muster.torch.hooks import GradientHooks
+from muster.torch.norms import GhostNorms, running_norms
+from muster.torch.operations import explain_determinism
+from muster.torch.order import MODEL_DRAW, PAUSE_DRAW, SampleOrder, draw_key, share
+from muster.torch.reduction import (Bucket, Entry, Exchange, cut_buckets, fall_exponents,
+                                    judge_magnitudes, refuse_disagreement, world_of)
+from muster.torch.state import (FORMAT, check_model, check_optimizer, checksum_of, fingerprint,
+                                sha256_of)
+from muster.torch.sync_norms import Lockstep
+
+LossFn = Callable[[torch.nn.Module, Any], Union[torch.Tensor, dict]]
+_WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel")
+_LOW_BITS = 0x7FFFFFFF
+
+
+class Exact:
+    """Trains a model so that its bits do not depend on the number of ranks.
+
+    model, optimizer: of this rank. Rank 0's weights and buffers go to all ranks.
+    micro_batch:   samples that go through the network together. It decides the bits.
+    global_batch:  samples of one update; a multiple of micro_batch. Up to V = global_batch /
+                   micro_batch ranks take part, each with an equal share or one micro-batch more.
+    seed:          of the order of samples, dropout and augmentation (default: that of the trial).
+    batch_norm:    "ghost": over each micro-batch; "sync": over the global batch.
+    clip_norm:     the largest norm of all gradients of a step; None: no limit.
+    scheduler:     a learning rate scheduler that takes a step after every update.
+    threads:       of torch on a CPU. The number decides the bits, so it is fixed here.
+    overlap:       reduce gradients during the last backward pass.
+    group:         the process group (default: all ranks).
+    """
+
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
+                 micro_batch: int, global_batch: int, seed: Optional[int] = None,
+                 batch_norm: str = "ghost", clip_norm: Optional[float] = None,
+                 scheduler: Any = None, threads: int = 1, overlap: bool = True,
+                 bucket_bytes: int = 4 << 20, group: Any = None) -> None:
+        self.model, self.optimizer, self.scheduler = model, optimizer, scheduler
+        self.micro_batch, self.global_batch = micro_batch, global_batch
+        self.seed = int(os.environ.get("DET_TRIAL_SEED", "0")) if seed is None else seed
+        self.batch_norm, self.clip_norm, self.threads = batch_norm, clip_norm, threads
+        self._check_sizes()
+        self.micro_batches = global_batch // micro_batch
+        self.group = group
+        self.world, self.rank = self._join()
+        self.share = share(self.micro_batches, self.world, self.rank)
+        self._parameters = self._check_model()
+        self.device = self._parameters[0][1].device
+        self._pin_arithmetic()
+
+        entries = [Entry(name, p) for name, p in reversed(self._parameters)]
+        self.buckets = cut_buckets(entries, self.micro_batches, bucket_bytes)
+        norms = running_norms(model) if batch_norm == "ghost" else []
+        self._norms = GhostNorms(norms, self.micro_batches, self.device)
+        self._lockstep = Lockstep(self) if batch_norm == "sync" else None
+        by_name = dict(self._parameters)
+        self._hooks = GradientHooks(
+            self.buckets, [[by_name[entry.name] for entry in bucket.entries]
+                            for bucket in self.buckets], overlap and not self._lockstep)
+        self._exchange = Exchange(group, self.device)
+        self._with_buffers = [(name, module) for name, module in model.named_modules()
+                              if module._buffers]
+
+        self.step_count = 0  # updates so far
+        self.cursor = 0  # samples so far: the position in the endless sequence of samples
+        self.samples = 0  # in the data set; 0: unknown
+        self.metrics: dict[str, float] = {}  # of the last step
+        self._names: Optional[list[str]] = None  # of the metrics
+        self._checked = False  # the ranks have compared their state
+        self._same_start()
+
+    # ---- the start ------------------------------------------------------------------------------
+
+    def _check_sizes(self) -> None:
+        for name in ("micro_batch", "global_batch", "threads"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ExactError(f"{name} is {value!r}: give a whole number of at least 1")
+        if self.global_batch % self.micro_batch:
+            below = self.global_batch // self.micro_batch * self.micro_batch
+            raise ExactError(
+                f"micro_batch {self.micro_batch} does not divide global_batch {self.global_batch}: "
+                f"the nearest global batches are {below or self.micro_batch} and "
+                f"{below + self.micro_batch}")
+        if self.batch_norm not in ("ghost", "sync"):
+            raise ExactError(f"batch_norm is {self.batch_norm!r}: give \"ghost\" (over each "
+                             "micro-batch) or \"sync\" (over the global batch)")
+
+    def _join(self) -> tuple[int, int]:
+        world, rank = world_of(self.group)
+        ranks = int(os.environ.get("WORLD_SIZE", "1") or 1)
+        if ranks > 1 and not (dist.is_available() and dist.is_initialized()):
+            raise ExactError(f"WORLD_SIZE is {ranks}, but the ranks are not connected: call "
+                             "torch.distributed.init_process_group(\"gloo\") or (\"nccl\") first")
+        if world > self.micro_batches:
+            raise ExactError(
+                f"{world} ranks cannot share the {self.micro_batches} micro-batches of a step "
+                f"(global_batch {self.global_batch} / micro_batch {self.micro_batch}): use at most "
+                f"{self.micro_batches} ranks, or a smaller micro_batch from the start")
+        return world, rank
+
+    def _check_model(self) -> list[tuple[str, torch.nn.Parameter]]:
+        if type(self.model).__name__ in _WRAPPERS:
+            raise ExactError(f"the model is wrapped in {type(self.model).__name__}, which reduces "
+                             "gradients as floats: pass the module inside it (model.module)")
+        for name, module in self.model.named_modules():
+            if getattr(module, "sparse", False) and isinstance(
+                    module, (torch.nn.Embedding, torch.nn.EmbeddingBag)):
+                raise ExactError(f"the layer {name} has sparse gradients, which have no exact sum: "
+                                 "make it with sparse=False")
+        everything = list(self.model.named_parameters())
+        for name, parameter in everything:
+            if isinstance(parameter, torch.nn.parameter.UninitializedParameter):
+                raise ExactError(f"{name} has no shape yet: run one forward pass before Exact")
+            if parameter.requires_grad and not parameter.is_floating_point():
+                raise ExactError(f"{name} has the type {parameter.dtype}, which has no exact sum: "
+                                 "train real numbers, or freeze it (requires_grad_(False))")
+        self._frozen = [(name, p) for name, p in everything if not p.requires_grad]
+        own = {id(p) for _, p in everything}
+        for number, group in enumerate(self.optimizer.param_groups):
+            for parameter in group["params"]:
+                if id(parameter) not in own:
+                    raise ExactError(
+                        f"the optimizer's group {number} updates a parameter of the shape "
+                        f"{tuple(parameter.shape)} that is not part of the model, so its gradient "
+                        "would not be summed: put it into the model, or use another optimizer")
+        trained = [(name, p) for name, p in everything if p.requires_grad and p.numel() > 0]
+        if not trained:
+            raise ExactError("no parameter of the model requires a gradient: there is nothing to "
+                             "train")
+        return trained
+
+    def _pin_arithmetic(self) -> None:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+        torch.backends.cudnn.benchmark = False
+        deterministic = getattr(torch.utils, "deterministic", None)
+        if deterministic is not None:  # filling fresh memory costs time and changes no result
+            deterministic.fill_uninitialized_memory = False
+        if self.device.type == "cpu":
+            torch.set_num_threads(self.threads)
+
+    def _same_start(self) -> None:
+        """Compares what every rank built, and gives all ranks the weights of rank 0."""
+        if self.world == 1:
+            return
+        layout = [(name, tuple(p.shape), str(p.dtype)) for name, p in self._parameters]
+        agreed = [checksum_of(repr(layout)), self.micro_batch, self.global_batch,
+                  self.seed & _LOW_BITS, checksum_of(fingerprint(self.device, self.threads))]
+        _, _, spans = self._exchange.run([], agreed, 0, 0, [])
+        refuse_disagreement(spans, (
+            "the parameters of the model (a checksum)", "micro_batch", "global_batch", "the seed",
+            "the arithmetic: the type of device, the torch version, the instruction set or the "
+            "number of threads (a checksum)"))
+        with torch.no_grad():
+            for tensor in list(self.model.parameters()) + list(self.model.buffers()):
+                source = dist.get_global_rank(self.group, 0) if self.group is not None else 0
+                flat = tensor.detach().contiguous()
+                dist.broadcast(flat, source, group=self.group)
+                tensor.copy_(flat)
+
+    # ---- data -----------------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """Complete passes over the data set."""
+        return self.cursor // self.samples if self.samples else 0
+
+    def batches(self, dataset: Any, epochs: Optional[int] = None, steps: Optional[int] = None, *,
+                collate: Optional[Callable[[list], Any]] = None, workers: int = 0,
+                pin_memory: bool = False) -> Iterator[Batch]:
+        """Global batches of a data set, from the training's position on.
+
+        epochs, steps: totals since step 0, so a resumed training ends where it would have ended.
+        Without both, the loop ends with the present pass over the data. A batch may begin in one
+        pass and end in the next. workers: processes that load samples ahead.
+        """
+        count = count_samples(dataset, "the data set")
+        if count < self.global_batch:
+            raise ExactError(
+                f"the data set has {count} samples, fewer than one global batch "
+                f"({self.global_batch}): use a smaller global_batch or more samples")
+        if self.samples not in (0, count):
+            raise ExactError(
+                f"the data set has {count} samples, but this training began with {self.samples}: "
+                "pass the same data set, or begin a new training with these weights")
+        self.samples = count
+        last = self._last_step(count, epochs, steps)
+        source = MicroBatches(dataset, SampleOrder(self.seed, count), self.micro_batch, collate)
+        return self._iterate(Loader(source, workers, pin_memory), last)
+
+    def _last_step(self, count: int, epochs: Optional[int], steps: Optional[int]) -> int:
+        if epochs is None and steps is None:
+            epochs = self.cursor // count + 1
+        ends = [] if steps is None else [steps]
+        if epochs is not None:
+            left = max(epochs * count - self.cursor, 0)
+            ends.append(self.step_count + -(-left // self.global_batch))
+        return min(ends)
+
+    def _iterate(self, loader: Loader, last: int) -> Iterator[Batch]:
+        first = self.step_count
+        start = self.cursor
+
+        def cursors() -> Iterator[int]:
+            for ahead in range(last - first):
+                for number in self.share:
+                    yield start + ahead * self.global_batch + number * self.micro_batch
+
+        loaded = loader.load(cursors())
+        for ahead in range(last - first):
+            own = [next(loaded) for _ in self.share]
+            yield Batch(start + ahead * self.global_batch, self.global_batch, self.samples, own)
+
+    def _own_micro_batches(self, batch: Any) -> list[Any]:
+        if isinstance(batch, Batch):
+            if batch.cursor != self.cursor:
+                raise ExactError(
+                    f"the batch begins at sample {batch.cursor}, but the training is at sample "
+                    f"{self.cursor}: call step() once for every batch, and batches() again after "
+                    "load_state_dict()")
+            return list(batch.micro_batches)
+        sizes = set()
+        map_tensors(batch, lambda tensor: sizes.add(tensor.shape[0] if tensor.dim() else 0))
+        if sizes != {self.global_batch}:
+            raise ExactError(
+                f"the batch has tensors of {sorted(sizes)} samples: pass a batch of batches(), or "
+                f"one whose tensors all have the {self.global_batch} samples of a global batch")
+        return [map_tensors(batch, lambda tensor: tensor[number * self.micro_batch:
+                                                         (number + 1) * self.micro_batch])
+                for number in self.share]
+
+    # ---- a step ---------------------------------------------------------------------------------
+
+    def step(self, loss_fn: LossFn, batch: Any) -> float:
+        """One update of the weights; returns the mean loss of the global batch.
+
+        loss_fn(model, samples) returns the mean loss of a micro-batch, or a dictionary with "loss"
+        and other numbers; `metrics` then has the means of all. If a gradient outgrows its scale,
+        loss_fn is called again for the same samples. An exception leaves the training as it was
+        before the step.
+        """
+        own = self._own_micro_batches(batch)
+        self._refuse_unfrozen()
+        own = [map_tensors(samples, lambda tensor: tensor.to(self.device, non_blocking=True))
+               for samples in own]
+        entries = self._entries()
+        exponents = [entry.exponent for entry in entries]
+        try:
+            magnitudes, values = self._sum_until_it_fits(loss_fn, own, entries)
+        except BaseException:
+            for entry, exponent in zip(entries, exponents):
+                entry.exponent = exponent
+            self._forget_gradients()
+            raise
+        finally:
+            self._norms.give_back()
+        self._update(entries, magnitudes)
+        self._take_metrics(values)
+        self.step_count += 1
+        self.cursor += self.global_batch
+        # Random numbers between two steps, too, are the same on all ranks and after a restart.
+        seed_generators(draw_key(self.seed, PAUSE_DRAW, self.step_count, 0))
+        return self.metrics["loss"]
+
+    def _entries(self) -> list[Entry]:
+        return [entry for bucket in self._all_buckets() for entry in bucket.entries]
+
+    def _all_buckets(self) -> list[Bucket]:
+        return self.buckets + ([self._norms.bucket] if self._norms.bucket else [])
+
+    def _forget_gradients(self) -> None:
+        for _, parameter in self._parameters:
+            parameter.grad = None
+
+    def _refuse_unfrozen(self) -> None:
+        for name, parameter in self._frozen:
+            if parameter.requires_grad:
+                raise ExactError(f"{name} was frozen when Exact was made and is not any more: make "
+                                 "a new Exact and load this one's state_dict() into it")
+
+    def _sum_until_it_fits(self, loss_fn: LossFn, own: list[Any],
+                           entries: list[Entry]) -> tuple[list[float], list[float]]:
+        for _ in range(3):  # the first step raises the exponents; a second time they must fit
+            with self._refuse_changed_buffers():
+                works, values = self._compute(loss_fn, own)
+            magnitudes, shared = self._share_totals(values)
+            for work in works:
+                if work is not None:
+                    work.wait()
+            if judge_magnitudes(entries, magnitudes):
+                return magnitudes, shared
+        raise DeterminismError("two passes over the same samples gave different gradients: look "
+                               "for random numbers or a state of loss_fn that torch does not seed")
+
+    def _compute(self, loss_fn: LossFn, own: list[Any]) -> tuple[list, list[torch.Tensor]]:
+        self._forget_gradients()
+        for bucket in self.buckets:
+            bucket.begin_step()
+        self._norms.begin_step()
+        if self._lockstep:
+            values = self._lockstep.compute(loss_fn, own)
+        else:
+            values = self._compute_one_by_one(loss_fn, own)
+        works = self._hooks.start_rest(self.group)
+        if self._norms.bucket:
+            works.append(self._norms.bucket.start(self.group))
+        return works, values
+
+    def _compute_one_by_one(self, loss_fn: LossFn, own: list[Any]) -> list[torch.Tensor]:
+        values = []
+        self._norms.borrow()
+        for number, samples in zip(self.share, own):
+            seed_generators(self.model_key(number))
+            with explain_determinism(self.model, lambda: loss_fn(self.model, samples)):
+                loss, numbers = self.split_loss(loss_fn(self.model, samples))
+                self._hooks.begin(number == self.share[-1], self.group)
+                loss.backward()
+            self._hooks.end()
+            self._norms.end_micro_batch()
+            values.append(numbers)
+        self._norms.give_back()
+        return values
+
+    def model_key(self, number: int) -> int:
+        """The seed of the model's random numbers in a micro-batch of this step."""
+        return draw_key(self.seed, MODEL_DRAW, self.step_count, number)
+
+    def split_loss(self, result: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """The loss, and the numbers of all metrics in the order of their names."""
+        named = result if isinstance(result, dict) else {"loss": result}
+        loss = named.get("loss")
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
+            raise ExactError(f"loss_fn returned {describe(result)}: return the mean loss of the "
+                             "micro-batch as a tensor of one element that depends on the model, or "
+                             "a dictionary with it as \"loss\"")
+        numbers = self._numbers_of(named)
+        return loss.reshape(()), numbers
+
+    def _numbers_of(self, named: dict) -> torch.Tensor:
+        names = sorted(named)
+        if self._names is None:
+            self._names = names
+        if names != self._names:
+            raise ExactError(f"loss_fn returned the metrics {names}, and {self._names} before: "
+                             "return the same names for every micro-batch")
+        numbers = []
+        for name in names:
+            value = named[name]
+            if isinstance(value, torch.Tensor) and value.numel() == 1:
+                numbers.append(value.detach().reshape(1).to(torch.float32))
+            elif isinstance(value, (int, float)):
+                numbers.append(torch.tensor([float(value)], device=self.device))
+            else:
+                raise ExactError(f"the metric {name} is {describe(value)}: return one number")
+        return torch.cat(numbers)
+
+    def _share_totals(self, values: list[torch.Tensor]) -> tuple[list[float], list[float]]:
+        """The largest magnitudes of all entries, and the metrics of all micro-batches."""
+        if not self._checked:
+            self._compare_state()
+        width = len(self._names or [])
+        magnitudes, shared, spans = self._exchange.run(
+            [bucket.magnitudes for bucket in self._all_buckets()],
+            [self.step_count & _LOW_BITS, self.samples & _LOW_BITS],
+            self.micro_batches * width, self.share[0] * width, values)
+        refuse_disagreement(spans, ("the step", "the number of samples"))
+        return magnitudes, shared
+
+    def _compare_state(self) -> None:
+        """Before the first update: ranks that loaded different states must not train together."""
+        agreed = [zlib.crc32(repr(self._names).encode()) & _LOW_BITS, self.step_count & _LOW_BITS,
+                  checksum_of(self._tensors_of_state())]
+        _, _, spans = self._exchange.run([], agreed, 0, 0, [])
+        refuse_disagreement(spans, ("the names of the metrics (a checksum)", "the step",
+                                    "the weights or the optimizer state (a checksum)"))
+        self._checked = True
+
+    def _update(self, entries: list[Entry], magnitudes: list[float]) -> None:
+        fall_exponents(entries, magnitudes)
+        by_name = dict(self._parameters)
+        for bucket in self.buckets:
+            bucket.finish([self.micro_batches] * len(bucket.entries))
+            for entry, result in zip(bucket.entries, bucket.results):
+                parameter = by_name[entry.name]
+                parameter.grad = result.to(parameter.dtype) if entry.used else None
+        norm = None
+        if self.clip_norm is not None:
+            norm = torch.nn.utils.clip_grad_norm_([p for _, p in self._parameters], self.clip_norm)
+        self.optimizer.step()
+        with torch.no_grad():
+            if self._lockstep:
+                self._lockstep.commit()
+            else:
+                self._norms.commit()
+        if self.scheduler is not None:
+            self.scheduler.step()
+        self._norm = None if norm is None else float(norm)
+
+    def _take_metrics(self, values: list[float]) -> None:
+        names = self._names or []
+        columns = [values[i::len(names)] for i in range(len(names))]
+        self.metrics = {name: mean_of(column) for name, column in zip(names, columns)}
+        if self._norm is not None:
+            self.metrics["gradient_norm"] = self._norm
+
+    def _refuse_changed_buffers(self) -> "BufferGuard":
+        return BufferGuard(self._with_buffers, keep=not self._checked)
+
+    # ---- evaluation -----------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def evaluate(self, loss_fn: LossFn, dataset: Any,
+                 collate: Optional[Callable[[list], Any]] = None) -> dict[str, float]:
+        """The means of loss_fn's numbers over a data set, in eval mode: the same bits on all ranks.
+
+        The data set is cut into micro-batches; the last one may be smaller and counts less.
+        """
+        count = count_samples(dataset, "the data set of evaluate()")
+        if count == 0:
+            raise ExactError("the data set of evaluate() has no samples: pass at least one")
+        collate = collate or torch.utils.data.default_collate
+        total = -(-count // self.micro_batch)
+        own = share(total, self.world, self.rank)
+        modes = [(module, module.training) for module in self.model.modules()]
+        names_of_training, self._names = self._names, None
+        try:
+            self.model.eval()
+            values = []
+            for number in own:
+                first = number * self.micro_batch
+                indices = list(range(first, min(first + self.micro_batch, count)))
+                samples = map_tensors(collate(fetch_samples(dataset, indices)),
+                                      lambda tensor: tensor.to(self.device))
+                result = loss_fn(self.model, samples)
+                values.append(self._numbers_of(result if isinstance(result, dict)
+                                               else {"loss": result}))
+            names = self._names_of_all()
+        finally:
+            self._names = names_of_training
+            for module, training in modes:
+                module.training = training
+        _, shared, _ = self._exchange.run([], [], total * len(names), own.start * len(names),
+                                          values)
+        sizes = [self.micro_batch] * total
+        sizes[-1] = count - (total - 1) * self.micro_batch
+        return {name: mean_of(shared[i::len(names)], sizes) for i, name in enumerate(names)}
+
+    def _names_of_all(self) -> list[str]:
+        """The names of the metrics; a rank without micro-batches learns them from rank 0."""
+        names = [self._names]
+        if self.world > 1:
+            source = dist.get_global_rank(self.group, 0) if self.group is not None else 0
+            dist.broadcast_object_list(names, source, group=self.group,
+                                       device=self.device if self.device.type == "cuda" else None)
+        return names[0] or []
+
+    # ---- state ----------------------------------------------------------------------------------
+
+    def _tensors_of_state(self) -> dict[str, Any]:
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def digest(self) -> str:
+        """The SHA-256 of all weights, buffers and the optimizer state, as 64 hex digits."""
+        return sha256_of(self._tensors_of_state())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that a training on any number of ranks continues from; for torch.save()."""
+        state = self._tensors_of_state()
+        state.update(
+            format=FORMAT, step=self.step_count, cursor=self.cursor, samples=self.samples,
+            settings=self._settings(), fingerprint=fingerprint(self.device, self.threads),
+            exponents={entry.name: entry.exponent for entry in self._entries()})
+        if self.scheduler is not None:
+            state["scheduler"] = self.scheduler.state_dict()
+        return state
+
+    def _settings(self) -> dict[str, Any]:
+        return {"micro_batch": self.micro_batch, "global_batch": self.global_batch,
+                "seed": self.seed, "batch_norm": self.batch_norm}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues from a state_dict() of any number of ranks; every rank loads the same one."""
+        if not isinstance(state, dict) or state.get("format") != FORMAT:
+            raise StateError("the saved state was not made by Exact.state_dict() of this version: "
+                             "load the weights alone with model.load_state_dict()")
+        for name, value in self._settings().items():
+            saved = state["settings"][name]
+            if saved != value:
+                raise StateError(f"{name} is {value} here and {saved} in the saved state, which "
+                                 f"would change the results: use {name}={saved!r}, or begin a new "
+                                 "training with model.load_state_dict(state[\"model\"])")
+        check_model(state["model"], self.model.state_dict())
+        check_optimizer(state["optimizer"], self.optimizer)
+        if (self.scheduler is None) != ("scheduler" not in state):
+            raise StateError("the saved state and this training differ in having a scheduler: pass "
+                             "the scheduler of the saved training, or none if it had none")
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(state["scheduler"])
+        for entry in self._entries():
+            entry.exponent = state["exponents"].get(entry.name)
+        self.step_count, self.cursor = state["step"], state["cursor"]
+        self.samples = state["samples"]
+        self._checked = False
+        seed_generators(draw_key(self.seed, PAUSE_DRAW, self.step_count, 0))
+        self._warn_of_other_arithmetic(state["fingerprint"])
+
+    def _warn_of_other_arithmetic(self, saved: dict[str, Any]) -> None:
+        present = fingerprint(self.device, self.threads)
+        different = [f"{name} {saved.get(name)} -> {present.get(name)}"
+                     for name in sorted(set(saved) | set(present))
+                     if saved.get(name) != present.get(name)]
+        if different and self.rank == 0:
+            warnings.warn("the training continues with other arithmetic, so its bits differ from "
+                          f"those of an undisturbed one: {', '.join(different)}", stacklevel=3)
+
+
+class BufferGuard:
+    """Refuses layers that change their buffers in a forward pass: they would differ by rank."""
+
+    def __init__(self, modules: list[tuple[str, torch.nn.Module]], keep: bool) -> None:
+        self._modules, self._keep = modules, keep
+        self._before: list[tuple[str, torch.Tensor, int, Optional[torch.Tensor]]] = []
+
+    def _persistent(self) -> Iterator[tuple[str, torch.Tensor]]:
+        for prefix, module in self._modules:
+            for name, buffer in module._buffers.items():
+                if buffer is not None and name not in module._non_persistent_buffers_set:
+                    yield (f"{prefix}.{name}" if prefix else name), buffer
+
+    def __enter__(self) -> None:
+        for name, buffer in self._persistent():
+            copy = buffer.clone() if self._keep else None
+            self._before.append((name, buffer, buffer._version, copy))
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        if kind is not None:
+            return
+        present = dict(self._persistent())
+        for name, buffer, version, copy in self._before:
+            if present.get(name) is buffer and buffer._version == version:
+                continue
+            if copy is not None:
+                buffer.copy_(copy)
+            raise ExactError(
+                f"the buffer {name} changes in the forward pass, so it would depend on which rank "
+                "computes which samples: update it between two steps, or register it with "
+                "persistent=False if it is a cache")
+
+
+def mean_of(values: list[float], weights: Optional[list[int]] = None) -> float:
+    """The mean, correctly rounded, so it does not depend on the order of the values."""
+    if not all(math.isfinite(value) for value in values):
+        return math.nan
+    weights = weights or [1] * len(values)
+    return math.fsum(value * weight for value, weight in zip(values, weights)) / sum(weights)
+
+
+def describe(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of the shape {tuple(value.shape)}" + \
+            ("" if value.requires_grad else " without a gradient")
+    if isinstance(value, dict):
+        return f"a dictionary with {sorted(map(str, value))}"
+    return f"a value of the type {type(value).__name__}"

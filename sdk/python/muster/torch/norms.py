@@ -1,0 +1,116 @@
+"""Batch norm whose results do not depend on the number of ranks.
+
+Ghost mode: every micro-batch is normalised by its own statistics. The running statistics are
+updated once per step, by the mean of the statistics of all micro-batches, which are summed as
+integers like gradients.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+from torch.nn.modules.batchnorm import _NormBase
+
+from muster.torch.errors import ExactError
+from muster.torch.reduction import Bucket, Entry
+
+
+def running_norms(model: torch.nn.Module) -> list[tuple[str, Any]]:
+    """The layers that have running statistics, with their names."""
+    found = []
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.SyncBatchNorm):
+            raise ExactError(f"the layer {name} is a SyncBatchNorm, which sums floats in an order "
+                             "that depends on the ranks: use nn.BatchNorm and Exact(..., "
+                             "batch_norm=\"sync\")")
+        if isinstance(module, _NormBase) and module.running_mean is not None:
+            found.append((name, module))
+    return found
+
+
+def update_running(module: Any, mean: torch.Tensor, variance: torch.Tensor) -> None:
+    """Moves a layer's running statistics towards those of a step."""
+    factor = module.momentum
+    if module.num_batches_tracked is not None:
+        module.num_batches_tracked.add_(1)
+        if factor is None:  # a cumulative average
+            factor = 1.0 / float(module.num_batches_tracked)
+    for running, value in ((module.running_mean, mean), (module.running_var, variance)):
+        running.mul_(1 - factor).add_(value.to(running), alpha=factor)
+
+
+class GhostNorms:
+    """The running statistics of a model's batch norms during a step."""
+
+    def __init__(self, norms: list[tuple[str, Any]], micro_batches: int,
+                 device: torch.device) -> None:
+        self.modules = [module for _, module in norms]
+        entries = []
+        for name, module in norms:
+            for part in ("running_mean", "running_var"):
+                # Sums of int64: a channel may be much smaller than the largest one of its layer.
+                like = torch.zeros_like(module.running_mean, dtype=torch.float64, device=device)
+                entries.append(Entry(f"{name}.{part}", like, "statistic"))
+        self.bucket: Optional[Bucket] = \
+            Bucket(entries, micro_batches, len(self.modules)) if entries else None
+        self._own: list[Any] = []
+        self._seen: list[list[tuple[torch.Tensor, torch.Tensor]]] = [[] for _ in self.modules]
+        self._hooks = [module.register_forward_hook(self._hook_of(i))
+                       for i, module in enumerate(self.modules)]
+        self._active = False
+
+    def _hook_of(self, number: int) -> Any:
+        def hook(module: Any, _inputs: Any, _output: Any) -> None:
+            if self._active and module.training:
+                self._seen[number].append((module.running_mean.clone(), module.running_var.clone()))
+        return hook
+
+    def borrow(self) -> None:
+        """Lets the layers write the statistics of a micro-batch to other tensors (momentum 1)."""
+        self._own = []
+        for module in self.modules:
+            self._own.append((module.running_mean, module.running_var, module.momentum,
+                              module.num_batches_tracked))
+            if module.training:
+                module._buffers["running_mean"] = torch.zeros_like(module.running_mean)
+                module._buffers["running_var"] = torch.zeros_like(module.running_var)
+                module._buffers["num_batches_tracked"] = None
+                module.momentum = 1.0
+        self._active = True
+
+    def give_back(self) -> None:
+        self._active = False
+        for module, (mean, variance, momentum, batches) in zip(self.modules, self._own):
+            module._buffers["running_mean"], module._buffers["running_var"] = mean, variance
+            module._buffers["num_batches_tracked"] = batches
+            module.momentum = momentum
+        self._own = []
+        self._seen = [[] for _ in self.modules]
+
+    def begin_step(self) -> None:
+        if self.bucket:
+            self.bucket.begin_step()
+
+    def end_micro_batch(self) -> None:
+        """Adds the statistics of a micro-batch. A layer that was called twice gives their mean."""
+        if not self.bucket:
+            return
+        found: list[Optional[torch.Tensor]] = []
+        for number, calls in enumerate(self._seen):
+            for part in (0, 1):
+                found.append(torch.stack([call[part].to(self.bucket.sums.device, torch.float64)
+                                          for call in calls]).mean(0) if calls else None)
+            self.bucket.extra[number] += bool(calls)
+        self.bucket.add(found)
+        self._seen = [[] for _ in self.modules]
+
+    def commit(self) -> None:
+        """Updates the running statistics from the step's sums, which are complete."""
+        if not self.bucket:
+            return
+        counts = self.bucket.extra.tolist()
+        self.bucket.finish([max(counts[i // 2], 1) for i in range(len(self.bucket.entries))])
+        for number, module in enumerate(self.modules):
+            if counts[number] > 0:
+                update_running(module, *self.bucket.results[2 * number:2 * number + 2])

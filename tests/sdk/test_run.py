@@ -1,0 +1,533 @@
+"""A run as a program sees it, with a stand-in for the supervisor and outside a cluster."""
+
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import unittest
+from unittest import mock
+
+import muster
+from supervisor import Supervisor
+
+
+class InTrial(unittest.TestCase):
+    """A run of a trial with one rank."""
+
+    def setUp(self):
+        self.folder = pathlib.Path.cwd() / self._testMethodName
+        self.storage = self.folder / "storage"
+        self.supervisor = self.enterContext(Supervisor(self.folder / "task"))
+
+    def enterContext(self, context):  # Python 3.9 has none
+        value = context.__enter__()
+        self.addCleanup(context.__exit__, None, None, None)
+        return value
+
+    def begin(self, **variables):
+        environment = self.supervisor.environment(self.storage, **variables)
+        with mock.patch.dict(os.environ, environment):
+            run = muster.init(hparams={"lr": 1.0, "width": 8})
+        self.addCleanup(run.finish)
+        return run
+
+    def test_environment(self):
+        run = self.begin()
+        self.assertEqual(run.hparams, {"lr": 0.5, "width": 8})
+        with self.assertRaisesRegex(KeyError, "'depth': set it under hyperparameters.*hparams={'depth': ...}"):
+            run.hparams["depth"]
+        self.assertEqual((run.seed, run.trial_id, run.experiment_id), (41, 7, 3))
+        self.assertEqual((run.rank, run.world_size, run.local_rank, run.latest), (0, 1, 0, None))
+
+    def test_reports_arrive_in_order(self):
+        run = self.begin()
+        for step in range(1, 5001):
+            run.report(step, loss=1 / step)
+            if step % 100 == 0:
+                run.validate(step, {"error rate": step})
+        run.report(5000, rate=3)
+        run.report(5001, {"loss": math.nan}, rate=-math.inf)
+        run.finish()
+        expected = [(step, 1 / step) for step in range(1, 5001)] + [(5001, "NaN")]
+        self.assertEqual(self.supervisor.curve("loss"), expected)
+        self.assertEqual(self.supervisor.curve("rate"), [(5000, 3), (5001, "-Infinity")])
+        self.assertEqual(self.supervisor.curve("error rate", "validation"),
+                         [(step, step) for step in range(100, 5001, 100)])
+
+    def test_a_broken_connection_loses_nothing(self):
+        run = self.begin()
+        self.supervisor.cut_after = 2
+        for step in range(1, 4001):
+            run.report(step, {f"m{step % 3}": step})
+            if step % 1000 == 0:
+                run.flush()
+        run.finish()
+        found = {step for name in ("m0", "m1", "m2") for step, _ in self.supervisor.curve(name)}
+        self.assertEqual(found, set(range(1, 4001)))
+        self.assertGreater(len(self.supervisor.connections), 1)
+
+    def test_a_full_spool_delays(self):
+        run = self.begin()
+        self.supervisor.full = True
+        run.report(1, loss=1.0)
+        self.assertFalse(run.flush(0.3))
+        run.report(2, loss=2.0)
+        self.supervisor.full = False
+        run.finish()
+        self.assertEqual(self.supervisor.curve("loss"), [(1, 1), (2, 2)])
+
+    def test_steps(self):
+        run = self.begin()
+        due = []
+        for step in run.steps(3, 12):
+            run.report(step, loss=1.0)
+            if run.due(step, every=5):
+                due.append(step)
+        run.finish()
+        self.assertEqual([step for step, _ in self.supervisor.curve("loss")], list(range(4, 13)))
+        self.assertEqual(due, [5, 10, 12])
+        self.assertEqual(self.supervisor.of_kind("progress")[-1]["progress"], 1)
+        self.assertFalse(run.stopping)
+
+    def test_checkpoint(self):
+        run = self.begin()
+        run.report(10, loss=1.0)
+        with run.checkpoint(10, metadata={"note": "first"}) as folder:
+            (folder / "model.pt").write_bytes(b"12345")
+            (folder / "more").mkdir()
+            (folder / "more" / "part").write_bytes(b"1")
+        kinds = [message["kind"] for message in self.supervisor.lines]
+        self.assertEqual(kinds, ["metrics", "checkpoint"])
+        record = self.supervisor.lines[1]
+        self.assertEqual((record["steps"], record["metadata"]), (10, {"note": "first"}))
+        self.assertEqual(record["resources"].keys(), {"model.pt", "more/part", "metadata.json"})
+        self.assertEqual(record["resources"]["model.pt"], 5)
+        run.finish()
+        again = self.begin(DET_LATEST_CHECKPOINT=record["uuid"], DET_STEPS_COMPLETED="10")
+        self.assertEqual((again.latest.path / "model.pt").read_bytes(), b"12345")
+        self.assertEqual((again.latest.step, again.latest.metadata), (10, {"note": "first"}))
+        self.assertEqual(os.listdir(self.storage), [record["uuid"]])
+
+    def test_start_from_another_training(self):
+        run = self.begin()
+        with run.checkpoint(10) as folder:
+            (folder / "model.pt").write_bytes(b"1")
+        run.finish()
+        uuid = self.supervisor.lines[0]["uuid"]
+        config = {"checkpoint_storage": {"type": "directory", "container_path": str(self.storage)},
+                  "searcher": {"name": "single", "source_checkpoint_uuid": uuid}}
+        run = self.begin(DET_LATEST_CHECKPOINT=uuid, DET_EXPERIMENT_CONFIG=json.dumps(config))
+        self.assertEqual((run.latest.step, run.latest.own), (10, False))
+        with mock.patch("muster.failure.warn") as warn:
+            self.assertEqual(list(run.steps(run.latest.step, 10)), [])
+            self.assertRegex(warn.call_args[0][0], r"steps\(10, 10\): no step is left.*at step 10. Begin at")
+            warn.reset_mock()
+            self.assertEqual(list(run.steps(8, 10)), [9, 10])
+            warn.assert_not_called()
+        with run.checkpoint(5) as folder:
+            (folder / "model.pt").write_bytes(b"2")
+        run.finish()
+        own = self.supervisor.of_kind("checkpoint")[-1]["uuid"]
+        run = self.begin(DET_LATEST_CHECKPOINT=own, DET_STEPS_COMPLETED="5",
+                         DET_EXPERIMENT_CONFIG=json.dumps(config))
+        self.assertEqual((run.latest.step, run.latest.own), (5, True))
+        with mock.patch("muster.failure.warn") as warn:
+            self.assertEqual(list(run.steps(5, 5)), [])  # the start after a kill behind the last step
+            warn.assert_not_called()
+
+    def test_failed_checkpoints_leave_nothing(self):
+        run = self.begin()
+        with self.assertRaisesRegex(muster.CheckpointError, "step=5.*save at least one file"):
+            with run.checkpoint(5):
+                pass
+        with self.assertRaisesRegex(muster.CheckpointError, "vanished"):
+            with run.checkpoint(5) as folder:
+                folder.rmdir()
+        with self.assertRaisesRegex(muster.CheckpointError, "link"):
+            with run.checkpoint(5) as folder:
+                (folder / "model").symlink_to("/etc/passwd")
+        with self.assertRaises(ZeroDivisionError):
+            with run.checkpoint(5) as folder:
+                (folder / "model").write_text(str(1 / 0))
+        self.supervisor.refuse = lambda message: "no room" if message["kind"] == "checkpoint" else ""
+        with self.assertRaisesRegex(muster.CheckpointError, "did not take the checkpoint: no room"):
+            with run.checkpoint(5) as folder:
+                (folder / "model").write_text("1")
+        self.assertEqual(os.listdir(self.storage), [])
+        self.assertEqual(self.supervisor.of_kind("checkpoint"), [])
+
+    def test_lines_stay_within_the_limits(self):
+        """Reports with other names share a line only where all of it fits."""
+        run = self.begin()
+        wide = [{f"{part}/{number}": 1.0 for number in range(6000)} for part in "ab"]
+        long = [{f"{part}{number}" + "m" * 1000: 1.0 for number in range(250)} for part in "abcd"]
+        odd = [{f"{part}{number}" + "\u20ac" * 300: 1.0 for number in range(200)} for part in "abcd"]
+        for group, reports in (("wide", wide), ("long", long), ("odd", odd)):
+            for step, values in enumerate(reports):
+                run.report(step, values, group=group)
+        with self.assertRaisesRegex(muster.ReportError, "use several groups"):
+            run.report(1, {f"{number}" + "\u20ac" * 300: 1.0 for number in range(300)})
+        run.finish()
+        for message in self.supervisor.lines:
+            self.assertLessEqual(len(message["metrics"]), 10_000)
+        for group, reports in (("wide", wide), ("long", long), ("odd", odd)):
+            for step, values in enumerate(reports):
+                for name in values:
+                    self.assertEqual(self.supervisor.curve(name, group) if name == next(iter(values))
+                                     else [(step, 1)], [(step, 1)])
+        self.assertEqual(self.supervisor.refused, [])
+
+    def test_a_refused_report_costs_no_checkpoint(self):
+        run = self.begin()
+        self.supervisor.refuse = lambda message: "no such group" if message["kind"] == "metrics" else ""
+        run.report(1, loss=1.0)
+        with run.checkpoint(1) as folder:
+            (folder / "model").write_text("1")
+        record, = self.supervisor.of_kind("checkpoint")
+        self.assertTrue((self.storage / record["uuid"] / "model").exists())
+
+    def test_a_checkpoint_without_an_answer_keeps_its_files(self):
+        """The record may be stored, and a record without files would fail the trial's next start."""
+        run = self.begin()
+        reached, go_on = threading.Event(), threading.Event()
+
+        def wait(message):
+            reached.set()
+            go_on.wait(20)
+            return ""
+
+        self.supervisor.refuse = wait
+
+        def save():
+            with self.assertRaisesRegex(muster.CheckpointError, "nobody knows.*the run has ended.*remove /"):
+                with run.checkpoint(1) as folder:
+                    (folder / "model").write_text("1")
+            saved.append(True)
+
+        saved = []
+        thread = threading.Thread(target=save)
+        thread.start()
+        reached.wait(20)
+        run._finish(0.1)
+        go_on.set()
+        thread.join(20)
+        self.assertEqual(saved, [True])
+        while not self.supervisor.lines:
+            time.sleep(0.01)
+        record, = self.supervisor.of_kind("checkpoint")
+        self.assertEqual(os.listdir(self.storage), [record["uuid"]])
+
+    def test_metadata_that_json_cannot_hold(self):
+        """A checkpoint is not lost because its loss is not finite."""
+        run = self.begin()
+        run.metadata(best=-math.inf, history=[1.0, math.nan], most=2**63 - 1)
+        with run.checkpoint(10, metadata={"loss": math.nan, "bound": {"high": math.inf}}) as folder:
+            (folder / "model").write_text("1")
+        deep = []
+        for _ in range(48):
+            deep = [deep]
+        run.metadata(deep=deep)
+        for value, expected in ((2**63, r"value\['x'\] is an integer of more than 64 bits; use str"),
+                                ("\udc80", "no valid Unicode; use text.encode"), ("a\0", "NUL character; remove"),
+                                ({"\udc80": 1}, r"a key of value\['x'\] is no valid"),
+                                ([deep], "more than 50 lists and dictionaries deep")):
+            with self.subTest(expected), self.assertRaisesRegex(muster.ReportError, expected):
+                run.metadata(x=value)
+        self.assertEqual(run.gather(math.inf), [math.inf])  # ranks exchange numbers as they are
+        run.finish()
+        self.assertEqual(self.supervisor.of_kind("metadata")[0]["metadata"],
+                         {"best": "-Infinity", "history": [1.0, "NaN"], "most": 2**63 - 1})
+        record, = self.supervisor.of_kind("checkpoint")
+        self.assertEqual(record["metadata"], {"loss": "NaN", "bound": {"high": "Infinity"}})
+        again = self.begin(DET_LATEST_CHECKPOINT=record["uuid"], DET_STEPS_COMPLETED="10")
+        self.assertEqual(again.latest.metadata, record["metadata"])
+
+    def test_an_exception_with_an_odd_text_is_reported(self):
+        with self.assertRaises(ValueError):
+            with self.begin():
+                raise ValueError("file a\udc80\0b")
+        self.assertEqual(self.supervisor.lines[-1]["text"], "ValueError: file a??b")
+
+    def test_an_exception_is_reported(self):
+        with self.assertRaises(ValueError):
+            with self.begin() as run:
+                run.report(1, loss=1.0)
+                raise ValueError("no such width")
+        line = self.supervisor.lines[-1]
+        self.assertEqual((line["kind"], line["rank"], line["text"]),
+                         ("failure", 0, "ValueError: no such width"))
+        self.assertIn("test_run.py:", line["place"])
+        self.assertIn("raise ValueError", line["traceback"])
+        self.assertEqual(self.supervisor.curve("loss"), [(1, 1)])
+
+    def test_invalid_hyperparameters(self):
+        with self.assertRaises(SystemExit):
+            with self.begin() as run:
+                run.invalid("lr is negative")
+        self.assertEqual([message["kind"] for message in self.supervisor.lines], ["exited", "failure"])
+        self.assertEqual(self.supervisor.lines[0]["reason"], "INVALID_HP")
+        self.assertIn("lr is negative", self.supervisor.lines[1]["text"])
+
+    def test_bad_reports(self):
+        """Each raises an exception that names the place and the remedy, and the run goes on."""
+        run = self.begin()
+        run.report(1, loss=1.0)
+        for arguments, values, expected in (
+                ((2,), {"loss": "0.5"}, "step=2.*'loss' is of type str, not a number; report numbers only"),
+                ((2,), {"loss": None}, "'loss' is of type NoneType"),
+                ((2,), {"loss": [1.0, 2.0]}, "'loss' is of type list"),
+                ((2, {"a": {"b": 1.0}}), {}, "'a' is of type dict"),
+                ((2, [1.0]), {}, "metrics are of type list; pass name=number"),
+                ((2,), {}, "no metrics; pass at least one"),
+                ((2, {1: 1.0}), {}, "name 1 of a metric is of type int"),
+                ((2, {"": 1.0}), {}, "a text of 1 to 1024 bytes"),
+                ((2, {"m" * 1025: 1.0}), {}, "1025 bytes"),
+                ((2, {"a\0b": 1.0}), {}, "NUL"),
+                ((2, {"\udc80": 1.0}), {}, "not valid Unicode"),
+                ((2.0,), {"loss": 1.0}, "step 2.0 is of type float, not a whole number"),
+                ((True,), {"loss": 1.0}, "step True is of type bool"),
+                ((-1,), {"loss": 1.0}, "step -1 is not in the range"),
+                ((2**63,), {"loss": 1.0}, "not in the range"),
+                ((1,), {"loss": 1.0}, "'loss' has a value in step 1 of group 'training' already"),
+                ((2,), {"loss": 10**400}, "beyond the range"),
+                ((2, {str(i): 1.0 for i in range(10001)}), {}, "at most 10000"),
+                ((2, {"m" * 1000 + str(i): 1.0 for i in range(600)}), {}, "use several groups")):
+            with self.subTest(expected), self.assertRaisesRegex(muster.ReportError, expected):
+                run.report(*arguments, **values)
+        for group in ("", "g" * 256, 5):
+            with self.assertRaisesRegex(muster.ReportError, "of a group"):
+                run.report(2, loss=1.0, group=group)
+        run.report(2, loss=2.0)
+        run.report(2, {"m" * 1024: 1.0}, group="g" * 255)  # the limits themselves
+        run.report(2, {str(i): 1.0 for i in range(10000)}, group="wide")
+        run.finish()
+        self.assertEqual(self.supervisor.curve("loss"), [(1, 1), (2, 2)])
+        self.assertEqual(self.supervisor.curve("m" * 1024, "g" * 255), [(2, 1)])
+        self.assertEqual(self.supervisor.curve("9999", "wide"), [(2, 1)])
+
+    def test_numbers_of_other_libraries(self):
+        class Scalar:
+            def __init__(self, count):
+                self.count = count
+
+            def numel(self):
+                return self.count
+
+            def detach(self):
+                return self
+
+            def item(self):
+                return 0.25
+
+        run = self.begin()
+        run.report(1, loss=Scalar(1), hit=True, count=7, big=2**60)
+        with self.assertRaisesRegex(muster.ReportError, "3 elements; report one number.*loss=values.mean"):
+            run.report(2, loss=Scalar(3))
+        run.finish()
+        found = {name: self.supervisor.curve(name)[0][1] for name in ("loss", "hit", "count", "big")}
+        self.assertEqual(found, {"loss": 0.25, "hit": 1, "count": 7, "big": float(2**60)})
+
+    def test_other_bad_input(self):
+        run = self.begin()
+        for call, expected in (
+                (lambda: run.progress(1.5), "from 0 to 1"),
+                (lambda: run.progress("half"), "not a number"),
+                (lambda: run.metadata(model=object()), r"value\['model'\] is of type object"),
+                (lambda: run.metadata([1]), r"\[1\] is no dictionary; pass name=value"),
+                (lambda: run.due(1, every=0), "1 or more"),
+                (lambda: run.steps("a", 5), "not a whole number"),
+                (lambda: run.gather({1, 2}), "value is of type set"),
+                (lambda: run.gather([b""]), r"value\[0\] is of type bytes"),
+                (lambda: run.broadcast({1: 2}), "has the key 1"),
+                (lambda: run.image(1, "x", "not an image"), "step 1, 'x'"),
+                (lambda: run.text(1, "", "text"), "use 1 to 256"),
+                (lambda: run.metadata(text="x" * (1 << 20)), "fit, so use fewer")):
+            with self.subTest(expected), self.assertRaisesRegex(muster.ReportError, expected):
+                call()
+        with self.assertRaisesRegex(muster.Error, "has begun"):
+            muster.init()
+        run.finish()
+        run.finish()
+        with self.assertRaisesRegex(muster.Error, "the run has ended"):
+            run.report(1, loss=1.0)
+        self.assertEqual(self.supervisor.lines, [])
+
+    def test_metadata(self):
+        run = self.begin()
+        run.metadata({"data size": 3}, commit="4be00ba")
+        run.metadata(note={"a": [1]})
+        run.finish()
+        self.assertEqual([message["metadata"] for message in self.supervisor.of_kind("metadata")],
+                         [{"data size": 3, "commit": "4be00ba"}, {"note": {"a": [1]}}])
+
+    def test_missing_checkpoint_and_socket(self):
+        with self.assertRaisesRegex(muster.CheckpointError, "not at .*; mount|not at .*: mount"):
+            self.begin(DET_LATEST_CHECKPOINT="no-such-uuid")
+        with self.assertRaisesRegex(muster.Error, "cannot reach the supervisor.*update it"):
+            self.begin(MUSTER_RUN_DIR=str(self.folder))
+        with self.assertRaisesRegex(muster.Error, "set it to shared_fs or directory"):
+            self.begin(DET_EXPERIMENT_CONFIG='{"checkpoint_storage": {"type": "s3"}}')
+        with self.assertRaisesRegex(muster.Error, "DET_ALLOCATION_ID is not"):
+            self.begin(DET_ALLOCATION_ID="")
+
+    def test_media(self):
+        run = self.begin()
+        run.image(3, "digit", [[0, 255], [128, 0]])
+        run.text(3, "sample", "To be")
+        run.histogram(3, "weights", [1.0, 2.0, 2.0], bins=2)
+        run.table(3, "worst", [{"name": "a", "loss": 1.5}])
+        with run.checkpoint(3) as folder:
+            (folder / "model").write_text("1")
+        items = [item for message in self.supervisor.of_kind("media") for item in message["items"]]
+        self.assertEqual(self.supervisor.lines[-1]["kind"], "checkpoint")  # it stays behind them
+        self.assertEqual([(item["step"], item["name"], item["type"]) for item in items], [
+            (3, "digit", "image"), (3, "sample", "text"), (3, "weights", "histogram"), (3, "worst", "table")])
+        for item in items:
+            self.assertEqual((self.storage / "media" / "3" / item["digest"]).stat().st_size, item["size"])
+
+
+PROGRAM_END = """
+import muster, os, sys, threading, time
+"""
+
+
+class Ends(unittest.TestCase):
+    """The ways in which a program can end, each in a process of its own."""
+
+    def run_program(self, program):
+        folder = pathlib.Path.cwd() / self._testMethodName
+        with Supervisor(folder / "task") as supervisor:
+            environment = {**os.environ, **supervisor.environment(folder / "storage")}
+            done = subprocess.run([sys.executable, "-c", PROGRAM_END + textwrap.dedent(program)], timeout=60,
+                                  env=environment, cwd=folder, capture_output=True, text=True)
+            deadline = time.monotonic() + 5
+            while not supervisor.lines and time.monotonic() < deadline:
+                time.sleep(0.01)
+            return done, supervisor
+
+    def test_exit_without_with(self):
+        """The end of the program waits for its reports."""
+        done, supervisor = self.run_program("""
+            run = muster.init()
+            for step in range(1000):
+                run.report(step, loss=1.0)
+            sys.exit(3)
+            """)
+        self.assertEqual((done.returncode, done.stderr), (3, ""))
+        self.assertEqual(len(supervisor.curve("loss")), 1000)
+        self.assertEqual(supervisor.of_kind("failure"), [])
+
+    def test_uncaught_exception(self):
+        for program in ("muster.init()\n1 / 0", "with muster.init():\n    1 / 0"):
+            with self.subTest(program):
+                done, supervisor = self.run_program(program)
+                self.assertEqual(done.returncode, 1)
+                self.assertTrue(done.stderr.startswith("Traceback"), done.stderr)
+                self.assertEqual(done.stderr.count("ZeroDivisionError: division by zero"), 1)
+                line, = supervisor.of_kind("failure")
+                self.assertEqual(line["text"], "ZeroDivisionError: division by zero")
+
+    def test_exit_with_a_text(self):
+        done, supervisor = self.run_program("with muster.init():\n    sys.exit('no data')")
+        self.assertEqual((done.returncode, done.stderr), (1, "no data\n"))
+        self.assertEqual(supervisor.of_kind("failure")[0]["text"], "no data")
+
+    def test_fork(self):
+        """A fork has no run, and its end changes nothing for the parent."""
+        done, supervisor = self.run_program("""
+            run = muster.init()
+            for step in range(100):
+                run.report(step, loss=1.0)
+                pid = os.fork() if step % 10 == 0 else -1
+                if pid == 0:
+                    try:
+                        run.report(5, loss=1.0)
+                    except muster.Error as error:
+                        print(error, flush=True)
+                    sys.exit(0)
+                if pid > 0:
+                    os.waitpid(pid, 0)
+            """)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("this process is a fork"), 10)
+        self.assertEqual(len(supervisor.curve("loss")), 100)
+        self.assertEqual(len(supervisor.connections), 1)
+
+    def test_threads(self):
+        """Several threads report at once."""
+        done, supervisor = self.run_program("""
+            with muster.init() as run:
+                def work(name):
+                    for step in range(3000):
+                        run.report(step, {name: float(step)}, group=name)
+                threads = [threading.Thread(target=work, args=(f"t{n}",)) for n in range(4)]
+                [thread.start() for thread in threads]
+                [thread.join() for thread in threads]
+            """)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in ("t0", "t1", "t2", "t3"):
+            self.assertEqual(supervisor.curve(name, name), [(step, step) for step in range(3000)])
+
+
+class Local(unittest.TestCase):
+    """A run outside a cluster."""
+
+    def begin(self, **arguments):
+        run = muster.init("local", quiet=True, **arguments)
+        self.addCleanup(run.finish)
+        return run
+
+    def test_resume(self):
+        run = self.begin()
+        for step in run.steps(0, 30):
+            run.report(step, loss=float(step))
+            if step == 20:
+                with run.checkpoint(step) as folder:
+                    (folder / "step").write_text("20")
+            if step == 25:
+                break
+        run.finish()
+        with self.assertRaisesRegex(muster.Error, "resume=True"):
+            self.begin()
+        run = self.begin(resume=True)
+        self.assertEqual((run.latest.step, (run.latest.path / "step").read_text()), (20, "20"))
+        for step in run.steps(run.latest.step, 30):
+            run.report(step, loss=float(step))
+        run.finish()
+        lines = pathlib.Path("muster-runs/local/metrics.jsonl").read_text().splitlines()
+        self.assertEqual([json.loads(line)["metrics"] for line in lines],
+                         [{"loss": float(step)} for step in range(1, 31)])
+
+    def test_the_end_is_printed(self):
+        """The last report of each group, though others were printed a moment ago, and the checkpoint."""
+        program = """
+            import muster
+            with muster.init() as run:
+                for step in run.steps(0, 30):
+                    run.report(step, loss=1 / step)
+                    run.flush()
+                    if run.due(step, every=20):
+                        run.validate(step, accuracy=step / 30)
+                        run.flush()
+                        with run.checkpoint(step) as folder:
+                            (folder / "step").write_text("1")
+                run.report(step + FAIL, rate=1.0)
+            """
+        for fail, end in (("0", "done: 30 steps"), ("None", "failed: 30 steps")):
+            done = subprocess.run([sys.executable, "-c", textwrap.dedent(program).replace("FAIL", fail)],
+                                  env={**os.environ, "MUSTER_RUN_NAME": end[:4]}, capture_output=True, text=True)
+            lines = done.stdout.splitlines()
+            self.assertIn("step 30  " + ("rate 1" if fail == "0" else "loss 0.0333333"), lines)
+            self.assertIn("step 30  [validation]  accuracy 1", lines)
+            self.assertRegex(lines[-1], f"^muster: {end}, checkpoint of step 30 in muster-runs/{end[:4]}/checkpoints/")
+            self.assertTrue(pathlib.Path(lines[-1].rpartition(" in ")[2], "step").exists())
+            self.assertEqual((done.returncode, "TypeError" in done.stderr), (int(fail != "0"), fail != "0"))
+
+
+if __name__ == "__main__":
+    unittest.main()
