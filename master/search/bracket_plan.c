@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "base/text/json.h"
 #include "master/search/method.h"
+#include "master/search/tpe.h"
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -20,19 +21,20 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-// The length of a complete training: max_time, or the older max_length, a number or {unit: number}.
-static double whole_time(const json_t *searcher)
+double search_amount(const json_t *length)
 {
-    const json_t *length = jget(searcher, "max_length");
     const char *unit;
     json_t *value;
-    if (jget(searcher, "max_time"))
-        return jget_double(searcher, "max_time", 1);
-    if (json_is_number(length))
-        return json_number_value(length);
     json_object_foreach((json_t *)length, unit,
                         value) if (json_is_number(value)) return json_number_value(value);
-    return 1;
+    return json_number_value(length);
+}
+
+double search_whole_time(const json_t *searcher)
+{
+    double whole = jget(searcher, "max_time") ? jget_double(searcher, "max_time", 1)
+                                              : search_amount(jget(searcher, "max_length"));
+    return whole ? whole : 1;
 }
 
 // Each rung needs `divisor` times the time of the one below it.
@@ -95,7 +97,7 @@ static void plan_halving(struct bracket_search *bs, const json_t *searcher)
     int rungs = (int)jget_int(searcher, "num_rungs", 1);
     set_brackets(bs, 1);
     struct search_bracket *b = bs->brackets;
-    set_rungs(b, rungs, whole_time(searcher), bs->divisor);
+    set_rungs(b, rungs, search_whole_time(searcher), bs->divisor);
     b->max_trials = jget_int(searcher, "max_trials", 1);
     b->concurrent = smaller(concurrent_of(searcher, base_of(bs, rungs)), b->max_trials);
 }
@@ -105,7 +107,7 @@ static void plan_halving(struct bracket_search *bs, const json_t *searcher)
 // The number of useful rungs: limited by the training time and by the number of trials.
 static int useful_rungs(const struct bracket_search *bs, const json_t *searcher)
 {
-    double by_time = log(whole_time(searcher)) / log(bs->divisor);
+    double by_time = log(search_whole_time(searcher)) / log(bs->divisor);
     double by_trials = log(jget_double(searcher, "max_trials", 1)) / log(bs->divisor);
     double max_rungs = floor((by_time < by_trials ? by_time : by_trials) + 1e-9) + 1;
     return (int)smaller(jget_int(searcher, "max_rungs", 5),
@@ -166,7 +168,7 @@ static int plan_adaptive(struct bracket_search *bs, const json_t *searcher, stru
                          "searcher.bracket_rungs: %d brackets are more than max_trials", count);
     set_brackets(bs, count);
     for (int i = 0; i < count; i++)
-        set_rungs(&bs->brackets[i], rungs[i], whole_time(searcher), bs->divisor);
+        set_rungs(&bs->brackets[i], rungs[i], search_whole_time(searcher), bs->divisor);
     share_trials(bs, trials);
     for (int i = 0; i < count; i++) {
         struct search_bracket *b = &bs->brackets[i];
@@ -177,11 +179,55 @@ static int plan_adaptive(struct bracket_search *bs, const json_t *searcher, stru
     return 0;
 }
 
+// --- Hyperband -----------------------------------------------------------------------------------
+
+// Algorithm 1 of Li et al. (JMLR 2018): bracket s of s_max .. 0 starts n = ceil((s_max + 1) /
+// (s + 1) * divisor^s) trials, and its rung i admits floor(n / divisor^i) of them. max_rungs limits
+// s_max + 1; otherwise the lowest rung needs at least one unit of time.
+static int plan_hyperband(struct bracket_search *bs, const json_t *searcher, struct error *e)
+{
+    const double tiny = 1e-9; // powers and logarithms are not exact
+    double whole = search_whole_time(searcher);
+    double deepest = whole > 1 ? floor(log(whole) / log(bs->divisor) + tiny) : 0;
+    int64_t most = jget_int(searcher, "max_rungs", 5);
+    int count = deepest + 1 < (double)most ? (int)deepest + 1 : (int)most;
+    double trials = 0;
+    bs->synchronous = true;
+    set_brackets(bs, count);
+    for (int i = 0; i < count; i++) {
+        struct search_bracket *b = &bs->brackets[i];
+        int rungs = count - i;
+        double n = ceil((double)count / rungs * pow(bs->divisor, rungs - 1) - tiny);
+        set_rungs(b, rungs, whole, bs->divisor);
+        trials += n;
+        if (trials > LIMIT_HYPERBAND_TRIALS)
+            return error_set(e, ERR_TOO_LARGE,
+                             "searcher: hyperband with divisor %g and %d rungs needs more than %d "
+                             "trials; lower max_rungs or divisor",
+                             bs->divisor, count, LIMIT_HYPERBAND_TRIALS);
+        b->max_trials = (int64_t)n;
+        for (int r = 0; r < rungs; r++)
+            b->rungs[r].size = larger(1, (int64_t)floor(n / pow(bs->divisor, r) + tiny));
+    }
+    for (int i = 0; i < count; i++)
+        bs->brackets[i].concurrent = concurrent_of(searcher, (int64_t)trials);
+    return 0;
+}
+
+// --- TPE -----------------------------------------------------------------------------------------
+
+static int plan_tpe(struct bracket_search *bs, const json_t *config, struct error *e)
+{
+    const json_t *searcher = jget(config, "searcher");
+    plan_random(bs, searcher);
+    return tpe_new(config, &bs->tpe, e);
+}
+
 // A configuration that this master has checked is within these bounds; an imported one may not be.
 static int check_bounds(const struct bracket_search *bs, const json_t *searcher, struct error *e)
 {
     int64_t rungs = jget_int(searcher, "num_rungs", 1), most = jget_int(searcher, "max_rungs", 5);
-    bool good = bs->divisor > 1 && bs->divisor <= 1e6 && whole_time(searcher) >= 0 &&
+    bool good = bs->divisor > 1 && bs->divisor <= 1e6 && search_whole_time(searcher) >= 0 &&
                 jget_double(searcher, "max_trials", 1) >= 1 && rungs >= 1 && rungs <= RUNGS_MAX &&
                 most >= 1 && most <= RUNGS_MAX;
     return good ? 0
@@ -194,7 +240,7 @@ int bracket_search_plan(struct bracket_search *bs, const json_t *config, struct 
 {
     const json_t *searcher = jget(config, "searcher");
     const char *name = jget_string(searcher, "name", "");
-    bs->divisor = jget_double(searcher, "divisor", 4);
+    bs->divisor = jget_double(searcher, "divisor", strcmp(name, "hyperband") ? 4 : 3);
     bs->smaller_is_better = jget_bool(searcher, "smaller_is_better", true);
     int err = check_bounds(bs, searcher, e);
     if (err)
@@ -203,6 +249,10 @@ int bracket_search_plan(struct bracket_search *bs, const json_t *config, struct 
         return plan_grid(bs, searcher, jget(config, "hyperparameters"), e);
     if (!strcmp(name, "adaptive_asha"))
         return plan_adaptive(bs, searcher, e);
+    if (!strcmp(name, "hyperband"))
+        return plan_hyperband(bs, searcher, e);
+    if (!strcmp(name, "tpe"))
+        return plan_tpe(bs, config, e);
     if (!strcmp(name, "async_halving"))
         plan_halving(bs, searcher);
     else
@@ -234,4 +284,6 @@ void bracket_search_free(struct bracket_search *bs)
     free(bs->brackets);
     free(bs->runners);
     free(bs->again);
+    free(bs->lost);
+    tpe_free(bs->tpe);
 }

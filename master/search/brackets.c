@@ -3,6 +3,10 @@
 // A trial that reaches a rung continues only if it is among the best trials that have reached the
 // rung so far: one of `divisor`, and always the first (the stopping variant of ASHA: Li et al.,
 // MLSys 2020, which pauses no trial). The next trial starts when one has ended.
+//
+// In a synchronous bracket (Hyperband: Li et al., JMLR 2018) every trial stops at its rung. When
+// all have stopped, the best of them run again from their checkpoints up to the next rung. Its
+// decisions do not depend on the order in which trials arrive.
 #include "master/search/brackets.h"
 
 #include <inttypes.h>
@@ -15,6 +19,7 @@
 #include "base/log.h"
 #include "base/text/json.h"
 #include "master/search/method.h"
+#include "master/search/tpe.h"
 
 // The limit stops a program that rejects all hyperparameters.
 enum { REFUSED_MAX = 100 };
@@ -54,20 +59,22 @@ static void runner_drop(struct bracket_search *bs, struct active_search_trial *r
 static json_t *draw_next(struct search *s, int64_t *seed)
 {
     struct bracket_search *bs = &s->of.bracketed;
-    json_t *point =
-        bs->grid ? search_grid_point(s->space, bs->numbered) : search_draw(s->space, &s->rng);
+    json_t *point = bs->grid  ? search_grid_point(s->space, bs->numbered)
+                    : bs->tpe ? tpe_draw(bs->tpe, s->space, bs->numbered + 1, &s->rng)
+                              : search_draw(s->space, &s->rng);
     *seed = (int64_t)(rng_u32(&s->rng) >> 1);
     bs->numbered++;
     return point;
 }
 
 static struct search_command *trial_start(struct bracket_search *bs, enum search_command_kind kind,
-                                          int64_t number, int bracket, struct search_commands *out)
+                                          const struct active_search_trial *runner,
+                                          struct search_commands *out)
 {
     struct search_command *command = search_command_add(out, kind);
-    runner_add(bs, &(struct active_search_trial){.number = number, .bracket = bracket});
-    bs->brackets[bracket].created++;
-    snprintf(command->request_id, sizeof command->request_id, "%" PRId64, number);
+    runner_add(bs, runner);
+    bs->brackets[runner->bracket].created += !runner->rung;
+    snprintf(command->request_id, sizeof command->request_id, "%" PRId64, runner->number);
     return command;
 }
 
@@ -75,16 +82,52 @@ static void trial_create_next(struct search *s, int bracket, struct search_comma
 {
     int64_t seed;
     json_t *point = draw_next(s, &seed);
-    struct search_command *command =
-        trial_start(&s->of.bracketed, SEARCH_CREATE, s->of.bracketed.numbered, bracket, out);
+    const struct active_search_trial runner = {.number = s->of.bracketed.numbered,
+                                               .bracket = bracket};
+    struct search_command *command = trial_start(&s->of.bracketed, SEARCH_CREATE, &runner, out);
     command->hparams = point;
     command->seed = seed;
 }
 
-static void trial_restart_next(struct bracket_search *bs, struct search_commands *out)
+static void again_add(struct bracket_search *bs, const struct active_search_trial *runner)
 {
-    trial_start(bs, SEARCH_RESTART, bs->again[0], 0, out);
-    memmove(bs->again, bs->again + 1, --bs->again_count * sizeof *bs->again);
+    bs->again = xrealloc(bs->again, (bs->again_count + 1) * sizeof *bs->again);
+    bs->again[bs->again_count++] = *runner;
+}
+
+// Whether trials depend on results of others. Others are drawn once more when a search continues,
+// so it need not save which trials failed.
+static bool is_dependent(const struct bracket_search *bs)
+{
+    return bs->brackets->rung_count > 0 || bs->tpe;
+}
+
+static void lost_add(struct bracket_search *bs, const struct active_search_trial *runner)
+{
+    bs->lost = xrealloc(bs->lost, (bs->lost_count + 1) * sizeof *bs->lost);
+    bs->lost[bs->lost_count++] = *runner;
+}
+
+// The next ended trial of the bracket that is to run again; NULL: none.
+static struct active_search_trial *again_of(struct bracket_search *bs, int bracket)
+{
+    for (size_t i = 0; i < bs->again_count; i++)
+        if (bs->again[i].bracket == bracket)
+            return &bs->again[i];
+    return NULL;
+}
+
+static void trial_restart(struct bracket_search *bs, struct active_search_trial *again,
+                          struct search_commands *out)
+{
+    size_t at = (size_t)(again - bs->again);
+    trial_start(bs, SEARCH_RESTART, again, out);
+    memmove(again, again + 1, (--bs->again_count - at) * sizeof *again);
+}
+
+static bool bracket_has_room(const struct bracket_search *bs, const struct search_bracket *b)
+{
+    return (bs->synchronous ? (int64_t)bs->runner_count : b->running) < b->concurrent;
 }
 
 static void search_end_with(struct bracket_search *bs, enum search_end outcome,
@@ -101,9 +144,10 @@ static void start_trials(struct search *s, struct search_commands *out)
     struct bracket_search *bs = &s->of.bracketed;
     for (int i = 0; i < bs->bracket_count; i++) {
         struct search_bracket *b = &bs->brackets[i];
-        while (!i && bs->again_count && b->running < b->concurrent)
-            trial_restart_next(bs, out);
-        while (b->created < b->max_trials && b->running < b->concurrent)
+        struct active_search_trial *again;
+        while (bracket_has_room(bs, b) && (again = again_of(bs, i)))
+            trial_restart(bs, again, out);
+        while (b->created < b->max_trials && bracket_has_room(bs, b))
             trial_create_next(s, i, out);
     }
     if (bs->runner_count)
@@ -124,8 +168,17 @@ static size_t rung_promotions(const struct bracket_search *bs, size_t count)
     return kept < 1 ? 1 : (size_t)kept;
 }
 
-// Inserts the metric of a trial; returns whether the trial continues. Of equal metrics the first is
-// better; a metric that is not finite never continues.
+// The first of several equal metrics is better. In a synchronous bracket, where the order of
+// arrival does not count, the metric of the trial with the lower number is better.
+static bool is_before(const struct bracket_search *bs, double metric, int64_t trial,
+                      const struct rung_entry *other)
+{
+    return metric < other->metric ||
+           (bs->synchronous && metric == other->metric && trial < other->trial);
+}
+
+// Inserts the metric of a trial; returns whether the trial continues, which no metric does that is
+// not finite.
 static bool enter_rung(const struct bracket_search *bs, struct search_rung *rung, double metric,
                        int64_t trial)
 {
@@ -134,37 +187,45 @@ static bool enter_rung(const struct bracket_search *bs, struct search_rung *rung
         rung->cap = rung->cap ? 2 * rung->cap : 16;
         rung->entries = xrealloc(rung->entries, rung->cap * sizeof *rung->entries);
     }
-    for (; at && metric < rung->entries[at - 1].metric; at--)
+    for (; at && is_before(bs, metric, trial, &rung->entries[at - 1]); at--)
         rung->entries[at] = rung->entries[at - 1];
     rung->entries[at] = (struct rung_entry){metric, trial};
     return isfinite(metric) && at < rung_promotions(bs, ++rung->count);
 }
 
-static void leave_rungs(struct search_bracket *b, int64_t trial)
+static void rung_leave(struct search_rung *rung, int64_t trial)
 {
-    for (int r = 0; r < b->rung_count; r++) {
-        struct search_rung *rung = &b->rungs[r];
-        size_t kept = 0;
-        for (size_t i = 0; i < rung->count; i++)
-            if (rung->entries[i].trial != trial)
-                rung->entries[kept++] = rung->entries[i];
-        rung->count = kept;
-    }
+    size_t kept = 0;
+    for (size_t i = 0; i < rung->count; i++)
+        if (rung->entries[i].trial != trial)
+            rung->entries[kept++] = rung->entries[i];
+    rung->count = kept;
 }
 
-// One report may pass several rungs. The top rung always stops the trial.
+static void leave_rungs(struct search_bracket *b, int64_t trial)
+{
+    for (int r = 0; r < b->rung_count; r++)
+        rung_leave(&b->rungs[r], trial);
+}
+
+static double bracket_search_metric(const struct bracket_search *bs, double metric)
+{
+    return !isfinite(metric) ? INFINITY : bs->smaller_is_better ? metric : -metric;
+}
+
+// One report may pass several rungs. The top rung always stops the trial, and so does each rung of
+// a synchronous bracket; there a rung counts that was passed too early if the trial is promoted.
 static void trial_reach_rungs(struct search *s, struct active_search_trial *runner,
                               const struct search_event *event, struct search_commands *out)
 {
     struct bracket_search *bs = &s->of.bracketed;
     struct search_bracket *b = &bs->brackets[runner->bracket];
-    double metric = !isfinite(event->metric) ? INFINITY
-                    : bs->smaller_is_better  ? event->metric
-                                             : -event->metric;
+    double metric = bracket_search_metric(bs, event->metric);
     bool stops = false;
-    while (!stops && runner->rung < b->rung_count && event->time >= b->rungs[runner->rung].needs) {
-        stops = !enter_rung(bs, &b->rungs[runner->rung++], metric, runner->number) ||
-                runner->rung == b->rung_count;
+    while ((!stops || bs->synchronous) && runner->rung < b->rung_count &&
+           event->time >= b->rungs[runner->rung].needs) {
+        stops |= !enter_rung(bs, &b->rungs[runner->rung++], metric, runner->number) ||
+                 runner->rung == b->rung_count || bs->synchronous;
         s->changed = true;
     }
     if (!stops)
@@ -174,52 +235,253 @@ static void trial_reach_rungs(struct search *s, struct active_search_trial *runn
     snprintf(stop->request_id, sizeof stop->request_id, "%" PRId64, runner->number);
 }
 
+// --- synchronous brackets ------------------------------------------------------------------------
+
+static const struct rung_entry *rung_find(const struct search_rung *rung, size_t count,
+                                          int64_t trial)
+{
+    for (size_t i = 0; i < count; i++)
+        if (rung->entries[i].trial == trial)
+            return &rung->entries[i];
+    return NULL;
+}
+
+// Removes the entries of trials that were not promoted to the rung but passed it too early.
+static void rung_keep_promoted(struct search_rung *rung, const struct search_rung *below,
+                               size_t promoted)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < rung->count; i++)
+        if (rung_find(below, promoted, rung->entries[i].trial))
+            rung->entries[kept++] = rung->entries[i];
+    rung->count = kept;
+}
+
+// Promotes the best trials of the rung at which all trials of the bracket have arrived.
+static void bracket_promote(struct bracket_search *bs, int bracket)
+{
+    struct search_bracket *b = &bs->brackets[bracket];
+    const struct search_rung *rung = &b->rungs[b->level++];
+    size_t promoted = 0;
+    while (promoted < rung->count && (int64_t)promoted < b->rungs[b->level].size &&
+           isfinite(rung->entries[promoted].metric))
+        promoted++;
+    for (int r = b->level; r < b->rung_count; r++)
+        rung_keep_promoted(&b->rungs[r], rung, promoted);
+    for (size_t i = 0; i < promoted; i++) {
+        const struct active_search_trial next = {
+            .number = rung->entries[i].trial, .bracket = bracket, .rung = b->level};
+        if (!rung_find(&b->rungs[b->level], b->rungs[b->level].count, next.number))
+            again_add(bs, &next);
+    }
+}
+
+// No trial of the bracket runs or waits: all have arrived.
+static bool bracket_is_idle(struct bracket_search *bs, int bracket)
+{
+    const struct search_bracket *b = &bs->brackets[bracket];
+    return !b->running && b->created >= b->max_trials && !again_of(bs, bracket);
+}
+
+static void bracket_advance(struct bracket_search *bs, int bracket)
+{
+    const struct search_bracket *b = &bs->brackets[bracket];
+    while (bracket_is_idle(bs, bracket) && b->level + 1 < b->rung_count)
+        bracket_promote(bs, bracket);
+}
+
+// A trial that has ended by itself before its rung has its best result at all of its rungs.
+static void trial_pass_rungs(struct bracket_search *bs, struct active_search_trial *runner,
+                             double best)
+{
+    struct search_bracket *b = &bs->brackets[runner->bracket];
+    while (runner->rung < b->rung_count)
+        enter_rung(bs, &b->rungs[runner->rung++], bracket_search_metric(bs, best), runner->number);
+}
+
 // --- events --------------------------------------------------------------------------------------
 
-static void trial_ended(struct search *s, struct active_search_trial *runner, enum search_end how,
-                        struct search_commands *out)
+static void trial_ended(struct search *s, struct active_search_trial *runner,
+                        const struct search_event *event, struct search_commands *out)
 {
     struct bracket_search *bs = &s->of.bracketed;
-    struct search_bracket *b = &bs->brackets[runner->bracket];
+    int bracket = runner->bracket;
+    struct search_bracket *b = &bs->brackets[bracket];
+    enum search_end how = event->end;
     bs->completed += how == SEARCH_END_COMPLETED;
     bs->failed += how == SEARCH_END_ERROR || how == SEARCH_END_INVALID_HP;
     bs->canceled += how == SEARCH_END_CANCELED;
     bs->refused = how == SEARCH_END_INVALID_HP ? bs->refused + 1 : 0;
+    if (is_dependent(bs) && (how == SEARCH_END_ERROR || how == SEARCH_END_CANCELED))
+        lost_add(bs, runner);
+    bool replaced = how == SEARCH_END_INVALID_HP && !bs->grid && !b->level;
     // At the rungs that it has not passed, a failed trial counts as the worst.
-    if (how == SEARCH_END_ERROR && runner->rung < b->rung_count)
+    if ((how == SEARCH_END_ERROR || (how == SEARCH_END_INVALID_HP && b->level)) &&
+        runner->rung < b->rung_count)
         enter_rung(bs, &b->rungs[runner->rung], INFINITY, runner->number);
-    if (how == SEARCH_END_INVALID_HP) {
+    if (how == SEARCH_END_COMPLETED && bs->synchronous)
+        trial_pass_rungs(bs, runner, event->best);
+    if (how == SEARCH_END_INVALID_HP && !b->level) {
         leave_rungs(b, runner->number);
-        b->created -= !bs->grid; // another point replaces it
+        b->created -= replaced;
     }
+    if (bs->tpe)
+        tpe_end(bs->tpe, runner->number,
+                bracket_search_metric(bs, how == SEARCH_END_INVALID_HP || how == SEARCH_END_ERROR
+                                              ? INFINITY
+                                              : event->best));
     runner_drop(bs, runner);
+    if (bs->synchronous)
+        bracket_advance(bs, bracket);
     if (bs->refused < REFUSED_MAX || bs->grid)
         start_trials(s, out);
     else
         search_end_with(bs, SEARCH_END_ERROR, out);
 }
 
-// Makes the state in which the completed trials have ended and the others are to run again. All
-// values are drawn once more, so that later trials get the values that they would have had.
-static void search_continue(struct search *s, const struct search_event *event,
-                            struct search_commands *out)
+// --- continuation --------------------------------------------------------------------------------
+
+static bool bracket_search_covers(const struct search *s, size_t trials)
+{
+    const struct bracket_search *bs = &s->of.bracketed;
+    return !is_dependent(bs) || bs->numbered >= (int64_t)trials;
+}
+
+// A search whose trials do not depend on each other: the completed trials have ended and the others
+// are to run again. All values are drawn once more, so that later trials get the values that they
+// would have had.
+static void search_draw_again(struct search *s, const struct search_event *event)
 {
     struct bracket_search *bs = &s->of.bracketed;
-    bs->again = xcalloc(event->trials + 1, sizeof *bs->again);
+    rng_seed(&s->rng, (uint64_t)s->seed, 1);
+    bs->numbered = bs->completed = bs->failed = bs->canceled = 0;
+    bs->brackets->created = bs->brackets->running = 0;
+    bs->runner_count = bs->again_count = bs->lost_count = 0;
     for (size_t i = 0; i < event->trials; i++) {
         int64_t seed;
         json_decref(draw_next(s, &seed));
         bs->completed += event->completed[i];
         bs->brackets->created += event->completed[i];
         if (!event->completed[i])
-            bs->again[bs->again_count++] = bs->numbered;
+            again_add(bs, &(struct active_search_trial){.number = bs->numbered});
     }
-    start_trials(s, out);
+}
+
+// A trial that failed or was canceled runs again, as if it had not ended; but not in a synchronous
+// bracket that has gone on without it.
+static void lost_try_again(struct bracket_search *bs, struct active_search_trial lost)
+{
+    struct search_bracket *b = &bs->brackets[lost.bracket];
+    lost.fraction = 0;
+    if (bs->synchronous && b->level != lost.rung)
+        return;
+    for (int r = lost.rung; r < b->rung_count; r++)
+        rung_leave(&b->rungs[r], lost.number);
+    b->created -= !lost.rung; // starting it counts it again
+    again_add(bs, &lost);
+}
+
+static bool is_completed(const struct search_event *event, int64_t number)
+{
+    return number > 0 && (size_t)number <= event->trials && event->completed[number - 1];
+}
+
+// Older masters went on with the search while its experiment ended, and numbered trials that were
+// never created.
+static void runners_forget_later(struct bracket_search *bs, size_t trials)
+{
+    for (size_t i = bs->runner_count; i-- > 0;)
+        if (bs->runners[i].number > (int64_t)trials) {
+            bs->brackets[bs->runners[i].bracket].created--;
+            runner_drop(bs, &bs->runners[i]);
+        }
+    bs->numbered = (int64_t)trials;
+}
+
+// Runs the trials again that were running when the experiment ended. Those that completed since,
+// and those that the search had stopped, end now.
+static void runners_resume(struct search *s, const struct search_event *event,
+                           struct search_commands *out)
+{
+    struct bracket_search *bs = &s->of.bracketed;
+    size_t count = bs->runner_count;
+    struct active_search_trial *before = xcalloc(count + 1, sizeof *before);
+    memcpy(before, bs->runners, count * sizeof *before);
+    for (size_t i = 0; i < count; i++) {
+        const struct search_bracket *b = &bs->brackets[before[i].bracket];
+        bool stopped = b->rung_count && before[i].rung == b->rung_count;
+        if (stopped || is_completed(event, before[i].number))
+            continue;
+        bs->runners[i].fraction = before[i].fraction = 0;
+        before[i].number = 0; // it does not end
+        snprintf(search_command_add(out, SEARCH_RESTART)->request_id, SEARCH_REQUEST_ID, "%" PRId64,
+                 bs->runners[i].number);
+    }
+    for (size_t i = 0; i < count; i++) {
+        char id[SEARCH_REQUEST_ID];
+        snprintf(id, sizeof id, "%" PRId64, before[i].number);
+        struct active_search_trial *runner = before[i].number ? runner_of(bs, id) : NULL;
+        const struct search_event ended = {
+            .kind = SEARCH_TRIAL_ENDED,
+            .end = SEARCH_END_COMPLETED,
+            .best = runner && event->bests ? event->bests[before[i].number - 1] : NAN};
+        if (runner)
+            trial_ended(s, runner, &ended, out);
+    }
+    free(before);
+}
+
+static void search_continue(struct search *s, const struct search_event *event,
+                            struct search_commands *out)
+{
+    struct bracket_search *bs = &s->of.bracketed;
+    bs->over = false;
+    bs->refused = 0;
+    if (!bracket_search_covers(s, event->trials))
+        return;
+    if (!is_dependent(bs)) {
+        search_draw_again(s, event);
+        start_trials(s, out);
+        return;
+    }
+    struct active_search_trial *lost = bs->lost;
+    size_t count = bs->lost_count;
+    bs->lost = NULL;
+    bs->failed = bs->canceled = 0;
+    bs->lost_count = 0;
+    for (size_t i = 0; i < count; i++)
+        lost_try_again(bs, lost[i]);
+    free(lost);
+    runners_forget_later(bs, event->trials);
+    runners_resume(s, event, out);
+    if (!bs->over)
+        start_trials(s, out);
+}
+
+// --- progress ------------------------------------------------------------------------------------
+
+// The training time of the trials that have arrived at rungs, of the time of the whole plan.
+static double synchronous_progress(const struct bracket_search *bs)
+{
+    double done = 0, all = 0;
+    for (int i = 0; i < bs->bracket_count; i++)
+        for (int r = 0; r < bs->brackets[i].rung_count; r++) {
+            const struct search_rung *rung = &bs->brackets[i].rungs[r];
+            double time = rung->needs - (r ? rung[-1].needs : 0);
+            int64_t arrived = (int64_t)rung->count < rung->size ? (int64_t)rung->count : rung->size;
+            done += time * (double)arrived;
+            all += time * (double)rung->size;
+        }
+    return all > 0 ? done / all : 0;
 }
 
 static void set_progress(struct search *s)
 {
     const struct bracket_search *bs = &s->of.bracketed;
+    if (bs->synchronous) {
+        s->progress = bs->over ? 1 : synchronous_progress(bs);
+        return;
+    }
     double done = 0, all = 0;
     for (int i = 0; i < bs->bracket_count; i++) {
         all += (double)bs->brackets[i].max_trials;
@@ -236,7 +498,7 @@ static void bracket_search_tell(struct search *s, const struct search_event *eve
     struct bracket_search *bs = &s->of.bracketed;
     bool of_trial = event->kind != SEARCH_BEGIN && event->kind != SEARCH_CONTINUE;
     struct active_search_trial *runner = of_trial ? runner_of(bs, event->request_id) : NULL;
-    if (bs->over || (of_trial && !runner))
+    if ((bs->over && event->kind != SEARCH_CONTINUE) || (of_trial && !runner))
         return;
     switch (event->kind) {
     case SEARCH_BEGIN:
@@ -247,13 +509,15 @@ static void bracket_search_tell(struct search *s, const struct search_event *eve
         break;
     case SEARCH_VALIDATED:
         trial_reach_rungs(s, runner, event, out);
+        if (bs->synchronous)
+            set_progress(s);
         return;
     case SEARCH_PROGRESS:
         runner->fraction = event->fraction;
         set_progress(s);
         return;
     case SEARCH_TRIAL_ENDED:
-        trial_ended(s, runner, event->end, out);
+        trial_ended(s, runner, event, out);
         break;
     }
     s->changed = true;
@@ -278,31 +542,36 @@ static json_t *save_bracket(const struct search_bracket *b)
     json_t *rungs = json_array();
     for (int r = 0; r < b->rung_count; r++)
         must(!json_array_append_new(rungs, save_rung(&b->rungs[r])));
-    return json_pack("{s:I, s:o}", "created", b->created, "rungs", rungs);
+    return json_pack("{s:I, s:i, s:o}", "created", b->created, "level", b->level, "rungs", rungs);
+}
+
+static json_t *save_runners(const struct active_search_trial *runners, size_t count)
+{
+    json_t *saved = json_array();
+    for (size_t i = 0; i < count; i++) {
+        const struct active_search_trial *r = &runners[i];
+        must(!json_array_append_new(saved, json_pack("[I, i, i]", r->number, r->bracket, r->rung)));
+    }
+    return saved;
 }
 
 static json_t *bracket_search_save(const struct search *s)
 {
     const struct bracket_search *bs = &s->of.bracketed;
-    json_t *brackets = json_array(), *runners = json_array();
+    json_t *brackets = json_array(), *runners = save_runners(bs->runners, bs->runner_count);
     for (int i = 0; i < bs->bracket_count; i++)
         must(!json_array_append_new(brackets, save_bracket(&bs->brackets[i])));
-    for (size_t i = 0; i < bs->runner_count; i++) {
-        const struct active_search_trial *r = &bs->runners[i];
-        must(!json_array_append_new(runners,
-                                    json_pack("[I, i, i]", r->number, r->bracket, r->rung)));
-    }
     json_t *saved =
         json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:i, s:b}", "brackets", brackets, "running",
                   runners, "numbered", bs->numbered, "completed", bs->completed, "failed",
                   bs->failed, "canceled", bs->canceled, "refused", bs->refused, "over", bs->over);
     must(saved);
-    if (bs->again_count) {
-        json_t *again = json_array();
-        for (size_t i = 0; i < bs->again_count; i++)
-            must(!json_array_append_new(again, json_integer(bs->again[i])));
-        must(!json_object_set_new(saved, "again", again));
-    }
+    if (bs->again_count)
+        must(!json_object_set_new(saved, "again", save_runners(bs->again, bs->again_count)));
+    if (bs->lost_count)
+        must(!json_object_set_new(saved, "lost", save_runners(bs->lost, bs->lost_count)));
+    if (bs->tpe)
+        must(!json_object_set_new(saved, "tpe", tpe_save(bs->tpe)));
     return saved;
 }
 
@@ -322,9 +591,25 @@ static void load_rung(const struct bracket_search *bs, struct search_rung *rung,
 static void load_bracket(const struct bracket_search *bs, struct search_bracket *b,
                          const json_t *saved)
 {
+    int64_t level = jget_int(saved, "level", 0);
     b->created = jget_int(saved, "created", 0);
+    b->level = level > 0 && level < b->rung_count ? (int)level : 0;
     for (int r = 0; r < b->rung_count; r++)
         load_rung(bs, &b->rungs[r], json_array_get(jget(saved, "rungs"), (size_t)r));
+}
+
+// A trial is [number, bracket, rung]; older masters saved the number alone of one that is to run
+// again.
+static bool load_runner(const struct bracket_search *bs, const json_t *saved,
+                        struct active_search_trial *out)
+{
+    int64_t bracket = json_integer_value(json_array_get(saved, 1));
+    *out = (struct active_search_trial){
+        .number = json_is_integer(saved) ? json_integer_value(saved)
+                                         : json_integer_value(json_array_get(saved, 0)),
+        .bracket = (int)bracket,
+        .rung = (int)json_integer_value(json_array_get(saved, 2))};
+    return bracket >= 0 && bracket < bs->bracket_count;
 }
 
 static void bracket_search_load(struct search *s, const json_t *saved)
@@ -334,21 +619,16 @@ static void bracket_search_load(struct search *s, const json_t *saved)
     json_t *runner;
     for (int b = 0; b < bs->bracket_count; b++)
         load_bracket(bs, &bs->brackets[b], json_array_get(jget(saved, "brackets"), (size_t)b));
-    json_array_foreach(jget(saved, "running"), i, runner)
-    {
-        int64_t bracket = json_integer_value(json_array_get(runner, 1));
-        if (bracket < 0 || bracket >= bs->bracket_count)
-            continue;
-        runner_add(bs, &(struct active_search_trial){
-                           .number = json_integer_value(json_array_get(runner, 0)),
-                           .bracket = (int)bracket,
-                           .rung = (int)json_integer_value(json_array_get(runner, 2))});
-    }
-    const json_t *again = jget(saved, "again");
-    bs->again_count = json_array_size(again);
-    bs->again = xcalloc(bs->again_count + 1, sizeof *bs->again);
-    for (i = 0; i < bs->again_count; i++)
-        bs->again[i] = json_integer_value(json_array_get(again, i));
+    struct active_search_trial loaded;
+    json_array_foreach(jget(saved, "running"), i, runner) if (load_runner(bs, runner, &loaded))
+        runner_add(bs, &loaded);
+    json_array_foreach(jget(saved, "again"), i, runner) if (load_runner(bs, runner, &loaded))
+        again_add(bs, &loaded);
+    json_array_foreach(jget(saved, "lost"), i,
+                       runner) if (is_dependent(bs) && load_runner(bs, runner, &loaded))
+        lost_add(bs, &loaded);
+    if (bs->tpe)
+        tpe_load(bs->tpe, jget(saved, "tpe"));
     bs->numbered = jget_int(saved, "numbered", 0);
     bs->completed = jget_int(saved, "completed", 0);
     bs->failed = jget_int(saved, "failed", 0);
@@ -359,6 +639,17 @@ static void bracket_search_load(struct search *s, const json_t *saved)
 }
 
 // --- for people ----------------------------------------------------------------------------------
+
+// How many of its trials go on: at most so far; of a synchronous rung, once all have arrived.
+static int64_t rung_goes_on(const struct bracket_search *bs, const struct search_rung *rung,
+                            bool top)
+{
+    if (top)
+        return 0;
+    if (bs->synchronous)
+        return rung[1].size;
+    return rung->count ? (int64_t)rung_promotions(bs, rung->count) : 0;
+}
 
 static json_t *show_rung(const struct bracket_search *bs, const struct search_rung *rung, bool top)
 {
@@ -371,9 +662,11 @@ static json_t *show_rung(const struct bracket_search *bs, const struct search_ru
                                 json_real(bs->smaller_is_better ? m->metric : -m->metric));
         must(!json_array_append_new(marks, mark));
     }
-    size_t kept = top || !rung->count ? 0 : rung_promotions(bs, rung->count);
-    return json_pack("{s:f, s:I, s:o}", "time", rung->needs, "goOn", (json_int_t)kept, "marks",
-                     marks);
+    json_t *shown = json_pack("{s:f, s:I, s:o}", "time", rung->needs, "goOn",
+                              (json_int_t)rung_goes_on(bs, rung, top), "marks", marks);
+    if (bs->synchronous)
+        must(!json_object_set_new(shown, "size", json_integer(rung->size)));
+    return shown;
 }
 
 static json_t *bracket_search_ladder(const struct search *s)
@@ -407,12 +700,16 @@ static void bracket_search_drop(struct search *s)
     bracket_search_free(&s->of.bracketed);
 }
 
-#define CROWD(name_, continues_)                                                                   \
+#define CROWD(name_, resumes_)                                                                     \
     {                                                                                              \
-        .name = name_, .continues = continues_, .set_up = bracket_search_set_up,                   \
+        .name = name_, .resumes = resumes_, .set_up = bracket_search_set_up,                       \
         .handle_event = bracket_search_tell, .save = bracket_search_save,                          \
-        .load = bracket_search_load, .rungs = bracket_search_ladder, .free = bracket_search_drop   \
+        .load = bracket_search_load, .covers = bracket_search_covers,                              \
+        .rungs = bracket_search_ladder, .free = bracket_search_drop                                \
     }
-const struct search_method search_random = CROWD("random", true), search_grid = CROWD("grid", true),
+const struct search_method search_random = CROWD("random", false),
+                           search_grid = CROWD("grid", false),
                            search_halving = CROWD("async_halving", false),
-                           search_adaptive = CROWD("adaptive_asha", false);
+                           search_adaptive = CROWD("adaptive_asha", false),
+                           search_hyperband = CROWD("hyperband", true),
+                           search_tpe = CROWD("tpe", false);

@@ -1,7 +1,8 @@
 // The common form of all searches with many trials: brackets, each with its rungs, its number of
 // trials and a limit for the trials that run at the same time. Random search is one bracket without
 // rungs; grid search is the same with enumerated instead of drawn points; ASHA has one bracket with
-// rungs; adaptive ASHA has several.
+// rungs; adaptive ASHA has several. Hyperband has several synchronous brackets: a rung decides when
+// all of its trials have arrived. TPE is random search whose points come from a model.
 #ifndef MUSTER_MASTER_SEARCH_BRACKETS_H
 #define MUSTER_MASTER_SEARCH_BRACKETS_H
 
@@ -21,6 +22,7 @@ struct rung_entry { // of a trial that has reached the rung
 
 struct search_rung {
     double needs;               // training time of this rung
+    int64_t size;               // synchronous: the number of trials that it admits
     struct rung_entry *entries; // best first
     size_t count, cap;
 };
@@ -29,6 +31,7 @@ struct search_bracket {
     int64_t max_trials, concurrent; // in total; at the same time
     struct search_rung *rungs;      // lowest first
     int rung_count;
+    int level;                // synchronous: the rung at which all trials of the bracket are
     int64_t created, running; // trials that rejected their hyperparameters are not counted
 };
 
@@ -46,11 +49,15 @@ struct bracket_search {
     double divisor; // a rung promotes one of this many trials
     bool smaller_is_better;
     bool grid;
+    bool synchronous; // .. and the limit of concurrent trials is that of all brackets together
     // State.
     struct active_search_trial *runners; // by number
     size_t runner_count, runner_cap;
-    int64_t *again; // ended trials that are to run again, by number
+    struct active_search_trial *again; // ended trials that are to run again, in this order
     size_t again_count;
+    struct active_search_trial *lost; // trials that failed or were canceled, as they ended
+    size_t lost_count;
+    struct tpe *tpe;  // NULL: points are drawn at random
     int64_t numbered; // trials created so far
     int64_t completed, failed, canceled;
     int refused; // consecutive trials that rejected their hyperparameters

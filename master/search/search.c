@@ -11,8 +11,9 @@
 #include "base/text/json.h"
 #include "master/search/method.h"
 
-static const struct search_method *const methods[] = {&search_single, &search_random, &search_grid,
-                                                      &search_halving, &search_adaptive};
+static const struct search_method *const methods[] = {
+    &search_single,   &search_random,    &search_grid, &search_halving,
+    &search_adaptive, &search_hyperband, &search_tpe,  &search_pbt};
 
 enum { METHODS = sizeof methods / sizeof *methods };
 
@@ -54,16 +55,89 @@ int search_new(const json_t *config, int64_t seed, struct search **out, struct e
     return err;
 }
 
-int search_check_continue(const json_t *config, struct error *e)
+// A key of the searcher that may change: more trials, or another number at the same time.
+static bool may_change(const char *key)
 {
-    const struct search_method *method;
-    int err = find_method(config, &method, e);
-    if (!err && !method->continues)
+    return !strcmp(key, "max_trials") || !strcmp(key, "max_concurrent_trials");
+}
+
+static int check_searcher(const json_t *before, const json_t *after, struct error *e)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)before, key, value)
+    {
+        if (!may_change(key) && !json_equal(value, json_object_get(after, key)))
+            return error_set(e, ERR_INVALID,
+                             "searcher.%.64s cannot change when a search continues, because its "
+                             "completed trials ran with it; fork the experiment instead",
+                             key);
+    }
+    if (jget_int(after, "max_trials", 1) < jget_int(before, "max_trials", 1))
+        return error_set(e, ERR_INVALID,
+                         "searcher.max_trials: a search that continues cannot have fewer trials "
+                         "than before (%lld)",
+                         (long long)jget_int(before, "max_trials", 1));
+    return 0;
+}
+
+static bool same_rungs(const json_t *before, const json_t *after)
+{
+    size_t i, r;
+    json_t *bracket, *rung;
+    if (json_array_size(before) != json_array_size(after))
+        return false;
+    json_array_foreach((json_t *)before, i, bracket)
+    {
+        const json_t *other = json_array_get(after, i), *rungs = jget(other, "rungs");
+        if (jget_int(other, "trials", 0) < jget_int(bracket, "trials", 0) ||
+            json_array_size(rungs) != json_array_size(jget(bracket, "rungs")))
+            return false;
+        json_array_foreach(jget(bracket, "rungs"), r,
+                           rung) if (!json_equal(jget(rung, "time"), jget(json_array_get(rungs, r),
+                                                                          "time"))) return false;
+    }
+    return true;
+}
+
+// More trials may give an adaptive search other brackets, and its trials would be in none of them.
+static int check_rungs(const json_t *before, const json_t *after, struct error *e)
+{
+    struct search *old = NULL, *new = NULL;
+    int err = search_new(before, 0, &old, e);
+    if (!err)
+        err = search_new(after, 0, &new, e);
+    json_t *rungs = err ? NULL : search_rungs(old), *planned = err ? NULL : search_rungs(new);
+    if (!err && !same_rungs(rungs, planned))
         err = error_set(e, ERR_INVALID,
-                        "a search by %s stops trials by what it saw of others, so it cannot be "
-                        "continued; fork the experiment to search again",
-                        method->name);
+                        "searcher.max_trials: %lld trials need other brackets than the search has "
+                        "(see: muster experiment preview); fork the experiment instead",
+                        (long long)jget_int(jget(after, "searcher"), "max_trials", 0));
+    json_decref(rungs);
+    json_decref(planned);
+    search_free(old);
+    search_free(new);
     return err;
+}
+
+int search_check_continue(const json_t *before, const json_t *after, struct error *e)
+{
+    static const char *const fixed[] = {"hyperparameters", "reproducibility", "trainer"};
+    int err = check_searcher(jget(before, "searcher"), jget(after, "searcher"), e);
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed && !err; i++) {
+        const json_t *old = jget(before, fixed[i]), *new = jget(after, fixed[i]);
+        if ((old || new) && !json_equal(old, new))
+            err = error_set(e, ERR_INVALID,
+                            "%s cannot change when a search continues, because its completed "
+                            "trials ran with it; fork the experiment instead",
+                            fixed[i]);
+    }
+    return err ? err : check_rungs(before, after, e);
+}
+
+bool search_covers(const struct search *s, size_t trials)
+{
+    return !s->method->covers || s->method->covers(s, trials);
 }
 
 int search_restore(const json_t *config, int64_t seed, const char *snapshot, struct search **out,
@@ -145,6 +219,11 @@ json_t *search_rungs(const struct search *s)
     return s->method->rungs ? s->method->rungs(s) : json_array();
 }
 
+bool search_resumes(const struct search *s)
+{
+    return s->method->resumes;
+}
+
 bool search_changed(const struct search *s)
 {
     return s->changed;
@@ -153,6 +232,8 @@ bool search_changed(const struct search *s)
 const char *search_time_metric(const json_t *config)
 {
     const json_t *searcher = jget(config, "searcher"), *length = jget(searcher, "max_length");
+    if (jget(searcher, "length_per_round"))
+        length = jget(searcher, "length_per_round");
     const char *unit;
     json_t *value;
     if (jget(searcher, "time_metric") || jget(searcher, "max_time"))
@@ -160,6 +241,25 @@ const char *search_time_metric(const json_t *config)
     json_object_foreach((json_t *)length, unit,
                         value) if (strcmp(unit, "batches") != 0) return unit;
     return NULL;
+}
+
+// A point comes from the model when enough trials have ended, and others run until then.
+static char *tpe_warning(const json_t *searcher)
+{
+    int64_t trials = jget_int(searcher, "max_trials", 1);
+    int64_t startup = jget_int(searcher, "startup_trials", 10);
+    int64_t concurrent = jget_int(searcher, "max_concurrent_trials", 0);
+    bool at_once = concurrent < 1 || concurrent >= trials;
+    if (!at_once && startup + concurrent <= trials)
+        return NULL;
+    if (at_once)
+        return xasprintf("searcher.max_concurrent_trials: all %" PRId64 " trials start before any "
+                         "of them ends, so tpe draws every one at random; lower it",
+                         trials);
+    return xasprintf("searcher.max_trials: tpe draws the first %" PRId64 " trials at random "
+                     "(startup_trials, and those that run meanwhile), and there are %" PRId64
+                     "; raise it, or lower startup_trials or max_concurrent_trials",
+                     startup + concurrent - 1, trials);
 }
 
 char *search_warning(const json_t *config)
@@ -173,6 +273,8 @@ char *search_warning(const json_t *config)
         return xasprintf("hyperparameters: none is a range, so the trials of searcher %s differ by "
                          "their seed alone",
                          name);
+    if (!strcmp(name, "tpe"))
+        return tpe_warning(jget(config, "searcher"));
     double lowest = bracket_search_lowest_rung(config);
     if (!json_is_integer(every) || !lowest || (steps && (double)steps <= lowest))
         return NULL;

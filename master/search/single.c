@@ -16,6 +16,8 @@ static void single_tell(struct search *s, const struct search_event *event,
         struct search_command *create =
             search_command_add(out, event->trials ? SEARCH_RESTART : SEARCH_CREATE);
         snprintf(create->request_id, sizeof create->request_id, "1");
+        s->of.single.ended = false;
+        rng_seed(&s->rng, (uint64_t)s->seed, 1);
         create->hparams = search_draw(s->space, &s->rng);
         create->seed = s->seed;
         s->changed = true;
@@ -51,8 +53,5 @@ static void single_load(struct search *s, const json_t *saved)
     s->of.single.ended = jget_bool(saved, "ended", false);
 }
 
-const struct search_method search_single = {.name = "single",
-                                            .continues = true,
-                                            .handle_event = single_tell,
-                                            .save = single_save,
-                                            .load = single_load};
+const struct search_method search_single = {
+    .name = "single", .handle_event = single_tell, .save = single_save, .load = single_load};

@@ -20,28 +20,40 @@ static int64_t draw_integer(int64_t low, int64_t high, struct rng *rng)
     return low + (int64_t)(drawn % width);
 }
 
-static json_t *draw_leaf(const json_t *leaf, const char *type, struct rng *rng)
+json_t *search_leaf_value(const json_t *leaf, double at)
 {
-    double low = jget_double(leaf, "minval", 0), high = jget_double(leaf, "maxval", 0);
+    const char *type = jget_string(leaf, "type", "const");
     if (!strcmp(type, "int"))
-        return json_integer(
-            draw_integer(jget_int(leaf, "minval", 0), jget_int(leaf, "maxval", 0), rng));
+        return json_integer((int64_t)llround(at));
     if (!strcmp(type, "double"))
-        return json_real(draw_between(low, high, rng));
+        return json_real(at);
     if (!strcmp(type, "log"))
-        return json_real(pow(jget_double(leaf, "base", 10), draw_between(low, high, rng)));
-    if (!strcmp(type, "categorical")) {
-        json_t *vals = jget(leaf, "vals");
-        must(json_array_size(vals) > 0);
-        return json_deep_copy(
-            json_array_get(vals, rng_below(rng, (uint32_t)json_array_size(vals))));
-    }
+        return json_real(pow(jget_double(leaf, "base", 10), at));
+    if (!strcmp(type, "categorical"))
+        return json_deep_copy(json_array_get(jget(leaf, "vals"), (size_t)at));
     json_t *constant = json_object_get(leaf, "val");
     return constant ? json_deep_copy(constant) : json_null();
 }
 
-// Values are drawn in the order of their keys in the file, so a seed always gives the same point.
-json_t *search_draw(const json_t *space, struct rng *rng)
+json_t *search_draw_leaf(const json_t *leaf, struct rng *rng)
+{
+    const char *type = jget_string(leaf, "type", "const");
+    double low = jget_double(leaf, "minval", 0), high = jget_double(leaf, "maxval", 0), at = 0;
+    if (!strcmp(type, "int"))
+        return json_integer(
+            draw_integer(jget_int(leaf, "minval", 0), jget_int(leaf, "maxval", 0), rng));
+    if (!strcmp(type, "double") || !strcmp(type, "log"))
+        at = draw_between(low, high, rng);
+    if (!strcmp(type, "categorical")) {
+        size_t count = json_array_size(jget(leaf, "vals"));
+        must(count > 0);
+        at = rng_below(rng, (uint32_t)count);
+    }
+    return search_leaf_value(leaf, at);
+}
+
+json_t *search_make_point(const json_t *space, const json_t *old, search_value_of *value_of,
+                          void *ctx)
 {
     json_t *point = json_object();
     const char *key;
@@ -49,11 +61,38 @@ json_t *search_draw(const json_t *space, struct rng *rng)
     must(point);
     json_object_foreach((json_t *)space, key, value)
     {
-        const char *type = jget_string(value, "type", NULL);
-        json_t *drawn = type ? draw_leaf(value, type, rng) : search_draw(value, rng);
-        must(drawn && !json_object_set_new(point, key, drawn));
+        const json_t *before = json_object_get(old, key);
+        json_t *made = jget_string(value, "type", NULL)
+                           ? value_of(value, before, ctx)
+                           : search_make_point(value, before, value_of, ctx);
+        must(made && !json_object_set_new(point, key, made));
     }
     return point;
+}
+
+static json_t *value_drawn(const json_t *leaf, const json_t *old, void *rng)
+{
+    (void)old;
+    return search_draw_leaf(leaf, rng);
+}
+
+// Values are drawn in the order of their keys in the file, so a seed always gives the same point.
+json_t *search_draw(const json_t *space, struct rng *rng)
+{
+    return search_make_point(space, NULL, value_drawn, rng);
+}
+
+void search_visit(const json_t *space, void (*leaf)(const json_t *leaf, void *ctx), void *ctx)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)space, key, value)
+    {
+        if (jget_string(value, "type", NULL))
+            leaf(value, ctx);
+        else
+            search_visit(value, leaf, ctx);
+    }
 }
 
 bool search_varies(const json_t *space)
@@ -90,17 +129,8 @@ static json_t *leaf_point(const json_t *leaf, const char *type, int64_t at, int6
 {
     double low = jget_double(leaf, "minval", 0), high = jget_double(leaf, "maxval", 0);
     double part = points > 1 ? (double)at / (double)(points - 1) : 0.5;
-    double value = low + (high - low) * part;
-    if (!strcmp(type, "int"))
-        return json_integer((int64_t)llround(value));
-    if (!strcmp(type, "double"))
-        return json_real(value);
-    if (!strcmp(type, "log"))
-        return json_real(pow(jget_double(leaf, "base", 10), value));
-    if (!strcmp(type, "categorical"))
-        return json_deep_copy(json_array_get(jget(leaf, "vals"), (size_t)at));
-    json_t *constant = json_object_get(leaf, "val");
-    return constant ? json_deep_copy(constant) : json_null();
+    return search_leaf_value(leaf,
+                             strcmp(type, "categorical") ? low + (high - low) * part : (double)at);
 }
 
 int64_t search_grid_points(const json_t *space)

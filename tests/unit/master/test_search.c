@@ -203,7 +203,7 @@ static void test_continue(void **state)
     search_free(undisturbed);
     assert_non_null(fifth);
 
-    assert_int_equal(search_check_continue(config, &e), 0);
+    assert_int_equal(search_check_continue(config, config, &e), 0);
     assert_int_equal(search_new(config, 3, &s, &e), 0);
     event = (struct search_event){.kind = SEARCH_CONTINUE,
                                   .completed = (const bool[]){false, true, false, false},
@@ -222,20 +222,6 @@ static void test_continue(void **state)
     search_free(s);
     json_decref(fifth);
     json_decref(config);
-}
-
-static void test_continue_not_every_method(void **state)
-{
-    (void)state;
-    static const char *const texts[] = {"{\"searcher\":{\"name\":\"adaptive_asha\"}}",
-                                        "{\"searcher\":{\"name\":\"async_halving\"}}"};
-    for (size_t i = 0; i < 2; i++) {
-        struct error e = {0};
-        json_t *config = config_of(texts[i]);
-        assert_int_equal(search_check_continue(config, &e), ERR_INVALID);
-        assert_non_null(strstr(e.text, "cannot be continued"));
-        json_decref(config);
-    }
 }
 
 static void ends_with(enum search_end end, enum search_end outcome)
@@ -315,7 +301,7 @@ int main(void)
         cmocka_unit_test(test_unchecked_searcher),
         cmocka_unit_test(test_same_seed_same_point),
         cmocka_unit_test(test_continue),
-        cmocka_unit_test(test_continue_not_every_method),
+
         cmocka_unit_test(test_single_draws_as_random),
         cmocka_unit_test(test_single_ends),
         cmocka_unit_test(test_restore),

@@ -212,6 +212,31 @@ static void test_random(void **state)
     play_free(p);
 }
 
+static size_t trials_of_pbt(int members, double fraction)
+{
+    char searcher[200];
+    snprintf(searcher, sizeof searcher,
+             "\"name\":\"pbt\",\"population_size\":%d,\"num_rounds\":12,\"length_per_round\":4,"
+             "\"replace_function\":{\"truncate_fraction\":%g}",
+             members, fraction);
+    struct play *p = play(searcher, 1);
+    run(p, 1e9);
+    size_t count = p->count;
+    play_free(p);
+    return count;
+}
+
+#define TPE(trials) "\"name\":\"tpe\",\"max_concurrent_trials\":4,\"max_trials\":" #trials
+
+static void test_pbt_of_few_members(void **state)
+{
+    (void)state;
+    for (int members = 2; members < 5; members++)
+        assert_in_range(trials_of_pbt(members, 0.2), members + 1, 12 * members);
+    assert_int_equal(trials_of_pbt(4, 0), 4); // nobody is replaced
+    assert_int_equal(trials_of_pbt(1, 0.5), 1);
+}
+
 static void test_all_at_once(void **state)
 {
     (void)state;
@@ -462,6 +487,9 @@ static void test_warning(void **state)
         {ASHA, "," SPACE ",\"trainer\":{\"validate_every\":2}", NULL},
         {ASHA, "," SPACE ",\"trainer\":{\"validate_every\":3}", "set it to 2 or less"},
         {ASHA, "," SPACE ",\"trainer\":{\"validate_every\":0}", "is at step 2"},
+        {TPE(13), "," SPACE, "draws the first 13 trials at random"},
+        {TPE(14), "," SPACE, NULL},
+        {TPE(4), "," SPACE, "all 4 trials start before any of them ends"},
         {ASHA, "," SPACE ",\"trainer\":{\"validate_every\":\"${n}\"}", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -507,6 +535,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_pbt_of_few_members),
         cmocka_unit_test(test_all_at_once),
         cmocka_unit_test(test_fails_only_when_all_fail),
         cmocka_unit_test(test_refused_points_are_drawn_anew),
