@@ -14,8 +14,9 @@
 
 #include "agent/gpu/gpu_monitor.h"
 #include "agent/inbox.h"
-#include "agent/logs/shipper.h"
+#include "agent/logs/log_shipper.h"
 #include "agent/master_poll.h"
+#include "agent/reports/report_shipper.h"
 #include "agent/slots.h"
 #include "agent/supervisor/mounts.h"
 #include "agent/tasks/desired_state.h"
@@ -54,7 +55,7 @@ struct agent_daemon {
     struct inbox inbox;
     struct master_poll *poll;
     struct file_worker *file_worker;
-    struct shipper *shipper;
+    struct shipper *logs, *reports;
     struct gpu_monitor *gpu_monitor; // NULL without GPUs
     struct tasks *tasks;
     json_t *usage;     // the newest sample of the GPUs; NULL: none
@@ -166,8 +167,10 @@ static int handle_result(struct agent_daemon *a, int64_t now, struct error *e)
                          "the token of this master (agent.token in its data folder)",
                          failure.text, a->o->token_file);
     set_link_state(a, err, &failure);
-    if (err)
+    if (err) {
         back_off(a, now);
+        tasks_wait_for_master(a->tasks);
+    }
     return 0;
 }
 
@@ -415,7 +418,9 @@ static int start_threads(struct agent_daemon *a, struct error *e)
     if (!err && a->slots.cuda)
         err = gpu_monitor_start(&a->slots, &a->inbox, &a->gpu_monitor, e);
     if (!err)
-        err = shipper_start(&a->master, &a->inbox, &a->shipper, e);
+        err = shipper_start(&log_shipper, &a->master, &a->inbox, &a->logs, e);
+    if (!err)
+        err = shipper_start(&report_shipper, &a->master, &a->inbox, &a->reports, e);
     if (err)
         return err;
     const struct tasks_options options = {
@@ -424,7 +429,8 @@ static int start_threads(struct agent_daemon *a, struct error *e)
         .token_file = a->token_file,
         .slots = &a->slots,
         .file_worker = a->file_worker,
-        .shipper = a->shipper,
+        .logs = a->logs,
+        .reports = a->reports,
     };
     return tasks_open(&options, &a->tasks, e);
 }
@@ -466,7 +472,8 @@ static void agent_end(struct agent_daemon *a)
         mailbox_close(a->inbox.box);
     gpu_monitor_stop(a->gpu_monitor);
     file_worker_stop(a->file_worker);
-    shipper_stop(a->shipper);
+    shipper_stop(a->logs);
+    shipper_stop(a->reports);
     struct inbox_message *message;
     while (a->inbox.box && (message = inbox_receive(&a->inbox)))
         inbox_message_free(message);

@@ -9,10 +9,11 @@
 #include "base/os/mailbox.h"
 
 enum inbox_message_kind {
-    INBOX_FETCHED, // the files of task `id` were fetched, or `error` says why not
-    INBOX_SHIPPED, // the master has every log line of task `id`
-    INBOX_FAULT,   // `slot` has reported `xid`
-    INBOX_USAGE,   // `usage` is a new sample of all slots
+    INBOX_FETCHED,  // the files of task `id` were fetched, or `error` says why not
+    INBOX_SHIPPED,  // the master has every log line of task `id`
+    INBOX_REPORTED, // the master has every report of task `id`, or has refused it
+    INBOX_FAULT,    // `slot` has reported `xid`
+    INBOX_USAGE,    // `usage` is a new sample of all slots
 };
 
 struct inbox_message {

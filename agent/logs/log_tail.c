@@ -14,7 +14,7 @@ enum { ESCAPE = 0x1b, DELETE = 0x7f };
 void log_tail_init(struct log_tail *t)
 {
     *t = (struct log_tail){0};
-    buf_init(&t->text, LOG_TAIL_BYTES + LOG_TAIL_LINE_BYTES);
+    buf_init(&t->text, 2 * LOG_TAIL_KEPT_BYTES + LOG_TAIL_LINE_BYTES);
 }
 
 void log_tail_free(struct log_tail *t)
@@ -53,12 +53,16 @@ static size_t clean_line(const char *line, size_t len, char *out)
     return blank ? 0 : n;
 }
 
-static void drop_oldest_line(struct log_tail *t)
+static void drop_oldest_lines(struct log_tail *t)
 {
-    const char *stop = memchr(t->text.data, '\n', t->text.len);
-    must(stop);
-    buf_drop_front(&t->text, (size_t)(stop - t->text.data) + 1);
-    t->lines--;
+    const char *at = t->text.data, *end = at + t->text.len;
+    while (t->lines > LOG_TAIL_KEPT_LINES || end - at > LOG_TAIL_KEPT_BYTES) {
+        at = memchr(at, '\n', (size_t)(end - at));
+        must(at);
+        at++;
+        t->lines--;
+    }
+    buf_drop_front(&t->text, (size_t)(at - t->text.data));
 }
 
 void log_tail_add(struct log_tail *t, const char *line, size_t len)
@@ -70,8 +74,8 @@ void log_tail_add(struct log_tail *t, const char *line, size_t len)
     text[n++] = '\n';
     must(buf_append(&t->text, text, n) == 0);
     t->lines++;
-    while (t->lines > LOG_TAIL_LINES || t->text.len > LOG_TAIL_BYTES)
-        drop_oldest_line(t);
+    if (t->lines > 2 * LOG_TAIL_KEPT_LINES || t->text.len > 2 * LOG_TAIL_KEPT_BYTES)
+        drop_oldest_lines(t);
 }
 
 // Makes a JSON string; U+FFFD replaces bytes that are not UTF-8.
@@ -88,9 +92,42 @@ static json_t *json_string_lossy(const char *text)
     return value;
 }
 
-json_t *log_tail_json(const struct log_tail *t)
+const char *log_tail_text(const struct log_tail *t)
 {
-    char *text = xasprintf("%.*s", t->text.len ? (int)t->text.len - 1 : 0, buf_str(&t->text));
+    return buf_str(&t->text);
+}
+
+// Returns the bytes of the first `count` lines.
+static size_t lines_length(const struct log_tail *t, size_t count)
+{
+    const char *all = buf_str(&t->text), *at = all;
+    for (; count > 0 && (at = strchr(at, '\n')); count--)
+        at++;
+    return at ? (size_t)(at - all) : t->text.len;
+}
+
+// Returns the start of the lines that are shown of the first `end` bytes.
+static size_t find_shown(const char *all, size_t end)
+{
+    size_t start = end, lines = 0;
+    while (start > 0 && lines < LOG_TAIL_LINES) {
+        size_t line = start - 1; // the "\n" of the line
+        while (line > 0 && all[line - 1] != '\n')
+            line--;
+        if (end - line > LOG_TAIL_BYTES)
+            break;
+        start = line;
+        lines++;
+    }
+    return start;
+}
+
+json_t *log_tail_json(const struct log_tail *t, size_t end)
+{
+    size_t stop = end ? lines_length(t, end) : t->text.len;
+    size_t start = find_shown(buf_str(&t->text), stop);
+    int len = stop > start ? (int)(stop - start) - 1 : 0;
+    char *text = xasprintf("%.*s", len, buf_str(&t->text) + start);
     json_t *value = json_string_lossy(text);
     free(text);
     return value;

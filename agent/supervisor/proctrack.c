@@ -48,16 +48,23 @@ struct proc_stat {
     char state;
     int parent, session, threads;
     unsigned flags;
+    int64_t cpu; // microseconds
 };
 
-// proc(5): pid (name) state ppid pgrp session tty tpgid flags .. num_threads ..; the name may
-// contain any character.
+// proc(5): pid (name) state ppid pgrp session tty tpgid flags .. utime stime .. num_threads ..; the
+// name may contain any character.
 static bool read_stat(int proc_fd, struct proc_stat *out, struct buf *text)
 {
+    unsigned long user = 0, system = 0;
     const char *fields = read_proc_file(proc_fd, "stat", text) ? strrchr(buf_str(text), ')') : NULL;
-    return fields &&
-           sscanf(fields, ") %c %d %*d %d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d",
-                  &out->state, &out->parent, &out->session, &out->flags, &out->threads) == 5;
+    int found = !fields ? 0
+                        : sscanf(fields,
+                                 ") %c %d %*d %d %*d %*d %u %*u %*u %*u %*u %lu %lu %*d %*d %*d "
+                                 "%*d %d",
+                                 &out->state, &out->parent, &out->session, &out->flags, &user,
+                                 &system, &out->threads);
+    out->cpu = (int64_t)(user + system) * 1000000 / sysconf(_SC_CLK_TCK);
+    return found == 7;
 }
 
 static bool is_known(const struct process_filter *filter, pid_t pid)
@@ -89,9 +96,11 @@ static bool is_task_process(int proc_fd, pid_t pid, const void *ctx, struct buf 
 // Returns whether a process matches; `proc_fd` is its folder in /proc.
 typedef bool match_fn(int proc_fd, pid_t pid, const void *ctx, struct buf *text);
 
-static size_t signal_matches(match_fn *matches, const void *ctx, int signal)
+// `cpu`: adds up the processor time of the matches; NULL: it is not needed.
+static size_t signal_matches(match_fn *matches, const void *ctx, int signal, int64_t *cpu)
 {
     struct buf text;
+    struct proc_stat line;
     size_t count = 0;
     DIR *proc = opendir("/proc");
     if (!proc)
@@ -107,6 +116,8 @@ static size_t signal_matches(match_fn *matches, const void *ctx, int signal)
             continue;
         if (matches(fd, pid, ctx, &text)) {
             count++;
+            if (cpu && read_stat(fd, &line, &text))
+                *cpu += line.cpu;
             if (signal != 0)
                 syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);
         }
@@ -119,7 +130,14 @@ static size_t signal_matches(match_fn *matches, const void *ctx, int signal)
 
 size_t proctrack_signal(const struct process_filter *filter, int signal)
 {
-    return signal_matches(is_task_process, filter, signal);
+    return signal_matches(is_task_process, filter, signal, NULL);
+}
+
+int64_t proctrack_cpu(const struct process_filter *filter)
+{
+    int64_t sum = 0;
+    signal_matches(is_task_process, filter, 0, &sum);
+    return sum;
 }
 
 // Returns the task folder that the environment names, if it lies in `folder`, else NULL.
@@ -167,5 +185,5 @@ static bool is_orphan(int proc_fd, pid_t pid, const void *ctx, struct buf *text)
 
 size_t proctrack_kill_orphans(const char *folder)
 {
-    return signal_matches(is_orphan, folder, SIGKILL);
+    return signal_matches(is_orphan, folder, SIGKILL, NULL);
 }

@@ -4,6 +4,7 @@
 #define MUSTER_AGENT_SUPERVISOR_PROCTRACK_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 // A process belongs to the task if it matches any of these; the calling process never does.
@@ -20,6 +21,9 @@ struct process_filter {
 // Sends `signal` (0: none) to each process, once, and returns the number of live processes. Zombies
 // do not count. Never signals a process that has reused a pid.
 size_t proctrack_signal(const struct process_filter *filter, int signal);
+
+// Returns the processor time of these processes, in microseconds.
+int64_t proctrack_cpu(const struct process_filter *filter);
 
 // Kills the processes of tasks in `folder` (absolute) that have no supervisor any more: they carry
 // the marker of a task whose own folder exists neither in their view of the file system nor in the

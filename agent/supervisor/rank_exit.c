@@ -43,3 +43,13 @@ bool rank_exit_blames_peer(const char *last_lines)
             return true;
     return false;
 }
+
+bool rank_exit_lost_contact(const char *text)
+{
+    static const char *const signs[] = {"timed out", "timeout", "connection refused", "heartbeat",
+                                        "rendezvous"};
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (strcasestr(text, signs[i]))
+            return true;
+    return rank_exit_blames_peer(text);
+}

@@ -24,4 +24,8 @@ int rank_exit_code(int wait_status);
 // Returns whether the last lines of a failed rank report a lost peer, as NCCL, Gloo and sockets do.
 bool rank_exit_blames_peer(const char *last_lines);
 
+// Returns whether the text reports that a rank waited in vain for another: a lost peer or a
+// timeout.
+bool rank_exit_lost_contact(const char *text);
+
 #endif

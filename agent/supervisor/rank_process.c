@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/failures/lines.h"
+#include "agent/failures/memory.h"
 #include "agent/tasks/task_spec.h"
 #include "agent/tasks/taskdir.h"
 #include "base/arena.h"
@@ -20,7 +22,7 @@ enum {
     PIPE_BYTES = 1 << 20,
 };
 
-void rank_process_init(struct rank_process *r, int number, struct spool *spool)
+void rank_process_init(struct rank_process *r, int number, struct log_spool *spool)
 {
     *r = (struct rank_process){.number = number};
     for (int i = 0; i < 2; i++) {
@@ -37,12 +39,59 @@ void rank_process_free(struct rank_process *r)
         line_splitter_free(&r->outputs[i].lines);
         log_tail_free(&r->outputs[i].tail);
     }
+    free(r->told_text);
+    free(r->told_place);
 }
 
 const struct log_tail *rank_process_tail(const struct rank_process *r)
 {
     const struct log_tail *err = &r->outputs[1].tail;
     return err->lines > 0 ? err : &r->outputs[0].tail;
+}
+
+// --- failures ------------------------------------------------------------------------------------
+
+void rank_process_tell(struct rank_process *r, const char *text, const char *place)
+{
+    if (r->told_text)
+        return;
+    r->told_text = xstrdup(text);
+    r->told_place = xstrdup(place);
+}
+
+void rank_process_explain(const struct rank_process *r, const char *work_dir,
+                          enum memory_verdict memory, struct failure *out)
+{
+    char last[512];
+    const struct log_tail *tail = rank_process_tail(r);
+    log_tail_last_line(tail, last, sizeof last);
+    const struct failure_facts facts = {
+        .wait_status = r->wait_status,
+        .err_lines = log_tail_text(&r->outputs[1].tail),
+        .out_lines = log_tail_text(&r->outputs[0].tail),
+        .last_line = last,
+        .last_of_stdout = tail == &r->outputs[0].tail,
+        .work_dir = work_dir,
+        .memory = memory,
+        .peak_bytes = r->peak_bytes,
+        .memory_bytes = memory_bytes(),
+        .told_text = r->told_text,
+        .told_place = r->told_place,
+    };
+    failure_explain(&facts, out);
+}
+
+json_t *rank_process_last_lines(const struct rank_process *r, const char *work_dir,
+                                const struct failure *f)
+{
+    const struct log_tail *tail = f->of_stdout ? &r->outputs[0].tail : rank_process_tail(r);
+    json_t *lines = log_tail_json(tail, f->end_line);
+    char *folder = xasprintf("%s/", work_dir), *text = xstrdup(json_string_value(lines));
+    text_remove(text, folder);
+    must(json_string_set(lines, text) == 0);
+    free(text);
+    free(folder);
+    return lines;
 }
 
 json_t *rank_process_json(const struct rank_process *r)
@@ -65,7 +114,7 @@ static void append_line(void *ctx, const char *text, size_t len)
     struct rank_output *o = ctx;
     struct parsed_line v = line_parse_prefix(text, len);
     log_tail_add(&o->tail, text, len);
-    const struct spool_line line = {
+    const struct log_entry line = {
         .wall_us = clock_wall_us(),
         .rank = v.rank >= 0 ? v.rank : o->rank,
         .level = v.level,
@@ -74,7 +123,7 @@ static void append_line(void *ctx, const char *text, size_t len)
         .text = v.text,
         .len = v.len,
     };
-    spool_append(o->spool, &line);
+    log_spool_append(o->spool, &line);
 }
 
 static void close_output(struct rank_output *o)

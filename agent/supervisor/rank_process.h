@@ -8,9 +8,10 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "agent/failures/failure.h"
 #include "agent/logs/line_splitter.h"
+#include "agent/logs/log_spool.h"
 #include "agent/logs/log_tail.h"
-#include "agent/logs/spool.h"
 #include "base/error.h"
 
 struct rank_output {
@@ -19,7 +20,7 @@ struct rank_output {
     const char *name; // "stdout", "stderr"
     struct line_splitter lines;
     struct log_tail tail;
-    struct spool *spool;
+    struct log_spool *spool;
 };
 
 struct rank_process {
@@ -28,10 +29,12 @@ struct rank_process {
     bool ended;
     bool asked_to_end; // by the supervisor, before it ended
     int wait_status;
+    int64_t peak_bytes;            // of its largest process, once it has ended
+    char *told_text, *told_place;  // the exception that the program has reported; NULL: none
     struct rank_output outputs[2]; // stdout, stderr
 };
 
-void rank_process_init(struct rank_process *r, int number, struct spool *spool);
+void rank_process_init(struct rank_process *r, int number, struct log_spool *spool);
 void rank_process_free(struct rank_process *r);
 
 // Starts the rank `entry` of the specification of the task in DIR.
@@ -51,6 +54,18 @@ void rank_output_drain(struct rank_output *o); // reads all and closes the pipe
 
 // The last lines of the rank's stderr, or of its stdout if its stderr is empty.
 const struct log_tail *rank_process_tail(const struct rank_process *r);
+
+// Keeps the exception that the program reports before it fails; the first one counts, because it is
+// the cause of the others.
+void rank_process_tell(struct rank_process *r, const char *text, const char *place);
+
+// Explains the failure of a rank that has ended. `work_dir`: its folder; `memory`: whether the
+// kernel has killed meanwhile for lack of memory.
+void rank_process_explain(const struct rank_process *r, const char *work_dir,
+                          enum memory_verdict memory, struct failure *out);
+// The last lines up to the error, as a JSON string, without `work_dir` in paths.
+json_t *rank_process_last_lines(const struct rank_process *r, const char *work_dir,
+                                const struct failure *f);
 
 // {rank, pid, exitCode, signal} for the task's status.
 json_t *rank_process_json(const struct rank_process *r);

@@ -17,7 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/logs/spool.h"
+#include "agent/failures/failure.h"
+#include "agent/failures/idle.h"
+#include "agent/failures/memory.h"
+#include "agent/failures/processes.h"
+#include "agent/logs/log_spool.h"
+#include "agent/reports/report_server.h"
 #include "agent/supervisor/mounts.h"
 #include "agent/supervisor/proctrack.h"
 #include "agent/supervisor/rank_exit.h"
@@ -39,10 +44,12 @@ enum {
     KILL_AGAIN_US = 200 * 1000,
     WRITE_AGAIN_US = 1000 * 1000,
     WRITE_TRIES = 600,            // after so many failures it no longer writes the status
-    CHECK_EVERY_US = 2000 * 1000, // between two checks of the task's folder
+    CHECK_EVERY_US = 2000 * 1000, // between two checks of the task's folder, and for hangs
+    HANG_RANKS_SHOWN = 8,         // ranks that the report of a hang describes
     POLL_SIGNALS = 0,
     POLL_LISTEN,
     POLL_AGENT,
+    POLL_REPORTS,
     POLL_OUTPUTS, // two for each rank and for the startup hook
 };
 
@@ -50,8 +57,9 @@ struct supervisor {
     const char *dir, *id;
     json_t *spec;
     char *marker;
-    struct spool spool;
-    struct rank_process *ranks; // `count` ranks, and then the startup hook
+    struct log_spool spool;
+    struct report_server *reports; // NULL: programs of this task do not report
+    struct rank_process *ranks;    // `count` ranks, and then the startup hook
     size_t count;
     int hook_env; // the file for the environment of the startup hook; -1: it does not run
     struct pollfd *polls;
@@ -70,8 +78,15 @@ struct supervisor {
     size_t *ends; // indexes of the ranks in the order in which they ended
     size_t end_count;
     const struct rank_process *cause; // the rank that caused the failure; NULL: none or unknown
-    bool lost_peer; // the cause failed after a peer, so the cause is on another machine
-    char reason[512];
+    bool lost_peer;            // the cause failed after a peer, so the cause is on another machine
+    struct failure failure;    // of the cause
+    struct memory_kills kills; // at the start
+    struct idle_watch idle;
+    int64_t warn_after, kill_after; // it hangs, in microseconds; 0: never
+    bool active;                    // it has printed or reported something since the last check
+    bool warned_hang, hung;         // hung: it is ended for that
+    char *work_dir;
+    char reason[1024];
 };
 
 __attribute__((format(printf, 3, 4))) static void write_log(struct supervisor *s, const char *level,
@@ -82,7 +97,7 @@ __attribute__((format(printf, 3, 4))) static void write_log(struct supervisor *s
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    spool_append_message(&s->spool, level, text);
+    log_spool_append_message(&s->spool, level, text);
 }
 
 static json_t *ranks_json(const struct supervisor *s)
@@ -122,7 +137,8 @@ static json_t *status_json(const struct supervisor *s)
     if (s->cause) {
         json_object_set_new(status, "cause", json_integer(s->cause->number));
         json_object_set_new(status, "lostPeer", json_boolean(s->lost_peer));
-        json_object_set_new(status, "lastWords", log_tail_json(rank_process_tail(s->cause)));
+        json_object_set_new(status, "lastWords",
+                            rank_process_last_lines(s->cause, s->work_dir, &s->failure));
     }
     return status;
 }
@@ -155,14 +171,26 @@ static void publish_change(struct supervisor *s)
     }
 }
 
-static size_t signal_all(const struct supervisor *s, int signal)
+// Launchers such as torchrun start their workers in sessions of their own.
+static struct process_filter all_processes(const struct supervisor *s)
 {
-    const struct process_filter filter = {
+    return (struct process_filter){
         .marker = s->marker,
         .session = getsid(0),
         .parent = getpid(),
     };
+}
+
+static size_t signal_all(const struct supervisor *s, int signal)
+{
+    const struct process_filter filter = all_processes(s);
     return proctrack_signal(&filter, signal);
+}
+
+static int64_t used_processor_time(const struct supervisor *s)
+{
+    const struct process_filter filter = all_processes(s);
+    return proctrack_cpu(&filter);
 }
 
 // Ends all processes of the task. A further call may only shorten the time until SIGKILL.
@@ -206,14 +234,104 @@ static void check_folder(struct supervisor *s)
 
 static void check_folder_and_spool(struct supervisor *s)
 {
-    if (clock_mono_us() < s->check_at)
-        return;
-    s->check_at = clock_mono_us() + CHECK_EVERY_US;
     check_folder(s);
     if (s->spool.dropped > 0 && !s->warned_lost && !s->deleted)
         log_error("log lines of a task are lost", "alloc=%s why=\"%s\"", s->id,
                   s->spool.why_dropped);
     s->warned_lost = s->spool.dropped > 0;
+}
+
+// --- hangs ---------------------------------------------------------------------------------------
+
+static bool rank_has_left(const struct rank_process *r)
+{
+    return r->ended && rank_exit_classify(r->wait_status, r->asked_to_end) == RANK_SUCCEEDED;
+}
+
+// Returns a rank that has ended with exit 0 while others run; NULL: there is none.
+static const struct rank_process *first_that_left(const struct supervisor *s)
+{
+    for (size_t i = 0; i < s->end_count; i++)
+        if (rank_has_left(&s->ranks[s->ends[i]]))
+            return &s->ranks[s->ends[i]];
+    return NULL;
+}
+
+static void describe_ranks(const struct supervisor *s, struct buf *out)
+{
+    char what[300];
+    size_t shown = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct rank_process *r = &s->ranks[i];
+        if (r->ended)
+            continue;
+        processes_describe(r->pid, what, sizeof what);
+        buf_printf(out, "%srank %d %s", shown ? ", " : "", r->number, what);
+        if (++shown == HANG_RANKS_SHOWN)
+            return;
+    }
+}
+
+static void describe_hang(const struct supervisor *s, int64_t idle, struct buf *out)
+{
+    char span[32];
+    const struct rank_process *left = first_that_left(s);
+    duration_format(idle, span, sizeof span);
+    if (left)
+        buf_printf(out,
+                   "rank %d has ended with exit 0, and the other ranks have done nothing for %s, "
+                   "as if they waited for it: ",
+                   left->number, span);
+    else
+        buf_printf(out,
+                   "the task seems to hang: for %s it has printed and reported nothing and used "
+                   "almost no processor time: ",
+                   span);
+    describe_ranks(s, out);
+}
+
+static void handle_hang(struct supervisor *s, int64_t idle)
+{
+    struct buf text;
+    bool kill = s->kill_after && idle >= s->kill_after;
+    if (s->warned_hang && !kill)
+        return;
+    buf_init(&text, sizeof s->reason);
+    describe_hang(s, idle, &text);
+    if (kill)
+        buf_puts(&text, "; it is ended (hang.kill_after)");
+    write_log(s, kill ? "ERROR" : "WARNING", "%s", buf_str(&text));
+    s->warned_hang = true;
+    if (kill) {
+        s->failed = s->hung = true;
+        end_task(s, SUPERVISOR_PEER_GRACE_S, buf_str(&text));
+    }
+    buf_free(&text);
+}
+
+// A rank that has left early makes the others wait for it, which is noticed sooner.
+static void check_hang(struct supervisor *s)
+{
+    int64_t now = clock_mono_us();
+    int64_t warn = first_that_left(s) ? s->warn_after / 10 : s->warn_after;
+    int64_t limit = s->kill_after && (!warn || s->kill_after < warn) ? s->kill_after : warn;
+    if (s->active || !s->started) {
+        idle_note_activity(&s->idle, now);
+        s->active = s->warned_hang = false;
+    } else if (limit && !s->ending && idle_is_due(&s->idle, now, limit)) {
+        int64_t idle = idle_look(&s->idle, now, used_processor_time(s));
+        if (idle >= limit)
+            handle_hang(s, idle);
+        else
+            s->warned_hang = false;
+    }
+}
+
+static void read_hang_limits(struct supervisor *s)
+{
+    const json_t *hang = jget(s->spec, "hang");
+    s->warn_after = jget_int(hang, "warnAfter", 0) * 1000000;
+    s->kill_after = jget_int(hang, "killAfter", 0) * 1000000;
 }
 
 // --- ranks ---------------------------------------------------------------------------------------
@@ -231,6 +349,12 @@ static struct rank_process *startup_hook(const struct supervisor *s)
     return &s->ranks[s->count];
 }
 
+static enum memory_verdict judge_memory(const struct supervisor *s)
+{
+    const struct memory_kills now = memory_count_kills();
+    return memory_judge(&s->kills, &now);
+}
+
 static void start_ranks(struct supervisor *s)
 {
     size_t i;
@@ -246,7 +370,7 @@ static void start_ranks(struct supervisor *s)
         }
         s->children_left = true;
     }
-    s->started = s->changed = true;
+    s->started = s->changed = s->active = true;
 }
 
 static void start_hook_or_ranks(struct supervisor *s)
@@ -265,12 +389,13 @@ static void start_hook_or_ranks(struct supervisor *s)
     }
 }
 
-// Nothing has started: the task fails with the last line of the script as its reason.
-static void fail_hook(struct supervisor *s, const char *how)
+// Nothing has started: the task fails with the error of the script, or `why`, as its reason.
+static void fail_hook(struct supervisor *s, const char *how, const char *why)
 {
-    char last[256], reason[512];
-    log_tail_last_line(rank_process_tail(startup_hook(s)), last, sizeof last);
-    snprintf(reason, sizeof reason, STARTUP_HOOK ": %s%s%s", how, last[0] ? ": " : "", last);
+    char reason[sizeof s->reason];
+    const struct rank_process *hook = startup_hook(s);
+    rank_process_explain(hook, s->work_dir, judge_memory(s), &s->failure);
+    snprintf(reason, sizeof reason, STARTUP_HOOK ": %s", why ? why : s->failure.sentence);
     s->failed = true;
     write_log(s, "ERROR", STARTUP_HOOK ": %s; the program does not start", how);
     end_task(s, SUPERVISOR_PEER_GRACE_S, reason);
@@ -291,9 +416,9 @@ static void hook_ended(struct supervisor *s, int wait_status)
     if (s->ending)
         return;
     if (verdict != RANK_SUCCEEDED)
-        fail_hook(s, proc_status_text(wait_status, how, sizeof how));
+        fail_hook(s, proc_status_text(wait_status, how, sizeof how), NULL);
     else if (startup_hook_apply(s->hook_env, s->spec, &e) != 0)
-        fail_hook(s, e.text);
+        fail_hook(s, e.text, e.text);
     else
         start_ranks(s);
 }
@@ -306,6 +431,7 @@ static void rank_ended(struct supervisor *s, struct rank_process *r, int wait_st
         return;
     r->ended = s->changed = true;
     r->asked_to_end = s->ending;
+    s->active = true;
     r->wait_status = wait_status;
     s->ends[s->end_count++] = (size_t)(r - s->ranks);
     for (int i = 0; i < 2; i++)
@@ -322,7 +448,7 @@ static void rank_ended(struct supervisor *s, struct rank_process *r, int wait_st
 // Returns whether a failed rank reports a lost peer, by its exit code or its last lines.
 static bool lost_a_peer(const struct supervisor *s, const struct rank_process *r)
 {
-    json_t *last_lines = log_tail_json(rank_process_tail(r));
+    json_t *last_lines = log_tail_json(rank_process_tail(r), 0);
     bool native = jget_bool(s->spec, "native", false) && WIFEXITED(r->wait_status) &&
                   WEXITSTATUS(r->wait_status) == err_exit_code(ERR_PEER);
     bool blames = native || rank_exit_blames_peer(json_string_value(last_lines));
@@ -336,13 +462,24 @@ static enum rank_exit classify_rank(const struct supervisor *s, const struct ran
     return verdict == RANK_FAILED && lost_a_peer(s, r) ? RANK_LOST_PEER : verdict;
 }
 
+// A rank that ended with exit 0 before the others leaves them waiting for it.
+static void add_rank_that_left(struct supervisor *s)
+{
+    const struct rank_process *first = &s->ranks[s->ends[0]];
+    size_t used = strlen(s->reason);
+    if (!rank_has_left(first) || !rank_exit_lost_contact(s->failure.text))
+        return;
+    snprintf(s->reason + used, sizeof s->reason - used,
+             "; rank %d had ended with exit 0 before, so the other ranks waited for it",
+             first->number);
+}
+
 // Finds the rank that caused the failure, and its last lines. Called after all ranks have ended and
 // all of their output was read.
 static void find_cause(struct supervisor *s)
 {
-    char how[64], last[256];
     enum rank_exit worst = RANK_TERMINATED;
-    for (size_t i = 0; s->failed && i < s->end_count; i++) {
+    for (size_t i = 0; s->failed && !s->hung && i < s->end_count; i++) {
         const struct rank_process *r = &s->ranks[s->ends[i]];
         enum rank_exit verdict = classify_rank(s, r);
         if (verdict > worst) {
@@ -353,9 +490,9 @@ static void find_cause(struct supervisor *s)
     if (!s->cause)
         return;
     s->lost_peer = worst == RANK_LOST_PEER;
-    log_tail_last_line(rank_process_tail(s->cause), last, sizeof last);
-    snprintf(s->reason, sizeof s->reason, "rank %d: %s%s%s", s->cause->number,
-             proc_status_text(s->cause->wait_status, how, sizeof how), last[0] ? ": " : "", last);
+    rank_process_explain(s->cause, s->work_dir, judge_memory(s), &s->failure);
+    snprintf(s->reason, sizeof s->reason, "rank %d: %s", s->cause->number, s->failure.sentence);
+    add_rank_that_left(s);
 }
 
 // Returns the exit code of the task as a shell shows it: that of the rank that caused a failure,
@@ -398,13 +535,16 @@ static bool all_ranks_ended(const struct supervisor *s)
 static void reap_children(struct supervisor *s)
 {
     int wait_status = 0;
+    struct rusage used;
     pid_t pid;
-    while ((pid = waitpid(-1, &wait_status, WNOHANG)) > 0) {
+    while ((pid = wait4(-1, &wait_status, WNOHANG, &used)) > 0) {
         if (pid == startup_hook(s)->pid && !startup_hook(s)->ended)
             hook_ended(s, wait_status);
         for (size_t i = 0; i < s->count; i++)
-            if (s->ranks[i].pid == pid && !s->ranks[i].ended)
+            if (s->ranks[i].pid == pid && !s->ranks[i].ended) {
+                s->ranks[i].peak_bytes = used.ru_maxrss * 1024;
                 rank_ended(s, &s->ranks[i], wait_status);
+            }
     }
     s->children_left = pid == 0;
     if (s->children_left && !s->ending && all_ranks_ended(s)) {
@@ -493,6 +633,8 @@ static void wait_for_events(struct supervisor *s)
     s->polls[POLL_SIGNALS] = (struct pollfd){.fd = s->signal_fd, .events = POLLIN};
     s->polls[POLL_LISTEN] = (struct pollfd){.fd = s->listen_fd, .events = POLLIN};
     s->polls[POLL_AGENT] = (struct pollfd){.fd = s->agent_fd, .events = POLLIN};
+    s->polls[POLL_REPORTS] =
+        (struct pollfd){.fd = s->reports ? report_server_fd(s->reports) : -1, .events = POLLIN};
     for (size_t i = 0; i < output_count(s); i++) {
         int fd = s->ranks[i / 2].outputs[i % 2].fd;
         s->polls[POLL_OUTPUTS + i] = (struct pollfd){.fd = fd, .events = POLLIN};
@@ -507,12 +649,25 @@ static void handle_events(struct supervisor *s)
         read_agent(s);
     if (s->polls[POLL_LISTEN].revents)
         accept_agent(s);
+    if (s->polls[POLL_REPORTS].revents) {
+        report_server_handle(s->reports);
+        s->active = true;
+    }
     for (size_t i = 0; i < output_count(s); i++)
         if (s->polls[POLL_OUTPUTS + i].revents)
-            rank_output_read(&s->ranks[i / 2].outputs[i % 2]);
+            s->active |= rank_output_read(&s->ranks[i / 2].outputs[i % 2]);
     if (s->polls[POLL_SIGNALS].revents)
         handle_signals(s);
     kill_overdue_processes(s);
+}
+
+static void check_regularly(struct supervisor *s)
+{
+    if (clock_mono_us() < s->check_at)
+        return;
+    s->check_at = clock_mono_us() + CHECK_EVERY_US;
+    check_folder_and_spool(s);
+    check_hang(s);
 }
 
 static void supervisor_loop(struct supervisor *s)
@@ -520,15 +675,17 @@ static void supervisor_loop(struct supervisor *s)
     while (s->children_left) {
         wait_for_events(s);
         handle_events(s);
-        check_folder_and_spool(s);
+        check_regularly(s);
         if (s->children_left)
             publish_change(s);
     }
     for (size_t i = 0; i < output_count(s); i++)
         rank_output_drain(&s->ranks[i / 2].outputs[i % 2]);
+    if (s->reports)
+        report_server_drain(s->reports);
     find_cause(s);
     log_end(s);
-    spool_close(&s->spool);
+    log_spool_close(&s->spool);
     s->finished = s->changed = true;
     s->publish_tries = 0;
     while (s->changed) {
@@ -637,9 +794,37 @@ static int enter_sandbox(struct supervisor *s, struct error *e)
     return err ? 0 : mounts_make(mounts, &places, e);
 }
 
+static void program_told_failure(void *ctx, const json_t *failure)
+{
+    struct supervisor *s = ctx;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->ranks[i].number == jget_int(failure, "rank", -1))
+            rank_process_tell(&s->ranks[i], jget_string(failure, "text", ""),
+                              jget_string(failure, "place", ""));
+}
+
+// Without the socket a program can still run; it learns that it cannot report.
+static void open_reports(struct supervisor *s)
+{
+    struct error e = {0};
+    const struct report_server_options options = {
+        .dir = s->dir,
+        .refusal = task_spec_reports(s->spec)
+                       ? NULL
+                       : "only the program of a trial can report, and this task is no trial; "
+                         "submit it with `muster experiment create`",
+        .on_failure = program_told_failure,
+        .ctx = s,
+        .disk_max = LIMIT_REPORT_SPOOL,
+    };
+    if (!jget_bool(s->spec, "native", false) && report_server_open(&options, &s->reports, &e) != 0)
+        write_log(s, "WARNING", "programs cannot report: %s", e.text);
+}
+
 static void start_task(struct supervisor *s)
 {
     struct error e = {0};
+    open_reports(s);
     if (enter_sandbox(s, &e) == 0) {
         start_hook_or_ranks(s);
         return;
@@ -658,9 +843,14 @@ static int supervisor_prepare(struct supervisor *s, struct error *e)
     if (err)
         return err;
     s->id = jget_string(s->spec, "allocationId", "");
+    s->kills = memory_count_kills();
+    read_hang_limits(s);
+    char *here = getcwd(NULL, 0);
+    s->work_dir = path_join(here ? here : s->dir, TASKDIR_WORK);
+    free(here);
     make_ranks(s);
     char *path = path_join(s->dir, TASKDIR_SPOOL);
-    err = spool_open(&s->spool, path, 0, SPOOL_DISK_MAX, e);
+    err = log_spool_open(&s->spool, path, 0, LOG_SPOOL_DISK_MAX, e);
     free(path);
     if (!err)
         err = catch_signals(s, e);
@@ -674,11 +864,13 @@ static void supervisor_release(struct supervisor *s)
     if (s->hook_env >= 0)
         close(s->hook_env);
     disconnect_agent(s);
+    report_server_close(s->reports);
     buf_free(&s->commands);
-    spool_close(&s->spool);
+    log_spool_close(&s->spool);
     free(s->ends);
     free(s->ranks);
     free(s->polls);
+    free(s->work_dir);
     free(s->marker);
     json_decref(s->spec);
 }
@@ -697,7 +889,7 @@ int supervisor_run(const char *dir, struct error *e)
     struct supervisor s = {
         .dir = dir,
         .marker = taskdir_marker(dir),
-        .spool = {.fd = -1},
+        .spool = {.file = {.fd = -1}},
         .agent_fd = -1,
         .hook_env = -1,
     };

@@ -74,6 +74,27 @@ static char *visible_devices(const struct slots *slots, const json_t *ids)
     return buf_take(&text);
 }
 
+// Whether `list`, folders separated by colons, contains `folder`.
+static bool lists_folder(const char *list, const char *folder)
+{
+    size_t len = strlen(folder);
+    for (const char *at = list; at; at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL)
+        if (strncmp(at, folder, len) == 0 && (at[len] == ':' || !at[len]))
+            return true;
+    return false;
+}
+
+// An empty entry of the list would be the working folder.
+static void append_folder(json_t *env, const char *name, const char *folder)
+{
+    const char *list = jget_string(env, name, "");
+    if (!folder || lists_folder(list, folder))
+        return;
+    char *longer = xasprintf("%s%s%s", list, *list ? ":" : "", folder);
+    set_variable(env, name, longer);
+    free(longer);
+}
+
 static json_t *common_environment(const json_t *task, const struct task_host *host,
                                   const json_t *slot_ids)
 {
@@ -83,6 +104,10 @@ static json_t *common_environment(const json_t *task, const struct task_host *ho
     set_variable(env, "PATH", host->path);
     set_variable(env, "LANG", host->lang);
     json_object_update(env, jget(task, "env"));
+    if (!jget_bool(task, "native", false)) {
+        append_folder(env, "PATH", host->program_dir);
+        append_folder(env, "PYTHONPATH", host->python_dir);
+    }
     set_variable(env, "DET_AGENT_ID", host->agent_id);
     set_variable(env, "DET_SLOT_IDS", ids);
     set_variable(env, "MUSTER_RUN_DIR", host->dir);
@@ -161,6 +186,8 @@ int task_spec_build(const struct desired_task *task, const struct task_host *hos
     must(*out);
     if (jget(task->json, "mounts"))
         must(!json_object_set(*out, "mounts", jget(task->json, "mounts")));
+    if (jget(task->json, "hang"))
+        must(!json_object_set(*out, "hang", jget(task->json, "hang")));
     if (jget(task->json, "rendezvous"))
         must(!json_object_set(*out, "rendezvous", jget(task->json, "rendezvous")));
     set_variable(*out, "tokenFile", host->token_file);
@@ -168,6 +195,11 @@ out:
     json_decref(slot_ids);
     json_decref(entries);
     return err;
+}
+
+bool task_spec_reports(const json_t *spec)
+{
+    return !jget_bool(spec, "native", false) && jget(jget(spec, "env"), "DET_TRIAL_ID");
 }
 
 json_t *task_spec_environment(const json_t *spec, const json_t *rank)

@@ -3,16 +3,19 @@
 //
 //   {allocationId, taskId, agentId, containerId, contextUrl, native, graceSeconds, tokenFile, argv,
 //    env: {NAME: VALUE for all ranks}, ranks: [{rank, env: {NAME: VALUE}}],
-//    mounts: (supervisor/mounts.h), rendezvous: {addresses: [..], rank, slots: [..]} of all
-//    machines}
+//    mounts: (supervisor/mounts.h), hang: {warnAfter, killAfter}, rendezvous: {addresses: [..],
+//    rank, slots: [..]} of all machines}
 //
 // The environment of a rank is `env` with its own `env` on top; ranks inherit nothing else. Later
 // values override earlier ones: HOME, PATH and LANG of the agent; the values of the master; the
-// values of this machine (slots, devices, ranks).
+// values of this machine (slots, devices, ranks). The folder of Muster's programs is appended to
+// PATH and that of its Python package to PYTHONPATH, behind all entries of the user.
 #ifndef MUSTER_AGENT_TASKS_TASK_SPEC_H
 #define MUSTER_AGENT_TASKS_TASK_SPEC_H
 
 #include <jansson.h>
+
+#include <stdbool.h>
 
 #include "agent/slots.h"
 #include "agent/tasks/desired_state.h"
@@ -23,6 +26,7 @@ struct task_host {
     const struct slots *slots;
     const char *dir;         // the folder of the task
     const char *program_dir; // the folder of Muster's programs
+    const char *python_dir;  // the folder of the package muster; NULL: it is not installed
     const char *home, *path, *lang;
     const char *token_file; // hidden from the task; NULL: unknown
 };
@@ -30,6 +34,10 @@ struct task_host {
 // ERR_PEER: the entry names a slot that this machine does not have.
 int task_spec_build(const struct desired_task *task, const struct task_host *host, json_t **out,
                     struct error *e);
+
+// Whether the task's program can report through its supervisor: it is a trial of a user program.
+// The native trainer reports by itself.
+bool task_spec_reports(const json_t *spec);
 
 // The complete environment of a rank of `spec`: {NAME: VALUE}. The caller owns it.
 json_t *task_spec_environment(const json_t *spec, const json_t *rank);

@@ -7,17 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/os/file.h"
+#include "base/os/unix_socket.h"
 #include "base/text/json.h"
 
 enum { SOCKET_BACKLOG = 4 };
+
+static const char socket_name[] = "sock";
 
 bool taskdir_id_valid(const char *id)
 {
@@ -170,41 +171,14 @@ bool taskdir_supervised(const char *dir)
     return err == ERR_CONFLICT;
 }
 
-typedef int socket_function(int fd, const struct sockaddr *address, socklen_t len);
-
-static int bind_and_listen(int fd, const struct sockaddr *address, socklen_t len)
-{
-    unlink(((const struct sockaddr_un *)address)->sun_path);
-    return bind(fd, address, len) == 0 ? listen(fd, SOCKET_BACKLOG) : -1;
-}
-
-// A socket address has at most 107 bytes, but the path of the folder may be longer, so the address
-// goes through an open descriptor of the folder.
-static int use_socket(const char *dir, socket_function *use, int *fd, struct error *e)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int err = 0, dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    *fd = dir_fd < 0 ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/sock", dir_fd);
-    if (*fd < 0 || use(*fd, (const struct sockaddr *)&address, sizeof address) != 0)
-        err = error_set_errno(e, ERR_UNAVAILABLE, errno, "cannot use the socket in %s", dir);
-    if (err && *fd >= 0) {
-        close(*fd);
-        *fd = -1;
-    }
-    if (dir_fd >= 0)
-        close(dir_fd);
-    return err;
-}
-
 int taskdir_listen(const char *dir, int *fd, struct error *e)
 {
-    return use_socket(dir, bind_and_listen, fd, e);
+    return unix_socket_listen(dir, socket_name, SOCKET_BACKLOG, fd, e);
 }
 
 int taskdir_connect(const char *dir, int *fd, struct error *e)
 {
-    return use_socket(dir, connect, fd, e);
+    return unix_socket_connect(dir, socket_name, fd, e);
 }
 
 char *taskdir_marker(const char *dir)

@@ -10,6 +10,9 @@
 //   sock         The socket between the supervisor and the agent.
 //   log.spool    Output for the master (spool.h).
 //   log.cursor   The position in the spool up to which the master has the output.
+//   report.sock  The socket to which programs report (agent/reports/report_server.h).
+//   report.spool Reports for the master. It exists from the first report on.
+//   report.cursor The position in it up to which the master has the reports.
 //   work/        The working folder of the task, with the experiment's files.
 //
 // No status and a free lock: no process was ever started. A status that is not EXITED or cannot be
@@ -26,10 +29,13 @@
 
 #include "base/error.h"
 
-#define TASKDIR_TASK   "task.json"
-#define TASKDIR_SPOOL  "log.spool"
-#define TASKDIR_CURSOR "log.cursor"
-#define TASKDIR_WORK   "work"
+#define TASKDIR_TASK          "task.json"
+#define TASKDIR_SPOOL         "log.spool"
+#define TASKDIR_CURSOR        "log.cursor"
+#define TASKDIR_REPORT_SOCKET "report.sock"
+#define TASKDIR_REPORT_SPOOL  "report.spool"
+#define TASKDIR_REPORT_CURSOR "report.cursor"
+#define TASKDIR_WORK          "work"
 
 #define TASK_STARTING "STARTING"
 #define TASK_RUNNING  "RUNNING"

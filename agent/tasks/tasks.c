@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/logs/spool.h"
+#include "agent/logs/log_spool.h"
 #include "agent/supervisor/proctrack.h"
 #include "agent/supervisor/spawner.h"
 #include "agent/supervisor/supervisor.h"
@@ -30,6 +30,7 @@ enum {
     FETCH_AGAIN_US = 1000 * 1000,
     ATTACH_AGAIN_US = 20 * 1000,
     KILL_AGAIN_US = 100 * 1000,
+    KILL_REPORTS_US = 10 * 1000 * 1000, // for the last reports of a task that is ended
 };
 
 enum task_phase {
@@ -37,6 +38,7 @@ enum task_phase {
     PHASE_CONNECTING, // its supervisor was started, by this agent or a former one
     PHASE_ATTACHED,   // connected to its supervisor
     PHASE_KILLING,    // its supervisor is lost; the agent kills its processes
+    PHASE_REPORTING,  // it has ended; the shipper sends the last reports of its program
     PHASE_EXITED,
     PHASE_FORGETTING, // the shipper sends its last log lines
 };
@@ -50,17 +52,21 @@ struct agent_task {
     bool killed;
     bool has_spec; // so the master knows where its log belongs
     bool shipped;  // PHASE_FORGETTING: the master has the log
+    bool reports;  // its program can report
     int64_t grace_s;
-    int64_t retry_at; // monotonic: PHASE_FETCHING, PHASE_CONNECTING, PHASE_KILLING
+    int64_t retry_at; // monotonic: PHASE_FETCHING, PHASE_CONNECTING, PHASE_KILLING; in
+                      // PHASE_REPORTING the end of the time for reports of a killed task
     int fd;           // PHASE_ATTACHED
     struct buf in;
     json_t *status; // for the master
+    json_t *end;    // PHASE_REPORTING: the status that follows
     struct agent_task *next;
 };
 
 struct tasks {
     struct tasks_options o;
     char *folder, *trash, *program_dir;
+    char *python_dir; // of the package muster; NULL: it is not installed
     struct spawner *spawner;
     struct agent_task *first;
     bool changed;
@@ -97,6 +103,7 @@ static void agent_task_free(struct agent_task *task)
         close(task->fd);
     buf_free(&task->in);
     json_decref(task->status);
+    json_decref(task->end);
     free(task->url);
     free(task->dir);
     free(task->id);
@@ -130,19 +137,55 @@ static void disconnect_supervisor(struct agent_task *task)
 // Writes the end of a task without a supervisor as the last line of its log.
 static void write_last_line(const struct agent_task *task, const char *text)
 {
-    struct spool spool;
+    struct log_spool spool;
     struct spool_cursor shipped;
     char *path = path_join(task->dir, TASKDIR_SPOOL);
     char *cursor = path_join(task->dir, TASKDIR_CURSOR);
     spool_cursor_load(cursor, &shipped);
-    if (spool_open(&spool, path, shipped.sequence, SPOOL_DISK_MAX, NULL) == 0)
-        spool_append_message(&spool, "ERROR", text);
-    spool_close(&spool);
+    if (log_spool_open(&spool, path, shipped.sequence, LOG_SPOOL_DISK_MAX, NULL) == 0)
+        log_spool_append_message(&spool, "ERROR", text);
+    log_spool_close(&spool);
     free(cursor);
     free(path);
 }
 
-// Reports the end of a task that has no supervisor, or was never started.
+static void task_exited(struct tasks *t, struct agent_task *task)
+{
+    json_t *end = task->end;
+    task->end = NULL;
+    set_status(t, task, end);
+    task->phase = PHASE_EXITED;
+}
+
+static bool has_reports(const struct agent_task *task)
+{
+    char *path = path_join(task->dir, TASKDIR_REPORT_SPOOL);
+    bool found = task->reports && path_exists(path);
+    free(path);
+    return found;
+}
+
+// Handles the end of a task; takes ownership of `status`. The master learns of it after the last
+// report of the program, because the token for reports ends with the allocation. Reports that the
+// master cannot take must not hold the slots of a task that it wants to end, so that one waits for
+// a limited time.
+static void task_ended(struct tasks *t, struct agent_task *task, json_t *status)
+{
+    char quoted[ERROR_TEXT_MAX];
+    log_info("task ended", "alloc=%s reason=%s", task->id,
+             log_quote(quoted, sizeof quoted, jget_string(status, "reason", "")));
+    disconnect_supervisor(task);
+    task->end = status;
+    task->retry_at = clock_mono_us() + KILL_REPORTS_US;
+    if (has_reports(task))
+        task->phase = PHASE_REPORTING;
+    else
+        task_exited(t, task);
+    if (task->reports)
+        shipper_finish(t->o.reports, task->id);
+}
+
+// Handles the end of a task that has no supervisor, or was never started.
 static void end_unsupervised_task(struct tasks *t, struct agent_task *task, const char *reason)
 {
     struct error e = {0};
@@ -152,21 +195,20 @@ static void end_unsupervised_task(struct tasks *t, struct agent_task *task, cons
              log_quote(quoted, sizeof quoted, reason));
     if (task->has_spec)
         write_last_line(task, reason);
-    set_status(t, task, taskdir_status(task->id, TASK_EXITED, json_incref(ranks), reason));
-    if (taskdir_write_status(task->dir, task->status, true, &e) != 0)
+    json_t *status = taskdir_status(task->id, TASK_EXITED, json_incref(ranks), reason);
+    if (taskdir_write_status(task->dir, status, true, &e) != 0)
         log_error("cannot write the status", "alloc=%s err=%s", task->id,
                   log_quote(quoted, sizeof quoted, e.text));
-    disconnect_supervisor(task);
-    task->phase = PHASE_EXITED;
+    task_ended(t, task, status);
 }
 
-static void task_exited(struct agent_task *task)
+// Takes ownership of a status that the task's supervisor has sent or written.
+static void take_status(struct tasks *t, struct agent_task *task, json_t *status)
 {
-    char quoted[ERROR_TEXT_MAX];
-    log_info("task ended", "alloc=%s reason=%s", task->id,
-             log_quote(quoted, sizeof quoted, jget_string(task->status, "reason", "")));
-    disconnect_supervisor(task);
-    task->phase = PHASE_EXITED;
+    if (taskdir_status_is(status, TASK_EXITED))
+        task_ended(t, task, status);
+    else
+        set_status(t, task, status);
 }
 
 // --- supervisors ---------------------------------------------------------------------------------
@@ -198,19 +240,22 @@ static void kill_processes(struct tasks *t, struct agent_task *task, int64_t now
     free(marker);
 }
 
+static bool task_is_over(const struct agent_task *task)
+{
+    return task->phase == PHASE_REPORTING || task->phase == PHASE_EXITED;
+}
+
 // Handles a task whose lock is free: task.json holds the last status of its supervisor.
 static void read_last_status(struct tasks *t, struct agent_task *task, int64_t now)
 {
     json_t *status = NULL;
     int err = taskdir_read_status(task->dir, &status, NULL);
     if (!err)
-        set_status(t, task, status);
+        take_status(t, task, status);
     if (err == ERR_NOT_FOUND)
         end_unsupervised_task(t, task,
                               SUPERVISOR_LOST ": it was killed before it had started the task");
-    else if (!err && taskdir_status_is(status, TASK_EXITED))
-        task_exited(task);
-    else
+    else if (!task_is_over(task))
         // An unreadable status was being overwritten when the machine died; the task had started.
         kill_processes(t, task, now);
 }
@@ -257,9 +302,7 @@ static void read_statuses(struct tasks *t, struct agent_task *task)
         json_t *status = json_loadb(task->in.data, len, 0, NULL);
         buf_drop_front(&task->in, len + 1);
         if (status)
-            set_status(t, task, status);
-        if (taskdir_status_is(task->status, TASK_EXITED))
-            task_exited(task);
+            take_status(t, task, status);
     }
 }
 
@@ -294,6 +337,7 @@ static int write_spec(struct tasks *t, struct agent_task *task, const struct des
         .slots = t->o.slots,
         .dir = task->dir,
         .program_dir = t->program_dir,
+        .python_dir = t->python_dir,
         .home = getenv("HOME"),
         .path = getenv("PATH"),
         .lang = getenv("LANG"),
@@ -324,6 +368,15 @@ static void fetch_files(struct tasks *t, struct agent_task *task)
     free(work);
 }
 
+// `spec`: the specification of the task, or its entry of the desired state.
+static void ship_task(struct tasks *t, struct agent_task *task, const json_t *spec)
+{
+    shipper_add(t->o.logs, task->dir);
+    task->reports = task_spec_reports(spec);
+    if (task->reports)
+        shipper_add(t->o.reports, task->dir);
+}
+
 static void start_task(struct tasks *t, const struct desired_task *wanted)
 {
     struct error e = {0};
@@ -336,7 +389,7 @@ static void start_task(struct tasks *t, const struct desired_task *wanted)
     }
     log_info("starting task", "alloc=%s ranks=%zu", task->id,
              json_array_size(jget(wanted->json, "ranks")));
-    shipper_add(t->o.shipper, task->dir);
+    ship_task(t, task, wanted->json);
     fetch_files(t, task);
 }
 
@@ -350,6 +403,8 @@ static void kill_task(struct tasks *t, struct agent_task *task, const struct des
         end_unsupervised_task(t, task, "told to end before it was started");
     else if (task->phase == PHASE_ATTACHED)
         send_kill(task);
+    task->retry_at =
+        task->phase == PHASE_REPORTING ? clock_mono_us() + KILL_REPORTS_US : task->retry_at;
 }
 
 static void declare_gone(struct tasks *t, const char *id)
@@ -387,7 +442,7 @@ static void forget_task(struct tasks *t, struct agent_task *task)
     task->shipped = !task->has_spec;
     t->changed = true;
     if (task->has_spec)
-        shipper_finish(t->o.shipper, task->id);
+        shipper_finish(t->o.logs, task->id);
     remove_forgotten_task(t, task);
 }
 
@@ -417,7 +472,8 @@ static enum observed_state observe_task(const struct agent_task *task)
         return OBSERVED_FORGETTING;
     if (task->phase == PHASE_EXITED)
         return OBSERVED_EXITED;
-    return task->killed || task->phase == PHASE_KILLING ? OBSERVED_ENDING : OBSERVED_RUNNING;
+    bool ending = task->killed || task->phase == PHASE_KILLING;
+    return ending ? OBSERVED_ENDING : OBSERVED_RUNNING;
 }
 
 static size_t count_tasks(const struct tasks *t)
@@ -440,6 +496,13 @@ void tasks_apply(struct tasks *t, const struct desired_state *desired)
         apply_action(t, &actions[i]);
     free(actions);
     free(observed);
+}
+
+void tasks_wait_for_master(struct tasks *t)
+{
+    for (struct agent_task *task = t->first; task; task = task->next)
+        if (task->phase == PHASE_REPORTING)
+            task->retry_at = clock_mono_us() + KILL_REPORTS_US;
 }
 
 // The master may be unreachable or busy: the agent retries until the files come or the task is
@@ -472,9 +535,11 @@ void tasks_handle_message(struct tasks *t, const struct inbox_message *message)
         return;
     if (message->kind == INBOX_FETCHED)
         task->in_worker = false;
-    else
+    if (message->kind == INBOX_SHIPPED)
         task->shipped = true;
-    if (task->phase == PHASE_FETCHING)
+    if (message->kind == INBOX_REPORTED && task->phase == PHASE_REPORTING)
+        task_exited(t, task);
+    else if (task->phase == PHASE_FETCHING)
         files_fetched(t, task, &message->error);
     else if (task->phase == PHASE_FORGETTING)
         remove_forgotten_task(t, task);
@@ -483,7 +548,15 @@ void tasks_handle_message(struct tasks *t, const struct inbox_message *message)
 static bool needs_retry(const struct agent_task *task)
 {
     return (task->phase == PHASE_FETCHING && !task->in_worker) || task->phase == PHASE_CONNECTING ||
-           task->phase == PHASE_KILLING;
+           task->phase == PHASE_KILLING || (task->phase == PHASE_REPORTING && task->killed);
+}
+
+static void give_up_reports(struct tasks *t, struct agent_task *task)
+{
+    log_warn("a task is ended before the master has all of its reports", "alloc=%s", task->id);
+    if (task->has_spec)
+        write_last_line(task, "the task is ended before the master has taken all of its reports");
+    task_exited(t, task);
 }
 
 void tasks_tick(struct tasks *t, int64_t now)
@@ -495,6 +568,8 @@ void tasks_tick(struct tasks *t, int64_t now)
             fetch_files(t, task);
         else if (task->phase == PHASE_CONNECTING)
             connect_supervisor(t, task, now);
+        else if (task->phase == PHASE_REPORTING)
+            give_up_reports(t, task);
         else
             kill_processes(t, task, now);
     }
@@ -549,10 +624,10 @@ static void recover_task(struct tasks *t, const char *id)
     task->url = xstrdup(jget_string(spec, "contextUrl", ""));
     task->grace_s = jget_int(spec, "graceSeconds", DESIRED_DEFAULT_GRACE_S);
     if (task->has_spec)
-        shipper_add(t->o.shipper, task->dir);
+        ship_task(t, task, spec);
     int err = taskdir_read_status(task->dir, &status, NULL);
-    if (!err)
-        set_status(t, task, status); // until the supervisor sends its own
+    if (!err && !taskdir_status_is(status, TASK_EXITED))
+        set_status(t, task, json_incref(status)); // until the supervisor sends its own
     if (err != ERR_NOT_FOUND || taskdir_supervised(task->dir)) {
         connect_supervisor(t, task, clock_mono_us());
     } else if (task->has_spec) {
@@ -565,6 +640,7 @@ static void recover_task(struct tasks *t, const char *id)
     }
     log_info("task recovered", "alloc=%s state=%s", id, jget_string(task->status, "state", ""));
 out:
+    json_decref(status);
     json_decref(spec);
 }
 
@@ -595,6 +671,15 @@ static void empty_trash(struct tasks *t)
         closedir(folder);
 }
 
+// The build tree and an installation have the same layout: bin/ and share/muster/python.
+static char *find_python_dir(const char *program_dir)
+{
+    char *path = path_join(program_dir, "../share/muster/python");
+    char *found = realpath(path, NULL);
+    free(path);
+    return found;
+}
+
 int tasks_open(const struct tasks_options *options, struct tasks **out, struct error *e)
 {
     struct tasks *t = xcalloc(1, sizeof *t);
@@ -602,6 +687,7 @@ int tasks_open(const struct tasks_options *options, struct tasks **out, struct e
     t->folder = path_join(options->work_dir, "tasks");
     t->trash = path_join(options->work_dir, "trash");
     t->program_dir = proc_self_dir();
+    t->python_dir = find_python_dir(t->program_dir);
     char *program = path_join(t->program_dir, "muster-supervisor");
     int err = spawner_open(program, t->folder, &t->spawner, e);
     free(program);
@@ -630,6 +716,7 @@ void tasks_close(struct tasks *t)
     while (t->first)
         remove_task(t, t->first);
     spawner_close(t->spawner);
+    free(t->python_dir);
     free(t->program_dir);
     free(t->trash);
     free(t->folder);

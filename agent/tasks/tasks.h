@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "agent/inbox.h"
-#include "agent/logs/shipper.h"
 #include "agent/slots.h"
+#include "agent/spool/shipper.h"
 #include "agent/tasks/file_worker.h"
 #include "agent/tasks/reconcile.h"
 #include "base/error.h"
@@ -24,7 +24,7 @@ struct tasks_options {
     const char *token_file; // absolute
     const struct slots *slots;
     struct file_worker *file_worker;
-    struct shipper *shipper;
+    struct shipper *logs, *reports;
 };
 
 // Recovers the tasks in the work folder.
@@ -33,6 +33,8 @@ void tasks_close(struct tasks *t); // the tasks keep running
 
 // Starts, ends and forgets tasks to reach the desired state.
 void tasks_apply(struct tasks *t, const struct desired_state *desired);
+// The master does not answer at present: reports of tasks that it has ended get more time.
+void tasks_wait_for_master(struct tasks *t);
 void tasks_handle_message(struct tasks *t, const struct inbox_message *message);
 void tasks_tick(struct tasks *t, int64_t now);  // makes the retries that are due
 int64_t tasks_next_tick(const struct tasks *t); // monotonic; INT64_MAX: no retry is due

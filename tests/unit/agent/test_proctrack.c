@@ -75,6 +75,32 @@ static void test_by_session_and_parent(void **state)
     waitpid(child, NULL, 0);
 }
 
+// As torchrun starts its workers: in a session of their own, not as children of the supervisor.
+static void test_processor_time_of_other_sessions(void **state)
+{
+    (void)state;
+    const char *const argv[] = {"sh", "-c", "setsid sh -c 'while :; do :; done' & wait", NULL};
+    const char *const envp[] = {MARKER, "PATH=/usr/bin:/bin", NULL};
+    const struct proc_spec spec = {
+        .argv = argv, .envp = envp, .fd_in = -1, .fd_out = -1, .fd_err = -1, .new_session = true};
+    const struct process_filter filter = {.marker = MARKER};
+    struct error e = {0};
+    pid_t pid = 0;
+    if (proc_spawn(&spec, &pid, NULL, &e) != 0)
+        fail_msg("%s", e.text);
+    int64_t used = 0;
+    for (int i = 0; i < 3000 && used < 50000; i++) {
+        used = proctrack_cpu(&filter);
+        usleep(10000);
+    }
+    proctrack_signal(&filter, SIGKILL);
+    waitpid(pid, NULL, 0);
+    assert_true(used >= 50000);
+    while (proctrack_signal(&filter, SIGKILL) > 0)
+        usleep(1000);
+    assert_int_equal(proctrack_cpu(&filter), 0);
+}
+
 static pid_t start_large(void)
 {
     pid_t child = fork();
@@ -221,6 +247,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_by_environment),
         cmocka_unit_test(test_by_session_and_parent),
+        cmocka_unit_test(test_processor_time_of_other_sessions),
         cmocka_unit_test(test_dying_is_not_dead),
         cmocka_unit_test_setup_teardown(test_a_stray_has_no_folder, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_another_root_is_no_stray, make_folder, remove_folder),

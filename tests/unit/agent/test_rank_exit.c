@@ -88,7 +88,7 @@ static void tail_add_line(struct log_tail *w, const char *line)
 static void expect_tail(const struct log_tail *w, const char *all, const char *last)
 {
     char text[64];
-    json_t *value = log_tail_json(w);
+    json_t *value = log_tail_json(w, 0);
     assert_string_equal(json_string_value(value), all);
     json_decref(value);
     log_tail_last_line(w, text, sizeof text);
@@ -146,28 +146,62 @@ static void the_reason_is_no_routine_line(void **state)
     log_tail_free(&w);
 }
 
+static size_t count_newlines(const char *text)
+{
+    size_t count = 0;
+    for (; (text = strchr(text, '\n')); text++)
+        count++;
+    return count;
+}
+
 static void few_lines_are_kept(void **state)
 {
     (void)state;
     struct log_tail w;
     char line[2 * LOG_TAIL_LINE_BYTES], last[16];
     log_tail_init(&w);
-    for (int i = 0; i < 3 * LOG_TAIL_LINES; i++) {
+    for (int i = 0; i < 5 * LOG_TAIL_KEPT_LINES; i++) {
         snprintf(line, sizeof line, "line %d", i);
         tail_add_line(&w, line);
-        assert_int_equal(w.lines, i < LOG_TAIL_LINES ? i + 1 : LOG_TAIL_LINES);
+        assert_true(w.lines <= 2 * LOG_TAIL_KEPT_LINES);
+        assert_true(w.lines >= LOG_TAIL_KEPT_LINES || w.lines == (size_t)i + 1);
+        assert_int_equal(count_newlines(log_tail_text(&w)), w.lines);
     }
     log_tail_last_line(&w, last, sizeof last);
-    assert_string_equal(last, "line 59");
-    assert_memory_equal(w.text.data, "line 40\n", 8);
+    assert_string_equal(last, "line 1499");
+    json_t *value = log_tail_json(&w, 0);
+    assert_memory_equal(json_string_value(value), "line 1480\n", 10);
+    assert_int_equal(count_newlines(json_string_value(value)), LOG_TAIL_LINES - 1);
+    json_decref(value);
     memset(line, 'x', sizeof line);
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 500; i++) {
         log_tail_add(&w, line, sizeof line);
-        assert_true(w.text.len <= LOG_TAIL_BYTES);
+        assert_true(w.text.len <= 2 * LOG_TAIL_KEPT_BYTES);
     }
-    assert_int_equal(w.lines, LOG_TAIL_BYTES / LOG_TAIL_LINE_BYTES);
+    value = log_tail_json(&w, 0);
+    assert_int_equal(json_string_length(value),
+                     LOG_TAIL_BYTES / LOG_TAIL_LINE_BYTES * LOG_TAIL_LINE_BYTES - 1);
+    json_decref(value);
     log_tail_last_line(&w, last, sizeof last);
     assert_string_equal(last, "xxxxxxxxxxxxxxx");
+    log_tail_free(&w);
+}
+
+static void lines_up_to_the_error_are_shown(void **state)
+{
+    (void)state;
+    struct log_tail w;
+    log_tail_init(&w);
+    tail_add_line(&w, "ValueError: x");
+    for (int i = 0; i < 2 * LOG_TAIL_LINES; i++)
+        tail_add_line(&w, "of the launcher");
+    json_t *value = log_tail_json(&w, 1);
+    assert_string_equal(json_string_value(value), "ValueError: x");
+    json_decref(value);
+    value = log_tail_json(&w, LOG_TAIL_LINES + 1);
+    assert_int_equal(count_newlines(json_string_value(value)), LOG_TAIL_LINES - 1);
+    assert_null(strstr(json_string_value(value), "ValueError"));
+    json_decref(value);
     log_tail_free(&w);
 }
 
@@ -180,6 +214,7 @@ int main(void)
         cmocka_unit_test(lines_are_made_readable),
         cmocka_unit_test(the_reason_is_no_routine_line),
         cmocka_unit_test(few_lines_are_kept),
+        cmocka_unit_test(lines_up_to_the_error_are_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

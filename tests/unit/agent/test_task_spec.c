@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/tasks/task_spec.h"
@@ -33,6 +34,7 @@ static int build_spec(const char *answer, const struct slots *slots, json_t **sp
         .slots = slots,
         .dir = "/agent/tasks/7.1",
         .program_dir = "/opt/muster",
+        .python_dir = "/opt/python",
         .home = "/home/m",
         .path = "/bin",
         .lang = NULL,
@@ -158,6 +160,38 @@ static void slots_that_are_not_here(void **state)
     assert_int_equal(build_spec(text, &cpus, &spec, &e), ERR_PEER);
 }
 
+// Programs find Muster's commands and package behind their own; the native trainer needs neither.
+static void programs_find_muster(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *env, *path, *python;
+    } rows[] = {
+        {"{}", "/bin:/opt/muster", "/opt/python"},
+        {"{\"PATH\": \"/mine:/x\", \"PYTHONPATH\": \"/lib\"}", "/mine:/x:/opt/muster",
+         "/lib:/opt/python"},
+        {"{\"PATH\": \"/opt/muster:/x\", \"PYTHONPATH\": \"\"}", "/opt/muster:/x", "/opt/python"},
+        {"{\"PATH\": \"/opt/muster2\", \"PYTHONPATH\": \"/a:/opt/python\"}",
+         "/opt/muster2:/opt/muster", "/a:/opt/python"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char answer[512];
+        json_t *spec;
+        snprintf(answer, sizeof answer,
+                 "{\"version\": 1, \"tasks\": [{\"allocationId\": \"7.1\", \"action\": \"RUN\", "
+                 "\"argv\": [\"sh\"], \"env\": %s, \"ranks\": [{\"rank\": 0, \"localRank\": 0, "
+                 "\"slots\": [0]}]}]}",
+                 rows[i].env);
+        struct error e = {0};
+        if (build_spec(answer, &cpus, &spec, &e) != 0)
+            fail_msg("%s", e.text);
+        assert_string_equal(env_of(spec, 0, "PATH"), rows[i].path);
+        assert_string_equal(env_of(spec, 0, "PYTHONPATH"), rows[i].python);
+        assert_false(task_spec_reports(spec));
+        json_decref(spec);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +200,7 @@ int main(void)
         cmocka_unit_test(instances),
         cmocka_unit_test(threads_and_tasks_without_slots),
         cmocka_unit_test(slots_that_are_not_here),
+        cmocka_unit_test(programs_find_muster),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

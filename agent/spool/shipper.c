@@ -1,4 +1,4 @@
-#include "agent/logs/shipper.h"
+#include "agent/spool/shipper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,9 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/logs/spool.h"
+#include "agent/spool/spool.h"
 #include "agent/tasks/taskdir.h"
-#include "api/wire.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -33,7 +32,7 @@ struct shipper_command {
     char *id;
 };
 
-struct log_feed { // one task's log
+struct spool_feed { // the spool of one task
     char *id;
     json_t *spec;
     char *spool_path, *cursor_path;
@@ -42,8 +41,10 @@ struct log_feed { // one task's log
     int64_t released;   // offset up to which disk space was released
     int64_t backoff_us; // 0: the master accepts the lines
     int64_t retry_at;   // monotonic
+    int64_t refused;    // what the master has refused, as `send` counts it
+    int64_t failing_since;
     bool finish;
-    struct log_feed *next;
+    struct spool_feed *next;
 };
 
 enum ship_result {
@@ -53,18 +54,19 @@ enum ship_result {
 };
 
 struct shipper {
+    const struct shipper_kind *kind;
     const struct master_endpoint *master;
     struct inbox *inbox;
     struct mailbox *commands;
     struct client *client;
-    struct log_feed *feeds;
+    struct spool_feed *feeds;
     char *scratch;
     bool warned; // that the master does not accept lines
     atomic_bool stop;
     pthread_t thread;
 };
 
-static void feed_free(struct log_feed *f)
+static void feed_free(struct spool_feed *f)
 {
     if (f->fd >= 0)
         close(f->fd);
@@ -77,10 +79,10 @@ static void feed_free(struct log_feed *f)
 
 static void feed_add(struct shipper *s, const char *dir)
 {
-    struct log_feed *f = xcalloc(1, sizeof *f);
+    struct spool_feed *f = xcalloc(1, sizeof *f);
     f->fd = -1;
-    f->spool_path = path_join(dir, TASKDIR_SPOOL);
-    f->cursor_path = path_join(dir, TASKDIR_CURSOR);
+    f->spool_path = path_join(dir, s->kind->spool);
+    f->cursor_path = path_join(dir, s->kind->cursor);
     spool_cursor_load(f->cursor_path, &f->cursor);
     if (taskdir_read_spec(dir, &f->spec, NULL) != 0)
         f->spec = json_object();
@@ -96,7 +98,7 @@ static void handle_commands(struct shipper *s, int64_t until)
         struct shipper_command *command = message;
         if (command->dir)
             feed_add(s, command->dir);
-        for (struct log_feed *f = s->feeds; f && !command->dir; f = f->next)
+        for (struct spool_feed *f = s->feeds; f && !command->dir; f = f->next)
             f->finish |= strcmp(f->id, command->id) == 0;
         free(command->dir);
         free(command->id);
@@ -105,52 +107,15 @@ static void handle_commands(struct shipper *s, int64_t until)
     }
 }
 
-static json_t *request_line(const json_t *line)
-{
-    const char *rank_id = jget(line, "rank") ? "rankId" : NULL;
-    json_t *out = json_pack("{s:O, s:s, s:O, s:O, s:O, s:O}", "timestamp", jget(line, "timestamp"),
-                            "level", wire_name(WIRE_LOG_LEVEL, jget_string(line, "level", "INFO")),
-                            "stdtype", jget(line, "stdtype"), "source", jget(line, "source"), "log",
-                            jget(line, "log"), "sequence", jget(line, "sequence"));
-    if (out && rank_id)
-        json_object_set(out, rank_id, jget(line, "rank"));
-    return out;
-}
-
-// Sends the fields that all lines share once.
-static int post_lines(struct shipper *s, const struct log_feed *f, const json_t *lines,
-                      struct error *e)
-{
-    json_t *logs = json_array();
-    size_t i;
-    json_t *line;
-    json_array_foreach(lines, i, line)
-    {
-        json_t *one = request_line(line); // NULL: a damaged line
-        if (one)
-            json_array_append_new(logs, one);
-    }
-    json_t *body =
-        json_pack("{s:s, s:s, s:s, s:s, s:o}", "taskId", jget_string(f->spec, "taskId", ""),
-                  "allocationId", f->id, "agentId", jget_string(f->spec, "agentId", ""),
-                  "containerId", jget_string(f->spec, "containerId", f->id), "logs", logs);
-    int err = client_call(s->client, "POST", "/api/v1/task/logs", body, NULL, e);
-    json_decref(body);
-    return err;
-}
-
-static bool is_permanent(int code)
-{
-    return code == ERR_INVALID || code == ERR_NOT_FOUND || code == ERR_CONFLICT ||
-           code == ERR_TOO_LARGE;
-}
-
-static void feed_back_off(struct shipper *s, struct log_feed *f, const struct error *e)
+static void feed_back_off(struct shipper *s, struct spool_feed *f, const struct error *e)
 {
     char quoted[ERROR_TEXT_MAX];
-    if (!s->warned && !atomic_load(&s->stop))
-        log_warn("the master does not accept log lines; they stay in the spool", "alloc=%s err=%s",
-                 f->id, log_quote(quoted, sizeof quoted, e->text));
+    if (!s->warned && !atomic_load(&s->stop)) {
+        char *text =
+            xasprintf("the master does not accept %s; they stay in the spool", s->kind->noun);
+        log_warn(text, "alloc=%s err=%s", f->id, log_quote(quoted, sizeof quoted, e->text));
+        free(text);
+    }
     s->warned = true;
     int64_t first = e->code == ERR_BUSY ? BACKOFF_BUSY_US : BACKOFF_FIRST_US;
     f->backoff_us = f->backoff_us == 0 ? first : f->backoff_us * 2;
@@ -159,15 +124,19 @@ static void feed_back_off(struct shipper *s, struct log_feed *f, const struct er
     f->retry_at = clock_mono_us() + f->backoff_us;
 }
 
-static enum ship_result ship_lines(struct shipper *s, struct log_feed *f, const json_t *lines)
+static enum ship_result ship_lines(struct shipper *s, struct spool_feed *f, const json_t *lines)
 {
     struct error e = {0};
-    char quoted[ERROR_TEXT_MAX];
-    int err = json_array_size(lines) > 0 ? post_lines(s, f, lines, &e) : 0;
-    if (is_permanent(err)) {
-        log_warn("the master refuses log lines; skipping them", "alloc=%s lines=%zu err=%s", f->id,
-                 json_array_size(lines), log_quote(quoted, sizeof quoted, e.text));
-    } else if (err) {
+    const struct shipment shipment = {
+        .client = s->client,
+        .master = s->master,
+        .id = f->id,
+        .spec = f->spec,
+        .lines = lines,
+        .refused = &f->refused,
+        .failing_since = &f->failing_since,
+    };
+    if (json_array_size(lines) > 0 && s->kind->send(&shipment, &e) != 0) {
         feed_back_off(s, f, &e);
         return SHIPPED_NOT;
     }
@@ -175,13 +144,13 @@ static enum ship_result ship_lines(struct shipper *s, struct log_feed *f, const 
     return SHIPPED_SOME;
 }
 
-static void feed_advance(struct log_feed *f, const struct spool_cursor *next)
+static void feed_advance(struct spool_feed *f, const struct spool_cursor *next)
 {
     struct error e = {0};
     char quoted[ERROR_TEXT_MAX];
     f->cursor = *next;
     if (spool_cursor_save(f->cursor_path, next, &e) != 0)
-        log_debug("cannot write a log cursor", "alloc=%s err=%s", f->id,
+        log_debug("cannot write a cursor", "alloc=%s err=%s", f->id,
                   log_quote(quoted, sizeof quoted, e.text));
     else if (next->offset - f->released >= RELEASE_EVERY) {
         spool_release(f->fd, next);
@@ -189,7 +158,7 @@ static void feed_advance(struct log_feed *f, const struct spool_cursor *next)
     }
 }
 
-static enum ship_result ship_batch(struct shipper *s, struct log_feed *f)
+static enum ship_result ship_batch(struct shipper *s, struct spool_feed *f)
 {
     json_t *lines = NULL;
     struct spool_cursor next;
@@ -212,21 +181,23 @@ static enum ship_result ship_batch(struct shipper *s, struct log_feed *f)
 static bool ship_round(struct shipper *s)
 {
     bool more = false, refused = false;
-    for (struct log_feed **at = &s->feeds; *at && !atomic_load(&s->stop);) {
-        struct log_feed *f = *at;
+    for (struct spool_feed **at = &s->feeds; *at && !atomic_load(&s->stop);) {
+        struct spool_feed *f = *at;
         enum ship_result shipped = ship_batch(s, f);
         more |= shipped == SHIPPED_SOME;
         refused |= shipped == SHIPPED_NOT;
         if (shipped == SHIPPED_ALL && f->finish) {
             *at = f->next;
-            inbox_send(s->inbox, INBOX_SHIPPED, f->id, NULL);
+            inbox_send(s->inbox, s->kind->shipped, f->id, NULL);
             feed_free(f);
         } else {
             at = &f->next;
         }
     }
     if (s->warned && more && !refused) {
-        log_info("the master accepts log lines again", "url=%s", s->master->url);
+        char *text = xasprintf("the master accepts %s again", s->kind->noun);
+        log_info(text, "url=%s", s->master->url);
+        free(text);
         s->warned = false;
     }
     return more;
@@ -243,10 +214,11 @@ static void *shipper_thread(void *arg)
     return NULL;
 }
 
-int shipper_start(const struct master_endpoint *master, struct inbox *inbox, struct shipper **out,
-                  struct error *e)
+int shipper_start(const struct shipper_kind *kind, const struct master_endpoint *master,
+                  struct inbox *inbox, struct shipper **out, struct error *e)
 {
     struct shipper *s = xcalloc(1, sizeof *s);
+    s->kind = kind;
     s->master = master;
     s->inbox = inbox;
     s->commands = mailbox_new(COMMANDS_MAX);
@@ -275,7 +247,7 @@ void shipper_stop(struct shipper *s)
     pthread_join(s->thread, NULL);
     handle_commands(s, 0);
     while (s->feeds) {
-        struct log_feed *f = s->feeds;
+        struct spool_feed *f = s->feeds;
         s->feeds = f->next;
         feed_free(f);
     }

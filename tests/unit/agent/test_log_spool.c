@@ -15,16 +15,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/logs/spool.h"
+#include "agent/logs/log_spool.h"
 #include "base/arena.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
 
 static const char path[] = "log.spool";
 
-static void append_line(struct spool *s, const char *text)
+static void append_line(struct log_spool *s, const char *text)
 {
-    const struct spool_line line = {
+    const struct log_entry line = {
         .wall_us = 1000000,
         .rank = 2,
         .level = "INFO",
@@ -33,20 +33,20 @@ static void append_line(struct spool *s, const char *text)
         .text = text,
         .len = strlen(text),
     };
-    spool_append(s, &line);
+    log_spool_append(s, &line);
 }
 
-static void append_number(struct spool *s, int64_t n)
+static void append_number(struct log_spool *s, int64_t n)
 {
     char *text = xasprintf("line %lld", (long long)n);
     append_line(s, text);
     free(text);
 }
 
-static void open_new(struct spool *s)
+static void open_new(struct log_spool *s)
 {
     unlink(path);
-    assert_int_equal(spool_open(s, path, 0, SPOOL_DISK_MAX, NULL), 0);
+    assert_int_equal(log_spool_open(s, path, 0, LOG_SPOOL_DISK_MAX, NULL), 0);
 }
 
 // Reads all lines after the cursor and moves it.
@@ -83,7 +83,7 @@ static const char *text_of(const json_t *lines, size_t i)
 static void lines_come_back(void **state)
 {
     (void)state;
-    struct spool s;
+    struct log_spool s;
     struct spool_cursor c = {0};
     open_new(&s);
     append_line(&s, "hello \"world\"\t\x01 \xC3\xA9");
@@ -101,13 +101,13 @@ static void lines_come_back(void **state)
     lines = read_all(&c); // nothing new
     assert_int_equal(json_array_size(lines), 0);
     json_decref(lines);
-    spool_close(&s);
+    log_spool_close(&s);
 }
 
 static void batches_are_bounded(void **state)
 {
     (void)state;
-    struct spool s;
+    struct log_spool s;
     struct spool_cursor c = {0};
     open_new(&s);
     for (int64_t n = 1; n <= 2 * SPOOL_LINES_PER_BATCH + 1; n++)
@@ -117,61 +117,61 @@ static void batches_are_bounded(void **state)
     for (size_t i = 0; i < json_array_size(lines); i++)
         assert_int_equal(sequence_of(lines, i), i + 1);
     json_decref(lines);
-    spool_close(&s);
+    log_spool_close(&s);
 }
 
 // A writer is killed within a line, and the next writer continues.
 static void a_torn_line_is_taken_away(void **state)
 {
     (void)state;
-    struct spool s;
+    struct log_spool s;
     struct spool_cursor c = {0};
     open_new(&s);
     append_number(&s, 1);
     append_number(&s, 2);
-    spool_close(&s);
+    log_spool_close(&s);
     int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     assert_int_equal(write(fd, "{\"sequence\": 3, \"lo", 19), 19);
     close(fd);
     json_t *lines = read_all(&c); // without the incomplete line
     assert_int_equal(json_array_size(lines), 2);
     json_decref(lines);
-    assert_int_equal(spool_open(&s, path, 0, SPOOL_DISK_MAX, NULL), 0);
+    assert_int_equal(log_spool_open(&s, path, 0, LOG_SPOOL_DISK_MAX, NULL), 0);
     append_number(&s, 3);
     lines = read_all(&c);
     assert_int_equal(json_array_size(lines), 1);
     assert_int_equal(sequence_of(lines, 0), 3);
     assert_string_equal(text_of(lines, 0), "line 3");
     json_decref(lines);
-    spool_close(&s);
+    log_spool_close(&s);
 }
 
 // After a power failure the file may lack lines that the master has received.
 static void sequence_numbers_are_never_used_again(void **state)
 {
     (void)state;
-    struct spool s;
+    struct log_spool s;
     struct spool_cursor c = {.offset = 0, .sequence = 7};
     open_new(&s);
     append_number(&s, 1);
-    spool_close(&s);
-    assert_int_equal(spool_open(&s, path, 7, SPOOL_DISK_MAX, NULL), 0);
+    log_spool_close(&s);
+    assert_int_equal(log_spool_open(&s, path, 7, LOG_SPOOL_DISK_MAX, NULL), 0);
     append_number(&s, 8);
     json_t *lines = read_all(&c);
     assert_int_equal(json_array_size(lines), 1);
     assert_int_equal(sequence_of(lines, 0), 8);
     json_decref(lines);
-    spool_close(&s);
+    log_spool_close(&s);
 }
 
 static void damage_is_stepped_over(void **state)
 {
     (void)state;
-    struct spool s;
+    struct log_spool s;
     struct spool_cursor c = {0};
     open_new(&s);
     append_number(&s, 1);
-    spool_close(&s);
+    log_spool_close(&s);
     int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     char *zeros = xcalloc(3 * SPOOL_BYTES_PER_BATCH, 1);
     assert_int_equal(write(fd, zeros, 3 * SPOOL_BYTES_PER_BATCH), 3 * SPOOL_BYTES_PER_BATCH);
@@ -196,12 +196,12 @@ static void limit_file_size(rlim_t bytes)
 static void a_full_disk_costs_lines_and_says_so(void **state)
 {
     (void)state;
-    struct spool s;
+    struct log_spool s;
     struct spool_cursor c = {0};
     signal(SIGXFSZ, SIG_IGN);
     open_new(&s);
     append_number(&s, 1);
-    limit_file_size((rlim_t)s.end + 10);
+    limit_file_size((rlim_t)s.file.end + 10);
     for (int64_t n = 2; n <= 6; n++)
         append_number(&s, n);
     json_t *lines = read_all(&c);
@@ -216,14 +216,14 @@ static void a_full_disk_costs_lines_and_says_so(void **state)
     assert_int_equal(sequence_of(lines, 0), 2);
     assert_int_equal(sequence_of(lines, 1), 3);
     json_decref(lines);
-    spool_close(&s);
+    log_spool_close(&s);
 }
 
-static void fill_spool(struct spool *s, int64_t bytes)
+static void fill_spool(struct log_spool *s, int64_t bytes)
 {
     char *text = xcalloc(1001, 1);
     memset(text, 'x', 1000);
-    for (int64_t end = s->end + bytes; s->end < end && s->dropped == 0;)
+    for (int64_t end = s->file.end + bytes; s->file.end < end && s->dropped == 0;)
         append_line(s, text);
     free(text);
 }
@@ -232,19 +232,19 @@ static void fill_spool(struct spool *s, int64_t bytes)
 static void waiting_output_is_bounded(void **state)
 {
     (void)state;
-    struct spool s;
+    struct log_spool s;
     struct spool_cursor c = {0};
     unlink(path);
-    assert_int_equal(spool_open(&s, path, 0, 4 << 20, NULL), 0);
+    assert_int_equal(log_spool_open(&s, path, 0, 4 << 20, NULL), 0);
     fill_spool(&s, 64 << 20);
     assert_true(s.dropped > 0);
-    assert_true(s.end <= 6 << 20);
+    assert_true(s.file.end <= 6 << 20);
     json_decref(read_all(&c));
-    spool_release(s.fd, &c);
+    spool_release(s.file.fd, &c);
     struct stat st;
-    assert_int_equal(fstat(s.fd, &st), 0);
+    assert_int_equal(fstat(s.file.fd, &st), 0);
     if (st.st_blocks * 512 > 1 << 20) {
-        spool_close(&s);
+        log_spool_close(&s);
         skip(); // the file system has no holes
     }
     append_line(&s, "again");
@@ -254,13 +254,13 @@ static void waiting_output_is_bounded(void **state)
     assert_non_null(strstr(text_of(lines, 0), "too much output waits"));
     assert_string_equal(text_of(lines, 1), "again");
     json_decref(lines);
-    spool_close(&s);
-    assert_int_equal(spool_open(&s, path, c.sequence, 4 << 20, NULL), 0); // with a hole
+    log_spool_close(&s);
+    assert_int_equal(log_spool_open(&s, path, c.sequence, 4 << 20, NULL), 0); // with a hole
     append_line(&s, "once more");
     lines = read_all(&c);
     assert_int_equal(json_array_size(lines), 1);
     json_decref(lines);
-    spool_close(&s);
+    log_spool_close(&s);
 }
 
 // Only whole blocks are released; the next line may begin within a block.
@@ -268,34 +268,34 @@ static void releasing_keeps_what_is_unsent(void **state)
 {
     (void)state;
     enum { LINES = 150 };
-    struct spool s;
+    struct log_spool s;
     struct spool_cursor at[LINES + 1] = {0};
     char *scratch = xcalloc(SPOOL_BYTES_PER_BATCH, 1);
     open_new(&s);
     for (int i = 0; i < LINES; i++) {
         append_number(&s, i + 1);
-        at[i + 1] = (struct spool_cursor){.offset = s.end, .sequence = i + 1};
+        at[i + 1] = (struct spool_cursor){.offset = s.file.end, .sequence = i + 1};
     }
-    assert_true(s.end > 3 * 4096);
+    assert_true(s.file.end > 3 * 4096);
     for (int shipped = 0; shipped <= LINES; shipped++) {
         struct spool_cursor next;
         json_t *lines;
-        spool_release(s.fd, &at[shipped]);
-        assert_int_equal(spool_read(s.fd, &at[shipped], scratch, &lines, &next, NULL), 0);
+        spool_release(s.file.fd, &at[shipped]);
+        assert_int_equal(spool_read(s.file.fd, &at[shipped], scratch, &lines, &next, NULL), 0);
         assert_int_equal(json_array_size(lines), LINES - shipped);
         for (size_t i = 0; i < json_array_size(lines); i++)
             assert_int_equal(sequence_of(lines, i), shipped + (int)i + 1);
         json_decref(lines);
     }
     free(scratch);
-    spool_close(&s);
+    log_spool_close(&s);
 }
 
 // A cursor without its offset reads from the start and skips the lines that it has seen.
 static void lines_that_were_seen_are_passed_over(void **state)
 {
     (void)state;
-    struct spool s;
+    struct log_spool s;
     struct spool_cursor c = {.offset = 0, .sequence = 2};
     open_new(&s);
     for (int64_t n = 1; n <= 4; n++)
@@ -304,7 +304,7 @@ static void lines_that_were_seen_are_passed_over(void **state)
     assert_int_equal(json_array_size(lines), 2);
     assert_int_equal(sequence_of(lines, 0), 3);
     json_decref(lines);
-    spool_close(&s);
+    log_spool_close(&s);
 }
 
 static void cursors(void **state)

@@ -1,4 +1,4 @@
-#include "agent/logs/spool.h"
+#include "agent/spool/spool.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,15 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
+#include "base/arena.h"
 #include "base/log.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
 
 enum {
-    RECORD_MAX = 6 * LIMIT_LOG_LINE + 1024, // all bytes escaped as \u00xx, and the other fields
-    CHECK_EVERY = 1 << 20,                  // bytes between two checks of disk_max
+    CHECK_EVERY = 1 << 20, // bytes between two checks of disk_max
     BLOCK = 4096,
     CURSOR_MAX = 256,
 };
@@ -30,7 +28,7 @@ static int find_end(int fd, int64_t size, int64_t *end, int64_t *sequence, struc
     *end = from;
     if (pread(fd, tail, len, (off_t)from) != (ssize_t)len) {
         free(tail);
-        return error_set_errno(e, ERR_IO, errno, "cannot read the log spool");
+        return error_set_errno(e, ERR_IO, errno, "cannot read the spool");
     }
     const char *stop = memrchr(tail, '\n', len);
     if (stop) {
@@ -49,11 +47,10 @@ int spool_open(struct spool *s, const char *path, int64_t shipped, int64_t disk_
                struct error *e)
 {
     *s = (struct spool){.fd = -1, .disk_max = disk_max};
-    buf_init(&s->record, RECORD_MAX);
     s->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     struct stat st;
     if (s->fd < 0 || fstat(s->fd, &st) != 0)
-        return error_set_errno(e, ERR_IO, errno, "cannot open the log spool %s", path);
+        return error_set_errno(e, ERR_IO, errno, "cannot open the spool %s", path);
     int err = find_end(s->fd, st.st_size, &s->end, &s->sequence, e);
     if (err)
         return error_prefix(e, "%s", path);
@@ -65,107 +62,44 @@ int spool_open(struct spool *s, const char *path, int64_t shipped, int64_t disk_
     return 0;
 }
 
-static void encode_line(struct buf *out, const struct spool_line *line, int64_t sequence)
-{
-    char when[CLOCK_RFC3339_MAX];
-    struct json_writer w;
-    buf_reset(out);
-    jw_init(&w, out);
-    jw_object(&w);
-    jw_kv_int(&w, "sequence", sequence);
-    jw_kv_string(&w, "timestamp", clock_format(line->wall_us, when));
-    if (line->rank >= 0)
-        jw_kv_int(&w, "rank", line->rank);
-    jw_kv_string(&w, "level", line->level);
-    jw_kv_string(&w, "stdtype", line->stream);
-    jw_kv_string(&w, "source", line->source);
-    jw_key(&w, "log");
-    jw_stringn(&w, line->text, line->len);
-    jw_object_end(&w);
-    buf_puts(out, "\n");
-}
-
+// Counting the blocks of the file is a system call, so it is done once for many lines, and for each
+// line while the spool is full.
 static bool spool_has_room(struct spool *s)
 {
     struct stat st;
-    if (s->unchecked < CHECK_EVERY && s->dropped == 0)
+    if (s->unchecked < CHECK_EVERY && !s->full)
         return true;
     s->unchecked = 0;
-    if (fstat(s->fd, &st) != 0 || (int64_t)st.st_blocks * 512 < s->disk_max)
-        return true;
-    s->why_dropped = "too much output waits to be sent to the master";
-    return false;
+    s->full = fstat(s->fd, &st) == 0 && (int64_t)st.st_blocks * 512 >= s->disk_max;
+    return !s->full;
 }
 
-static bool write_line(struct spool *s, const struct spool_line *line)
+int spool_write(struct spool *s, const char *line, size_t len, struct error *e)
 {
-    encode_line(&s->record, line, s->sequence + 1);
-    if (s->record.err) {
-        s->why_dropped = "the line is too long";
-        return false;
-    }
-    ssize_t n = pwrite(s->fd, s->record.data, s->record.len, (off_t)s->end);
-    if (n != (ssize_t)s->record.len) {
-        s->why_dropped = n < 0 ? strerrordesc_np(errno) : strerrordesc_np(ENOSPC);
+    if (!spool_has_room(s))
+        return error_set(e, ERR_BUSY, "%" PRId64 " MiB wait to be sent to the master",
+                         s->disk_max >> 20);
+    ssize_t n = pwrite(s->fd, line, len, (off_t)s->end);
+    if (n != (ssize_t)len) {
+        int why = n < 0 ? errno : ENOSPC;
         // If this fails, the next line overwrites the incomplete one, and the reader skips the
         // rest.
         if (n > 0 && ftruncate(s->fd, (off_t)s->end) != 0)
-            log_debug("cannot remove an incomplete log line", "bytes=%zd", n);
-        return false;
+            log_debug("cannot remove an incomplete line of a spool", "bytes=%zd", n);
+        return error_set(e, why == ENOSPC || why == EDQUOT ? ERR_FULL : ERR_IO, "%s",
+                         strerrordesc_np(why));
     }
     s->end += n;
     s->unchecked += n;
     s->sequence++;
-    return true;
-}
-
-static struct spool_line agent_line(const char *level, const char *text)
-{
-    return (struct spool_line){
-        .wall_us = clock_wall_us(),
-        .rank = -1,
-        .level = level,
-        .stream = "stderr",
-        .source = "agent",
-        .text = text,
-        .len = strlen(text),
-    };
-}
-
-static bool report_dropped(struct spool *s)
-{
-    if (s->dropped == 0)
-        return true;
-    char text[256];
-    snprintf(text, sizeof text, "%" PRId64 " lines of output were dropped here: %s", s->dropped,
-             s->why_dropped);
-    const struct spool_line line = agent_line("WARNING", text);
-    if (!write_line(s, &line))
-        return false;
-    s->dropped = 0;
-    return true;
-}
-
-void spool_append(struct spool *s, const struct spool_line *line)
-{
-    if (!spool_has_room(s) || !report_dropped(s) || !write_line(s, line))
-        s->dropped++;
-}
-
-void spool_append_message(struct spool *s, const char *level, const char *text)
-{
-    const struct spool_line line = agent_line(level, text);
-    spool_append(s, &line);
+    return 0;
 }
 
 void spool_close(struct spool *s)
 {
-    if (s->fd >= 0) {
-        report_dropped(s);
+    if (s->fd >= 0)
         close(s->fd);
-    }
     s->fd = -1;
-    buf_free(&s->record);
 }
 
 void spool_cursor_load(const char *path, struct spool_cursor *c)
@@ -215,7 +149,7 @@ int spool_read(int fd, const struct spool_cursor *at, char scratch[SPOOL_BYTES_P
     must(*lines);
     ssize_t n = pread(fd, scratch, SPOOL_BYTES_PER_BATCH, (off_t)at->offset);
     if (n < 0)
-        return error_set_errno(e, ERR_IO, errno, "cannot read the log spool");
+        return error_set_errno(e, ERR_IO, errno, "cannot read the spool");
     size_t used = 0;
     while (json_array_size(*lines) < SPOOL_LINES_PER_BATCH) {
         const char *line = scratch + used;
@@ -237,5 +171,5 @@ void spool_release(int fd, const struct spool_cursor *shipped)
     int64_t whole = shipped->offset / BLOCK * BLOCK;
     if (whole > 0 &&
         fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)whole) != 0)
-        log_debug("cannot release the shipped part of a log spool", "err=%d", errno);
+        log_debug("cannot release the shipped part of a spool", "err=%d", errno);
 }

@@ -1,0 +1,311 @@
+#include "agent/reports/report_server.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/reports/report_check.h"
+#include "agent/spool/spool.h"
+#include "agent/tasks/taskdir.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/os/file.h"
+#include "base/os/unix_socket.h"
+#include "base/text/json.h"
+
+enum {
+    CHUNK = 64 * 1024,           // bytes of one read
+    READS_PER_TURN = 16,         // of one connection, so that the others and the log have a turn
+    ANSWERS_WAITING = 64 * 1024, // bytes; a client that does not read its answers is not read
+    EVENTS_PER_TURN = 64,
+    BACKLOG = 4096,
+    ENVELOPE = 128, // bytes of a record around the line
+};
+
+struct report_client {
+    int fd;
+    struct buf in, out;
+    bool skipping; // a line that is too long, up to its end
+    bool blocked;  // by answers that it does not read
+    bool deaf;     // it has closed its end; its lines still count
+    struct report_client *next, **at;
+};
+
+struct report_server {
+    struct report_server_options o;
+    int epoll_fd, listen_fd;
+    struct report_client *clients;
+    size_t count;
+    bool paused; // no further connection is accepted
+    struct spool spool;
+    bool spool_open;
+    struct buf record;
+};
+
+// --- lines ---------------------------------------------------------------------------------------
+
+static int open_spool(struct report_server *s, struct error *e)
+{
+    if (s->spool_open)
+        return 0;
+    char *path = path_join(s->o.dir, TASKDIR_REPORT_SPOOL);
+    int err = spool_open(&s->spool, path, 0, s->o.disk_max, e);
+    s->spool_open = !err;
+    free(path);
+    return err;
+}
+
+// The line is stored as the program wrote it.
+static int store_line(struct report_server *s, const char *line, size_t len, struct error *e)
+{
+    int err = open_spool(s, e);
+    if (err)
+        return err;
+    buf_reset(&s->record);
+    buf_printf(&s->record, "{\"sequence\":%" PRId64 ",\"report\":", s->spool.sequence + 1);
+    buf_append(&s->record, line, len);
+    must(buf_puts(&s->record, "}\n") == 0);
+    err = spool_write(&s->spool, s->record.data, s->record.len, e);
+    return err ? error_prefix(e, "the report cannot be stored on this machine; try again later")
+               : 0;
+}
+
+static int take_line(struct report_server *s, const char *line, size_t len, struct error *e)
+{
+    enum report_kind kind;
+    json_t *report = NULL;
+    int err = json_parse(line, len, "report", &report, e);
+    if (!err)
+        err = report_check(report, &kind, e);
+    if (!err && kind == REPORT_FAILURE) {
+        if (s->o.on_failure)
+            s->o.on_failure(s->o.ctx, report);
+    } else if (!err && s->o.refusal) {
+        err = error_set(e, ERR_INVALID, "%s", s->o.refusal);
+    } else if (!err) {
+        err = store_line(s, line, len, e);
+    }
+    json_decref(report);
+    return err;
+}
+
+static void answer_line(struct report_server *s, struct report_client *c, int err,
+                        const struct error *e)
+{
+    struct json_writer w;
+    jw_init(&w, &c->out);
+    jw_object(&w);
+    if (!err) {
+        jw_kv_int(&w, "sequence", s->spool.sequence);
+    } else {
+        jw_kv_string(&w, "error", e->text);
+        if (err == ERR_BUSY || err == ERR_FULL || err == ERR_IO)
+            jw_kv_bool(&w, "retry", true);
+    }
+    jw_object_end(&w);
+    buf_puts(&c->out, "\n");
+}
+
+static void handle_line(struct report_server *s, struct report_client *c, const char *line,
+                        size_t len)
+{
+    struct error e = {0};
+    int err = len > LIMIT_REPORT_LINE || c->skipping
+                  ? error_set(&e, ERR_TOO_LARGE,
+                              "the line is longer than %d bytes; divide it into several",
+                              LIMIT_REPORT_LINE)
+                  : take_line(s, line, len, &e);
+    c->skipping = false;
+    answer_line(s, c, err, &e);
+}
+
+static void handle_lines(struct report_server *s, struct report_client *c)
+{
+    size_t used = 0;
+    const char *stop;
+    while (used < c->in.len && (stop = memchr(c->in.data + used, '\n', c->in.len - used))) {
+        handle_line(s, c, c->in.data + used, (size_t)(stop - c->in.data) - used);
+        used = (size_t)(stop - c->in.data) + 1;
+    }
+    buf_drop_front(&c->in, used);
+    if (c->in.len > LIMIT_REPORT_LINE) {
+        c->skipping = true;
+        buf_reset(&c->in);
+    }
+}
+
+// --- connections ---------------------------------------------------------------------------------
+
+static void watch(struct report_server *s, int operation, int fd, unsigned events, void *what)
+{
+    struct epoll_event event = {.events = events, .data.ptr = what};
+    if (epoll_ctl(s->epoll_fd, operation, fd, &event) != 0)
+        log_warn("cannot watch a connection", "err=\"%s\"", strerrordesc_np(errno));
+}
+
+static void close_client(struct report_server *s, struct report_client *c)
+{
+    *c->at = c->next;
+    if (c->next)
+        c->next->at = c->at;
+    close(c->fd);
+    buf_free(&c->in);
+    buf_free(&c->out);
+    free(c);
+    if (s->count-- == LIMIT_REPORT_CLIENTS && s->listen_fd >= 0) {
+        s->paused = false;
+        watch(s, EPOLL_CTL_MOD, s->listen_fd, EPOLLIN, NULL);
+    }
+}
+
+static void send_answers(struct report_server *s, struct report_client *c)
+{
+    size_t sent = 0;
+    while (sent < c->out.len && !c->deaf) {
+        ssize_t n = send(c->fd, c->out.data + sent, c->out.len - sent, MSG_NOSIGNAL);
+        if (n < 0 && errno == EAGAIN)
+            break;
+        c->deaf = n < 0 && errno != EINTR;
+        sent += n > 0 ? (size_t)n : 0;
+    }
+    buf_drop_front(&c->out, c->deaf ? c->out.len : sent);
+    bool blocked = c->out.len > 0;
+    if (blocked != c->blocked)
+        watch(s, EPOLL_CTL_MOD, c->fd, blocked ? EPOLLIN | EPOLLOUT : EPOLLIN, c);
+    c->blocked = blocked;
+    if (c->out.len > ANSWERS_WAITING)
+        watch(s, EPOLL_CTL_MOD, c->fd, EPOLLOUT, c);
+}
+
+// Returns 1: there may be more; 0: not now; -1: the connection has ended.
+static int read_client(struct report_server *s, struct report_client *c)
+{
+    char chunk[CHUNK];
+    if (c->out.len > ANSWERS_WAITING)
+        return 0;
+    ssize_t n = recv(c->fd, chunk, sizeof chunk, 0);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR ? 0 : -1;
+    if (n > 0)
+        must(buf_append(&c->in, chunk, (size_t)n) == 0);
+    else if (c->in.len > 0 || c->skipping)
+        must(buf_puts(&c->in, "\n") == 0); // the last line may lack its end
+    handle_lines(s, c);
+    send_answers(s, c);
+    return n > 0 ? 1 : -1;
+}
+
+static void handle_client(struct report_server *s, struct report_client *c)
+{
+    int more = 1;
+    send_answers(s, c);
+    for (int i = 0; i < READS_PER_TURN && more > 0; i++)
+        more = read_client(s, c);
+    if (more < 0)
+        close_client(s, c);
+}
+
+static bool accept_client(struct report_server *s)
+{
+    int fd = accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0)
+        return false;
+    struct report_client *c = xcalloc(1, sizeof *c);
+    c->fd = fd;
+    c->next = s->clients;
+    c->at = &s->clients;
+    if (c->next)
+        c->next->at = &c->next;
+    s->clients = c;
+    s->count++;
+    buf_init(&c->in, LIMIT_REPORT_LINE + CHUNK + 1);
+    // An answer to each blank line of a chunk.
+    buf_init(&c->out, ANSWERS_WAITING + CHUNK * (ERROR_TEXT_MAX + 64));
+    watch(s, EPOLL_CTL_ADD, fd, EPOLLIN, c);
+    return true;
+}
+
+static void accept_clients(struct report_server *s)
+{
+    while (s->count < LIMIT_REPORT_CLIENTS && accept_client(s))
+        ;
+    if (s->count == LIMIT_REPORT_CLIENTS && !s->paused) {
+        s->paused = true;
+        watch(s, EPOLL_CTL_MOD, s->listen_fd, 0, NULL);
+    }
+}
+
+// --- the server ----------------------------------------------------------------------------------
+
+int report_server_open(const struct report_server_options *options, struct report_server **out,
+                       struct error *e)
+{
+    struct report_server *s = xcalloc(1, sizeof *s);
+    s->o = *options;
+    s->spool.fd = s->listen_fd = -1;
+    buf_init(&s->record, LIMIT_REPORT_LINE + ENVELOPE);
+    s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    int err = s->epoll_fd < 0 ? error_set_errno(e, ERR_IO, errno, "cannot create an epoll") : 0;
+    if (!err)
+        err = unix_socket_listen(s->o.dir, TASKDIR_REPORT_SOCKET, BACKLOG, &s->listen_fd, e);
+    if (!err)
+        watch(s, EPOLL_CTL_ADD, s->listen_fd, EPOLLIN, NULL);
+    if (err)
+        report_server_close(s);
+    else
+        *out = s;
+    return err;
+}
+
+int report_server_fd(const struct report_server *s)
+{
+    return s->epoll_fd;
+}
+
+void report_server_handle(struct report_server *s)
+{
+    struct epoll_event events[EVENTS_PER_TURN];
+    int count = epoll_wait(s->epoll_fd, events, EVENTS_PER_TURN, 0);
+    for (int i = 0; i < count; i++)
+        if (events[i].data.ptr)
+            handle_client(s, events[i].data.ptr);
+    for (int i = 0; i < count; i++)
+        if (!events[i].data.ptr)
+            accept_clients(s);
+}
+
+// A process of another task may hold a connection open, so this reads only what is there.
+void report_server_drain(struct report_server *s)
+{
+    do {
+        accept_clients(s);
+        while (s->clients) {
+            while (read_client(s, s->clients) > 0)
+                ;
+            close_client(s, s->clients);
+        }
+    } while (accept_client(s));
+}
+
+void report_server_close(struct report_server *s)
+{
+    if (!s)
+        return;
+    while (s->clients)
+        close_client(s, s->clients);
+    if (s->listen_fd >= 0)
+        close(s->listen_fd);
+    if (s->epoll_fd >= 0)
+        close(s->epoll_fd);
+    if (s->spool_open)
+        spool_close(&s->spool);
+    buf_free(&s->record);
+    free(s);
+}

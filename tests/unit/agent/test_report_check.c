@@ -1,0 +1,246 @@
+// Lines that programs report: each kind, and each wrong field with its remedy.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/reports/report_check.h"
+#include "base/arena.h"
+#include "base/limits.h"
+#include "base/text/json.h"
+
+#define UUID   "4b21c0de-4a38-4b0e-9c0f-0123456789ab"
+#define DIGEST "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+#define ITEM                                                                                       \
+    "{\"step\":1,\"name\":\"a\",\"type\":\"image\",\"format\":\"png\",\"digest\":\"" DIGEST "\","
+
+static int check_as(const char *text, enum report_kind *kind, struct error *e)
+{
+    json_t *line = json_loads(text, JSON_DECODE_ANY, NULL);
+    assert_non_null(line);
+    *e = (struct error){0};
+    int err = report_check(line, kind, e);
+    json_decref(line);
+    return err;
+}
+
+static int check(const char *text, struct error *e)
+{
+    enum report_kind kind;
+    return check_as(text, &kind, e);
+}
+
+static void good_lines_pass(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "{\"kind\":\"metrics\",\"group\":\"training\",\"steps\":[0,7],\"times\":[5,6],"
+        "\"metrics\":{\"loss\":[0.5,null],\"x\":[\"NaN\",\"-Infinity\"]}}",
+        "{\"kind\":\"progress\",\"progress\":0}",
+        "{\"kind\":\"progress\",\"progress\":1.0}",
+        "{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "\",\"steps\":3,\"metadata\":{\"a\":1},"
+        "\"resources\":{\"model.pt\":12,\"deep/\":0},\"time\":9}",
+        "{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "\",\"steps\":0,\"resources\":{},\"time\":9}",
+        "{\"kind\":\"metadata\",\"metadata\":{\"a\":{\"b\":1}}}",
+        "{\"kind\":\"media\",\"items\":[" ITEM "\"size\":3,\"time\":4}]}",
+        "{\"kind\":\"media\",\"items\":[" ITEM "\"size\":16777216,\"time\":4}]}",
+        "{\"kind\":\"exited\",\"reason\":\"INVALID_HP\"}",
+        "{\"kind\":\"failure\",\"rank\":0,\"text\":\"ValueError: no\",\"place\":\"a.py:3\"}",
+    };
+    struct error e;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (check(lines[i], &e) != 0)
+            fail_msg("%s: %s", lines[i], e.text);
+}
+
+static const struct {
+    const char *line, *place;
+} bad_lines[] = {
+    {"[1]", "expected a JSON object"},
+    {"{}", "kind: "},
+    {"{\"kind\":\"metric\"}", "kind: expected metrics, "},
+    {"{\"kind\":\"metrics\"}", "group: "},
+    {"{\"kind\":\"metrics\",\"group\":\"\"}", "group: "},
+    {"{\"kind\":\"metrics\",\"group\":\"g\",\"steps\":[],\"times\":[]}", "steps: "},
+    {"{\"kind\":\"metrics\",\"group\":\"g\",\"steps\":[-1],\"times\":[1]}", "steps[0]: "},
+    {"{\"kind\":\"metrics\",\"group\":\"g\",\"steps\":[1.5],\"times\":[1]}", "steps[0]: "},
+    {"{\"kind\":\"metrics\",\"group\":\"g\",\"steps\":[1],\"times\":[1,2]}", "times: "},
+    {"{\"kind\":\"metrics\",\"group\":\"g\",\"steps\":[1],\"times\":[\"x\"]}", "times[0]: "},
+    {"{\"kind\":\"metrics\",\"group\":\"g\",\"steps\":[1],\"times\":[1]}", "metrics: "},
+    {"{\"kind\":\"metrics\",\"group\":\"g\",\"steps\":[1],\"times\":[1],\"metrics\":{}}",
+     "metrics: "},
+    {"{\"kind\":\"metrics\",\"group\":\"g\",\"steps\":[1],\"times\":[1],\"metrics\":{\"\":[1]}"
+     "}",
+     "metrics: a name"},
+    {"{\"kind\":\"metrics\",\"group\":\"g\",\"steps\":[1],\"times\":[1],"
+     "\"metrics\":{\"a\":[1,2]}}",
+     "metrics.a: expected a list of 1 values"},
+    {"{\"kind\":\"metrics\",\"group\":\"g\",\"steps\":[1],\"times\":[1],"
+     "\"metrics\":{\"a\":[\"0.5\"]}}",
+     "metrics.a[0]: expected a number"},
+    {"{\"kind\":\"progress\"}", "progress: "},
+    {"{\"kind\":\"progress\",\"progress\":1.01}", "progress: "},
+    {"{\"kind\":\"progress\",\"progress\":-0.01}", "progress: "},
+    {"{\"kind\":\"progress\",\"progress\":\"1\"}", "progress: "},
+    {"{\"kind\":\"checkpoint\",\"uuid\":\"1\"}", "uuid: "},
+    {"{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "0\"}", "uuid: "},
+    {"{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "\"}", "steps: "},
+    {"{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "\",\"steps\":1,\"metadata\":[]}", "metadata: "},
+    {"{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "\",\"steps\":1}", "resources: "},
+    {"{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "\",\"steps\":1,\"resources\":{\"../a\":1}}",
+     "resources: \"../a\": "},
+    {"{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "\",\"steps\":1,\"resources\":{\"a\":\"1\"}}",
+     "resources: \"a\": "},
+    {"{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "\",\"steps\":1,\"resources\":{}}", "time: "},
+    {"{\"kind\":\"metadata\",\"metadata\":1}", "metadata: "},
+    {"{\"kind\":\"media\",\"items\":[]}", "items: "},
+    {"{\"kind\":\"media\",\"items\":[{}]}", "items[0]: step: "},
+    {"{\"kind\":\"media\",\"items\":[{\"step\":1,\"name\":\"a\",\"type\":\"film\"}]}",
+     "items[0]: type: expected one of image, histogram, table, text"},
+    {"{\"kind\":\"media\",\"items\":[{\"step\":1,\"name\":\"a\",\"type\":\"text\","
+     "\"format\":\"text\",\"digest\":\"BA\"}]}",
+     "items[0]: digest: "},
+    {"{\"kind\":\"media\",\"items\":[" ITEM "\"time\":4}]}", "items[0]: size: "},
+    {"{\"kind\":\"media\",\"items\":[" ITEM "\"size\":16777217,\"time\":4}]}",
+     "items[0]: size: more than 16777216 bytes"},
+    {"{\"kind\":\"media\",\"items\":[" ITEM "\"size\":3,\"time\":0}]}", "items[0]: time: "},
+    {"{\"kind\":\"media\",\"items\":[{\"step\":1,\"name\":\"a\\tb\"}]}",
+     "items[0]: name: has a control character"},
+    {"{\"kind\":\"media\",\"items\":[{\"step\":1,\"name\":\"a\",\"type\":\"table\","
+     "\"format\":\"png\"}]}",
+     "items[0]: format: expected one of json"},
+    {"{\"kind\":\"exited\",\"reason\":\"INIT_INVALID_HP\"}", "reason: expected one of "},
+    {"{\"kind\":\"failure\",\"text\":\"x\"}", "rank: "},
+    {"{\"kind\":\"failure\",\"rank\":0}", "text: "},
+    {"{\"kind\":\"failure\",\"rank\":0,\"text\":\"x\",\"place\":3}", "place: "},
+};
+
+static void bad_lines_name_the_field(void **state)
+{
+    (void)state;
+    struct error e;
+    for (size_t i = 0; i < sizeof bad_lines / sizeof *bad_lines; i++) {
+        if (check(bad_lines[i].line, &e) != ERR_INVALID ||
+            strncmp(e.text, bad_lines[i].place, strlen(bad_lines[i].place)) != 0)
+            fail_msg("%s: %s", bad_lines[i].line, e.text);
+    }
+}
+
+static int check_media_name(size_t bytes)
+{
+    struct error e;
+    char *line = xasprintf("{\"kind\":\"media\",\"items\":[{\"step\":1,\"name\":\"%0*d\",\"type\":"
+                           "\"text\",\"format\":\"text\",\"digest\":\"" DIGEST "\",\"size\":1,"
+                           "\"time\":1}]}",
+                           (int)bytes, 0);
+    int err = check(line, &e);
+    free(line);
+    return err;
+}
+
+static void names_of_media_have_a_limit(void **state)
+{
+    (void)state;
+    assert_int_equal(check_media_name(LIMIT_MEDIA_NAME), 0);
+    assert_int_equal(check_media_name(LIMIT_MEDIA_NAME + 1), ERR_INVALID);
+}
+
+static void the_kind_is_found(void **state)
+{
+    (void)state;
+    struct error e;
+    enum report_kind kind = REPORT_KINDS;
+    assert_int_equal(check_as("{\"kind\":\"progress\",\"progress\":1}", &kind, &e), 0);
+    assert_int_equal(kind, REPORT_PROGRESS);
+}
+
+static int check_steps(size_t count)
+{
+    struct error e;
+    json_t *steps = json_array(), *values = json_array();
+    for (size_t i = 0; i < count; i++) {
+        json_array_append_new(steps, json_integer((json_int_t)i));
+        json_array_append_new(values, json_null());
+    }
+    json_t *line = json_pack("{s:s, s:s, s:O, s:o, s:{s:o}}", "kind", "metrics", "group", "g",
+                             "steps", steps, "times", steps, "metrics", "a", values);
+    char *text = json_text(line);
+    int err = check(text, &e);
+    free(text);
+    json_decref(line);
+    return err;
+}
+
+static int check_media(size_t count)
+{
+    struct error e;
+    char *text = xstrdup("{\"kind\":\"media\",\"items\":[");
+    for (size_t i = 0; i < count; i++) {
+        char *longer = xasprintf("%s%s" ITEM "\"size\":3,\"time\":4}", text, i ? "," : "");
+        free(text);
+        text = longer;
+    }
+    char *line = xasprintf("%s]}", text);
+    int err = check(line, &e);
+    free(line);
+    free(text);
+    return err;
+}
+
+static int check_name(size_t bytes)
+{
+    struct error e;
+    char *name = xcalloc(bytes + 1, 1);
+    memset(name, 'n', bytes);
+    char *line = xasprintf("{\"kind\":\"metrics\",\"group\":\"g\",\"steps\":[1],\"times\":[1],"
+                           "\"metrics\":{\"%s\":[1]}}",
+                           name);
+    int err = check(line, &e);
+    free(line);
+    free(name);
+    return err;
+}
+
+static int check_group(size_t bytes)
+{
+    struct error e;
+    char *name = xcalloc(bytes + 1, 1);
+    memset(name, 'n', bytes);
+    char *line = xasprintf("{\"kind\":\"metrics\",\"group\":\"%s\",\"steps\":[1],\"times\":[1],"
+                           "\"metrics\":{\"a\":[1]}}",
+                           name);
+    int err = check(line, &e);
+    free(line);
+    free(name);
+    return err;
+}
+
+static void limits(void **state)
+{
+    (void)state;
+    assert_int_equal(check_steps(LIMIT_STEPS_PER_POST), 0);
+    assert_int_equal(check_steps(LIMIT_STEPS_PER_POST + 1), ERR_INVALID);
+    assert_int_equal(check_media(LIMIT_MEDIA_PER_LINE), 0);
+    assert_int_equal(check_media(LIMIT_MEDIA_PER_LINE + 1), ERR_INVALID);
+    assert_int_equal(check_name(LIMIT_METRIC_NAME), 0);
+    assert_int_equal(check_name(LIMIT_METRIC_NAME + 1), ERR_INVALID);
+    assert_int_equal(check_group(LIMIT_NAME), 0);
+    assert_int_equal(check_group(LIMIT_NAME + 1), ERR_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(good_lines_pass),
+        cmocka_unit_test(bad_lines_name_the_field),
+        cmocka_unit_test(names_of_media_have_a_limit),
+        cmocka_unit_test(the_kind_is_found),
+        cmocka_unit_test(limits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
