@@ -15,11 +15,14 @@
 #define SQL_ACTIVE_COUNT(allocations)                                                              \
     "(SELECT count(*) FROM " allocations " AND a.state <> 'TERMINATED')"
 
-// The reason for an experiment's failure: the reason of its newest failed trial.
-#define SQL_FAILURE(experiment, state)                                                             \
-    "CASE " state " WHEN 'ERROR' THEN (SELECT t.exit_reason FROM trials t WHERE t.experiment_id "  \
-    "= " experiment " AND t.state = 'ERROR' AND t.exit_reason <> '' ORDER BY t.id DESC LIMIT 1) "  \
-    "END"
+// The reason for an experiment's failure: the reason of its newest failed trial, and how many have
+// failed if there are several. A large search does not count: its failed trials may be many.
+#define SQL_FAILURE(experiment, state, trials)                                                     \
+    "CASE " state " WHEN 'ERROR' THEN iif(" trials " BETWEEN 2 AND 1000, (SELECT count(*) FROM "   \
+    "trials t WHERE t.experiment_id = " experiment " AND t.state = 'ERROR') || ' of ' || " trials  \
+    " || ' trials failed: ', '') || (SELECT t.exit_reason FROM trials t WHERE t.experiment_id "    \
+    "= " experiment                                                                                \
+    " AND t.state = 'ERROR' AND t.exit_reason <> '' ORDER BY t.id DESC LIMIT 1) END"
 
 // Days for which the log of a trial is kept; NULL: by the master's rule.
 #define SQL_TRIAL_LOG_DAYS                                                                         \
@@ -75,9 +78,25 @@
     "JOIN users u ON u.id = e.user_id JOIN projects p ON p.id = e.project_id "                     \
     "JOIN workspaces w ON w.id = p.workspace_id"
 #define SQL_EXPERIMENT_TABLES SQL_EXPERIMENT_FROM " " SQL_EXPERIMENT_JOINED
+#define SQL_NOW               "(julianday('now') - 2440587.5) * 86400e6"
+// Microseconds that the allocations `runs` cover together: from column `start` to the end, up to
+// now for those that have not ended. An interval counts once, however many of them overlap in it.
+// NULL: there is none.
+#define SQL_COVERED(runs, start)                                                                   \
+    "(SELECT sum(max(0, ends - max(begins, ifnull(before, begins)))) FROM (SELECT begins, ends, "  \
+    "max(ends) OVER (ORDER BY begins ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before " \
+    "FROM (SELECT " start " AS begins, ifnull(a.ended_at, " SQL_NOW ") AS ends FROM " runs         \
+    " AND " start " IS NOT NULL)))"
+// The time in which a trial of an experiment ran, and in which one ran or waited.
+#define SQL_RAN(runs)     SQL_COVERED(runs, "a.started_at")
+#define SQL_PRESENT(runs) SQL_COVERED(runs, "a.queued_at")
+// Microseconds that the starts of a trial have waited for their slots.
+#define SQL_TRIAL_WAITED                                                                           \
+    "(SELECT sum(coalesce(a.started_at, a.ended_at, " SQL_NOW ") - a.queued_at) FROM "             \
+    "allocations a WHERE a.trial_id = t.id)"
 // Microseconds that the starts of a trial have run, up to now for a running one, without waiting.
 #define SQL_TRIAL_RAN                                                                              \
-    "(SELECT ifnull(sum(ifnull(a.ended_at, (julianday('now') - 2440587.5) * 86400e6) - "           \
+    "(SELECT ifnull(sum(ifnull(a.ended_at, " SQL_NOW ") - "                                        \
     "a.started_at), 0) FROM allocations a WHERE a.trial_id = t.id AND a.started_at IS NOT NULL)"
 #define SQL_TRIAL_FROM   "FROM trials t"
 #define SQL_TRIAL_JOINED "JOIN experiments e ON e.id = t.experiment_id"
@@ -118,7 +137,9 @@
     " (SELECT s.experiment_id FROM experiment_sources s WHERE s.checkpoint_uuid = c.uuid LIMIT 1)" \
     " AS needed_by_experiment,"                                                                    \
     " (SELECT l.id FROM trials l WHERE l.id = c.trial_id AND l.latest_checkpoint = c.uuid"         \
-    " AND l.state NOT IN ('COMPLETED', 'CANCELED', 'ERROR')) AS needed_by_trial"
+    " AND l.state NOT IN ('COMPLETED', 'CANCELED', 'ERROR')) AS needed_by_trial,"                  \
+    " (SELECT k.id FROM trials k WHERE k.source_checkpoint = c.uuid AND k.latest_checkpoint IS"    \
+    " NULL AND k.state NOT IN ('COMPLETED', 'CANCELED', 'ERROR') LIMIT 1) AS needed_by_clone"
 #define SQL_CHECKPOINT_FROM "FROM checkpoints c"
 #define SQL_CHECKPOINT_JOINED                                                                      \
     "LEFT JOIN trials t ON t.id = c.trial_id LEFT JOIN experiments e ON e.id = c.experiment_id"

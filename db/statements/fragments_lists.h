@@ -15,6 +15,7 @@
     "JOIN users u ON u.id = p.user_id JOIN workspaces w ON w.id = p.workspace_id"
 #define SQL_WORKSPACE_FROM     "FROM workspaces w"
 #define SQL_WORKSPACE_JOINED   "JOIN users u ON u.id = w.user_id"
+#define SQL_MEDIA_FROM         "FROM media m"
 #define SQL_TOKEN_FROM         "FROM tokens k"
 #define SQL_TEMPLATE_FROM      "FROM templates t"
 #define SQL_MODEL_FROM         "FROM models m"

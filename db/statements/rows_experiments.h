@@ -40,6 +40,8 @@
     NEXT(integer, no_pause)
 
 #define SQL_OF_BRIEF(column) "(SELECT " column " FROM experiment_briefs b WHERE b.id = e.id)"
+// One experiment may be larger than those of a list, but sorting its allocations must stay fast.
+#define SQL_IF_MEDIUM(expression) "iif(" SQL_OF_BRIEF("trials") " <= 10000, " expression ", NULL)"
 
 #define EXPERIMENT_VIEW_ROW(FIRST, NEXT)                                                           \
     FIRST(integer, id, "e.id")                                                                     \
@@ -67,13 +69,18 @@
     NEXT(integer, unmanaged, "e.unmanaged")                                                        \
     NEXT(integer, submitted_at, "e.submitted_at")                                                  \
     NEXT(integer, ended_at, "e.ended_at")                                                          \
-    NEXT(integer, trials, "(SELECT count(*) FROM trials t WHERE t.experiment_id = e.id)")          \
+    NEXT(integer, trials, SQL_OF_BRIEF("trials"))                                                  \
     NEXT(text, pool, "json_extract(e.config, '$.resources.resource_pool')")                        \
     NEXT(integer, live_allocations, SQL_ACTIVE_COUNT(SQL_EXPERIMENT_RUNS))                         \
-    NEXT(text, failure, SQL_FAILURE("e.id", "e.state"))                                            \
+    NEXT(text, failure, SQL_FAILURE("e.id", "e.state", SQL_OF_BRIEF("trials")))                    \
     NEXT(text, external_id, "e.external_id")                                                       \
     NEXT(integer, checkpoints, SQL_OF_BRIEF("checkpoints"))                                        \
-    NEXT(real, checkpoint_bytes, SQL_OF_BRIEF("checkpoint_bytes"))
+    NEXT(real, checkpoint_bytes, SQL_OF_BRIEF("checkpoint_bytes"))                                 \
+    NEXT(real, ran_us, SQL_IF_MEDIUM(SQL_RAN(SQL_EXPERIMENT_RUNS)))                                \
+    NEXT(real, present_us, SQL_IF_MEDIUM(SQL_PRESENT(SQL_EXPERIMENT_RUNS)))
+
+// A list would be slow if it read the allocations of large searches.
+#define SQL_IF_SMALL(expression) "iif(r.trials <= 1000, " expression ", NULL)"
 
 #define EXPERIMENT_LIST_ROW(FIRST, NEXT, description_, notes_, config_)                            \
     FIRST(integer, id, "r.id")                                                                     \
@@ -105,10 +112,12 @@
     NEXT(integer, trials, "r.trials")                                                              \
     NEXT(text, pool, "r.pool")                                                                     \
     NEXT(integer, live_allocations, SQL_ACTIVE_COUNT(SQL_BRIEF_RUNS))                              \
-    NEXT(text, failure, SQL_FAILURE("r.id", "r.state"))                                            \
+    NEXT(text, failure, SQL_FAILURE("r.id", "r.state", "r.trials"))                                \
     NEXT(text, external_id, "r.external_id")                                                       \
     NEXT(integer, checkpoints, "r.checkpoints")                                                    \
-    NEXT(real, checkpoint_bytes, "r.checkpoint_bytes")
+    NEXT(real, checkpoint_bytes, "r.checkpoint_bytes")                                             \
+    NEXT(real, ran_us, SQL_IF_SMALL(SQL_RAN(SQL_BRIEF_RUNS)))                                      \
+    NEXT(real, present_us, SQL_IF_SMALL(SQL_PRESENT(SQL_BRIEF_RUNS)))
 
 #define VALUE_COUNT_ROW(FIRST, NEXT)                                                               \
     FIRST(text, name)                                                                              \

@@ -30,6 +30,9 @@
          "(SELECT count(*) FROM trial_continuations WHERE trial_id = trials.id)")                  \
     NEXT(integer, checkpoint_steps,                                                                \
          "(SELECT steps FROM checkpoints WHERE uuid = latest_checkpoint)")                         \
+    NEXT(integer, source_trial)                                                                    \
+    NEXT(text, source_checkpoint)                                                                  \
+    NEXT(integer, source_steps)                                                                    \
     NEXT(integer, waited_us,                                                                       \
          "(SELECT sum(a.started_at - a.queued_at) FROM allocations a WHERE a.trial_id ="           \
          " trials.id)")                                                                            \
@@ -70,15 +73,28 @@
     NEXT(integer, seed, "t.seed")                                                                  \
     NEXT(integer, checkpoints, "t.checkpoints")                                                    \
     NEXT(real, checkpoint_bytes, "t.checkpoint_bytes")                                             \
-    NEXT(text, warm_start, "json_extract(e.config, '$.searcher.source_checkpoint_uuid')")          \
+    NEXT(text, warm_start,                                                                         \
+         "coalesce(t.source_checkpoint, "                                                          \
+         "json_extract(e.config, '$.searcher.source_checkpoint_uuid'))")                           \
+    NEXT(integer, source_trial, "t.source_trial")                                                  \
     NEXT(real, searcher_metric,                                                                    \
          "json_extract(t.best_validation, '$.metrics.avgMetrics.' || " SQL_METRIC_LABEL ")")       \
     NEXT(integer, log_retention_days, SQL_TRIAL_LOG_DAYS)                                          \
     NEXT(integer, ran_us, SQL_TRIAL_RAN)                                                           \
+    NEXT(real, waited_us, SQL_TRIAL_WAITED)                                                        \
     NEXT(text, last_words, "t.last_words")                                                         \
     NEXT(integer, restart_at, "t.restart_at")                                                      \
     NEXT(integer, failed_alike, "t.failed_alike")                                                  \
     NEXT(integer, live_allocations, SQL_ACTIVE_COUNT("allocations a WHERE a.trial_id = t.id"))
+
+#define MEDIA_VIEW_ROW(FIRST, NEXT)                                                                \
+    FIRST(text, name, "m.name")                                                                    \
+    NEXT(integer, step, "m.step")                                                                  \
+    NEXT(integer, run_id, "m.run_id")                                                              \
+    NEXT(text, type, "m.type")                                                                     \
+    NEXT(text, digest, "m.digest")                                                                 \
+    NEXT(integer, size, "m.size")                                                                  \
+    NEXT(integer, reported_at, "m.reported_at")
 
 #define CHECKPOINT_VIEW_ROW(FIRST, NEXT)                                                           \
     FIRST(text, uuid, "c.uuid")                                                                    \

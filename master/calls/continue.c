@@ -1,6 +1,7 @@
 // Continues an experiment that has ended: its trial starts again from its newest checkpoint, with
 // the old configuration and the caller's changes; in a search the trials that did not complete do.
 // A worker reads and checks the configuration; the core thread makes the experiment active again.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +23,9 @@ struct continuation {
     struct request *rq;
     int64_t id;
     json_t *config; // the complete configuration with the changes
+    json_t *before; // the configuration that it had
     bool many;      // the experiment is a search with many trials
     bool completed; // it has completed, with all of its trials
-    bool overrides; // the caller changes the configuration
     int err;
     struct error e;
 };
@@ -33,6 +34,7 @@ static void continuation_free(struct work *work)
 {
     struct continuation *n = (struct continuation *)work;
     json_decref(n->config);
+    json_decref(n->before);
     free(n);
 }
 
@@ -66,21 +68,26 @@ static void strip_location(struct error *e, const char *name)
         memmove(e->text, colon + 2, strlen(colon + 2) + 1);
 }
 
-// Which trials of a search ran, and how, follows from its configuration, so that stays as it is.
+static bool asks_for_more_trials(const struct continuation *n, const json_t *config)
+{
+    return jget_int(jget(config, "searcher"), "max_trials", 0) >
+           jget_int(jget(n->before, "searcher"), "max_trials", 0);
+}
+
+// Which trials of a search ran, and how, follows from its configuration, so most of it stays.
 static int check_search(struct continuation *n, const json_t *config)
 {
     const char *name = jget_string(jget(config, "searcher"), "name", "");
-    int err = search_check_continue(config, &n->e);
-    if (err || (!n->many && !strcmp(name, "single")))
-        return err;
-    if (n->overrides)
-        return error_set(&n->e, ERR_INVALID,
-                         "overrideConfig: only an experiment with one trial (searcher single) can "
-                         "be changed when it continues; fork the experiment to search otherwise");
-    if (n->completed)
+    if (!n->many && !strcmp(name, "single"))
+        return 0;
+    int err = search_check_continue(n->before, config, &n->e);
+    if (err)
+        return error_prefix(&n->e, "overrideConfig");
+    if (n->completed && !asks_for_more_trials(n, config))
         return error_set(&n->e, ERR_STATE,
                          "experiment %lld has been completed: all trials of its search have "
-                         "completed, so there is nothing to continue",
+                         "completed, so there is nothing to continue unless searcher.max_trials "
+                         "grows",
                          (long long)n->id);
     return 0;
 }
@@ -133,6 +140,38 @@ static int refuse_loss(int64_t id, struct error *e)
         (long long)id);
 }
 
+// An imported search compares trials at rungs by what it has seen, which was not imported.
+static int check_covered(struct continuation *n, const json_t *config, struct db_rows *rows)
+{
+    struct search *s = NULL;
+    int err = search_restore(config, DB_GET(rows, EXPERIMENT_TO_CONTINUE, seed),
+                             DB_GET(rows, EXPERIMENT_TO_CONTINUE, searcher_state), &s, &n->e);
+    if (!err && !search_covers(s, (size_t)DB_GET(rows, EXPERIMENT_TO_CONTINUE, trials)))
+        err = error_set(&n->e, ERR_STATE,
+                        "experiment %lld was imported without the state of its search, so it "
+                        "cannot be continued; fork the experiment to search again",
+                        (long long)n->id);
+    search_free(s);
+    return err;
+}
+
+static int read_trials(struct continuation *n, struct db_reader *db, const json_t *config)
+{
+    int err = 0;
+    struct db_rows *rows = DB_QUERY(db, EXPERIMENT_TO_CONTINUE, n->id);
+    if (db_next(rows) <= 0)
+        err = error_not_found(&n->e, "experiment", "%lld", (long long)n->id);
+    else if (!DB_GET(rows, EXPERIMENT_TO_CONTINUE, numbered))
+        err = refuse_foreign(n->id, &n->e);
+    else if (DB_GET(rows, EXPERIMENT_TO_CONTINUE, loses_metrics))
+        err = refuse_loss(n->id, &n->e);
+    else
+        err = check_covered(n, config, rows);
+    n->completed = !err && DB_GET(rows, EXPERIMENT_TO_CONTINUE, completed);
+    db_rows_close(rows);
+    return err;
+}
+
 static void read_continuation(struct work *work, struct db_reader *db)
 {
     struct continuation *n = (struct continuation *)work;
@@ -148,19 +187,13 @@ static void read_continuation(struct work *work, struct db_reader *db)
                             strlen(DB_GET(rows, EXPERIMENT_SOURCE, config)), "the configuration",
                             &config, &n->e);
     db_rows_close(rows);
-    rows = DB_QUERY(db, EXPERIMENT_TO_CONTINUE, n->id);
-    bool found = db_next(rows) > 0;
-    n->completed = found && DB_GET(rows, EXPERIMENT_TO_CONTINUE, completed);
-    if (!n->err && found && !DB_GET(rows, EXPERIMENT_TO_CONTINUE, numbered))
-        n->err = refuse_foreign(n->id, &n->e);
-    if (!n->err && found && DB_GET(rows, EXPERIMENT_TO_CONTINUE, loses_metrics))
-        n->err = refuse_loss(n->id, &n->e);
-    db_rows_close(rows);
+    if (!n->err)
+        n->err = read_trials(n, db, config);
     if (!n->err)
         n->err = read_override(n, &over);
     n->many = strcmp(jget_string(jget(config, "searcher"), "name", ""), "single") != 0;
-    n->overrides = json_object_size(over.root) > 0;
-    if (!n->err && n->overrides)
+    n->before = config ? json_deep_copy(config) : NULL;
+    if (!n->err && json_object_size(over.root))
         json_deep_merge(config, over.root);
     if (!n->err)
         n->err = check_merged_config(n, config);
@@ -206,29 +239,28 @@ static void search_restart(struct core *c, struct active_experiment *active)
     for (const struct trial *t = active->trials; t; t = t->next)
         count++;
     bool *completed = xcalloc(count + 1, sizeof *completed);
+    double *bests = xcalloc(count + 1, sizeof *bests);
     for (const struct trial *t = active->trials; t; t = t->next) {
         int64_t number = strtoll(t->request_id, NULL, 10);
-        if (number > 0 && number <= (int64_t)count)
-            completed[number - 1] = t->state == TRIAL_COMPLETED;
+        if (number < 1 || number > (int64_t)count)
+            continue;
+        completed[number - 1] = t->state == TRIAL_COMPLETED;
+        bests[number - 1] = t->has_best ? t->best : NAN;
     }
     const struct search_event event = {
-        .kind = SEARCH_CONTINUE, .completed = completed, .trials = count};
+        .kind = SEARCH_CONTINUE, .completed = completed, .bests = bests, .trials = count};
     STORE(c, EXPERIMENT_CONTINUE, active->config_text, active->experiment->id);
     experiment_search_event(c, active, &event);
     free(completed);
+    free(bests);
 }
 
 static int continue_experiment(struct core *c, struct experiment *x, struct continuation *n)
 {
-    struct search *search;
     int err = active_experiment_restore(c, x, json_incref(n->config), &n->e);
     if (err)
         return err;
     struct active_experiment *active = x->active;
-    err = search_new(active->config, active->seed, &search, &n->e);
-    must(!err); // the configuration was checked before
-    search_free(active->search);
-    active->search = search;
     active->progress = 0;
     active->priority = (int)jget_int(jget(active->config, "resources"), "priority",
                                      pool_default_priority(active->pool));
@@ -263,9 +295,7 @@ static void continuation_ready(struct core *c, struct work *work)
     if (n->err) {
         core_refuse(c, rq, &n->e);
     } else {
-        char *warning = feasibility_warning(c, n->config);
-        rq->warning = warning ? arena_strdup(&rq->arena, warning) : NULL;
-        free(warning);
+        submission_warn(c, rq, n->config);
         core_complete(c, rq);
     }
     continuation_free(work);

@@ -177,6 +177,7 @@ struct experiment_settings { // NULL: unchanged
     const char *name, *description, *notes;
     const json_t *labels;
     struct queue_move move;
+    struct resize resize;
     int64_t kept[3]; // checkpoints: best of the experiment, best and latest of each trial; -1:
                      // unchanged
 };
@@ -243,19 +244,27 @@ static int read_retention(const json_t *body, struct experiment_settings *s, str
 static int read_resources(struct core *c, const struct request *rq, const struct experiment *x,
                           struct experiment_settings *s, struct error *e)
 {
-    int err = queue_move_read(c, x, jget(rq->body, "resources"), "resources", &s->move, e);
-    if (err)
+    const json_t *given = jget(rq->body, "resources");
+    int err = queue_move_read(c, x, given, "resources", &s->move, e);
+    bool resizes = jget(given, "slotsPerTrial") || jget(given, "minSlots");
+    s->resize = (struct resize){-1, -1};
+    if (err || (queue_move_is_empty(&s->move) && !resizes))
         return err;
-    if (!queue_move_is_empty(&s->move) && !is_active(x))
-        return error_set(e, ERR_STATE, "experiment %lld has ended; its resources cannot be changed",
+    if (!is_active(x))
+        return error_set(e, ERR_STATE,
+                         "experiment %lld has ended; its resources cannot be changed. To run it "
+                         "again with other resources, fork it",
                          (long long)x->id);
-    if (!queue_move_is_empty(&s->move) && x->active->unmanaged)
+    if (x->active->unmanaged)
         return error_set(e, ERR_STATE,
                          "experiment %lld is unmanaged: it uses no resources of this cluster",
                          (long long)x->id);
-    return queue_move_is_empty(&s->move)
-               ? 0
-               : queue_move_check(c, rq, x->active, &s->move, "resources", e);
+    err = resize_read(x->active, given, "resources", &s->resize, e);
+    if (!err && resizes)
+        err = resize_check(c, x->active, &s->resize, "resources", e);
+    if (!err && !queue_move_is_empty(&s->move))
+        err = queue_move_check(c, rq, x->active, &s->move, "resources", e);
+    return err;
 }
 
 static int read_settings(const json_t *body, struct experiment_settings *s, struct error *e)
@@ -306,6 +315,8 @@ static void apply_settings(struct core *c, struct active_experiment *active,
         set_config(active->config, "labels", json_deep_copy(s->labels));
     if (changes_retention(s))
         apply_retention(active, s);
+    if (!resize_is_empty(&s->resize))
+        resize_apply(c, active, &s->resize);
     queue_move_apply(c, active, &s->move);
 }
 
@@ -338,6 +349,8 @@ int core_experiment_patch(struct core *c, struct request *rq, struct error *e)
         return err;
     if (is_active(x))
         apply_settings(c, x->active, &s);
+    if (!resize_is_empty(&s.resize)) // it may wait for slots that do not exist
+        submission_warn(c, rq, x->active->config);
     store_settings(c, x, &s);
     if (changes_retention(&s))
         gc_collect_experiment(c, x);

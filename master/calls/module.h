@@ -13,10 +13,11 @@ extern const struct core_module calls_module;
 core_handler core_experiment_create, core_experiment_activate, core_experiment_pause,
     core_experiment_cancel, core_experiment_kill, core_experiment_archive,
     core_experiment_unarchive, core_experiment_delete, core_experiment_patch;
+// core_experiment_preview takes the same body; the result is JSON (preview.c).
 // core_experiment_put: PUT by-external-id/{x}, creates once. core_experiment_continue takes {"id",
 // "overrideConfig"}. Labels: the label is params[1], and the labels are the result.
-core_handler core_experiment_put, core_experiment_continue, core_experiment_move,
-    core_experiment_add_label, core_experiment_remove_label;
+core_handler core_experiment_preview, core_experiment_put, core_experiment_continue,
+    core_experiment_move, core_experiment_add_label, core_experiment_remove_label;
 // Verbs for many experiments, by {"experimentIds"} or {"filters"}; params[0]: the project, or NULL.
 core_handler core_experiments_activate, core_experiments_pause, core_experiments_cancel,
     core_experiments_kill, core_experiments_archive, core_experiments_unarchive,

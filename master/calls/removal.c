@@ -1,5 +1,5 @@
-// Deletes an experiment: a worker deletes the folders of its checkpoints, then one batch deletes
-// its rows.
+// Deletes an experiment: a worker deletes the folders of its checkpoints and media, then one batch
+// deletes its rows.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +12,7 @@
 #include "master/calls/external_ids.h"
 #include "master/calls/module.h"
 #include "master/calls/verbs.h"
+#include "master/common/media.h"
 #include "master/kernel/loop.h"
 #include "master/kernel/module.h"
 #include "master/kernel/workers.h"
@@ -22,6 +23,7 @@
 struct removal {
     struct work work; // first
     const struct storage *storage;
+    const char *cluster_id;
     int64_t id;
     char *model_definition;
     int64_t parts; // the number of the parts of its files; 0: none
@@ -71,6 +73,24 @@ static int remove_or_leave(const struct storage *storage, struct db_rows *rows, 
     return 0;
 }
 
+// Removes the images, histograms, tables and texts.
+static int remove_media(const struct removal *r, struct db_rows *rows, struct error *e)
+{
+    char quoted[ERROR_TEXT_MAX];
+    const struct media_folder folder = {.storage = r->storage,
+                                        .at = DB_GET(rows, MEDIA_FOLDER, storage),
+                                        .cluster_id = r->cluster_id,
+                                        .experiment = r->id};
+    int err = media_remove(&folder, e);
+    if (!err || !DB_GET(rows, MEDIA_FOLDER, unmanaged))
+        return err ? error_prefix(e, "the media of experiment %lld cannot be removed",
+                                  (long long)r->id)
+                   : 0;
+    log_warn("the media of an experiment are left in their storage", "exp=%lld err=%s",
+             (long long)r->id, log_quote(quoted, sizeof quoted, e->text));
+    return 0;
+}
+
 static void remove_files(struct work *work, struct db_reader *db)
 {
     struct removal *r = (struct removal *)work;
@@ -81,6 +101,10 @@ static void remove_files(struct work *work, struct db_reader *db)
     db_rows_close(rows);
     if (!r->err && more < 0)
         r->err = error_set(&r->e, ERR_IO, "the store cannot be read");
+    rows = DB_QUERY(db, MEDIA_FOLDER, r->id);
+    if (!r->err && db_next(rows) > 0)
+        r->err = remove_media(r, rows, &r->e);
+    db_rows_close(rows);
     rows = DB_QUERY(db, EXPERIMENT_BY_ID, r->id);
     if (!r->err && db_next(rows) > 0)
         r->model_definition = xstrdup(DB_GET(rows, EXPERIMENT_BY_ID, model_definition_hash));
@@ -155,6 +179,7 @@ static void removal_start(struct core *c, struct experiment *x)
     struct removal *r = xcalloc(1, sizeof *r);
     r->work = (struct work){.run = remove_files, .done = removal_done, .drop = removal_free};
     r->storage = c->options.storage;
+    r->cluster_id = c->options.cluster_id;
     r->id = x->id;
     if (!workers_send(c->workers, &r->work, WORK_SLOW, NULL))
         return;

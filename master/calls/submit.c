@@ -6,6 +6,7 @@
 
 #include "api/config/expconf.h"
 #include "api/config/ignored_keys.h"
+#include "api/config/log_bounds.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/limits.h"
@@ -31,6 +32,7 @@ static void submission_free(struct work *work)
     struct submission *s = (struct submission *)work;
     json_decref(s->config);
     json_decref(s->command);
+    json_decref(s->preview);
     free(s->text);
     free(s->ancestors);
     buf_free(&s->ignored);
@@ -143,6 +145,7 @@ static void set_seed(struct submission *s)
         reproducibility = json_object();
         must(!json_object_set_new(s->config, "reproducibility", reproducibility));
     }
+    s->seed_given = json_is_integer(jget(reproducibility, "experiment_seed"));
     s->seed = jget_int(reproducibility, "experiment_seed", drawn >> 1); // within the range of numpy
     must(!json_object_set_new(reproducibility, "experiment_seed", json_integer(s->seed)));
 }
@@ -275,28 +278,69 @@ static int check_source_checkpoint(struct submission *s, struct db_reader *db, c
     return gone ? refuse_deleted_source(s, uuid) : 0;
 }
 
-// searcher.source_trial_id is replaced by the newest checkpoint of that trial.
-static int find_source_checkpoint(struct submission *s, struct db_reader *db)
+static void set_source_checkpoint(struct submission *s, const char *uuid)
 {
-    json_t *searcher = jget(s->config, "searcher");
-    int64_t trial = jget_int(searcher, "source_trial_id", 0);
-    const char *given = jget_string(searcher, "source_checkpoint_uuid", NULL);
-    if (given)
-        return check_source_checkpoint(s, db, given);
-    if (!trial)
-        return 0;
+    must(!json_object_set_new(jget(s->config, "searcher"), "source_checkpoint_uuid",
+                              json_string(uuid)));
+}
+
+static int find_trial_checkpoint(struct submission *s, struct db_reader *db, int64_t trial)
+{
     struct db_rows *rows = DB_QUERY(db, TRIAL_CHECKPOINT, trial);
     bool seen = submission_sees(s, db, AUTHZ_TRIAL, trial);
     const char *uuid =
         seen && db_next(rows) > 0 ? DB_GET(rows, TRIAL_CHECKPOINT, latest_checkpoint) : NULL;
+    int err = uuid ? 0
+                   : error_set(&s->e, ERR_INVALID,
+                               "searcher.source_trial_id: there is no trial %lld with a checkpoint",
+                               (long long)trial);
     if (uuid)
-        must(!json_object_set_new(searcher, "source_checkpoint_uuid", json_string(uuid)));
-    else
-        error_set(&s->e, ERR_INVALID,
-                  "searcher.source_trial_id: there is no trial %lld with a checkpoint",
-                  (long long)trial);
+        set_source_checkpoint(s, uuid);
     db_rows_close(rows);
-    return uuid ? 0 : ERR_INVALID;
+    return err;
+}
+
+static int find_best_checkpoint(struct submission *s, struct db_reader *db, int64_t experiment)
+{
+    struct db_rows *rows = DB_QUERY(db, EXPERIMENT_BEST_CHECKPOINT, experiment);
+    bool seen = submission_sees(s, db, AUTHZ_EXPERIMENT, experiment);
+    bool found = seen && db_next(rows) > 0;
+    int err = 0;
+    if (!found)
+        err = error_set(&s->e, ERR_INVALID,
+                        "searcher.source_experiment_id: there is no experiment %lld with a "
+                        "checkpoint",
+                        (long long)experiment);
+    else if (DB_IS_NULL(rows, EXPERIMENT_BEST_CHECKPOINT, metric))
+        err = error_set(&s->e, ERR_INVALID,
+                        "searcher.source_experiment_id: no checkpoint of experiment %lld has a "
+                        "value of its searcher's metric, so none is the best; name a checkpoint "
+                        "with searcher.source_checkpoint_uuid (muster checkpoint list %lld)",
+                        (long long)experiment, (long long)experiment);
+    else
+        set_source_checkpoint(s, DB_GET(rows, EXPERIMENT_BEST_CHECKPOINT, uuid));
+    db_rows_close(rows);
+    return err;
+}
+
+// searcher.source_trial_id is replaced by the newest checkpoint of that trial,
+// searcher.source_experiment_id by the best one of that experiment. A configuration that was stored
+// names the checkpoint, too.
+static int find_source_checkpoint(struct submission *s, struct db_reader *db)
+{
+    const json_t *searcher = jget(s->config, "searcher");
+    int64_t trial = jget_int(searcher, "source_trial_id", 0);
+    int64_t experiment = jget_int(searcher, "source_experiment_id", 0);
+    const char *given = jget_string(searcher, "source_checkpoint_uuid", NULL);
+    if (trial && experiment)
+        return error_set(&s->e, ERR_INVALID,
+                         "searcher: source_trial_id and source_experiment_id exclude each other; "
+                         "give one of them");
+    if (given)
+        return check_source_checkpoint(s, db, given);
+    return trial        ? find_trial_checkpoint(s, db, trial)
+           : experiment ? find_best_checkpoint(s, db, experiment)
+                        : 0;
 }
 
 void submission_copy_files(struct submission *s, int64_t experiment, const char *hash)
@@ -366,7 +410,7 @@ static void read_submission(struct work *work, struct db_reader *db)
     if (!s->err)
         s->err = find_source_checkpoint(s, db);
     if (!s->err)
-        s->err = pack_files(s);
+        s->err = s->fields->previews ? submission_preview(s) : pack_files(s);
 }
 
 // --- on the core thread --------------------------------------------------------------------------
@@ -534,13 +578,23 @@ static const char *describe_ignored(struct core *c, struct submission *s)
                         buf_str(&s->ignored));
 }
 
+void submission_warn(struct core *c, struct request *rq, const json_t *config)
+{
+    char *warning = feasibility_warning(c, config), *bounds = log_bounds_warning(config);
+    rq->warning = warning ? arena_strdup(&rq->arena, warning) : NULL;
+    rq->notes[1] = bounds ? arena_strdup(&rq->arena, bounds) : NULL;
+    free(warning);
+    free(bounds);
+}
+
 static void answer_submission(struct core *c, struct submission *s)
 {
-    s->rq->note = describe_ignored(c, s);
-    char *warning = s->unmanaged ? NULL : feasibility_warning(c, s->config);
-    s->rq->warning = warning ? arena_strdup(&s->rq->arena, warning) : NULL;
-    free(warning);
-    if (s->kind == KIND_EXPERIMENT && jget_bool(s->rq->body, "validateOnly", false))
+    s->rq->notes[0] = describe_ignored(c, s);
+    if (!s->unmanaged)
+        submission_warn(c, s->rq, s->config);
+    if (s->fields->previews)
+        s->rq->result = request_copy_json(s->rq, s->preview);
+    else if (s->kind == KIND_EXPERIMENT && jget_bool(s->rq->body, "validateOnly", false))
         answer_preview(c, s);
     else
         create_experiment(c, s);
@@ -598,8 +652,8 @@ static int submission_send(struct core *c, struct request *rq, enum kind kind,
     s->db = loop_db(c);
     s->archive_id = c->next_archive++;
     buf_init(&s->ignored, LIMIT_NAME * 4);
-    int err = workers_send(c->workers, &s->work,
-                           upload_bytes(rq, fields) > LARGE_UPLOAD ? WORK_SLOW : WORK_QUICK, e);
+    bool slow = fields->previews || upload_bytes(rq, fields) > LARGE_UPLOAD;
+    int err = workers_send(c->workers, &s->work, slow ? WORK_SLOW : WORK_QUICK, e);
     if (err)
         submission_free(&s->work);
     return err ? err : REQUEST_PARKED;
@@ -612,6 +666,13 @@ int core_experiment_create(struct core *c, struct request *rq, struct error *e)
 {
     return submission_send(c, rq, KIND_EXPERIMENT, &experiment_fields,
                            jget_string(rq->body, experiment_fields.external, NULL), e);
+}
+
+int core_experiment_preview(struct core *c, struct request *rq, struct error *e)
+{
+    static const struct submission_fields fields = {
+        .files = "modelDefinition", .template = "template", .previews = true};
+    return submission_send(c, rq, KIND_EXPERIMENT, &fields, NULL, e);
 }
 
 int core_experiment_put(struct core *c, struct request *rq, struct error *e)

@@ -13,6 +13,7 @@
 
 struct submission_fields { // names of keys in the body
     const char *files, *template, *external;
+    bool previews; // not a key: the call shows what would run, and creates nothing
 };
 
 struct submission {
@@ -39,6 +40,8 @@ struct submission {
     int64_t project, seed;
     int64_t parent; // of a fork: the original experiment; 0: no fork
     struct search *search;
+    bool seed_given; // the configuration has a seed
+    json_t *preview; // the answer of preview.c
     int err;
     struct error e;
 };
@@ -57,10 +60,17 @@ bool feasibility_ignores_mounts(struct core *c, const json_t *config);
 // probably a mistake. Heap; NULL: no warning.
 char *feasibility_warning(struct core *c, const json_t *config);
 
+// submit.c, on the core thread: sets the warnings of the answer, which also mention log ranges
+// whose bounds look like values.
+void submission_warn(struct core *c, struct request *rq, const json_t *config);
+
 // submit.c, on the worker. submission_copy_files() uses the files of another experiment.
 bool submission_sees(struct submission *s, struct db_reader *db, enum authz_object what,
                      int64_t id);
 void submission_copy_files(struct submission *s, int64_t experiment, const char *hash);
+
+// preview.c, on the worker: simulates the search of the completed configuration.
+int submission_preview(struct submission *s);
 
 // task_submit.c, on the worker: reads the text of the configuration and the related tasks;
 // completes the document as that of an experiment; sets the pool and the text that a command shows;

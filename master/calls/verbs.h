@@ -21,6 +21,20 @@ enum experiment_verb {
 int experiment_verb_apply(struct core *c, const struct request *rq, struct experiment *x,
                           enum experiment_verb verb, int64_t argument, struct error *e);
 
+// resize.c: the number of slots of an experiment's trials.
+struct resize {
+    int64_t slots, min_slots; // of a trial; min_slots 0: exactly `slots`; both -1: unchanged
+};
+bool resize_is_empty(const struct resize *r);
+// Reads {"slotsPerTrial", "minSlots"}, which is found at `path` of the body.
+int resize_read(const struct active_experiment *active, const json_t *from, const char *path,
+                struct resize *out, struct error *e);
+// ERR_INVALID: a trial of that size could never start.
+int resize_check(struct core *c, const struct active_experiment *active, const struct resize *r,
+                 const char *path, struct error *e);
+// Changes the configuration and the trials; the caller stores the configuration.
+void resize_apply(struct core *c, struct active_experiment *active, const struct resize *r);
+
 // task_verbs.c. Finds a task that the caller may change. ERR_NOT_FOUND: no task of that kind has
 // the id, or the caller may not see it.
 int task_find(struct core *c, const struct request *rq, enum kind kind, const char *id,

@@ -73,8 +73,9 @@ void request_write_warning(const struct request *rq, struct json_writer *w)
     jw_array(w);
     if (rq->warning)
         jw_string(w, rq->warning);
-    if (rq->note)
-        jw_string(w, rq->note);
+    for (size_t i = 0; i < sizeof rq->notes / sizeof *rq->notes; i++)
+        if (rq->notes[i])
+            jw_string(w, rq->notes[i]);
     jw_array_end(w);
 }
 

@@ -49,10 +49,10 @@ struct request {
     int status;
     int retry_after; // seconds, for a 429; 0: 1
     struct buf answer;
-    int64_t id;          // of the object that a core handler created or changed, for the view
-    const char *warning; // of a submission: a sentence in the arena; NULL: none
-    const char *note;    // another sentence, which the API does not send as a warning
-    const void *result;  // plain structs in the arena, for the view; NULL: none
+    int64_t id;           // of the object that a core handler created or changed, for the view
+    const char *warning;  // of a submission: a sentence in the arena; NULL: none
+    const char *notes[2]; // more sentences, which Determined's clients do not get; NULL: none
+    const void *result;   // plain structs in the arena, for the view; NULL: none
     struct json_copy *json_copies; // that `result` refers to; request_release() frees them
 
     // Set by the http layer:

@@ -715,7 +715,10 @@ static enum MHD_Result open_stream(struct exchange *x)
     if (response) {
         add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
                    s->content_type ? s->content_type : "application/json");
-        add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+        add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL,
+                   x->view.cache ? x->view.cache : "no-store");
+        for (int i = 0; i < x->view.header_count; i++)
+            add_header(response, x->view.headers[i].name, x->view.headers[i].value);
         if (s->file_name)
             add_header(response, MHD_HTTP_HEADER_CONTENT_DISPOSITION,
                        arena_printf(&x->rq.arena, "attachment; filename=\"%s\"", s->file_name));

@@ -334,6 +334,7 @@ static void free_server(struct server *s)
     stop_threads(s);
     // The thread of a download ends by itself after its caller has left.
     seats_wait(&s->service.downloads);
+    seats_wait(&s->service.media);
     seats_wait(&s->service.backups);
     if (s->listener >= 0)
         close(s->listener);

@@ -32,6 +32,7 @@ struct service {
     bool tls;                       // clients use https
     struct seats downloads;         // of checkpoints, in progress
     struct seats backups;           // being sent; at most one
+    struct seats media;             // contents of media items, being sent
     atomic_int simulations;         // in progress
     struct offload *searcher;       // the worker of searches in logs
     struct pattern_cache *patterns; // used by the searcher alone

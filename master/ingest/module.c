@@ -47,6 +47,12 @@ static int load_trial(struct core *c, struct trial *t, const struct stored_metri
     return err ? err : log_policies_load(c, t, e);
 }
 
+static void restart_run(struct core *c, struct trial *t, int64_t from)
+{
+    trial_metrics_restart(c, t, from);
+    media_restart(c, t, from);
+}
+
 static void end_trial(struct core *c, struct trial *t)
 {
     trial_metrics_end(c, t);
@@ -69,7 +75,7 @@ const struct core_module ingest_module = {
     .experiment_closed = close_experiment,
     .trial_loaded = load_trial,
     .trial_continued = log_policies_forget,
-    .run_restarted = trial_metrics_restart,
+    .run_restarted = restart_run,
     .trial_ended = end_trial,
     .trial_closed = close_trial,
     .trial_message = logs_add_message,

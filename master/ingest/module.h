@@ -16,7 +16,11 @@ extern const struct core_module ingest_module;
 
 core_handler core_trial_metrics, core_trial_metric_columns, core_trial_progress,
     core_trial_runner_metadata;
+core_handler core_trial_media;       // POST /trials/{t}/media
 core_handler core_checkpoint_report; // POST /checkpoints
 core_handler core_task_logs;         // POST /task/logs; rq->input: log_parse.h
+
+// A run starts from the checkpoint after `from` steps; -1: from the beginning.
+void media_restart(struct core *c, struct trial *t, int64_t from);
 
 #endif

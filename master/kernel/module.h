@@ -67,6 +67,7 @@ struct core_module {
                         struct error *e);
     void (*trial_reopened)(struct core *c, struct trial *t);  // its experiment had ended
     void (*trial_continued)(struct core *c, struct trial *t); // it had ended, and runs again
+    void (*trial_cloned)(struct core *c, struct trial *t); // another will start from its checkpoint
     // A later run of the trial starts at step `from`; -1: at the beginning.
     void (*run_restarted)(struct core *c, struct trial *t, int64_t from);
     void (*trial_failed)(struct core *c, struct trial *t); // it will be started again

@@ -99,6 +99,9 @@ struct trial {
     } retry;
     char checkpoint[UUID_TEXT]; // newest completed one; "": none
     int64_t checkpoint_steps;
+    int64_t source;                    // the trial whose training it continues; 0: none
+    char source_checkpoint[UUID_TEXT]; // .. from this checkpoint; "": that trial had none
+    int64_t source_steps;
     int64_t steps;
     double progress;
     struct latest_report training, validation;

@@ -106,6 +106,20 @@ void allocation_request(struct core *c, struct trial *t)
         STORE(c, ALLOCATION_SET_MIN_SLOTS, l->min_slots, a->id);
 }
 
+// The scheduler asks an allocation that runs with a number outside the new range to leave.
+void allocation_resize(struct core *c, struct allocation *a)
+{
+    const struct active_experiment *l = a->trial->active;
+    bool elastic = l->min_slots < l->slots_per_trial;
+    sched_gang_resize(c->sched, a->gang, l->min_slots, l->slots_per_trial);
+    c->sched_due = true;
+    if (a->state != ALLOCATION_QUEUED)
+        return;
+    a->slots = l->slots_per_trial;
+    STORE(c, ALLOCATION_SET_SLOTS, a->slots, elastic ? l->min_slots : 0, a->id);
+    change_mark(c, EVENT_TRIAL, l->experiment->id, a->trial->id, NULL);
+}
+
 // --- start ---------------------------------------------------------------------------------------
 
 static int places_count_agents(const struct sched_place *places, size_t count)
@@ -146,8 +160,7 @@ static void allocation_launch(struct core *c, struct allocation *a)
     a->launched_here = true;
     a->started_at = c->wall;
     t->waited += allocation_waited(c, a);
-    memcpy(a->resume, t->checkpoint, sizeof a->resume);
-    a->resume_steps = t->checkpoint_steps;
+    trial_resume_point(t, a->resume, &a->resume_steps);
     a->measured_at = c->now;
     a->measured = t->progress;
     char *placement = launch_placement(a);

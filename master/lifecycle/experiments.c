@@ -268,6 +268,11 @@ void experiment_search_event(struct core *c, struct active_experiment *l,
             progress_set(c, l, event->fraction);
         return;
     }
+    // The search stays as it is when a person ends its experiment, so that it can continue.
+    enum experiment_state state = l->experiment->state;
+    if (event->kind == SEARCH_TRIAL_ENDED &&
+        (state == EXPERIMENT_STOPPING_CANCELED || state == EXPERIMENT_STOPPING_KILLED))
+        return;
     search_handle_event(l->search, event, &commands);
     if (search_changed(l->search)) {
         char *snapshot = search_snapshot(l->search);

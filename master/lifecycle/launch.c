@@ -24,6 +24,7 @@ enum {
     PORT_COMM_1 = 26000,
     PORT_COMM_2 = 28000,
     PORT_SSH = 30000,
+    HANG_WARN_AFTER_S = 300, // unless the configuration says otherwise
 };
 
 char *launch_placement(const struct allocation *a)
@@ -287,6 +288,16 @@ static const json_t *json_hand_over(struct request *rq, json_t *value)
     return copy;
 }
 
+// The limits after which the agent reports or ends a trial that does nothing. Commands and
+// notebooks have none, because they may wait for people.
+static json_t *hang_limits(const struct active_experiment *l)
+{
+    const json_t *hang = jget(l->config, "hang");
+    return json_pack("{s:I, s:I}", "warnAfter",
+                     (json_int_t)jget_int(hang, "warn_after", HANG_WARN_AFTER_S), "killAfter",
+                     (json_int_t)jget_int(hang, "kill_after", 0));
+}
+
 struct task_snapshot launch_describe(struct core *c, struct request *rq, const struct part *p)
 {
     const struct allocation *a = p->allocation;
@@ -309,6 +320,8 @@ struct task_snapshot launch_describe(struct core *c, struct request *rq, const s
     if (p->state == PART_ASSIGNED) {
         task.env = json_hand_over(rq, env_make(c, p));
         task.rendezvous = launch_rendezvous(rq, p);
+        if (t->active->experiment->kind == KIND_EXPERIMENT)
+            task.hang = json_hand_over(rq, hang_limits(t->active));
         task.mounts =
             json_hand_over(rq, mounts_of_config(t->active->config,
                                                 t->active->experiment->kind == KIND_EXPERIMENT));

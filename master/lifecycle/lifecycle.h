@@ -23,10 +23,9 @@ bool active_experiment_runs_once(
     const struct active_experiment *l); // never preempted, never started again
 void active_experiment_write_name(const struct active_experiment *l,
                                   struct buf *out); // "experiment 7", "command 1f0c.."
-void active_experiment_schedule(struct core *c,
-                                struct active_experiment *l); // makes it a job of the scheduler
-void active_experiment_changed(struct core *c,
-                               struct active_experiment *l); // its place in the queue, its limits
+// Makes it a job of the scheduler; tells the scheduler its new place in the queue and its limits.
+void active_experiment_schedule(struct core *c, struct active_experiment *l);
+void active_experiment_changed(struct core *c, struct active_experiment *l);
 
 // load.c: reads the active part of an ended experiment, with its trials, from the store, which must
 // hold its end (ended_in). `config` (taken) replaces the stored configuration; NULL: none.
@@ -48,6 +47,8 @@ void trial_create(struct core *c, struct active_experiment *l,
                   const struct search_command *command);
 // Runs an ended trial again, from its newest checkpoint. `hparams` NULL: its own.
 void trial_reopen(struct core *c, struct trial *t, json_t *hparams);
+// The checkpoint from which its next run starts, without that of the experiment; "": none.
+void trial_resume_point(const struct trial *t, char uuid[UUID_TEXT], int64_t *steps);
 void trial_event(struct core *c, struct trial *t, enum trial_event ev);
 // The trial that the searcher knows by this id; NULL: none.
 struct trial *trial_of_request(struct active_experiment *l, const char *request_id);
@@ -59,11 +60,12 @@ struct allocation *allocation_new(struct trial *t, int64_t epoch);
 void allocation_free(struct allocation *a);
 void allocation_request(struct core *c, struct trial *t);      // requests the trial's slots
 void allocation_enqueue(struct core *c, struct allocation *a); // makes it a gang of the scheduler
+void allocation_resize(struct core *c, struct allocation *a);  // its experiment has a new range
 void allocation_event(struct core *c, struct allocation *a, enum allocation_event ev);
 void allocation_kill(struct core *c, struct allocation *a, enum outcome outcome,
                      const char *reason);
-void allocation_expect_exit(struct core *c,
-                            struct allocation *a); // it exits by itself, else it is killed soon
+// The allocation exits by itself, else it is killed soon.
+void allocation_expect_exit(struct core *c, struct allocation *a);
 // A rank has failed on one machine; `last_output`: its last lines. Called before part_exited().
 struct rank_failure {
     enum outcome outcome; // FAILED, PEER
@@ -132,10 +134,8 @@ bool agent_allows(const struct agent *g,
                   const struct part *p); // an operator's settings and faults allow it to go on
 
 // slot_faults.c
-const char *agent_slot_fault(const struct agent *g,
-                             int slot); // why it is out of use; NULL: it is not
-bool agent_slot_usable(const struct agent *g,
-                       int slot); // neither faulty nor disabled by an operator
+const char *agent_slot_fault(const struct agent *g, int slot); // why it is unusable, or NULL
+bool agent_slot_usable(const struct agent *g, int slot);       // not faulty, not disabled
 bool agent_fault_is_overruled(const struct agent *g, int slot);
 void agent_overrule_fault(struct agent *g, int slot); // its present fault
 void agent_prune_overruled(struct agent *g);          // after its slots have changed

@@ -173,6 +173,10 @@ static int trial_load(struct core *c, struct db_rows *rows, struct error *e)
     snprintf(t->checkpoint, sizeof t->checkpoint, "%s",
              row_text(DB_GET(rows, ACTIVE_TRIAL, latest_checkpoint)));
     t->checkpoint_steps = DB_GET(rows, ACTIVE_TRIAL, checkpoint_steps);
+    t->source = DB_GET(rows, ACTIVE_TRIAL, source_trial);
+    snprintf(t->source_checkpoint, sizeof t->source_checkpoint, "%s",
+             row_text(DB_GET(rows, ACTIVE_TRIAL, source_checkpoint)));
+    t->source_steps = DB_GET(rows, ACTIVE_TRIAL, source_steps);
     t->waited = DB_GET(rows, ACTIVE_TRIAL, waited_us);
     t->retry.at = DB_GET(rows, ACTIVE_TRIAL, restart_at);
     t->retry.failures = DB_GET(rows, ACTIVE_TRIAL, failures);
@@ -315,13 +319,17 @@ static bool slot_is_free(const struct core *c, const struct agent *g, int slot)
     return g->handle != SCHED_NONE && sched_slot_gang(c->sched, g->handle, slot) == SCHED_NONE;
 }
 
-// Gives the gang the places of the allocation. False: they are not available.
+// Gives the gang the places of the allocation. False: they are not available. An allocation may run
+// with a number of slots that its experiment had before it was resized.
 static bool gang_adopt(struct core *c, struct allocation *a)
 {
     const struct active_experiment *l = a->trial->active;
     struct sched_place *places = xcalloc((size_t)a->slots + 1, sizeof *places);
     size_t count = 0;
-    bool fits = a->part_count && a->slots >= l->min_slots && a->slots <= l->slots_per_trial;
+    bool fits = a->part_count && (a->slots > 0) == (l->min_slots > 0);
+    bool resized = fits && (a->slots < l->min_slots || a->slots > l->slots_per_trial);
+    if (resized)
+        sched_gang_resize(c->sched, a->gang, a->slots, a->slots);
     for (int i = 0; i < a->part_count && fits; i++)
         for (int k = 0; k < a->parts[i].slot_count && fits; k++) {
             const struct part *p = &a->parts[i];
@@ -334,6 +342,8 @@ static bool gang_adopt(struct core *c, struct allocation *a)
     }
     if (fits)
         sched_gang_adopt(c->sched, a->gang, places, count, core_to_monotonic(c, a->started_at));
+    if (resized)
+        sched_gang_resize(c->sched, a->gang, l->min_slots, l->slots_per_trial);
     free(places);
     return fits;
 }
@@ -374,8 +384,7 @@ static int allocation_load(struct core *c, struct db_rows *rows, struct error *e
     a->outcome = outcome_from_word(row_text(DB_GET(rows, ALLOCATIONS_ACTIVE, outcome)));
     a->reason = xstrdup(row_text(DB_GET(rows, ALLOCATIONS_ACTIVE, exit_reason)));
     a->polls = DB_GET(rows, ALLOCATIONS_ACTIVE, polls);
-    memcpy(a->resume, t->checkpoint, sizeof a->resume);
-    a->resume_steps = t->checkpoint_steps;
+    trial_resume_point(t, a->resume, &a->resume_steps);
     a->measured_at = c->now;
     a->measured = t->progress;
     a->pool = core_pool_get(c, row_text(DB_GET(rows, ALLOCATIONS_ACTIVE, pool)));

@@ -12,6 +12,7 @@
 static const char *const cause_words[SCHED_CAUSES] = {
     [SCHED_FOR_PRIORITY] = "PRIORITY", [SCHED_FOR_SHARE] = "SHARE", [SCHED_FOR_SERVICE] = "SERVICE",
     [SCHED_TO_SHRINK] = "SHRINK",      [SCHED_TO_GROW] = "GROW",    [SCHED_TO_MOVE] = "MOVE",
+    [SCHED_TO_RESIZE] = "RESIZE",
 };
 
 // Writes "experiment 12", or a general phrase when the favoured trial has ended meanwhile.
@@ -49,6 +50,7 @@ static void cause_write(struct core *c, const struct active_experiment *l, enum 
         [SCHED_TO_SHRINK] = "continues with fewer slots, in favour of ",
         [SCHED_TO_GROW] = "continues with more slots, which nobody else wants",
         [SCHED_TO_MOVE] = "continues elsewhere, in favour of ",
+        [SCHED_TO_RESIZE] = "continues with another number of slots: its experiment was resized",
     };
     if (cause == SCHED_TO_MOVE && !other) {
         buf_printf(out, "continues in resource pool %s, to which its experiment was moved",
@@ -56,7 +58,7 @@ static void cause_write(struct core *c, const struct active_experiment *l, enum 
         return;
     }
     buf_puts(out, openings[cause]);
-    if (cause == SCHED_TO_GROW)
+    if (cause == SCHED_TO_GROW || cause == SCHED_TO_RESIZE)
         return;
     favoured_write(other, out);
     if (cause == SCHED_FOR_PRIORITY && other && other->priority < l->priority)
@@ -133,12 +135,24 @@ static const char *leave_reason(const struct allocation *a)
     return a->preempt_reason ? a->preempt_reason : "its slots were withdrawn";
 }
 
-// The program starts again later from its newest checkpoint, or from the beginning.
+// Says what is lost. The program starts again later from its newest checkpoint, or from the
+// beginning. One that has reported no step was perhaps still starting, or reports none.
 static void warn_of_lost_work(struct core *c, const struct allocation *a)
 {
     const struct trial *t = a->trial;
+    bool reported = t->steps > (*t->checkpoint ? t->checkpoint_steps : 0);
     char *text =
-        *t->checkpoint
+        !reported && *t->checkpoint
+            ? xasprintf(
+                  "the program has reported no step after its newest checkpoint, of step %lld, "
+                  "from which its next start continues",
+                  (long long)t->checkpoint_steps)
+        : !reported
+            ? xasprintf(
+                  "the program has reported no step yet: if it had not begun to train, nothing is "
+                  "lost; if it had, all its work is, because the trial has no checkpoint. A "
+                  "program that polls for preemption and saves a checkpoint keeps its work")
+        : *t->checkpoint
             ? xasprintf(
                   "work since its last checkpoint, of step %lld, is lost unless the program saves "
                   "one on SIGTERM; its next start continues from the newest checkpoint",

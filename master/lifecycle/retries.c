@@ -28,7 +28,7 @@ void retry_count_failure(struct core *c, const struct allocation *a)
 {
     struct trial *t = a->trial;
     int64_t ran = a->runs_since ? c->wall - a->runs_since : 0;
-    bool saved = strcmp(t->checkpoint, a->resume) != 0;
+    bool saved = t->checkpoint[0] && strcmp(t->checkpoint, a->resume) != 0;
     bool worked = saved || was_reported_in(&t->training, a->epoch) ||
                   was_reported_in(&t->validation, a->epoch) || ran >= AT_ONCE_US;
     bool same = t->retry.same_failures && t->exit_reason && !strcmp(t->exit_reason, a->reason);

@@ -1,4 +1,5 @@
 // The actions of the trial's state machine.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,34 @@ struct trial *trial_of_request(struct active_experiment *l, const char *request_
     return NULL;
 }
 
+void trial_resume_point(const struct trial *t, char uuid[UUID_TEXT], int64_t *steps)
+{
+    memcpy(uuid, t->checkpoint[0] ? t->checkpoint : t->source_checkpoint, UUID_TEXT);
+    *steps = t->checkpoint[0] ? t->checkpoint_steps : t->source_steps;
+}
+
+// The new trial continues the training of another one, with its own hyperparameters.
+static void trial_set_source(struct core *c, struct trial *t, const char *request_id)
+{
+    struct trial *source = trial_of_request(t->active, request_id);
+    char text[200];
+    must(source && source != t);
+    CORE_DISPATCH(c, trial_cloned, c, source);
+    t->source = source->id;
+    trial_resume_point(source, t->source_checkpoint, &t->source_steps);
+    STORE(c, TRIAL_SET_SOURCE, t->source, t->source_checkpoint[0] ? t->source_checkpoint : NULL,
+          t->source_steps, t->id);
+    if (t->source_checkpoint[0])
+        snprintf(text, sizeof text, "the search starts this trial from step %lld of trial %lld",
+                 (long long)t->source_steps, (long long)t->source);
+    else
+        snprintf(text, sizeof text,
+                 "the search wants to start this trial from trial %lld, but that trial has no "
+                 "checkpoint, so this one starts from the beginning; save checkpoints more often",
+                 (long long)t->source);
+    CORE_DISPATCH(c, trial_message, c, t, "", t->source_checkpoint[0] ? "INFO" : "WARNING", text);
+}
+
 void trial_create(struct core *c, struct active_experiment *l, const struct search_command *command)
 {
     struct experiment *x = l->experiment;
@@ -76,6 +105,8 @@ void trial_create(struct core *c, struct active_experiment *l, const struct sear
     l->active_trials++;
     STORE(c, TRIAL_INSERT, t->id, x->id, t->request_id, t->task_id, trial_state_word(t->state),
           hparams, t->seed, c->wall);
+    if (*command->source)
+        trial_set_source(c, t, command->source);
     change_mark(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     change_mark(c, EVENT_TRIAL, x->id, t->id, NULL);
     free(hparams);
@@ -161,8 +192,10 @@ static void trial_end(struct core *c, struct trial *t)
     core_notify_log(c, t->first_task_id);
     log_info("trial ended", "exp=%lld trial=%lld state=%s", (long long)l->experiment->id,
              (long long)t->id, trial_state_word(t->state));
-    struct search_event ended = {
-        .kind = SEARCH_TRIAL_ENDED, .request_id = t->request_id, .end = trial_search_end(t)};
+    struct search_event ended = {.kind = SEARCH_TRIAL_ENDED,
+                                 .request_id = t->request_id,
+                                 .end = trial_search_end(t),
+                                 .best = t->has_best ? t->best : NAN};
     experiment_search_event(c, l, &ended);
     l->ended_trials++;
     CORE_DISPATCH(c, search_continued, c, l);

@@ -6,14 +6,70 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
+#include "master/common/failure_summary.h"
 #include "master/notify/webhook_internal.h"
 #include "master/teams/teams.h"
 
-enum { PAYLOAD_MAX = 1 << 20, LINE_SHOWN = 4096 };
+enum {
+    PAYLOAD_MAX = 1 << 20,
+    LINE_SHOWN = 4096,
+    SUMMARY_TRIALS = 2000, // that a summary of failures looks at
+};
 
 static int64_t seconds_of(const struct core *c, const struct experiment *x)
 {
     return (c->wall - x->active->submitted_at) / 1000000;
+}
+
+// --- failures ------------------------------------------------------------------------------------
+
+static size_t count_trials(const struct active_experiment *active)
+{
+    size_t count = 0;
+    for (const struct trial *t = active->trials; t; t = t->next)
+        count++;
+    return count;
+}
+
+// Appends the failed trials, or the others, up to SUMMARY_TRIALS; returns the new count.
+static size_t add_outcomes(const struct active_experiment *active, bool failed, size_t count,
+                           struct trial_outcome *out)
+{
+    for (const struct trial *t = active->trials; t && count < SUMMARY_TRIALS; t = t->next)
+        if ((t->state == TRIAL_ERROR) == failed)
+            out[count++] = (struct trial_outcome){
+                .id = t->id,
+                .reason = !failed          ? NULL
+                          : t->exit_reason ? t->exit_reason
+                                           : "it failed",
+                .hparams = t->hparams,
+            };
+    return count;
+}
+
+static char *summarize_failures(const struct active_experiment *active, size_t total)
+{
+    struct trial_outcome *list =
+        xcalloc(total < SUMMARY_TRIALS ? total : SUMMARY_TRIALS, sizeof *list);
+    size_t count = add_outcomes(active, false, add_outcomes(active, true, 0, list), list);
+    char *summary = failure_summary(list, count, total);
+    free(list);
+    return summary;
+}
+
+// Returns why the trial of a failed experiment failed, or the summary of a search. Heap; NULL: the
+// experiment has not failed. Every event has a payload, so only a failed search is summarized.
+static char *describe_failure(const struct experiment *x)
+{
+    const struct active_experiment *active = x->active;
+    if (x->state != EXPERIMENT_ERROR)
+        return NULL;
+    size_t count = count_trials(active);
+    if (count > 1)
+        return summarize_failures(active, count);
+    if (count == 0 || active->trials->state != TRIAL_ERROR || !active->trials->exit_reason)
+        return NULL;
+    return xstrdup(active->trials->exit_reason);
 }
 
 // --- for programs --------------------------------------------------------------------------------
@@ -34,6 +90,10 @@ static void write_experiment(struct core *c, struct json_writer *w, const struct
     jw_kv_string(w, "project", p->name);
     if (s->trial)
         jw_kv_int(w, "trial_id", s->trial);
+    char *failure = describe_failure(s->x);
+    if (failure)
+        jw_kv_string(w, "failure", failure);
+    free(failure);
     jw_object_end(w);
 }
 
@@ -221,7 +281,11 @@ static void write_fields(struct core *c, struct json_writer *w, const struct web
     write_field(w, "Duration", duration);
     write_field(w, "Workspace", p->workspace->name);
     write_field(w, "Project", p->name);
+    char *failure = describe_failure(s->x);
+    if (failure)
+        write_field(w, "Reason", failure);
     jw_array_end(w);
+    free(failure);
     free(duration);
 }
 

@@ -140,6 +140,7 @@ static void read_needed_by(struct db_rows *rows, struct checkpoint_item *it)
 {
     it->needed_by_trial_only = DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_version) &&
                                DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_experiment) &&
+                               DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_clone) &&
                                !DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_trial);
     if (!DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_version))
         it->needed_by = xasprintf("it is registered as model %s",
@@ -148,6 +149,9 @@ static void read_needed_by(struct db_rows *rows, struct checkpoint_item *it)
         it->needed_by =
             xasprintf("experiment %lld starts from it",
                       (long long)DB_GET(rows, CHECKPOINT_TO_CHANGE, needed_by_experiment));
+    else if (!DB_IS_NULL(rows, CHECKPOINT_TO_CHANGE, needed_by_clone))
+        it->needed_by = xasprintf("trial %lld starts from it",
+                                  (long long)DB_GET(rows, CHECKPOINT_TO_CHANGE, needed_by_clone));
     else if (it->needed_by_trial_only)
         it->needed_by = xasprintf("trial %lld continues from it",
                                   (long long)DB_GET(rows, CHECKPOINT_TO_CHANGE, needed_by_trial));

@@ -133,6 +133,15 @@ void gc_free(struct core *c)
     free(c->gc);
 }
 
+static void forks_add(struct gc_forks *forks, size_t *cap, struct gc_fork fork)
+{
+    if (forks->count == *cap) {
+        *cap = *cap ? 2 * *cap : 16;
+        forks->items = xrealloc(forks->items, *cap * sizeof *forks->items);
+    }
+    forks->items[forks->count++] = fork;
+}
+
 struct gc_forks gc_forks_of(const struct core *c)
 {
     struct gc_forks forks = {0};
@@ -141,15 +150,21 @@ struct gc_forks gc_forks_of(const struct core *c)
         const struct experiment *x = c->experiments.items[i].value;
         const json_t *searcher = x->active ? jget(x->active->config, "searcher") : NULL;
         const char *source = jget_string(searcher, "source_checkpoint_uuid", NULL);
-        if (!source)
-            continue;
-        if (forks.count == cap) {
-            cap = cap ? 2 * cap : 16;
-            forks.items = xrealloc(forks.items, cap * sizeof *forks.items);
-        }
-        forks.items[forks.count++] = (struct gc_fork){source, x->id};
+        if (source)
+            forks_add(&forks, &cap, (struct gc_fork){.source = source, .experiment = x->id});
+        for (const struct trial *t = x->active ? x->active->trials : NULL; t; t = t->next)
+            if (t->source_checkpoint[0] && !t->checkpoint[0] && !trial_is_terminal(t->state))
+                forks_add(&forks, &cap, (struct gc_fork){t->source_checkpoint, x->id, t->id});
     }
     return forks;
+}
+
+static void fork_write_name(const struct gc_fork *fork, char who[64])
+{
+    if (fork->trial)
+        snprintf(who, 64, "trial %lld starts from it", (long long)fork->trial);
+    else
+        snprintf(who, 64, "experiment %lld starts from it", (long long)fork->experiment);
 }
 
 bool gc_is_needed(struct core *c, const struct gc_forks *forks, int64_t trial_id, const char *uuid,
@@ -162,8 +177,7 @@ bool gc_is_needed(struct core *c, const struct gc_forks *forks, int64_t trial_id
     }
     for (size_t i = 0; i < forks->count; i++)
         if (!strcmp(forks->items[i].source, uuid)) {
-            snprintf(who, 64, "experiment %lld starts from it",
-                     (long long)forks->items[i].experiment);
+            fork_write_name(&forks->items[i], who);
             return true;
         }
     return false;
@@ -210,6 +224,16 @@ const struct gc_deletion *gc_find_deletion(const struct core *c, const char *uui
     return find_deletion(c, uuid, c->gc->deletion_count, atomic_load(&c->committed));
 }
 
+bool gc_is_deleted(struct core *c, const char *uuid)
+{
+    if (gc_find_deletion(c, uuid))
+        return true;
+    struct db_rows *rows = DB_QUERY(c->reader, CHECKPOINT_OWNER, uuid);
+    bool deleted = db_next(rows) > 0 && strcmp(DB_GET(rows, CHECKPOINT_OWNER, state), "COMPLETED");
+    db_rows_close(rows);
+    return deleted;
+}
+
 void gc_use_older_checkpoint(struct core *c, struct trial *t, int64_t below)
 {
     struct db_rows *rows = DB_QUERY(c->reader, CHECKPOINTS_BELOW, t->id, below);
@@ -231,15 +255,62 @@ static bool is_of_running_trial(struct core *c, const struct checkpoint_candidat
     return t && !t->active->collect_all;
 }
 
+struct resumable { // trials that a search may run again, by id
+    const struct trial **items;
+    size_t count;
+};
+
+static int by_trial_id(const void *a, const void *b)
+{
+    const struct trial *x = *(const struct trial *const *)a, *y = *(const struct trial *const *)b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+// free(items); valid during this turn.
+static struct resumable resumable_of(struct core *c, int64_t experiment)
+{
+    const struct experiment *x = core_experiment_find(c, experiment);
+    const struct active_experiment *l = x ? x->active : NULL;
+    const struct trial *first = l && l->search && search_resumes(l->search) ? l->trials : NULL;
+    struct resumable r = {0};
+    size_t most = 0;
+    for (const struct trial *t = first; t; t = t->next)
+        most += t->checkpoint[0] != '\0';
+    if (most)
+        r.items = xcalloc(most, sizeof *r.items);
+    for (const struct trial *t = first; t; t = t->next)
+        if (t->checkpoint[0])
+            r.items[r.count++] = t;
+    if (r.count)
+        qsort(r.items, r.count, sizeof *r.items, by_trial_id);
+    return r;
+}
+
+// The newest checkpoint of a trial that has ended is kept while its search may run it again.
+static bool is_to_resume(const struct resumable *r, const struct checkpoint_candidate *row)
+{
+    size_t low = 0, high = r->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (r->items[middle]->id < row->trial_id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < r->count && r->items[low]->id == row->trial_id &&
+           !strcmp(r->items[low]->checkpoint, row->uuid);
+}
+
 // Deletes the rows that the policy does not keep, at most `budget` rows; returns their number.
 static size_t delete_unkept(struct core *c, const struct gc_forks *forks, const struct gc_due *d,
                             size_t budget)
 {
     size_t deleted = 0, before = c->gc->deletion_count; // a sweep has each checkpoint once
     char who[64];
+    struct resumable resumable = resumable_of(c, d->experiment);
     for (size_t i = 0; i < d->count && deleted < budget; i++) {
         const struct checkpoint_candidate *row = &d->rows[i];
-        if (row->reasons || is_of_running_trial(c, row) ||
+        if (row->reasons || is_of_running_trial(c, row) || is_to_resume(&resumable, row) ||
             gc_is_needed(c, forks, row->trial_id, row->uuid, who) ||
             find_deletion(c, row->uuid, before, c->gc->seen_commit))
             continue;
@@ -249,6 +320,7 @@ static size_t delete_unkept(struct core *c, const struct gc_forks *forks, const 
         change_mark(c, EVENT_CHECKPOINT, d->experiment, row->trial_id, row->uuid);
         deleted++;
     }
+    free(resumable.items);
     if (deleted)
         log_info("checkpoints collected", "exp=%lld deleted=%zu", (long long)d->experiment,
                  deleted);

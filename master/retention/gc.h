@@ -25,6 +25,7 @@ struct gc_deletion {
 void gc_record_deletion(struct core *c, const char *uuid, bool whole);
 // NULL: the store knows.
 const struct gc_deletion *gc_find_deletion(const struct core *c, const char *uuid);
+bool gc_is_deleted(struct core *c, const char *uuid); // files of it at least
 
 // Sets a trial's checkpoint to its newest existing one with fewer steps than `below`, or to none.
 // The caller stores it.
@@ -35,12 +36,13 @@ void gc_use_older_checkpoint(struct core *c, struct trial *t, int64_t below);
 // over and says so in its log.
 void missing_checkpoints_check(struct core *c, struct trial *t);
 
-// Live experiments that start from a checkpoint of another one, for trials that have none of their
-// own.
+// Live experiments that start from a checkpoint of another one, and live trials that start from a
+// checkpoint of another trial, while they have none of their own.
 struct gc_forks {
     struct gc_fork {
-        const char *source; // borrowed from the live configuration
+        const char *source; // borrowed from the live configuration or trial
         int64_t experiment;
+        int64_t trial; // 0: any of the experiment
     } * items;
     size_t count;
 };

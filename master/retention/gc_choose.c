@@ -56,7 +56,8 @@ static void read_row(const struct storage *storage, struct db_rows *from,
     row->has_metric = !DB_IS_NULL(from, CHECKPOINTS_TO_CHOOSE, metric) && isfinite(row->metric);
     if (!DB_IS_NULL(from, CHECKPOINTS_TO_CHOOSE, needed_by_version) ||
         !DB_IS_NULL(from, CHECKPOINTS_TO_CHOOSE, needed_by_experiment) ||
-        !DB_IS_NULL(from, CHECKPOINTS_TO_CHOOSE, needed_by_trial))
+        !DB_IS_NULL(from, CHECKPOINTS_TO_CHOOSE, needed_by_trial) ||
+        !DB_IS_NULL(from, CHECKPOINTS_TO_CHOOSE, needed_by_clone))
         row->reasons |= KEEP_NEEDED;
     if (!is_reachable(storage, DB_GET(from, CHECKPOINTS_TO_CHOOSE, storage)))
         row->reasons |= KEEP_OUT_OF_REACH;

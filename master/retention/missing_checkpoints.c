@@ -91,8 +91,9 @@ static void probe_run(struct work *work, struct db_reader *db)
 
 static char *describe_restart(const struct checkpoint_probe *l, const struct trial *t)
 {
-    const char *source =
-        jget_string(jget(t->active->config, "searcher"), "source_checkpoint_uuid", NULL);
+    const char *source = t->source_checkpoint[0] ? t->source_checkpoint
+                                                 : jget_string(jget(t->active->config, "searcher"),
+                                                               "source_checkpoint_uuid", NULL);
     const char *place =
         l->gone > 1 ? "all checkpoints of this trial have" : "the checkpoint of this trial has";
     if (l->found[0])
@@ -102,7 +103,7 @@ static char *describe_restart(const struct checkpoint_probe *l, const struct tri
                          (long long)l->found_steps);
     if (source)
         return xasprintf("%s disappeared from storage; it starts again from checkpoint %s, from "
-                         "which its experiment started",
+                         "which it started at first",
                          place, source);
     return xasprintf("%s disappeared from storage; it starts again from the beginning", place);
 }

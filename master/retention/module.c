@@ -27,6 +27,13 @@ static void continue_trial(struct core *c, struct trial *t)
     gc_use_older_checkpoint(c, t, INT64_MAX);
 }
 
+// The same if it has ended; the newest checkpoint of a live trial is never deleted unseen.
+static void clone_trial(struct core *c, struct trial *t)
+{
+    if (trial_is_terminal(t->state) && t->checkpoint[0] && gc_is_deleted(c, t->checkpoint))
+        gc_use_older_checkpoint(c, t, INT64_MAX);
+}
+
 // Collects the checkpoints of a search while its trials end, less often the more have ended, so
 // that the total work stays proportional to the number of trials. The end of the search collects
 // once more.
@@ -47,6 +54,7 @@ const struct core_module retention_module = {
     .experiment_ended = gc_collect_experiment,
     .trial_reopened = reopen_trial,
     .trial_continued = continue_trial,
+    .trial_cloned = clone_trial,
     .trial_failed = missing_checkpoints_check,
     .search_continued = collect_ended_trials,
 };

@@ -36,6 +36,7 @@ void sched_set_time(struct sched *s, int64_t now); // the time of an event
 int64_t job_service(const struct sched_job *j, int64_t now);
 void gang_link(struct sched *s, int gang); // into its queue, its list and the counters
 void gang_unlink(struct sched *s, int gang);
+void gang_stop_clearing(struct sched *s, struct sched_gang *g); // no agent is cleared for it
 void gang_extend(struct sched *s, int gang, const struct sched_place *places, size_t count);
 void gang_start(struct sched *s, int gang, const struct sched_place *places, size_t count,
                 int64_t started);

@@ -251,6 +251,30 @@ void sched_gang_adopt(struct sched *s, int gang, const struct sched_place *place
     gang_start(s, gang, places, count, started);
 }
 
+void gang_stop_clearing(struct sched *s, struct sched_gang *g)
+{
+    if (g->cleared_agent != SCHED_NONE)
+        s->agents[g->cleared_agent].reserved_for = SCHED_NONE;
+    g->cleared_agent = SCHED_NONE;
+}
+
+void sched_gang_resize(struct sched *s, int gang, int min_slots, int max_slots)
+{
+    struct sched_gang *g = gang_at(s, gang);
+    must(min_slots >= 1 && max_slots >= min_slots && g->spec.max_slots);
+    bool leaves = g->placed && (g->slots < min_slots || g->slots > max_slots);
+    g->resized_min = leaves ? min_slots : 0;
+    if (leaves) // it keeps its range until then, so that its slots stay within it
+        return;
+    gang_unlink(s, gang);
+    if (g->overdue)
+        s->pools[g->pool].overdue += min_slots - g->min_slots;
+    gang_stop_clearing(s, g);
+    g->spec.min_slots = g->min_slots = min_slots;
+    g->spec.max_slots = max_slots;
+    gang_link(s, gang);
+}
+
 static void release_slots(struct sched *s, const struct sched_gang *g)
 {
     int agent = g->first_agent, at = g->first_slot;
@@ -283,8 +307,7 @@ void sched_gang_remove(struct sched *s, int gang, int64_t now)
     }
     if (g->overdue)
         s->pools[g->pool].overdue -= g->min_slots;
-    if (g->cleared_agent != SCHED_NONE)
-        s->agents[g->cleared_agent].reserved_for = SCHED_NONE;
+    gang_stop_clearing(s, g);
     j->gangs--;
     *g = (struct sched_gang){0};
     handle_give(&s->gang_handles, gang);

@@ -97,9 +97,7 @@ static bool was_tried_recently(struct sched *s, struct sched_gang *g)
 {
     if (!g->cleared_at || s->now - g->cleared_at >= CLEAR_AFTER * s->rules.min_runtime)
         return false;
-    if (g->cleared_agent != SCHED_NONE)
-        s->agents[g->cleared_agent].reserved_for = SCHED_NONE;
-    g->cleared_agent = SCHED_NONE;
+    gang_stop_clearing(s, g);
     return true;
 }
 

@@ -187,15 +187,21 @@ static void consider_gang(struct sched_pass *ps, int gang)
 
 // --- one pool ------------------------------------------------------------------------------------
 
-// Drains running gangs whose job was moved to another pool; they continue there.
-static void follow_jobs(struct sched_pass *ps)
+// Drains running gangs whose job was moved to another pool, or which were resized; they continue
+// there, or with the new number of slots.
+static void follow_changes(struct sched_pass *ps)
 {
     struct sched *s = ps->s;
     for (size_t i = 0; i < ps->pool->running.count; i++) {
         int gang = ps->pool->running.items[i];
         const struct sched_gang *g = &s->gangs[gang];
-        if (!g->leaving && !g->spec.non_preemptible && g->pool != s->jobs[g->spec.job].spec.pool)
+        if (g->leaving || g->spec.non_preemptible)
+            continue;
+        if (g->pool != s->jobs[g->spec.job].spec.pool)
             pass_drain(ps, gang, SCHED_TO_MOVE, SCHED_NONE, 0);
+        else if (g->resized_min)
+            pass_drain(ps, gang, SCHED_TO_RESIZE, SCHED_NONE,
+                       g->slots < g->resized_min ? g->slots : g->resized_min);
     }
 }
 
@@ -209,7 +215,7 @@ static void pass_pool(struct sched *s, struct sched_pool *p)
     start_slotless_gangs(&ps);
     order_rank(s, p);
     reach_count(&ps);
-    follow_jobs(&ps);
+    follow_changes(&ps);
     reach_collect(&ps);
     for (int gang; (gang = reach_next(&ps)) != SCHED_NONE;) {
         if (p->policy == SCHED_POLICY_FIFO && ps.blocked)

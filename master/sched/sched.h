@@ -54,9 +54,8 @@ void sched_agent_set_nearness(struct sched *s, int agent, const int *nvlink, con
 
 // --- teams ---------------------------------------------------------------------------------------
 
-// Teams form a tree: the root (SCHED_ROOT) is the cluster, its children are workspaces, their
-// children are users. A job belongs to a leaf. Weight and guarantee apply in each pool, the maximum
-// applies to the sum over all pools.
+// Teams form a tree: the root (SCHED_ROOT) is the cluster, then workspaces, then users. A job is of
+// a leaf. Weight and guarantee apply in each pool, the maximum to the sum over all pools.
 struct sched_team_spec {
     int64_t weight;     // relative to its siblings, thousandths
     int64_t guaranteed; // slots that it receives before weights are applied, if it wants them
@@ -103,14 +102,15 @@ struct sched_place {
     int slot; // SCHED_NONE for a gang without slots
 };
 
-// Marks a waiting gang as running since `started` on these places, which must be free. The caller
-// uses it after its own restart, for gangs that kept running.
+// Marks a waiting gang, which kept running over a restart of the caller, as running since `started`
+// on these places, which must be free.
 void sched_gang_adopt(struct sched *s, int gang, const struct sched_place *places, size_t count,
                       int64_t started);
 
-void sched_gang_set_leaving(struct sched *s, int gang); // the caller drains or kills it
-void sched_gang_set_saved(struct sched *s, int gang,
-                          int64_t at); // a checkpoint holds work until at
+// Changes the range of a gang (not from or to 0). The next pass drains a gang that runs outside it.
+void sched_gang_resize(struct sched *s, int gang, int min_slots, int max_slots);
+void sched_gang_set_leaving(struct sched *s, int gang);           // the caller drains or kills it
+void sched_gang_set_saved(struct sched *s, int gang, int64_t at); // a checkpoint has work until at
 // Sets the probable end of the gang (for a waiting gang: its probable length); 0: unknown.
 void sched_gang_set_expected_end(struct sched *s, int gang, int64_t end);
 
@@ -127,6 +127,7 @@ enum sched_cause {      // of a drain
     SCHED_TO_SHRINK,    // elastic: it continues with fewer slots; another gang needs the rest
     SCHED_TO_GROW,      // elastic: it continues with more slots, which nobody else wants
     SCHED_TO_MOVE,      // it continues elsewhere: its job changed pools, or its agent is cleared
+    SCHED_TO_RESIZE,    // it continues with the number of slots that sched_gang_resize() has set
     SCHED_CAUSES
 };
 
@@ -140,8 +141,7 @@ struct sched_command {
     int64_t beneficiary; // DRAIN: tag of the gang that gets the slots; SCHED_NONE: none
 };
 
-// Makes all decisions that are possible now. *out stays valid until the next call of a function
-// other than the readers in explain.h.
+// Decides all that is possible now. *out stays valid until any call but the readers of explain.h.
 size_t sched_pass(struct sched *s, int64_t now, const struct sched_command **out);
 int64_t sched_next_pass(const struct sched *s); // a pass is due then at the latest; INT64_MAX: none
 

@@ -75,8 +75,9 @@ struct sched_gang { // the fields that a pass reads of every gang fill the first
     struct queue_item key;       // its sort key in the queue
     int64_t saved;               // the newest checkpoint holds its work up to this time
     int64_t expected;            // placed: expected end; waiting: expected length; 0: unknown
-    int retained;                // leaving: how many of its slots it will want again at once
-    int beneficiary;    // leaving: the gang that gets the slots, which may be gone; SCHED_NONE
+    int resized_min; // running: it was resized to a range without its slots, from this number on; 0
+    int retained;    // leaving: how many of its slots it will want again at once
+    int beneficiary; // leaving: the gang that gets the slots, which may be gone; SCHED_NONE
     int cleared_agent;  // the agent that is being cleared for it; SCHED_NONE
     int64_t cleared_at; // when gangs were last moved for it; 0: never
     int64_t promised;   // number of the pass that promised it slots

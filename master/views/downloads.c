@@ -1,5 +1,5 @@
-// Downloads whose bytes are produced while they are sent: a checkpoint as an archive, a copy of the
-// store.
+// Downloads whose bytes are produced while they are sent: a checkpoint as an archive, the content
+// of a media item, a copy of the store.
 //
 // Each download has a thread, because reading and compressing block. The thread is at most
 // BUFFER_MAX bytes ahead of the connection and sleeps while the client does not read. The number of
@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "db/backup.h"
 #include "master/common/free_space.h"
+#include "master/common/media.h"
 #include "master/common/storage.h"
 #include "master/views/views.h"
 
@@ -36,7 +37,7 @@ struct download { // shared by its stream and its thread; the last of them frees
     struct seats *seats; // where the download holds a seat; given back at the end
     int64_t user;
     char *path; // of the checkpoint's folder, for messages; of the copy
-    int dir;    // the checkpoint's folder; -1: none
+    int dir;    // the checkpoint's folder, or the item's file; -1: none
     const char *store;
     enum archive_format format;
 
@@ -250,7 +251,7 @@ int stream_checkpoint_archive(struct view *v, struct stream **out, struct error 
     return 0;
 }
 
-// --- copies of the store -------------------------------------------------------------------------
+// --- media ---------------------------------------------------------------------------------------
 
 static int send_file(struct download *d, int from, struct error *e)
 {
@@ -259,12 +260,83 @@ static int send_file(struct download *d, int from, struct error *e)
     ssize_t n;
     while (!rc && (n = read(from, piece, PIECE)) != 0)
         if (n < 0)
-            rc = error_set_errno(e, ERR_IO, errno, "reading the copy of the store");
+            rc = error_set_errno(e, ERR_IO, errno, "reading %s", d->path);
         else if (download_append(d, piece, (size_t)n))
             rc = error_set(e, ERR_PEER, "the client closed the connection");
     free(piece);
     return rc;
 }
+
+static int send_content(struct download *d, struct error *e)
+{
+    return send_file(d, d->dir, e);
+}
+
+// A task wrote the file: a browser must not take it for anything but its type.
+static int check_magic(int fd, const struct media_type *type, struct error *e)
+{
+    static const unsigned char png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+    unsigned char start[sizeof png];
+    if (strcmp(type->format, "png") ||
+        (pread(fd, start, sizeof start, 0) == sizeof start && !memcmp(start, png, sizeof png)))
+        return 0;
+    return error_set(e, ERR_NOT_FOUND, "the content of this image is no PNG file");
+}
+
+static int open_content(struct view *v, const char *digest, int *fd, const struct media_type **type,
+                        struct error *e)
+{
+    int64_t trial;
+    int rc = request_param_int(v->rq, 0, &trial, e);
+    if (rc)
+        return rc;
+    struct db_rows *rows = DB_QUERY(v->db, MEDIA_CONTENT, trial, digest);
+    int found = db_next(rows);
+    rc = found < 0    ? store_failed(e)
+         : found == 0 ? error_set(e, ERR_NOT_FOUND, "trial %lld has no media with digest %.80s",
+                                  (long long)trial, digest)
+                      : 0;
+    if (!rc) {
+        const struct media_folder folder = {.storage = v->service->storage,
+                                            .at = DB_GET(rows, MEDIA_CONTENT, storage),
+                                            .cluster_id = v->service->cluster_id,
+                                            .experiment =
+                                                DB_GET(rows, MEDIA_CONTENT, experiment_id)};
+        *type = media_type_find(DB_GET(rows, MEDIA_CONTENT, type));
+        rc = media_open(&folder, digest, DB_GET(rows, MEDIA_CONTENT, size), fd, e);
+    }
+    db_rows_close(rows);
+    return rc ? rc : check_magic(*fd, *type, e);
+}
+
+// The content never changes, but its reader may lose the right to see it.
+int stream_media(struct view *v, struct stream **out, struct error *e)
+{
+    const char *digest = v->rq->params[1];
+    const struct media_type *type = NULL;
+    int fd = -1, rc = open_content(v, digest, &fd, &type, e);
+    if (!rc)
+        rc = seats_take(&v->service->media, v->rq->principal.user_id, LIMIT_MEDIA_DOWNLOADS,
+                        LIMIT_MEDIA_DOWNLOADS_USER, "downloads of media", e);
+    if (rc) {
+        if (fd >= 0)
+            close(fd);
+        return rc;
+    }
+    struct download *d = open_download(v, &v->service->media, out);
+    d->produce = send_content;
+    d->path = xstrdup(digest);
+    d->dir = fd;
+    (*out)->content_type = type->content_type;
+    v->cache = "private, max-age=600";
+    view_add_header(v, "Content-Security-Policy", "default-src 'none'; sandbox");
+    view_add_header(
+        v, "Content-Disposition",
+        arena_printf(&v->rq->arena, "inline; filename=\"%.12s%s\"", digest, type->suffix));
+    return 0;
+}
+
+// --- copies of the store -------------------------------------------------------------------------
 
 static bool is_wanted(void *ctx, const char *what, int64_t done, int64_t total)
 {

@@ -3,13 +3,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "master/common/failure_summary.h"
 #include "master/common/task_id.h"
 #include "master/views/lists/list.h"
 #include "master/views/live_state/live_state.h"
 #include "master/views/views.h"
+
+enum { SUMMARY_TRIALS = 2000 }; // that a summary of failures looks at
+
+// Absent without allocations, and for large searches: sooner in lists than for one experiment.
+static void write_ran_and_waited(struct json_writer *w, struct db_rows *rows)
+{
+    if (DB_IS_NULL(rows, EXPERIMENT_VIEW, present_us))
+        return;
+    bool ran_once = !DB_IS_NULL(rows, EXPERIMENT_VIEW, ran_us);
+    double ran = ran_once ? DB_GET(rows, EXPERIMENT_VIEW, ran_us) : 0;
+    double waited = DB_GET(rows, EXPERIMENT_VIEW, present_us) - ran;
+    jw_kv_double(w, "ranSeconds", ran / 1e6);
+    jw_kv_double(w, "waitedSeconds", waited > 0 ? waited / 1e6 : 0);
+}
 
 void write_experiment_members(struct json_writer *w, struct db_rows *rows)
 {
@@ -56,6 +72,7 @@ void write_experiment_members(struct json_writer *w, struct db_rows *rows)
     jw_kv_string(w, "externalExperimentId", DB_GET(rows, EXPERIMENT_VIEW, external_id));
     jw_kv_int(w, "checkpointCount", DB_GET(rows, EXPERIMENT_VIEW, checkpoints));
     write_bytes(w, "checkpointSize", DB_GET(rows, EXPERIMENT_VIEW, checkpoint_bytes));
+    write_ran_and_waited(w, rows);
 }
 
 static void write_trial_ids(struct view *v, int64_t id)
@@ -77,6 +94,39 @@ static void write_best_trial(struct view *v, int64_t id)
     db_rows_close(rows);
 }
 
+// Returns the number of trials that it has read, failed ones first; 0: none has failed.
+static size_t read_outcomes(struct view *v, int64_t id, struct trial_outcome *out)
+{
+    size_t count = 0;
+    struct db_rows *rows = DB_QUERY(v->db, EXPERIMENT_OUTCOMES, id, SUMMARY_TRIALS);
+    while (count < SUMMARY_TRIALS && db_next(rows) == 1) {
+        bool failed = !DB_IS_NULL(rows, EXPERIMENT_OUTCOMES, reason);
+        const char *hparams = DB_GET(rows, EXPERIMENT_OUTCOMES, hparams);
+        out[count++] = (struct trial_outcome){
+            .id = DB_GET(rows, EXPERIMENT_OUTCOMES, id),
+            .reason = failed ? xstrdup(DB_GET(rows, EXPERIMENT_OUTCOMES, reason)) : NULL,
+            .hparams = json_loads(hparams ? hparams : "", 0, NULL),
+        };
+    }
+    db_rows_close(rows);
+    return count;
+}
+
+static void write_failure_summary(struct view *v, int64_t id, int64_t trials)
+{
+    struct trial_outcome *list = xcalloc(SUMMARY_TRIALS, sizeof *list);
+    size_t count = trials > 1 ? read_outcomes(v, id, list) : 0;
+    char *summary = failure_summary(list, count, (size_t)trials);
+    if (summary)
+        jw_kv_string(&v->w, "failureSummary", summary);
+    free(summary);
+    while (count-- > 0) {
+        free((char *)list[count].reason);
+        json_decref(list[count].hparams);
+    }
+    free(list);
+}
+
 // Writes the key "experiment" with all members; `config`: and the key "config" beside it.
 static int write_experiment_view(struct view *v, int64_t id, bool config, struct error *e)
 {
@@ -92,9 +142,11 @@ static int write_experiment_view(struct view *v, int64_t id, bool config, struct
         jw_kv_string(w, "searcherMetric", DB_GET(rows, EXPERIMENT_VIEW_BY_ID, searcher_metric));
         jw_kv_int(w, "priority", DB_GET(rows, EXPERIMENT_VIEW_BY_ID, priority));
         jw_kv_double(w, "runSeconds",
-                     (double)DB_GET(rows, EXPERIMENT_VIEW_BY_ID, ran_us) / 1e6); // of all starts
+                     (double)DB_GET(rows, EXPERIMENT_VIEW_BY_ID, all_ran_us) /
+                         1e6); // of all starts
         write_best_trial(v, id);
         write_trial_ids(v, id);
+        write_failure_summary(v, id, DB_GET(rows, EXPERIMENT_VIEW, trials));
         jw_object_end(w);
         if (config)
             jw_kv_raw(w, "config", DB_GET(rows, EXPERIMENT_VIEW_BY_ID, config));
@@ -109,6 +161,8 @@ int render_experiment(struct view *v, struct error *e)
 {
     jw_object(&v->w);
     int rc = write_experiment_view(v, v->rq->id, false, e);
+    if (v->rq->warning) // of a change of its resources
+        request_write_warning(v->rq, &v->w);
     jw_object_end(&v->w);
     return rc;
 }

@@ -66,6 +66,8 @@ static void write_rung(struct json_writer *w, const json_t *rung,
     jw_object(w);
     jw_kv_double(w, "time", jget_double(rung, "time", 0));
     jw_kv_int(w, "goOn", jget_int(rung, "goOn", 0));
+    if (jget(rung, "size"))
+        jw_kv_int(w, "size", jget_int(rung, "size", 0));
     jw_key(w, "marks");
     jw_array(w);
     json_array_foreach(jget(rung, "marks"), i, mark) write_mark(w, mark, numbers, count);

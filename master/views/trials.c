@@ -38,6 +38,8 @@ static void write_trial(struct json_writer *w, struct db_rows *rows)
     jw_kv_int(w, "checkpointCount", DB_GET(rows, TRIAL_VIEW, checkpoints));
     write_bytes(w, "totalCheckpointSize", DB_GET(rows, TRIAL_VIEW, checkpoint_bytes));
     jw_kv_string(w, "warmStartCheckpointUuid", DB_GET(rows, TRIAL_VIEW, warm_start));
+    if (DB_GET(rows, TRIAL_VIEW, source_trial))
+        jw_kv_int(w, "sourceTrialId", DB_GET(rows, TRIAL_VIEW, source_trial));
     if (DB_IS_NULL(rows, TRIAL_VIEW, searcher_metric))
         jw_kv_raw(w, "searcherMetricValue", NULL);
     else
@@ -45,6 +47,8 @@ static void write_trial(struct json_writer *w, struct db_rows *rows)
     if (!DB_IS_NULL(rows, TRIAL_VIEW, log_retention_days))
         jw_kv_int(w, "logRetentionDays", DB_GET(rows, TRIAL_VIEW, log_retention_days));
     jw_kv_double(w, "wallClockTime", (double)DB_GET(rows, TRIAL_VIEW, ran_us) / 1e6);
+    if (!DB_IS_NULL(rows, TRIAL_VIEW, waited_us))
+        jw_kv_double(w, "waitedSeconds", DB_GET(rows, TRIAL_VIEW, waited_us) / 1e6);
 }
 
 void write_trial_row(struct json_writer *w, struct db_rows *rows)

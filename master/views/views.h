@@ -32,7 +32,7 @@ view_handler view_simulate; // worker
 stream_handler stream_events;
 
 // downloads.c
-stream_handler stream_checkpoint_archive, stream_backup;
+stream_handler stream_checkpoint_archive, stream_backup, stream_media;
 
 // --- experiments ---------------------------------------------------------------------------------
 
@@ -51,9 +51,9 @@ view_handler view_validation_history;
 view_handler view_trial, view_trial_by_external_id, view_run_metadata, render_trial;
 view_handler view_trial_starts, view_experiment_starts, view_trial_log_days;
 
-// checkpoints.c
-view_handler render_run_start, view_checkpoint, view_trial_checkpoints, view_experiment_checkpoints,
-    view_preview_gc;
+// media.c, checkpoints.c
+view_handler view_trial_media, view_trial_media_names, render_run_start, view_checkpoint,
+    view_trial_checkpoints, view_experiment_checkpoints, view_preview_gc;
 
 // --- tasks ---------------------------------------------------------------------------------------
 

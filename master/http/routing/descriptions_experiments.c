@@ -125,9 +125,11 @@ static const struct description rows[] = {
          "A name of the caller's own, unique in the workspace; 1 to 255 bytes. A repeated "
          "submission with it finds the experiment of the first. Default: none."),
     TEXT("POST /api/v1/experiments/continue id", "The id of the experiment; it must have ended."),
-    VALUE("POST /api/v1/experiments/continue overrideConfig", "\"\"",
-          "Keys of the configuration that change: YAML as text. Only the owner may give them, and "
-          "only for an experiment with one trial."),
+    VALUE(
+        "POST /api/v1/experiments/continue overrideConfig", "\"\"",
+        "Keys of the configuration that change: YAML as text. Only the owner may give them. Of a "
+        "search, keys on which its completed trials depend cannot change; searcher.max_trials may "
+        "grow."),
     TEXT("POST /api/v1/experiments -> config", "The complete configuration, with all defaults."),
     TEXT("PUT /api/v1/experiments/by-external-id/{externalExperimentId} -> config",
          "The complete configuration, with all defaults."),
@@ -196,11 +198,22 @@ static const struct description rows[] = {
     TEXT("Experiment.priority",
          "The priority in the queue, 1 to 99; a smaller number goes first; not in lists."),
     TEXT("Experiment.liveAllocations", "The number of its allocations that have not ended."),
+    TEXT("Experiment.ranSeconds",
+         "The time in which at least one of its trials ran, in seconds. Absent if it never asked "
+         "for slots, and in lists for more than 1,000 trials."),
+    TEXT("Experiment.waitedSeconds",
+         "The time in which its trials only waited for slots, in seconds. Pauses do not count. "
+         "Absent where ranSeconds is."),
     TEXT(
         "Experiment.runSeconds",
         "The time that its programs ran, in seconds, over all starts of all trials; not in lists."),
     TEXT("Experiment.failure",
-         "The reason why its newest failed trial failed; absent unless the state is STATE_ERROR."),
+         "The reason why its newest failed trial failed, and the number of failed trials if there "
+         "are several trials; absent unless the state is STATE_ERROR."),
+    TEXT("Experiment.failureSummary",
+         "The reasons why trials of a search failed, with the number of trials that each one has "
+         "ended and the hyperparameters that set them apart; absent if none has failed; not in "
+         "lists."),
     TEXT("ExperimentState",
          "The state of an experiment. STATE_ACTIVE: it works; STATE_QUEUED, STATE_PULLING, "
          "STATE_STARTING and STATE_RUNNING say how far. STATE_PAUSED: it holds no slots until it "
@@ -226,10 +239,19 @@ static const struct description rows[] = {
     TEXT("PatchExperiment.notes", "The new notes; at most 8 MiB. Default: unchanged."),
     TEXT("PatchExperiment.labels",
          "All labels: at most 100, each of 1 to 255 bytes. Default: unchanged."),
-    TEXT("PatchExperiment.resources", "Changes of its place in the queue. Default: unchanged."),
+    TEXT("PatchExperiment.resources",
+         "Changes of its place in the queue, and of the slots of its trials. Default: unchanged."),
     TEXT("PatchExperiment.checkpointStorage",
          "Changes of the retention policy for its checkpoints. Default: unchanged."),
-    TEXT("PatchResources", "Changes of an experiment's place in the queue."),
+    TEXT("PatchResources",
+         "Changes of an experiment's place in the queue, and of the slots of its trials."),
+    TEXT("PatchResources.slotsPerTrial",
+         "The number of slots of each trial, 1 to 8,192. A trial that runs with a number outside "
+         "the new range is asked to save a checkpoint and leave, and continues with the new "
+         "number; a program that does not poll for preemption is ended. Default: unchanged."),
+    TEXT("PatchResources.minSlots",
+         "Elastic: the smallest number of slots with which a trial may run, 1 to slotsPerTrial; 0: "
+         "exactly slotsPerTrial. Default: unchanged, but at most slotsPerTrial."),
     TEXT("PatchResources.maxSlots", "The greatest number of slots that the experiment may hold; 0: "
                                     "no limit. Default: unchanged."),
     TEXT("PatchResources.weight", "The factor of the experiment when its user's slots are divided; "
@@ -329,15 +351,73 @@ static const struct description rows[] = {
     TEXT("SearchBracket.concurrent", "The greatest number of its trials at the same time."),
     TEXT("SearchBracket.created", "The number of its trials so far."),
     TEXT("SearchBracket.rungs", "Its rungs, lowest first."),
-    TEXT("SearchRung", "A length of training at which ASHA compares trials."),
+    TEXT("SearchRung", "A length of training at which ASHA or Hyperband compares trials."),
     TEXT("SearchRung.time", "The length, in units of the searcher's time metric."),
     TEXT(
         "SearchRung.goOn",
         "The number of trials that reached it and are good enough to train further; 0 at the top."),
+    TEXT("SearchRung.size",
+         "Hyperband: the number of trials that train up to it; the best goOn of them train further "
+         "when all have reached it. Absent for ASHA, where a rung decides at once."),
     TEXT("SearchRung.marks", "The trials that reached it."),
     TEXT("SearchMark", "A trial that reached a rung."),
     TEXT("SearchMark.trialId", "The id of the trial."),
     TEXT("SearchMark.metric", "The value of the searcher's metric there; absent: none yet."),
+    // --- preview ---------------------------------------------------------------------------------
+    TEXT("POST /api/v1/experiments/preview config",
+         "The configuration: YAML as text, at most 1 MiB. Default: the configuration of parentId; "
+         "without parentId it must be given."),
+    TEXT("POST /api/v1/experiments/preview parentId",
+         "The experiment whose fork this would be. Default: no fork."),
+    TEXT("POST /api/v1/experiments/preview projectId",
+         "The project into which it would be submitted. Default: the project that the "
+         "configuration names, otherwise the first project (id 1)."),
+    TEXT("POST /api/v1/experiments/preview -> method", "The searcher's name."),
+    TEXT("POST /api/v1/experiments/preview -> metric",
+         "The name of the validation metric that the searcher compares."),
+    TEXT("POST /api/v1/experiments/preview -> unit",
+         "The unit of all lengths of training: steps, or the searcher's time metric."),
+    TEXT("POST /api/v1/experiments/preview -> length",
+         "The length of a complete training; absent: the configuration does not say it."),
+    TEXT("POST /api/v1/experiments/preview -> seed",
+         "The seed that decides which values are drawn."),
+    TEXT("POST /api/v1/experiments/preview -> seedGiven",
+         "True: the configuration has this seed (reproducibility.experiment_seed). False: each "
+         "submission draws another one, and gets other values."),
+    TEXT("POST /api/v1/experiments/preview -> slotsPerTrial", "The slots of each trial."),
+    TEXT("POST /api/v1/experiments/preview -> concurrent",
+         "The greatest number of trials at the same time."),
+    TEXT("POST /api/v1/experiments/preview -> trials",
+         "The trials in the order of their creation; at most 1000 are shown. No trial fails or "
+         "rejects its values here."),
+    TEXT("POST /api/v1/experiments/preview -> complete",
+         "True: all trials are shown. False: the search has more of them."),
+    TEXT("POST /api/v1/experiments/preview -> typicalTime",
+         "The length of training of all trials together: the median of several simulations, in "
+         "which trials report random metrics. Absent when it is not known."),
+    TEXT("POST /api/v1/experiments/preview -> mostTime",
+         "The same if no trial were stopped early. Absent when it is not known."),
+    TEXT("POST /api/v1/experiments/preview -> typicalElapsed",
+         "The length of training from the first start to the last end, in the same simulation, if "
+         "each trial gets its slots at once. Absent when it is not known."),
+    TEXT("PreviewTrial", "A trial that a search would create."),
+    TEXT("PreviewTrial.number", "Its number in the search, from 1."),
+    TEXT("PreviewTrial.hparams", "Its hyperparameters."),
+    TEXT("PreviewTrial.seed", "The seed of its random numbers."),
+    TEXT("PreviewTrial.certain",
+         "True: it gets these values and this seed whatever other trials report. False: they "
+         "depend on reported metrics, and this is an example."),
+    TEXT("PreviewTrial.typicalTime",
+         "For how long it trains in the simulation; absent: no length is known."),
+    TEXT("PreviewTrial.sourceNumber",
+         "The number of the trial from whose checkpoint it starts; absent: none."),
+    TEXT("PreviewBracket", "A ladder of rungs with its own number of trials."),
+    TEXT("PreviewBracket.trials", "The number of trials of the bracket."),
+    TEXT("PreviewBracket.concurrent", "The greatest number of its trials at the same time."),
+    TEXT("PreviewBracket.rungs", "Its rungs, lowest first."),
+    TEXT("PreviewRung", "A length of training at which trials are compared."),
+    TEXT("PreviewRung.time", "That length, in the unit of the answer."),
+    TEXT("PreviewRung.reached", "The number of trials that reach it in the simulation."),
     // --- starts ----------------------------------------------------------------------------------
     TEXT("starts", "The starts, newest first."),
     TEXT("GET /api/v1/trials/{trialId}/starts -> starts", "The starts of the trial, oldest first."),

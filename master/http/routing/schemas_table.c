@@ -100,7 +100,8 @@ const struct schema schema_table[] = {
            "bestTrialSearcherMetric?:float duration?:int unmanaged?:bool modelDefinitionSize?:int "
            "hyperparameters?:object externalExperimentId?:string externalTrialId?:string "
            "pachydermIntegration?:object +seed?:int +priority?:int +liveAllocations?:int "
-           "+runSeconds?:number +failure?:string"),
+           "+runSeconds?:number +ranSeconds?:number +waitedSeconds?:number +failure?:string "
+           "+failureSummary?:string"),
     OURS("Field", "name:string type:string lists:[string] optional:bool sortable:bool help:string "
                   "names?:[string]"),
     OBJECT("File", "path:string type:int content:base64 mode:int mtime:digits uid:int gid:int"),
@@ -109,7 +110,8 @@ const struct schema schema_table[] = {
     OBJECT("PatchExperiment",
            "id?:int name?:string description?:string notes?:string labels?:[string] "
            "resources?:PatchResources checkpointStorage?:PatchCheckpointStorage"),
-    OBJECT("PatchResources", "maxSlots?:int weight?:number priority?:int"),
+    OBJECT("PatchResources",
+           "maxSlots?:int weight?:number priority?:int +slotsPerTrial?:int +minSlots?:int"),
     OBJECT("PatchCheckpointStorage",
            "saveExperimentBest?:int saveTrialBest?:int saveTrialLatest?:int"),
     OBJECT("FoundExperiment", "experiment:Experiment bestTrial?:Trial"),
@@ -129,12 +131,18 @@ const struct schema schema_table[] = {
            "totalBatchesProcessed:int restarts:int bestValidation?:MetricsWorkload "
            "latestValidation?:MetricsWorkload latestTraining?:MetricsWorkload "
            "bestCheckpoint?:CheckpointWorkload runnerState?:string wallClockTime?:number "
+           "+waitedSeconds?:number "
            "warmStartCheckpointUuid?:string taskId?:string taskIds?:[string] "
            "totalCheckpointSize?:digits checkpointCount?:int summaryMetrics?:object "
            "searcherMetricValue?:float logRetentionDays?:int metadata?:object "
            "+latestCheckpoint?:string +progress?:number +exitReason?:string +runId?:int "
            "+seed?:int +unmanaged?:bool +lastWords?:string +restartTime?:time +failedAlike?:int "
-           "+liveAllocations?:int"),
+           "+liveAllocations?:int +sourceTrialId?:int"),
+    OURS("MediaReport", "step:int name:string type:string format?:string digest:string size:int "
+                        "time?:int"),
+    OURS("MediaItem", "step:int name:string type:string format:string digest:string size:int "
+                      "time:time trialRunId:int"),
+    OURS("MediaName", "name:string type:string count:int firstStep:int lastStep:int"),
     OBJECT("MetricsWorkload", "endTime?:time metrics:Metrics numInputs:int totalBatches:int"),
     OBJECT("Metrics", "avgMetrics:object batchMetrics?:[object]"),
     OBJECT("CheckpointWorkload", "uuid?:string endTime?:time state:CheckpointState "
@@ -167,7 +175,11 @@ const struct schema schema_table[] = {
                   "endTime?:time reason:string cause:string preemptedForTrialId?:int"),
     OURS("StartPart", "agent:string slots:[int] ranks:[int] near?:string"),
     OURS("SearchBracket", "trials:int concurrent:int created:int rungs:[SearchRung]"),
-    OURS("SearchRung", "time:number goOn:int marks:[SearchMark]"),
+    OURS("SearchRung", "time:number goOn:int marks:[SearchMark] size?:int"),
+    OURS("PreviewTrial", "number:int hparams:object seed:int certain:bool typicalTime?:number "
+                         "sourceNumber?:int"),
+    OURS("PreviewBracket", "trials:int concurrent:int rungs:[PreviewRung]"),
+    OURS("PreviewRung", "time:number reached:int"),
     OURS("SearchMark", "trialId:int metric?:number"),
 
     // logs

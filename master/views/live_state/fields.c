@@ -86,6 +86,22 @@ int render_preview(struct view *v, struct error *e)
     return 0;
 }
 
+int render_search_preview(struct view *v, struct error *e)
+{
+    const char *key;
+    json_t *value;
+    (void)e;
+    jw_object(&v->w);
+    json_object_foreach((json_t *)v->rq->result, key, value)
+    {
+        jw_key(&v->w, key);
+        jw_json(&v->w, value);
+    }
+    request_write_warning(v->rq, &v->w);
+    jw_object_end(&v->w);
+    return 0;
+}
+
 void write_page(struct json_writer *w, const struct page_snapshot *page)
 {
     wire_write_pagination(w, page->offset, page->limit, page->shown, page->total);

@@ -30,6 +30,7 @@ view_handler render_gather;     // struct gather_snapshot
 view_handler render_fields;         // the list of request_answer_fields()
 view_handler render_action_results; // struct action_results
 view_handler render_preview;        // struct experiment_preview
+view_handler render_search_preview; // a JSON object
 
 // agents.c: the device of a slot, as its agent reported it.
 void write_device(struct json_writer *w, const json_t *device, int slot);

@@ -68,6 +68,10 @@ static void write_task(struct json_writer *w, const struct task_snapshot *task)
         if (task->env) {
             jw_key(w, "env");
             jw_json(w, task->env);
+            if (task->hang) {
+                jw_key(w, "hang");
+                jw_json(w, task->hang);
+            }
             jw_key(w, "mounts");
             jw_json(w, task->mounts);
             write_rendezvous(w, "rendezvous", task->rendezvous);

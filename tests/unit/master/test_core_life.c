@@ -326,19 +326,23 @@ static void assert_ended_at_once(void)
 static void test_pause_ends_a_program_that_does_not_poll(void **state)
 {
     static const char *const exits[] = {EXIT_0, EXIT_3, KILLED_9};
+    static const char *const losses[2][2] = {
+        {"has reported no step yet: if it had not begun to train, nothing is lost",
+         "has reported no step after its newest checkpoint, of step 10,"},
+        {"the trial has no checkpoint, so all its work is lost unless the program saves one",
+         "work since its last checkpoint, of step 10, is lost unless"},
+    };
     for (int i = 0; i < 6; i++) {
         cluster_teardown(state);
         cluster_setup(state);
         run_deaf();
         if (i % 2)
             post_checkpoint("1.1.1", UUID_1, 10);
+        if (i >= 2)
+            post_metrics("1.1.1", "training", 12, 0.5);
         call_ok(core_experiment_pause, as_user(OWNER, false), "1", NULL);
         assert_ended_at_once();
-        assert_non_null(strstr(logged("1.1"), i % 2
-                                                  ? "work since its last checkpoint, of step 10, "
-                                                    "is lost unless"
-                                                  : "the trial has no checkpoint, so all its work "
-                                                    "is lost unless the program saves one"));
+        assert_non_null(strstr(logged("1.1"), losses[i >= 2][i % 2]));
         if (i >= 3)
             restart_core();
         report("agent-1", 1, task_in("1.1.1", "EXITED", exits[i % 3]));

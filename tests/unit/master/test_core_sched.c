@@ -235,6 +235,14 @@ static long world_of(const char *allocation, int slots)
     return world;
 }
 
+static void run_until_asked(const char *allocation)
+{
+    for (int i = 0; i < 120 && !is_asked_to_leave(allocation); i++) {
+        report("agent-1", 4, task_in(allocation, "RUNNING", ""));
+        advance(8 * SECOND);
+    }
+}
+
 static void test_elastic(void **state)
 {
     (void)state;
@@ -263,10 +271,7 @@ static void test_elastic(void **state)
     snprintf(both, sizeof both, "%s,%s", task_in("1.1.2", "RUNNING", ""),
              task_in("2.2.1", "EXITED", EXIT_0));
     report("agent-1", 4, both);
-    for (int i = 0; i < 120 && !is_asked_to_leave("1.1.2"); i++) {
-        report("agent-1", 4, task_in("1.1.2", "RUNNING", ""));
-        advance(8 * SECOND);
-    }
+    run_until_asked("1.1.2");
     assert_stored("SELECT cause || coalesce(preempted_for, 0) FROM allocations WHERE id = '1.1.2'",
                   "GROW0");
     acknowledge("1.1.2");
@@ -394,6 +399,137 @@ static void test_move_to_another_pool(void **state)
     submit_as(1, 50, "");
     assert_int_equal(move(as_user(OWNER, false), 3, "\"resourcePool\":\"second\""), 200);
     assert_stored("SELECT pool || state FROM allocations WHERE id = '3.3.1'", "secondQUEUED");
+}
+
+// --- resizing ------------------------------------------------------------------------------------
+
+static int resize(struct principal who, int64_t experiment, const char *resources)
+{
+    char body[256];
+    snprintf(body, sizeof body, "{\"resources\":{%s}}", resources);
+    return call_status(core_experiment_patch, who, decimal(experiment), body);
+}
+
+static void assert_range(int slots, int min_slots) // 0: rigid
+{
+    char expected[64];
+    snprintf(expected, sizeof expected, "%d %d", slots, min_slots);
+    assert_stored("SELECT json_extract(config, '$.resources.slots_per_trial') || ' ' ||"
+                  " coalesce(json_extract(config, '$.resources.min_slots'), 0)"
+                  " FROM experiments WHERE id = 1",
+                  expected);
+}
+
+// A running trial saves its work and continues with the new number, also when the master restarts
+// while it leaves, or before it is asked.
+static void test_resize_of_a_running_trial(void **state)
+{
+    (void)state;
+    report("agent-1", 4, "");
+    submit_as(2, 50, "");
+    report("agent-1", 4, task_in("1.1.1", "RUNNING", ""));
+    poll_once("1.1.1");
+    assert_int_equal(resize(as_user(OWNER, false), 1, "\"slotsPerTrial\":3"), 200);
+    assert_range(3, 0);
+    assert_stored("SELECT cause || slots FROM allocations WHERE id = '1.1.1'", "RESIZE2");
+    assert_true(is_asked_to_leave("1.1.1"));
+    restart_core();
+    report("agent-1", 4, task_in("1.1.1", "RUNNING", ""));
+    acknowledge("1.1.1");
+    report("agent-1", 4, task_in("1.1.1", "EXITED", EXIT_0));
+    assert_stored("SELECT outcome || ': ' || exit_reason FROM allocations WHERE id = '1.1.1'",
+                  "PREEMPTED: continues with another number of slots: its experiment was resized");
+    assert_stored("SELECT state || slots FROM allocations WHERE id = '1.1.2'", "ASSIGNED3");
+    assert_stored("SELECT state || restarts FROM trials", "ACTIVE0");
+}
+
+static void test_resize_of_an_elastic_trial(void **state)
+{
+    (void)state;
+    report("agent-1", 4, "");
+    submit_as(2, 50, "");
+    report("agent-1", 4, task_in("1.1.1", "RUNNING", ""));
+    poll_once("1.1.1");
+    assert_int_equal(resize(as_user(OWNER, false), 1, "\"minSlots\":1"), 200);
+    assert_range(2, 1);
+    assert_int_equal(resize(as_user(OWNER, false), 1, "\"slotsPerTrial\":4"), 200);
+    assert_range(4, 1);
+    assert_false(is_asked_to_leave("1.1.1")); // two slots are within the range
+    run_until_asked("1.1.1");                 // it grows
+    assert_stored("SELECT cause FROM allocations WHERE id = '1.1.1'", "GROW");
+    assert_int_equal(resize(as_user(OWNER, false), 1, "\"minSlots\":3"), 200);
+    assert_int_equal(resize(as_user(OWNER, false), 1, "\"slotsPerTrial\":2"), 200);
+    assert_range(2, 2); // fewer slots lower the minimum
+    assert_int_equal(resize(as_user(OWNER, false), 1, "\"slotsPerTrial\":4,\"minSlots\":0"), 200);
+    assert_range(4, 0);
+}
+
+static void test_resize_of_a_waiting_trial(void **state)
+{
+    (void)state;
+    report("agent-1", 2, "");
+    submit_as(4, 50, "");
+    assert_why(1, "OVER_POOL", "asks for 4 slots");
+    assert_int_equal(resize(as_user(OWNER, false), 1, "\"slotsPerTrial\":3,\"minSlots\":2"), 200);
+    assert_stored("SELECT state || slots FROM allocations WHERE id = '1.1.1'", "ASSIGNED2");
+    submit_as(8, 50, "");
+    assert_int_equal(resize(as_user(OWNER, false), 2, "\"slotsPerTrial\":7,\"minSlots\":6"), 200);
+    assert_stored("SELECT state || slots || least_slots FROM allocations WHERE trial_id = 2",
+                  "QUEUED76");
+    call_ok(core_experiment_pause, as_user(OWNER, false), "2", NULL);
+    assert_int_equal(resize(as_user(OWNER, false), 2, "\"slotsPerTrial\":1,\"minSlots\":0"), 200);
+    call_ok(core_experiment_activate, as_user(OWNER, false), "2", NULL);
+    assert_stored("SELECT state || slots || least_slots FROM allocations WHERE trial_id = 2"
+                  " ORDER BY epoch DESC",
+                  "QUEUED10");
+}
+
+// A program that does not poll cannot save its work, and is ended.
+static void test_resize_without_polls(void **state)
+{
+    (void)state;
+    report("agent-1", 4, "");
+    submit_as(2, 50, "");
+    report("agent-1", 4, task_in("1.1.1", "RUNNING", ""));
+    assert_int_equal(resize(as_user(OWNER, false), 1, "\"slotsPerTrial\":1"), 200);
+    assert_stored("SELECT state FROM allocations WHERE id = '1.1.1'", "TERMINATING");
+    assert_non_null(
+        strstr(logged("1.1"), "its experiment was resized: the program has not polled"));
+    report("agent-1", 4, task_in("1.1.1", "EXITED", KILLED_9));
+    assert_stored("SELECT state || slots FROM allocations WHERE id = '1.1.2'", "ASSIGNED1");
+}
+
+static void assert_resize_refused(int64_t experiment, const char *resources, const char *part)
+{
+    int status = resize(as_user(OWNER, false), experiment, resources);
+    if (status != 400 || !strstr(last_error, part))
+        fail_msg("%d \"%s\" for %s", status, last_error, resources);
+}
+
+static void test_resize_refused(void **state)
+{
+    (void)state;
+    submit_as(2, 50, "");
+    assert_int_equal(resize(as_user(OTHER, false), 1, "\"slotsPerTrial\":3"), 403);
+    assert_resize_refused(1, "\"slotsPerTrial\":0", "resources.slotsPerTrial: not a number from 1");
+    assert_resize_refused(1, "\"slotsPerTrial\":8193", "from 1 to 8192");
+    assert_int_equal(resize(as_user(OWNER, false), 1, "\"slotsPerTrial\":8192"), 200);
+    assert_resize_refused(1, "\"slotsPerTrial\":2,\"minSlots\":3", "resources.minSlots: 3 is not");
+    assert_resize_refused(1, "\"minSlots\":-1", "resources.minSlots: -1 is not");
+    assert_int_equal(resize(as_user(OWNER, false), 1, "\"slotsPerTrial\":1,\"maxSlots\":1"), 400);
+    assert_int_equal(resize(as_user(OWNER, false), 1, "\"slotsPerTrial\":2"), 200);
+    assert_int_equal(resize(as_user(OWNER, false), 1, "\"maxSlots\":2"), 200);
+    assert_resize_refused(1, "\"slotsPerTrial\":3", "the experiment may hold 2");
+    assert_int_equal(resize(as_user(OWNER, false), 1, "\"maxSlots\":0"), 200);
+    json_decref(ask(core_workspace_patch, as_user(OWNER, true), "1", NULL, "{\"maxSlots\":3}"));
+    assert_resize_refused(1, "\"slotsPerTrial\":4", "may never hold more than 3");
+    assert_range(2, 0);
+    submit_as(0, 50, "");
+    assert_resize_refused(2, "\"slotsPerTrial\":2", "use no slots");
+    submit_as(1, 50, ", is_single_node: true");
+    assert_resize_refused(3, "\"slotsPerTrial\":8000", "is_single_node");
+    call_ok(core_experiment_kill, as_user(OWNER, false), "1", NULL);
+    assert_resize_refused(1, "\"slotsPerTrial\":2", "has ended");
 }
 
 // --- restart of the master -----------------------------------------------------------------------
@@ -683,6 +819,11 @@ int main(void)
         TEST(test_moves),
         TEST(test_moves_refused),
         TEST(test_move_to_another_pool),
+        TEST(test_resize_of_a_running_trial),
+        TEST(test_resize_of_an_elastic_trial),
+        TEST(test_resize_of_a_waiting_trial),
+        TEST(test_resize_without_polls),
+        TEST(test_resize_refused),
         TEST(test_service_and_usage_are_kept),
         TEST(test_what_can_never_run_is_refused),
         TEST(test_too_large_for_now_is_told),

@@ -273,10 +273,17 @@ static void test_continue_a_search(void **state)
     assert_stored("SELECT state FROM experiments", "CANCELED");
     assert_stored(states, "COMPLETED ERROR CANCELED CANCELED");
     char *values = xstrdup(stored("SELECT group_concat(hparams) FROM trials"));
-    assert_int_equal(call_status(core_experiment_continue, owner(), NULL,
-                                 "{\"id\": 1, \"overrideConfig\": \"max_restarts: 3\"}"),
-                     400);
-    call_ok(core_experiment_continue, owner(), NULL, "{\"id\": 1, \"overrideConfig\": \"{}\"}");
+    static const char *const bad[] = {"hyperparameters: {lr: 1}", "searcher: {metric: other}",
+                                      "searcher: {max_trials: 3}",
+                                      "reproducibility: {experiment_seed: 7}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char *body = xasprintf("{\"id\": 1, \"overrideConfig\": \"%s\"}", bad[i]);
+        assert_int_equal(call_status(core_experiment_continue, owner(), NULL, body), 400);
+        assert_non_null(strstr(last_error, "overrideConfig: "));
+        free(body);
+    }
+    call_ok(core_experiment_continue, owner(), NULL,
+            "{\"id\": 1, \"overrideConfig\": \"max_restarts: 0\"}");
     assert_stored("SELECT state FROM experiments", "ACTIVE");
     assert_stored("SELECT progress FROM experiments", "0.25");
     assert_stored(states, "COMPLETED ACTIVE ACTIVE ACTIVE");
@@ -295,15 +302,45 @@ static void test_continue_a_search(void **state)
     report("agent-1", 3, "");
     assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 400);
     assert_non_null(strstr(last_error, "has been completed"));
+    call_ok(core_experiment_continue, owner(), NULL, // more trials
+            "{\"id\": 1, \"overrideConfig\": \"searcher: {max_trials: 5}\"}");
+    assert_stored(states, "COMPLETED COMPLETED COMPLETED COMPLETED ACTIVE");
+    report("agent-1", 3, task_in("1.5.1", "EXITED", EXIT_0));
+    assert_stored("SELECT state FROM experiments", "COMPLETED");
+}
+
+// A search that compares trials goes on from its rungs.
+static void test_continue_a_halving(void **state)
+{
+    (void)state;
     static const char asha[] =
         "entrypoint: x\nsearcher: {name: async_halving, metric: m, num_rungs: 2, "
-        "max_trials: 2, max_length: 10}\n";
-    assert_int_equal(submit(asha, true), 2);
-    call_ok(core_experiment_kill, owner(), "2", NULL);
-    report("agent-1", 3, task_in("2.5.1", "EXITED", KILLED_9));
-    report("agent-1", 3, task_in("2.6.1", "EXITED", KILLED_9));
-    assert_int_equal(call_status(core_experiment_continue, owner(), NULL, "{\"id\": 2}"), 400);
-    assert_non_null(strstr(last_error, "cannot be continued"));
+        "max_trials: 3, max_length: 8, max_concurrent_trials: 2}\nmax_restarts: 0\n";
+    static const char marks[] = "SELECT json_extract(searcher_state, '$.method.brackets[0].rungs') "
+                                "FROM experiments";
+    assert_int_equal(submit(asha, true), 1);
+    report("agent-1", 2, "");
+    call_ok(core_trial_metrics, as_task("1.1.1"), "1",
+            "{\"group\":\"validation\",\"metrics\":{\"steps_completed\":2,\"metrics\":"
+            "{\"avg_metrics\":{\"m\":0.5}}}}");
+    assert_stored(marks, "[[[0.5,1]],[]]");
+    call_ok(core_experiment_kill, owner(), "1", NULL);
+    report("agent-1", 2, task_in("1.1.1", "EXITED", KILLED_9));
+    report("agent-1", 2, task_in("1.2.1", "EXITED", KILLED_9));
+    report("agent-1", 2, "");
+    assert_stored("SELECT state FROM experiments", "CANCELED");
+    assert_stored("SELECT count(*) FROM trials", "2"); // none is created in a search that ends
+    assert_stored(marks, "[[[0.5,1]],[]]");
+    call_ok(core_experiment_continue, owner(), NULL, "{\"id\": 1}");
+    assert_stored(marks, "[[[0.5,1]],[]]");
+    assert_stored("SELECT group_concat(state, ' ') FROM trials", "ACTIVE ACTIVE");
+    restart_core();
+    report("agent-1", 2, task_in("1.1-1.2", "EXITED", EXIT_0));
+    report("agent-1", 2, task_in("1.2-1.2", "EXITED", EXIT_0));
+    report("agent-1", 2, "");
+    report("agent-1", 2, task_in("1.3.1", "EXITED", EXIT_0));
+    assert_stored("SELECT state FROM experiments", "COMPLETED");
+    assert_stored("SELECT group_concat(state, ' ') FROM trials", "COMPLETED COMPLETED COMPLETED");
 }
 
 static void test_continue_refused(void **state)
@@ -644,6 +681,7 @@ int main(void)
         TEST(test_external_ids_of_a_workspace_and_kind),
         TEST(test_continue),
         TEST(test_continue_a_search),
+        TEST(test_continue_a_halving),
         TEST(test_continue_refused),
         TEST(test_a_move_is_told_to_those_it_leaves),
         TEST(test_a_project_moves_with_all_in_it),

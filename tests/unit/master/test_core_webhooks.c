@@ -64,6 +64,32 @@ static void test_states(void **state)
         400);
 }
 
+// The payload of a failed experiment says why.
+static void test_failure(void **state)
+{
+    (void)state;
+    assert_int_equal(make(as_user(OWNER, true), STATE_HOOK("errors", "ERROR", "")), 1);
+    assert_int_equal(
+        make(as_user(OWNER, true),
+             "{\"name\":\"slack\",\"url\":\"http://127.0.0.1:9/\",\"webhookType\":"
+             "\"WEBHOOK_TYPE_SLACK\",\"triggers\":[{\"triggerType\":"
+             "\"TRIGGER_TYPE_EXPERIMENT_STATE_CHANGE\",\"condition\":{\"state\":\"ERROR\"}}]}"),
+        2);
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    poll_once("1.1.1");
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_3));
+    report("agent-1", 1, task_in("1.1.2", "EXITED", EXIT_3));
+    assert_stored("SELECT state FROM experiments", "ERROR");
+    assert_stored("SELECT json_extract(payload, '$.event_data.experiment.failure') FROM"
+                  " webhook_outbox WHERE webhook_id = 1",
+                  "rank 0: exit 3 (2 times in the same way, right after its start)");
+    assert_stored("SELECT payload LIKE '%*Reason*: rank 0: exit 3%' FROM webhook_outbox WHERE"
+                  " webhook_id = 2",
+                  "1");
+}
+
 static void validate(int steps, const char *loss)
 {
     char body[256];
@@ -183,6 +209,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_states, cluster_setup, cluster_teardown),
+        cmocka_unit_test_setup_teardown(test_failure, cluster_setup, cluster_teardown),
         cmocka_unit_test_setup_teardown(test_once, cluster_setup, cluster_teardown),
         cmocka_unit_test_setup_teardown(test_bad, cluster_setup, cluster_teardown),
         cmocka_unit_test_setup_teardown(test_kept, cluster_setup, cluster_teardown),

@@ -204,6 +204,39 @@ static void test_moving(void **state)
     SCENES_RUN(scenes);
 }
 
+static void test_resizing(void **state)
+{
+    static const struct scene scenes[] = {
+        {"a running gang leaves and comes back with its new number",
+         "agents 4; gang a 2; pass a=0.0,0.1; resize a 3; pass -a:resize; pass; drain;"
+         "pass a=0.0,0.1,0.2; look free=1"},
+        {"one that shrinks keeps what it will need",
+         "agents 4; gang a 4; pass a; gang b 2; gang c 1; pass; resize a 2; pass -a:resize;"
+         "why b draining; drain; pass a=0.0,0.1 b=0.2,0.3; queue c"},
+        {"a waiting gang waits for its new number",
+         "agents 4; gang a 4; pass a; gang b 4; pass; resize b 2; why b busy needs=2; end a;"
+         "pass b=0.0,0.1"},
+        {"what could never run can",
+         "agents 2; gang a 3; pass; why a over_pool needs=3; resize a 2; pass a"},
+        {"a number within the new range stays",
+         "agents 4; gang a 2; pass a; resize a 1-2; pass; resize a 2-4; pass; share someone "
+         "wanted=4 used=2; wait 11m; pass -a:grow; drain; pass a=0.0,0.1,0.2,0.3"},
+        {"an elastic gang without room leaves at once",
+         "agents 8; gang a 2-8; pass a; resize a 1-4; pass -a:resize; drain; "
+         "pass a=0.0,0.1,0.2,0.3"},
+        {"back to the old number before the pass: nothing happens",
+         "agents 4; gang a 2; pass a; resize a 3; resize a 2; pass"},
+        {"a gang that leaves already is not asked twice",
+         "agents 4; gang a 2; pass a; leave a; pass; resize a 1; pass; drain; pass a=0.0"},
+        {"also in a pool without preemption",
+         "pool fifo; agents 4; gang a 2; pass a; resize a 4; pass -a:resize; drain; pass a"},
+        {"the agent that was cleared for it is free again",
+         SCATTERED "wait 6m; gang a 4 one; pass -x:move:a; resize a 1; pass a=1.0"},
+    };
+    (void)state;
+    SCENES_RUN(scenes);
+}
+
 static void test_hand_over(void **state)
 {
     static const struct scene scenes[] = {
@@ -268,8 +301,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_may),   cmocka_unit_test(test_who_first),
         cmocka_unit_test(test_who_stays), cmocka_unit_test(test_elastic),
-        cmocka_unit_test(test_moving),    cmocka_unit_test(test_hand_over),
-        cmocka_unit_test(test_adopted),
+        cmocka_unit_test(test_moving),    cmocka_unit_test(test_resizing),
+        cmocka_unit_test(test_hand_over), cmocka_unit_test(test_adopted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,6 +50,7 @@ struct sched_walk {
         bool used, placed, leaving;
         int handle, job, slots, pool; // index
         struct sched_gang_spec spec;
+        int next_min, next_max; // its range when it waits again; 0: unchanged
         int64_t since;
     } gangs[GANGS];
     uint64_t digest;
@@ -194,10 +195,12 @@ static void book_drain(struct sched_walk *w, const struct sched_command *c)
     g->leaving = true;
     w->drains++;
     mix(w, c->tag, c->cause, c->beneficiary);
-    if (follows) {
-        EXPECT(w, c->cause == SCHED_TO_MOVE && c->beneficiary == SCHED_NONE);
+    if (follows || g->next_min) {
+        EXPECT(w, c->cause == (follows ? SCHED_TO_MOVE : SCHED_TO_RESIZE));
+        EXPECT(w, c->beneficiary == SCHED_NONE);
         return;
     }
+    EXPECT(w, c->cause != SCHED_TO_RESIZE);
     EXPECT(w, !is_strict(w, g->pool) || c->cause == SCHED_TO_GROW);
     if (c->cause == SCHED_TO_GROW) {
         EXPECT(w,
@@ -529,12 +532,34 @@ static void end_gang(struct sched_walk *w, int tag)
     w->gangs[tag].used = false;
 }
 
+static void set_range(struct walk_gang *g, int min, int max)
+{
+    g->spec.min_slots = min;
+    g->spec.max_slots = max;
+    g->next_min = g->next_max = 0;
+}
+
+// A running gang whose slots are outside the new range has it when it waits again.
+static void resize_gang(struct sched_walk *w, struct walk_gang *g)
+{
+    int min = 1 + below(w, 9), max = min + (one_in(w, 3) ? below(w, 8) : 0);
+    sched_gang_resize(w->s, g->handle, min, max);
+    if (!g->placed || (g->slots >= min && g->slots <= max)) {
+        set_range(g, min, max);
+        return;
+    }
+    g->next_min = min;
+    g->next_max = max;
+}
+
 // It left and waits again.
 static void leave(struct sched_walk *w, int tag)
 {
     struct walk_gang *g = &w->gangs[tag];
     sched_gang_remove(w->s, g->handle, w->now);
     give_back(w, tag);
+    if (g->next_min)
+        set_range(g, g->next_min, g->next_max);
     g->pool = w->jobs[g->job].spec.pool;
     g->since = w->now;
     g->handle = sched_gang_add(w->s, &g->spec, w->now);
@@ -554,6 +579,8 @@ static void change_gang(struct sched_walk *w, int tag)
     } else if (g->placed && g->slots && one_in(w, 6)) {
         sched_gang_set_leaving(w->s, g->handle);
         g->leaving = true;
+    } else if (g->spec.max_slots && !g->spec.non_preemptible && one_in(w, 6)) {
+        resize_gang(w, g);
     } else if (one_in(w, 6)) {
         sched_gang_set_expected_end(w->s, g->handle,
                                     (g->placed ? w->now : 0) + (1 + below(w, 9)) * HOUR);

@@ -3,6 +3,7 @@
 
 #include "tests/unit/master/support/fixture.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -312,6 +313,53 @@ static void test_trial(void **state)
     expect_and_drop(get_json("/api/v1/experiments/1/search", BY_USER), "metric", "validation_loss");
     assert_int_equal(status_of("GET", "/api/v1/experiments/99/search", BY_USER, NULL), 404);
     assert_int_equal(status_of("GET", "/api/v1/trials/99", BY_USER, NULL), 404);
+}
+
+static void expect_seconds(const char *url, const char *object, double ran, double waited)
+{
+    json_t *j = get_json(url, BY_USER);
+    const json_t *x = jget(j, object);
+    x = json_is_array(x) ? json_array_get(x, 0) : x;
+    const char *key = jget(x, "ranSeconds") ? "ranSeconds" : "wallClockTime";
+    double seen = jget_double(x, key, -1), queued = jget_double(x, "waitedSeconds", -1);
+    if (fabs(seen - ran) > 1e-3 || fabs(queued - waited) > 1e-3)
+        fail_msg("%s: ran %g, waited %g", url, seen, queued);
+    json_decref(j);
+}
+
+// Starts of two trials, in seconds: trial 21 waits from 100, runs 110 to 150, waits again from 170
+// and runs 180 to 200; trial 22 waits from 120, runs 140 to 160, and is withdrawn after 205 to 207.
+static void test_ran_and_waited(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *id;
+        int trial, queued, started, ended;
+    } starts[] = {{"r.1", 21, 100, 110, 150},
+                  {"r.2", 21, 170, 180, 200},
+                  {"r.3", 22, 120, 140, 160},
+                  {"r.4", 22, 205, 0, 207}};
+    store_experiment(77, "ACTIVE", "second");
+    store_trial(21, 77, "21.task");
+    store_trial(22, 77, "22.task");
+    json_t *j = get_json("/api/v1/experiments/77", BY_USER);
+    assert_null(jget(jget(j, "experiment"), "ranSeconds")); // it never asked for slots
+    json_decref(j);
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        int64_t second = 1000000;
+        STORE(ALLOCATION_INSERT, starts[i].id, I(starts[i].trial), I(i + 10), "QUEUED", I(1),
+              "default", I(starts[i].queued * second));
+        if (starts[i].started)
+            STORE(ALLOCATION_PLACE, "RUNNING", "[]", I(starts[i].started * second), I(1),
+                  starts[i].id);
+        STORE(ALLOCATION_END, "", I(starts[i].ended * second), starts[i].id);
+    }
+    // At least one trial ran: 110 to 160 and 180 to 200. They only waited: 100 to 110, 170 to 180,
+    // 205 to 207.
+    expect_seconds("/api/v1/experiments/77", "experiment", 70, 22);
+    expect_seconds("/api/v1/experiments?filter=id%20%3D%2077", "experiments", 70, 22);
+    expect_seconds("/api/v1/trials/21", "trial", 60, 20);
+    expect_seconds("/api/v1/trials/22", "trial", 20, 22);
 }
 
 static void test_checkpoints(void **state)
@@ -798,6 +846,7 @@ int main(void)
         cmocka_unit_test(test_experiment),
         cmocka_unit_test(test_experiment_list),
         cmocka_unit_test(test_trial),
+        cmocka_unit_test(test_ran_and_waited),
         cmocka_unit_test(test_checkpoints),
         cmocka_unit_test(test_workloads),
         cmocka_unit_test(test_metric_streams),

@@ -145,6 +145,7 @@ STUB(core_experiment_why)
 STUB(core_experiment_best_metric)
 STUB(core_trial_kill)
 STUB(core_trial_metrics)
+STUB(core_trial_media)
 STUB(core_trial_metric_columns)
 STUB(core_trial_progress)
 STUB(core_trial_early_exit)
@@ -248,6 +249,14 @@ int core_experiment_create(struct core *c, struct request *rq, struct error *e)
     if (!jget_string(rq->body, "config", NULL))
         return error_set(e, ERR_INVALID, "config: missing");
     rq->id = 1;
+    return 0;
+}
+
+int core_experiment_preview(struct core *c, struct request *rq, struct error *e)
+{
+    (void)c;
+    if (!jget_string(rq->body, "config", NULL))
+        return error_set(e, ERR_INVALID, "config: missing");
     return 0;
 }
 

@@ -52,8 +52,8 @@ struct scene_play {
 static const char *const reason_names[SCHED_REASON_COUNT] = {
     "placed",     "not_considered", "no_agents", "over_agent", "over_pool", "over_maximum",
     "over_limit", "team_full",      "busy",      "spread",     "behind",    "draining"};
-static const char *const cause_names[SCHED_CAUSES] = {"priority", "share", "service",
-                                                      "shrink",   "grow",  "move"};
+static const char *const cause_names[SCHED_CAUSES] = {"priority", "share", "service", "shrink",
+                                                      "grow",     "move",  "resize"};
 
 // --- words ---------------------------------------------------------------------------------------
 
@@ -350,6 +350,17 @@ static void do_gang(struct scene_play *p)
     p->gangs.handle[tag] = sched_gang_add(p->s, &spec, p->now);
 }
 
+// "resize a 2-4": a gang that runs again afterwards (drain, again) has the new range.
+static void do_resize(struct scene_play *p)
+{
+    int tag = name(p, &p->gangs, p->words[1]);
+    struct sched_gang_spec *spec = &p->gang_states[tag].spec;
+    const char *dash = strchr(p->words[2], '-');
+    spec->min_slots = (int)number(p, p->words[2]);
+    spec->max_slots = dash ? (int)number(p, dash + 1) : spec->min_slots;
+    sched_gang_resize(p->s, p->gangs.handle[tag], spec->min_slots, spec->max_slots);
+}
+
 static void do_end(struct scene_play *p)
 {
     for (int i = 1; i < p->count; i++) {
@@ -627,8 +638,9 @@ static const struct {
     {"disband", do_disband}, {"restore", do_restore}, {"job", do_job},     {"gang", do_gang},
     {"end", do_end},         {"again", do_again},     {"leave", do_leave}, {"saved", do_saved},
     {"expect", do_expect},   {"adopt", do_adopt},     {"wait", do_wait},   {"pass", do_pass},
-    {"drain", do_drain},     {"why", do_why},         {"queue", do_queue}, {"next", do_next},
-    {"share", do_share},     {"look", do_look},       {"near", do_near},   {"lane", do_lane},
+    {"drain", do_drain},     {"resize", do_resize},   {"why", do_why},     {"queue", do_queue},
+    {"next", do_next},       {"share", do_share},     {"look", do_look},   {"near", do_near},
+    {"lane", do_lane},
 };
 
 static void statement_run(struct scene_play *p)

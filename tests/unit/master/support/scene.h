@@ -15,6 +15,7 @@
 //   job NAME [team= priority= order= limit= weight= service= pool=]   repeated, it changes the job
 //   gang NAME SLOTS|MIN-MAX [one] [stays] [not=AGENT]... [waited=] [job=NAME | keys of a job]
 //   end GANG...; again GANG... (the gang has ended, and waits again)
+//   resize GANG SLOTS|MIN-MAX
 //   leave GANG; saved GANG; expect GANG TIME; adopt GANG AGENT.SLOT,... [TIME ago]
 //   wait TIME
 //   pass [GANG[=AGENT.SLOT,...]]... [-GANG[:CAUSE[:FOR]]]...    expects exactly these commands

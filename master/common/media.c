@@ -1,0 +1,94 @@
+#include "master/common/media.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/os/file.h"
+
+const struct media_type *media_type_find(const char *name)
+{
+    static const struct media_type types[] = {
+        {"image", "png", "image/png", ".png"},
+        {"histogram", "json", "application/json", ".json"},
+        {"table", "json", "application/json", ".json"},
+        {"text", "text", "text/plain; charset=utf-8", ".txt"},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(types[i].name, name))
+            return &types[i];
+    return NULL;
+}
+
+bool media_is_digest(const char *text)
+{
+    return strlen(text) == MEDIA_DIGEST && strspn(text, "0123456789abcdef") == MEDIA_DIGEST;
+}
+
+static int check_size(int fd, const char *path, int64_t size, struct error *e)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return error_set_errno(e, ERR_IO, errno, "%s", path);
+    if (st.st_size != size)
+        return error_set(e, ERR_NOT_FOUND,
+                         "%s has %lld bytes, not %lld; write it under another name and rename it "
+                         "when it is complete",
+                         path, (long long)st.st_size, (long long)size);
+    return 0;
+}
+
+int media_open(const struct media_folder *folder, const char *digest, int64_t size, int *fd,
+               struct error *e)
+{
+    char *shown = NULL;
+    int root = -1, dir = -1;
+    char *relative = xasprintf("media/%s/%lld", folder->cluster_id, (long long)folder->experiment);
+    int err = storage_open_root(folder->storage, folder->at, &root, &shown, e);
+    char *path = xasprintf("%s/%s/%s", err ? "" : shown, relative, digest);
+    *fd = -1;
+    if (!err)
+        err = dir_open_below(root, relative, path, &dir, e);
+    if (!err)
+        err = file_open_regular(dir, digest, path, fd, e);
+    if (err == ERR_NOT_FOUND)
+        err = error_set(e, ERR_NOT_FOUND, "%s does not exist; write the content before its report",
+                        path);
+    if (!err)
+        err = check_size(*fd, path, size, e);
+    if (err && *fd >= 0)
+        close(*fd);
+    if (dir >= 0)
+        close(dir);
+    if (root >= 0)
+        close(root);
+    free(path);
+    free(relative);
+    free(shown);
+    return err;
+}
+
+int media_remove(const struct media_folder *folder, struct error *e)
+{
+    int root = -1, dir = -1;
+    char *name = xasprintf("%lld", (long long)folder->experiment);
+    char *parent = xasprintf("media/%s", folder->cluster_id);
+    int err = storage_open_root(folder->storage, folder->at, &root, NULL, e);
+    bool absent = false;
+    if (!err) {
+        err = dir_open_below(root, parent, parent, &dir, e);
+        absent = err == ERR_NOT_FOUND;
+    }
+    if (!err)
+        err = dir_remove_tree_at(dir, name, e);
+    if (dir >= 0)
+        close(dir);
+    if (root >= 0)
+        close(root);
+    free(parent);
+    free(name);
+    return absent ? 0 : err;
+}
