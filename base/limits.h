@@ -28,6 +28,12 @@ enum {
     LIMIT_SLOTS_PER_TRIAL = 8192,
     LIMIT_CONCURRENT_TRIALS = 1000, // of a search
     LIMIT_GRID_TRIALS = 100000,     // of a grid search
+    LIMIT_PREVIEW_TRIALS = 1000,    // that a preview of a search shows
+    LIMIT_HYPERBAND_TRIALS = 10000, // of a search by hyperband
+    LIMIT_TPE_TRIALS = 2000,        // of a search by tpe: each new point looks at all earlier ones
+    LIMIT_PBT_MEMBERS = 1000,       // the population of a search by pbt
+    LIMIT_PBT_ROUNDS = 1000,        // .. and its rounds
+    LIMIT_PBT_SCORES = 20000,       // members times rounds: all scores are saved with the search
     LIMIT_AGENTS = 4096,
     LIMIT_LOG_LINE = 64 * 1024, // bytes; longer lines are cut and marked
     LIMIT_LOGS_PER_POST = 10000,
@@ -74,6 +80,12 @@ enum {
     LIMIT_LOST_AGENT_H = 72,         // hours for which lists show a lost agent: a weekend
     LIMIT_UNMANAGED_TRIALS = 10000,  // of an experiment
     LIMIT_MODEL_FILE = 8 << 20,      // bytes of one file of an experiment that is sent by itself
+    LIMIT_MEDIA_ITEM = 16 << 20,     // bytes of an image, histogram, table or text
+    LIMIT_MEDIA_ITEMS = 20000,       // of a trial
+    LIMIT_MEDIA_NAME = 256,          // bytes
+    LIMIT_MEDIA_PER_POST = 1000,     // items
+    LIMIT_MEDIA_DOWNLOADS = 64,      // contents of items that are sent at the same time
+    LIMIT_MEDIA_DOWNLOADS_USER = 32, // to one user: a few pages, each with the six of a browser
     LIMIT_METADATA_KEYS = 1000,      // of a run; this and the next four are Determined's limits
     LIMIT_METADATA_KEY = 50,         // bytes
     LIMIT_METADATA_TEXT = 5000,      // bytes of a value
@@ -87,6 +99,10 @@ enum {
     LIMIT_KERNEL = 1024,         // height and width of the window of a convolution or pooling layer
     LIMIT_MICRO_BATCHES = 65536, // micro-batches per optimizer step
     LIMIT_MILESTONES = 64,       // steps at which a learning rate drops
+    LIMIT_REPORT_LINE = 1 << 20, // bytes of a line on the report socket of a task
+    LIMIT_REPORT_CLIENTS = 256,  // open connections to it; more wait
+    LIMIT_REPORT_SPOOL = 256 << 20, // bytes of reports that are not sent yet; then programs wait
+    LIMIT_MEDIA_PER_LINE = 1000,    // items in one report of media
 };
 
 #endif

@@ -47,10 +47,13 @@ struct cli_options {
     const char *pool, *weight, *role, *default_role, *project;
     long long ahead_of, behind, priority;
     long long max_slots, guaranteed; // -1: not given
-    long long slots;                 // -1: not given
+    long long slots, min_slots;      // -1: not given
     struct flag_list env;
+    const char *step_time, *media_type, *media_step;
     const char *folder, *work_dir, *parent, *fork;
     bool detach, no_pause, tree;
+    long long step;       // of training; -1: not given
+    const char *progress; // 0 to 1
 };
 
 struct cli {

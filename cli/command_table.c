@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/commands/commands.h"
+#include "cli/suggestions.h"
 
 #define TASK_COLUMNS  "id,name,state,exit,user,pool,duration,started"
 #define QUEUE_COLUMNS "place,id,name,state,priority,slots,waits,start,reason"
@@ -29,7 +30,10 @@ const struct command commands[] = {
     {"experiment", "create", "FILE [FOLDER]", "config name template project-id paused follow validate-only id-file", NULL,
      "Submit an experiment file, with the files of FOLDER",
      "muster experiment create gpt.yaml data/ --config resources.slots_per_trial=4 --follow", run_experiment_create, true},
-    {"experiment", "list", "", "all state user filter sort limit watch", "id,name,state,percent,duration,user,trials,started",
+    {"experiment", "preview", "FILE", "config template project-id step-time limit:preview", NULL,
+     "Show what a search would do, without creating anything: its trials, their hyperparameters, and how long they train",
+     "muster experiment preview search.yaml --step-time 0.25", run_experiment_preview, false},
+    {"experiment", "list", "", "all state user filter sort limit watch", "id,name,state,percent,ran,waited,user,trials,started",
      "List experiments, newest first", "muster experiment list --filter 'state = RUNNING and validation.loss < 0.3' --sort -validation.loss",
      run_experiment_list, false},
     {"experiment", "describe", "ID", "watch", NULL,
@@ -59,6 +63,9 @@ const struct command commands[] = {
     {"experiment", "fork", "ID", "config name project-id paused follow validate-only id-file", NULL,
      "Submit an experiment again as a new one, with the same files and a changed configuration",
      "muster experiment fork 7 --config hyperparameters.lr=0.01 --name slower", run_experiment_fork, false},
+    {"experiment", "resize", "ID...", "slots:trial min-slots", NULL,
+     "Change the number of slots of experiments; trials that run save a checkpoint and continue with the new number",
+     "muster experiment resize 7 --slots 2", run_experiment_resize, false},
     {"experiment", "pause", "ID...", "wait timeout", NULL, "Pause experiments: each trial writes a checkpoint and releases its slots", "muster experiment pause 7 8 --wait", run_experiment_act, false},
     {"experiment", "activate", "ID...", "wait timeout", NULL, "Resume paused experiments", "muster experiment activate 7", run_experiment_act, false},
     {"experiment", "cancel", "ID...", "wait timeout", NULL, "End experiments after each trial has written a checkpoint", "muster experiment cancel 7", run_experiment_act, false},
@@ -72,12 +79,13 @@ const struct command commands[] = {
      "Create an experiment from an export, with new ids, for viewing and comparing; it does not run", "muster experiment import resnet.tar", run_experiment_import, false},
     {"experiment", "delete", "ID...", "yes", NULL, "Delete ended experiments with their metrics, logs and checkpoints", "muster experiment delete 7", run_experiment_delete, false},
 
-    {"trial", "list", "EXPERIMENT", "filter sort limit watch", "id,state,steps,latest,best,restarts,duration", "List the trials of an experiment", "muster trial list 7 --sort -validation.accuracy --limit 5", run_trial_list, false},
+    {"trial", "list", "EXPERIMENT", "filter sort limit watch", "id,state,steps,latest,best,restarts,ran,waited", "List the trials of an experiment", "muster trial list 7 --sort -validation.accuracy --limit 5", run_trial_list, false},
     {"trial", "describe", "ID", NULL, NULL, "Show one trial, with each start and the reason why it ended", "muster trial describe 3", run_trial_describe, false},
     {"trial", "metrics", "ID", "group metric", "group,steps,metrics", "Print a trial's metrics",
      "muster trial metrics 3 --group training --metric loss -o csv", run_trial_metrics, false},
     {"trial", "logs", "ID", LOG_FLAGS, NULL, "Print a trial's log", "muster trial logs 3 --rank 1 --tail 50", run_trial_logs, false},
     {"trial", "log-fields", "ID", NULL, NULL, "List the values that a trial's log can be filtered by: agents, ranks, sources", "muster trial log-fields 3", run_trial_log_fields, false},
+    {"trial", "media", "ID", "name:media type step:media to:media limit", "name,step,type,size,reported", "List or download the images, histograms, tables and texts of a trial", "muster trial media 3 --type image --to images", run_trial_media, false},
     {"trial", "kill", "ID", NULL, NULL, "End one trial at once", "muster trial kill 3", run_trial_kill, false},
     {"trial", "download", "ID", "best:trial to", NULL, "Download the files of a trial's newest or best checkpoint into a folder",
      "muster trial download 3 --best --to weights/", run_trial_download, false},
@@ -90,6 +98,12 @@ const struct command commands[] = {
      "muster checkpoint describe 1f0c3e58-0d0b-4a3c-9d3b-6c7f8e5d4a21", run_checkpoint_describe, false},
     {"checkpoint", "digest", "UUID|FOLDER", NULL, "weights,state",
      "Verify a checkpoint and print the SHA-256 of its weights and of its whole state", "muster checkpoint digest ./weights", run_checkpoint_digest, true},
+    {"checkpoint", "save", "FOLDER", "step:report metadata", NULL,
+     "In the program of a trial: save a folder as a checkpoint, and print its UUID",
+     "muster checkpoint save state/ --step 500 --metadata epoch=3", run_checkpoint_save, true},
+    {"checkpoint", "latest", "", NULL, NULL,
+     "In the program of a trial: print the folder of the newest checkpoint; exit code 3: there is none",
+     "folder=$(muster checkpoint latest) && cp \"$folder/state\" .", run_checkpoint_latest, true},
     {"checkpoint", "set", "UUID", "metadata:key", NULL, "Change the metadata of a checkpoint",
      "muster checkpoint set 1f0c3e58-0d0b-4a3c-9d3b-6c7f8e5d4a21 --metadata 'note=\"the one in use\"'", run_checkpoint_set, false},
     {"checkpoint", "download", "UUID", "to", NULL, "Download the files of a checkpoint into a folder",
@@ -127,6 +141,13 @@ const struct command commands[] = {
     {"template", "create", "NAME FILE", "team:in", NULL, "Create a template from a YAML file", "muster template create large large.yaml", run_template_set, false},
     {"template", "set", "NAME FILE", "team:in", NULL, "Create a template, or replace its configuration", "muster template set large large.yaml", run_template_set, false},
     {"template", "delete", "NAME", "yes", NULL, "Delete a template; experiments that used it stay as they are", "muster template delete large", run_template_delete, false},
+
+    {"report", NULL, "[NAME=VALUE...]", "step:report group:report progress", NULL,
+     "In the program of a trial: report metrics of a training step, and the progress",
+     "muster report loss=0.3 accuracy=0.9 --step 10 --progress 0.4", run_report, true},
+    {"should-stop", NULL, "", NULL, NULL,
+     "In the program of a trial: exit code 0 if it shall save a checkpoint and end now, 1 if it goes on",
+     "if muster should-stop; then ./save; exit 0; fi", run_should_stop, true},
 
     {"webhook", "list", "", NULL, "id,name,url,on,type,of,team", "List webhooks: URLs to which the master posts a message when something happens", "muster webhook list", run_webhook_list, false},
     {"webhook", "create", "URL", "on name:hook team:in slack specific", NULL, "Post to a URL when an experiment completes or fails, or on the events given by --on",
@@ -242,7 +263,7 @@ const struct command commands[] = {
     {"api", NULL, "METHOD PATH", "body", NULL, "Make any call of the API and print the answer (GET openapi.json lists the calls)",
      "muster api get experiments/7/why", run_api, false},
 
-    {"help", NULL, "[TOPIC] [VERB]", NULL, NULL, "Explain a command or a topic: config (the experiment file), filters (of lists), scheduling (order of jobs), data (retention, backups, exports), teams (roles), exit-codes", "muster help config", run_help, true},
+    {"help", NULL, "[TOPIC] [VERB]", NULL, NULL, "Explain a command or a topic: config (the experiment file; config KEY explains a key of it), filters (of lists), scheduling (order of jobs), data (retention, backups, exports), teams (roles), exit-codes", "muster help config resources.min_slots", run_help, true},
     {"completion", NULL, "SHELL", NULL, NULL, "Print the completion script for bash, zsh or fish", "eval \"$(muster completion bash)\"", run_completion, true},
     {"complete-words", NULL, "[WORD...]", NULL, NULL, NULL, NULL, run_complete_words, true},
     {"man", NULL, "[COMMAND] [VERB]", "to:man", NULL, "Print the manual page of a command, or write all pages into a folder", "muster man experiment | man -l -", run_man, true},
@@ -256,33 +277,13 @@ const size_t command_count = sizeof(commands) / sizeof(commands[0]) - 1;
 
 const struct command *command_find(const char *noun, const char *verb, struct error *e)
 {
-    const char *nouns[128] = {NULL}, *verbs[128] = {NULL};
-    size_t noun_count = 0, verb_count = 0;
     for (size_t i = 0; i < command_count; i++) {
         const struct command *command = &commands[i];
-        if (noun_count == 0 || strcmp(nouns[noun_count - 1], command->noun) != 0)
-            nouns[noun_count++] = command->noun;
-        if (strcmp(command->noun, noun) != 0)
-            continue;
-        if (!command->verb || (verb && strcmp(command->verb, verb) == 0))
+        if (strcmp(command->noun, noun) == 0 &&
+            (!command->verb || (verb && strcmp(command->verb, verb) == 0)))
             return command;
-        verbs[verb_count++] = command->verb;
     }
-    if (verb_count == 0) {
-        const char *near = nearest_word(noun, nouns);
-        error_set(e, ERR_INVALID, "unknown command \"%s\"%s%s%s", noun,
-                  near ? "; did you mean \"" : "; see muster --help", near ? near : "",
-                  near ? "\"?" : "");
-        return NULL;
-    }
-    const char *near = verb ? nearest_word(verb, verbs) : NULL;
-    if (near) {
-        error_set(e, ERR_INVALID, "unknown command \"%s %s\"; did you mean \"%s %s\"?", noun, verb,
-                  noun, near);
-    } else {
-        error_set(e, ERR_INVALID, "\"%s\" needs a command after it; muster %s --help lists them",
-                  noun, noun);
-    }
+    suggest_command(noun, verb, e);
     return NULL;
 }
 

@@ -14,6 +14,7 @@
 #include "cli/common/watch.h"
 #include "cli/help/help.h"
 #include "cli/output/terminal.h"
+#include "cli/suggestions.h"
 
 static int parse_format(struct cli *c, struct error *e)
 {
@@ -50,38 +51,6 @@ static int check_empty(const struct cli *c, const struct command *command, struc
     return 0;
 }
 
-// Whether a word can be the value of the flag. A numeric flag takes only digits.
-static bool flag_takes(const struct flag *f, const char *word)
-{
-    bool number = *word && strspn(word, "0123456789") == strlen(word);
-    return f->help &&
-           (f->kind == FLAG_INT ? number : f->kind == FLAG_STRING || f->kind == FLAG_LIST);
-}
-
-// Adds to *e the flags whose value the surplus word may be, as in "--to FOLDER".
-static void suggest_flags(struct cli *c, const struct command *command, const char *word,
-                          struct error *e)
-{
-    enum { SHOWN = 4 };
-    struct cli_options unread;
-    struct flag flags[FLAGSET_MAX];
-    const char *list = "";
-    int count = 0;
-    flagset_own(&unread, command->flags, flags);
-    for (const struct flag *f = flags; f->name; f++) {
-        if (!flag_takes(f, word))
-            continue;
-        if (count++ < SHOWN)
-            list = arena_printf(&c->arena, "%s%s--%s %s", list, count > 1 ? " or " : "", f->name,
-                                word);
-    }
-    const char *more = count == 0       ? ""
-                       : count <= SHOWN ? arena_printf(&c->arena, "; did you mean %s?", list)
-                                        : "; --help lists the flags, some of which can take it";
-    const char *usage = arena_strdup(&c->arena, e->text);
-    error_set(e, ERR_INVALID, "%s: \"%s\" is one argument too many%s", usage, word, more);
-}
-
 // Checks the number of positional arguments against "FILE [FOLDER]".
 static int check_arguments(struct cli *c, const struct command *command, struct error *e)
 {
@@ -95,7 +64,10 @@ static int check_arguments(struct cli *c, const struct command *command, struct 
     error_set(e, ERR_INVALID, "usage: muster %s%s%s%s%s", command->noun, command->verb ? " " : "",
               command->verb ? command->verb : "", *command->args ? " " : "", command->args);
     if (c->arg_count > max_count)
-        suggest_flags(c, command, c->args[max_count], e);
+        suggest_for_argument(c, command, c->args[max_count], e);
+    else if (command->example)
+        error_set(e, ERR_INVALID, "%s; for example: %s", arena_strdup(&c->arena, e->text),
+                  command->example);
     return ERR_INVALID;
 }
 
@@ -110,6 +82,17 @@ static int run_command(struct cli *c, const struct command *command, struct erro
     return c->options.watch ? watch_command(c, command, e) : command->run(c, command, e);
 }
 
+// No command has one of the flags. The error names one with that meaning, if the first two words
+// name a command.
+static int report_unknown_flag(struct cli *c, int argc, char **argv, struct error *e)
+{
+    const char *noun = argc > 1 ? command_noun(argv[1]) : NULL;
+    const char *verb = argc > 2 ? command_verb(argv[2]) : NULL;
+    struct error unused;
+    const struct command *command = noun ? command_find(noun, verb, &unused) : NULL;
+    return command ? suggest_for_flag(c, command, argc, argv, e) : e->code;
+}
+
 // The first two words that are not flags name the command; only then are its flags known.
 static int dispatch(struct cli *c, int argc, char **argv, struct error *e)
 {
@@ -120,7 +103,7 @@ static int dispatch(struct cli *c, int argc, char **argv, struct error *e)
     int count = 0;
     int err = flags_parse(flags, argc, argv, words, &count, e);
     if (err)
-        return err;
+        return report_unknown_flag(c, argc, argv, e);
     const char *noun = command_noun(count > 0 ? words[0] : NULL);
     const char *verb = command_verb(count > 1 ? words[1] : NULL);
     if (!noun || (probe_options.help && help_is_topic(noun, verb))) {
@@ -139,7 +122,7 @@ static int dispatch(struct cli *c, int argc, char **argv, struct error *e)
     int skip = command->verb ? 2 : 1;
     c->args = words + skip;
     c->arg_count = count - skip;
-    return err ? err : run_command(c, command, e);
+    return err ? suggest_for_flag(c, command, argc, argv, e) : run_command(c, command, e);
 }
 
 int main(int argc, char **argv)
@@ -155,10 +138,12 @@ int main(int argc, char **argv)
                                 .max_slots = -1,
                                 .guaranteed = -1,
                                 .slots = -1,
+                                .min_slots = -1,
                                 .save_experiment_best = -1,
                                 .save_trial_best = -1,
                                 .save_trial_latest = -1,
-                                .preempt_cost = -1}};
+                                .preempt_cost = -1,
+                                .step = -1}};
     struct error e = {0};
     c.began_us = clock_mono_us();
     int err = dispatch(&c, argc, argv, &e);

@@ -208,11 +208,60 @@ static int check_bracket_rungs(const struct yaml_doc *doc, const json_t *searche
     return 0;
 }
 
+// The native trainer counts steps itself and ends after trainer.steps.
+static int check_native_rounds(const struct yaml_doc *doc, const json_t *searcher, struct error *e)
+{
+    const json_t *steps = jget_path(doc->root, "trainer.steps"); // integer or "${name}"
+    const json_t *length = jget(searcher, "length_per_round"), *batches = jget(length, "batches");
+    long long rounds = jget_int(searcher, "num_rounds", 1);
+    long long per_round = json_integer_value(batches ? batches : length);
+    if ((json_is_object(length) && !batches) ||
+        strcmp(jget_string(searcher, "time_metric", "batches"), "batches") != 0)
+        return expconf_fault(doc, "searcher.length_per_round", e,
+                             "the native trainer counts steps; give {batches: N}, and no "
+                             "time_metric");
+    if (json_is_integer(steps) && per_round > json_integer_value(steps) / rounds)
+        return expconf_fault(doc, "searcher.length_per_round", e,
+                             "%lld rounds of %lld steps are more than trainer.steps (%lld); make "
+                             "them equal",
+                             rounds, per_round, (long long)json_integer_value(steps));
+    return 0;
+}
+
+static int check_pbt(const struct yaml_doc *doc, const json_t *searcher, struct error *e)
+{
+    const json_t *length = jget(searcher, "length_per_round"), *value;
+    const char *unit;
+    if (!length)
+        return expconf_fault(doc, "searcher", e,
+                             "pbt needs length_per_round, the training time after which a member "
+                             "is compared with the others, such as {batches: 1000}");
+    long long rounds = jget_int(searcher, "num_rounds", 1);
+    long long members = jget_int(searcher, "population_size", 1);
+    if (rounds * members > LIMIT_PBT_SCORES)
+        return expconf_fault(doc, "searcher.num_rounds", e,
+                             "%lld rounds of %lld members are more than %d scores; use fewer and "
+                             "longer rounds",
+                             rounds, members, LIMIT_PBT_SCORES);
+    if (json_is_object(length) && json_object_size(length) != 1)
+        return expconf_fault(doc, "searcher.length_per_round", e,
+                             "expected one unit and its number, such as {batches: 1000}");
+    json_object_foreach((json_t *)length, unit, value)
+    {
+        if (!json_is_number(value) || json_number_value(value) <= 0)
+            return expconf_fault(doc, "searcher.length_per_round", e,
+                                 "the number of %.64s must be greater than 0", unit);
+    }
+    return jget(doc->root, "trainer") ? check_native_rounds(doc, searcher, e) : 0;
+}
+
 static int check_searcher(const struct yaml_doc *doc, struct error *e)
 {
     const json_t *searcher = jget(doc->root, "searcher");
     const char *name = jget_string(searcher, "name", "");
-    if (strcmp(name, "async_halving") && strcmp(name, "adaptive_asha"))
+    if (!strcmp(name, "pbt"))
+        return check_pbt(doc, searcher, e);
+    if (strcmp(name, "async_halving") && strcmp(name, "adaptive_asha") && strcmp(name, "hyperband"))
         return 0;
     if (!jget(searcher, "max_time") && !jget(searcher, "max_length"))
         return expconf_fault(doc, "searcher", e,

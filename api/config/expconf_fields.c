@@ -42,6 +42,9 @@ static const struct schema_field int_or_map[] = {
     STRING_REQUIRED("metric", "validation metric that ranks trials and checkpoints"),              \
         BOOL("smaller_is_better", "true", "whether a smaller metric is better"),                   \
         INT_OR_NULL("source_trial_id", 1, BIG, "trial whose latest checkpoint to start from"),     \
+        INT_OR_NULL(                                                                               \
+            "source_experiment_id", 1, BIG,                                                        \
+            "experiment from whose best checkpoint to start, by that experiment's own metric"),    \
         STRING_OR_NULL("source_checkpoint_uuid", "checkpoint to start from"),                      \
         ONE_OF("max_length", int_or_map, "null",                                                   \
                "length of training, for older programs (the native trainer uses `steps`)")
@@ -88,12 +91,70 @@ static const struct schema_field adaptive_asha_fields[] = {
     RUNG_UNITS,
     END,
 };
+static const struct schema_field hyperband_fields[] = {
+    SEARCHER_COMMON,
+    NUMBER("divisor", 1.000001, 1e6, "3",
+           "a rung promotes 1/divisor of its trials, and the next rung needs divisor times the "
+           "training time (eta of the paper)"),
+    INT("max_rungs", 1, 100, "5",
+        "largest number of brackets, and of rungs of a bracket; it sets the lowest rung, which "
+        "needs max_time / divisor^(max_rungs - 1)"),
+    INT("max_concurrent_trials", 0, 1e6, "16",
+        "trials running at a time in all brackets together; 0: all"),
+    RUNG_UNITS,
+    END,
+};
+static const struct schema_field tpe_fields[] = {
+    SEARCHER_COMMON,
+    INT_REQUIRED("max_trials", 1, LIMIT_TPE_TRIALS, "number of trials"),
+    INT("max_concurrent_trials", 0, 1e6, "4",
+        "trials running at a time; 0: all. The fewer run at a time, the more each learns from the "
+        "others"),
+    INT("startup_trials", 1, 1e6, "10",
+        "number of results that are needed before points are chosen by the model, not at random"),
+    INT("candidates", 1, 1000, "24", "values from which the best is chosen, per hyperparameter"),
+    NUMBER("gamma", 0.001, 0.999, "0.15", "fraction of the trials that counts as good, at most 25"),
+    END,
+};
+static const struct schema_field pbt_replace[] = {
+    NUMBER("truncate_fraction", 0, 0.5, "0.2",
+           "a member among this fraction of worst members is replaced by a copy of one among the "
+           "same fraction of best members; of a small population at least one, unless it is 0"),
+    END,
+};
+static const struct schema_field pbt_explore[] = {
+    NUMBER("resample_probability", 0, 1, "0.25",
+           "probability that a copy draws a hyperparameter anew from its range"),
+    NUMBER("perturb_factor", 0, 1, "0.2",
+           "otherwise it makes a number larger or smaller by this fraction of it"),
+    END,
+};
+static const struct schema_field pbt_fields[] = {
+    SEARCHER_COMMON,
+    INT_REQUIRED("population_size", 1, LIMIT_PBT_MEMBERS, "number of members that train"),
+    INT_REQUIRED("num_rounds", 1, LIMIT_PBT_ROUNDS, "number of rounds of a complete training"),
+    ONE_OF("length_per_round", int_or_map, "null",
+           "length of a round: {batches: N}, {epochs: N} or a number of units of time_metric. "
+           "Programs should validate and save a checkpoint at the end of each round"),
+    STRING_OR_NULL("time_metric", "metric that counts training time, reported with each "
+                                  "validation; null: the unit of length_per_round, else steps"),
+    OBJECT("replace_function", pbt_replace, "{}", "which members are replaced"),
+    OBJECT("explore_function", pbt_explore, "{}", "how a copy changes its hyperparameters"),
+    INT("max_concurrent_trials", 0, 1e6, "0",
+        "members running at a time; 0: all, so that each can be compared with all others"),
+    END,
+};
 static const struct schema_variant searchers[] = {
     {"single", single_fields, "one trial; a hyperparameter that is a range is drawn by the seed"},
     {"random", random_fields, "trials with hyperparameters drawn at random"},
     {"grid", grid_fields, "every combination of the hyperparameters' values"},
     {"async_halving", async_halving_fields, "random trials; weak ones are stopped at rungs (ASHA)"},
     {"adaptive_asha", adaptive_asha_fields, "several brackets of ASHA"},
+    {"hyperband", hyperband_fields,
+     "random trials in brackets; the best of a rung continue when all have reached it (Li et al.)"},
+    {"tpe", tpe_fields, "trials near the good ones of before, by a model (Bergstra et al.)"},
+    {"pbt", pbt_fields,
+     "population based training: members copy the checkpoints of better ones (Jaderberg et al.)"},
     {"custom", single_fields, "trials created by other programs; for unmanaged experiments"},
     {NULL, NULL, NULL},
 };
@@ -207,6 +268,16 @@ static const struct schema_field retention[] = {
     END,
 };
 
+static const struct schema_field hang[] = {
+    INT("warn_after", 1, 1e9, "300",
+        "seconds until the log warns, with what each rank waits for; a tenth of it if a rank has "
+        "ended with exit 0 while others run"),
+    INT_OR_NULL("kill_after", 1, 1e9,
+                "seconds until the trial is ended as failed, and started again if max_restarts "
+                "permits; null: it is not ended"),
+    END,
+};
+
 static const char *const propagations[] = {"rprivate", "private", "rslave", "slave",
                                            "rshared",  "shared",  NULL};
 
@@ -260,6 +331,10 @@ const struct schema_field expconf_fields[] = {
         "seconds that a trial has to save its work after it was asked to leave; then it gets "
         "SIGTERM, and SIGKILL 10 s later. A program that never polls for preemption gets "
         "SIGTERM at once. null: the value of the pool or the master, which is 600 by default"),
+    {.name = "hang",
+     .type = SCHEMA_OBJECT,
+     .fields = hang,
+     .doc = "limits for trials that print and report nothing and use almost no processor time"},
     OBJECT("retention_policy", retention, "{}", "retention of logs"),
     MAP("data", NULL, "{}", "any values for the program"),
     BOOL("debug", "false", "whether programs log more"),

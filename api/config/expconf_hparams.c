@@ -59,7 +59,8 @@ static int check_range(const struct yaml_doc *doc, const char *path, const json_
     if (!strcmp(type, "log") &&
         !(isnormal(log_value(hp, "minval")) && isnormal(log_value(hp, "maxval"))))
         return expconf_fault(doc, path, e,
-                             "base to the power of minval or maxval is not a finite number");
+                             "base to the power of minval or maxval is not a finite number; the "
+                             "bounds of a log range are exponents");
     if (searcher && !strcmp(searcher, "grid") && !jget(hp, "count"))
         return expconf_fault(doc, path, e, "searcher grid needs count, the number of values");
     return 0;

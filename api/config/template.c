@@ -101,6 +101,7 @@ static bool is_common(const char *name)
                                          "metric",
                                          "smaller_is_better",
                                          "source_trial_id", // of searchers
+                                         "source_experiment_id",
                                          "source_checkpoint_uuid",
                                          NULL};
     for (int i = 0; common[i]; i++)

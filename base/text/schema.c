@@ -78,13 +78,15 @@ report_fault(struct checker *c, enum fault_side side, const char *fmt, ...)
 
 // --- words for people ----------------------------------------------------------------------------
 
+#define SCHEMA_MAX 1e15 // a bound that is no limit for people
+
 // Writes " from 1 to 8", or nothing for a field without bounds.
 static void write_range(struct buf *out, const struct schema_field *field)
 {
-    if (field->min == 0 && field->max == 0)
+    bool open = field->max >= SCHEMA_MAX;
+    if ((field->min == 0 && field->max == 0) || (open && field->min <= -SCHEMA_MAX))
         return;
-    buf_printf(out, isinf(field->max) ? " of at least %.15g" : " from %.15g to %.15g", field->min,
-               field->max);
+    buf_printf(out, open ? " of at least %.15g" : " from %.15g to %.15g", field->min, field->max);
 }
 
 static void write_words(struct buf *out, const char *const *words)
@@ -473,6 +475,83 @@ int schema_apply_json(const struct schema_field *fields, json_t *value, const ch
     return check_root(&c, fields, value);
 }
 
+// --- walk ----------------------------------------------------------------------------------------
+
+struct schema_walker {
+    schema_visit *visit;
+    void *arg;
+};
+
+// The tables that are being visited, innermost first. A recursive table is visited once.
+struct schema_table {
+    const void *rows; // fields or variants
+    const struct schema_table *outer;
+};
+
+static void walk_fields(const struct schema_walker *w, const char *path,
+                        const struct schema_field *fields, const struct schema_table *outer,
+                        const struct schema_choice *choices);
+
+static void walk_variants(const struct schema_walker *w, const char *path,
+                          const struct schema_field *field, const struct schema_table *outer,
+                          const struct schema_choice *choices)
+{
+    for (const struct schema_variant *variant = field->variants; variant->word; variant++) {
+        const struct schema_choice choice = {path, field->tag, variant->word, choices};
+        w->visit(w->arg, &(struct schema_row){
+                             .path = path, .field = field, .variant = variant, .choices = &choice});
+        walk_fields(w, path, variant->fields, outer, &choice);
+    }
+}
+
+// Visits the rows below `field`, whose path is `path`.
+static void walk_children(const struct schema_walker *w, const char *path,
+                          const struct schema_field *field, const struct schema_table *outer,
+                          const struct schema_choice *choices)
+{
+    struct schema_table table = {.outer = outer};
+    if (field->type == SCHEMA_OBJECT)
+        table.rows = field->fields;
+    if (field->type == SCHEMA_UNION)
+        table.rows = field->variants;
+    for (const struct schema_table *t = outer; t && table.rows; t = t->outer)
+        if (t->rows == table.rows)
+            return;
+    if (field->type == SCHEMA_OBJECT)
+        walk_fields(w, path, field->fields, &table, choices);
+    if (field->type == SCHEMA_UNION)
+        walk_variants(w, path, field, &table, choices);
+    if ((field->type == SCHEMA_LIST || field->type == SCHEMA_MAP) && field->element) {
+        char *inner = xasprintf("%s%s", path, field->type == SCHEMA_LIST ? "[]" : ".*");
+        walk_children(w, inner, field->element, outer, choices);
+        free(inner);
+    }
+}
+
+static void walk_fields(const struct schema_walker *w, const char *path,
+                        const struct schema_field *fields, const struct schema_table *outer,
+                        const struct schema_choice *choices)
+{
+    for (const struct schema_field *field = fields; field->name; field++) {
+        char *inner = xasprintf("%s%s%s", path, *path ? "." : "", field->name);
+        w->visit(w->arg, &(struct schema_row){.path = inner, .field = field, .choices = choices});
+        walk_children(w, inner, field, outer, choices);
+        free(inner);
+    }
+}
+
+void schema_walk(const struct schema_field *fields, schema_visit *visit, void *arg)
+{
+    const struct schema_walker w = {visit, arg};
+    const struct schema_table top = {.rows = fields};
+    walk_fields(&w, "", fields, &top, NULL);
+}
+
+void schema_write_type(const struct schema_field *field, struct buf *out)
+{
+    write_expected(out, field);
+}
+
 // --- reference table -----------------------------------------------------------------------------
 
 // Writes a cell of a Markdown table and escapes the bars in it.
@@ -484,12 +563,20 @@ static void write_cell(struct buf *out, const char *text)
     buf_puts(out, " |");
 }
 
-static void write_row(struct buf *out, const char *path, const struct schema_field *field)
+static void write_row(void *arg, const struct schema_row *row)
 {
-    struct buf expected;
+    struct buf *out = arg, expected;
+    const struct schema_field *field = row->field;
+    if (row->variant) {
+        bool is_default =
+            field->tag_fallback && strcmp(field->tag_fallback, row->variant->word) == 0;
+        buf_printf(out, "| `%s.%s: %s` | |%s| %s |\n", row->path, field->tag, row->variant->word,
+                   is_default ? " default " : " ", row->variant->doc ? row->variant->doc : "");
+        return;
+    }
     buf_init(&expected, EXPECTED_MAX);
     write_expected(&expected, field);
-    buf_printf(out, "| `%s` |", path);
+    buf_printf(out, "| `%s` |", row->path);
     write_cell(out, buf_str(&expected));
     write_cell(out, field->required ? "required" : field->fallback ? field->fallback : "");
     write_cell(out, field->doc ? field->doc : "");
@@ -497,63 +584,8 @@ static void write_row(struct buf *out, const char *path, const struct schema_fie
     buf_free(&expected);
 }
 
-// The tables that are being written, innermost first. A recursive table is written once.
-struct schema_table {
-    const void *rows; // fields or variants
-    const struct schema_table *outer;
-};
-
-static void write_fields(struct buf *out, const char *path, const struct schema_field *fields,
-                         const struct schema_table *outer);
-
-static void write_variants(struct buf *out, const char *path, const struct schema_field *field,
-                           const struct schema_table *outer)
-{
-    for (const struct schema_variant *variant = field->variants; variant->word; variant++) {
-        bool is_default = field->tag_fallback && strcmp(field->tag_fallback, variant->word) == 0;
-        buf_printf(out, "| `%s.%s: %s` | |%s| %s |\n", path, field->tag, variant->word,
-                   is_default ? " default " : " ", variant->doc ? variant->doc : "");
-        write_fields(out, path, variant->fields, outer);
-    }
-}
-
-// Writes the rows below `field`, whose path is `path`.
-static void write_children(struct buf *out, const char *path, const struct schema_field *field,
-                           const struct schema_table *outer)
-{
-    struct schema_table table = {.outer = outer};
-    if (field->type == SCHEMA_OBJECT)
-        table.rows = field->fields;
-    if (field->type == SCHEMA_UNION)
-        table.rows = field->variants;
-    for (; outer && table.rows; outer = outer->outer)
-        if (outer->rows == table.rows)
-            return;
-    if (field->type == SCHEMA_OBJECT)
-        write_fields(out, path, field->fields, &table);
-    if (field->type == SCHEMA_UNION)
-        write_variants(out, path, field, &table);
-    if ((field->type == SCHEMA_LIST || field->type == SCHEMA_MAP) && field->element) {
-        char *inner = xasprintf("%s%s", path, field->type == SCHEMA_LIST ? "[]" : ".*");
-        write_children(out, inner, field->element, outer);
-        free(inner);
-    }
-}
-
-static void write_fields(struct buf *out, const char *path, const struct schema_field *fields,
-                         const struct schema_table *outer)
-{
-    for (const struct schema_field *field = fields; field->name; field++) {
-        char *inner = xasprintf("%s%s%s", path, *path ? "." : "", field->name);
-        write_row(out, inner, field);
-        write_children(out, inner, field, outer);
-        free(inner);
-    }
-}
-
 void schema_document(const struct schema_field *fields, struct buf *out)
 {
     buf_puts(out, "| key | type | default | meaning |\n| --- | --- | --- | --- |\n");
-    const struct schema_table top = {.rows = fields};
-    write_fields(out, "", fields, &top);
+    schema_walk(fields, write_row, out);
 }

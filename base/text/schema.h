@@ -58,6 +58,26 @@ int schema_check_part(const struct schema_field *fields, struct yaml_doc *doc, s
 int schema_apply_json(const struct schema_field *fields, json_t *value, const char *source,
                       struct error *e);
 
+// A choice of a kind in a union: `path` is that of the union, as "trainer.layers[]".
+struct schema_choice {
+    const char *path, *tag, *word;
+    const struct schema_choice *outer;
+};
+
+struct schema_row {
+    const char *path; // "trainer.layers[].width", "ports.*"
+    const struct schema_field *field;
+    const struct schema_variant *variant; // the row is about a kind of the union `field`; or NULL
+    const struct schema_choice *choices;  // around the key, innermost first; NULL: none
+};
+typedef void schema_visit(void *arg, const struct schema_row *row);
+
+// Visits all keys in the order of the tables, a union's kinds each before its keys. A table that
+// holds itself is visited once. The row is valid during the call.
+void schema_walk(const struct schema_field *fields, schema_visit *visit, void *arg);
+
+void schema_write_type(const struct schema_field *field, struct buf *out); // "a whole number"
+
 // Writes the reference table in Markdown: key, type, default, meaning.
 void schema_document(const struct schema_field *fields, struct buf *out);
 

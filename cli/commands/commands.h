@@ -16,15 +16,19 @@ cli_verb run_completion, run_complete_words; // complete.c
 cli_verb run_man;                            // man.c
 cli_verb run_experiment_create, run_experiment_list, run_experiment_describe, run_experiment_config,
     run_experiment_logs, run_experiment_metrics; // experiment.c
+cli_verb run_experiment_preview;                 // preview.c
 cli_verb run_experiment_follow, run_experiment_wait, run_experiment_act,
     run_experiment_delete; // experiment_act.c
-cli_verb run_experiment_set, run_experiment_label, run_experiment_move, run_experiment_continue,
-    run_experiment_fork, run_experiment_files, run_experiment_download,
+cli_verb run_experiment_set, run_experiment_resize, run_experiment_label, run_experiment_move,
+    run_experiment_continue, run_experiment_fork, run_experiment_files, run_experiment_download,
     run_trial_set; // experiment_change.c
 cli_verb run_trial_list, run_trial_describe, run_trial_metrics, run_trial_logs, run_trial_kill,
     run_trial_download, run_trial_log_fields; // trial.c
+cli_verb run_trial_media;                     // media.c
 cli_verb run_checkpoint_list, run_checkpoint_describe, run_checkpoint_digest,
     run_checkpoint_download;                                          // checkpoint.c
+cli_verb run_checkpoint_save, run_checkpoint_latest;                  // cli/task/checkpoint_save.c
+cli_verb run_report, run_should_stop;                                 // cli/task/report.c
 cli_verb run_checkpoint_set;                                          // metadata.c
 cli_verb run_checkpoint_delete, run_checkpoint_rm, run_checkpoint_gc; // checkpoint_delete.c
 cli_verb run_agent_list, run_agent_describe, run_agent_set, run_agent_forget, run_slot_list,
@@ -72,6 +76,11 @@ int set_gc_policy(struct cli *c, long long experiment, struct error *e);
 // case.
 int config_lay_over(struct cli *c, const char *name, char **text, struct yaml_doc *doc,
                     struct error *e);
+// experiment.c: reads the file `path` and applies --config; *text (heap) is the YAML to send.
+int config_load(struct cli *c, const char *path, char **text, struct yaml_doc *doc,
+                struct error *e);
+// experiment.c: prints the warnings of an answer.
+void print_warnings(const json_t *answer);
 // input_files.c: checks that the files which the trainer section reads are among `files`, the files
 // in `folder` (NULL: not given). ERR_INVALID names the place in the experiment file.
 int inputs_check(const struct yaml_doc *doc, const json_t *files, const char *folder,

@@ -74,9 +74,7 @@ int config_lay_over(struct cli *c, const char *name, char **text, struct yaml_do
     return err;
 }
 
-// Reads the file and applies --config; *text is the YAML to send.
-static int load_config(struct cli *c, const char *path, char **text, struct yaml_doc *doc,
-                       struct error *e)
+int config_load(struct cli *c, const char *path, char **text, struct yaml_doc *doc, struct error *e)
 {
     size_t len = 0;
     int err = file_read(path, LIMIT_CONFIG, text, &len, e);
@@ -111,7 +109,7 @@ static int write_id_file(struct cli *c, long long id, struct error *e)
     return file_write_durable(c->options.id_file, text, (size_t)n, 0644, e);
 }
 
-int experiment_created(struct cli *c, const json_t *answer, struct error *e)
+void print_warnings(const json_t *answer)
 {
     size_t i;
     json_t *warning;
@@ -119,6 +117,11 @@ int experiment_created(struct cli *c, const json_t *answer, struct error *e)
     {
         fprintf(stderr, "warning: %s\n", json_string_value(warning));
     }
+}
+
+int experiment_created(struct cli *c, const json_t *answer, struct error *e)
+{
+    print_warnings(answer);
     if (c->options.validate_only) {
         printf("The configuration is valid; nothing was created.\n");
         return 0;
@@ -161,7 +164,7 @@ int run_experiment_create(struct cli *c, const struct command *self, struct erro
     struct yaml_doc doc = {0};
     json_t *files = NULL, *answer = NULL;
     const char *folder = c->arg_count > 1 ? c->args[1] : NULL;
-    int err = load_config(c, c->args[0], &yaml, &doc, e);
+    int err = config_load(c, c->args[0], &yaml, &doc, e);
     if (!err)
         err = session_open(c, true, e);
     if (!err) {
@@ -274,7 +277,8 @@ static int print_trials(struct cli *c, json_t *trials, const json_t *experiment,
         printf("\nTrials (latest and best: %s)\n", searcher_metric(config));
         return output_rows(
             c, trials,
-            failure_columns(trials, "id,state,steps,latest,best,restarts,duration", &c->arena), e);
+            failure_columns(trials, "id,state,steps,latest,best,restarts,ran,waited", &c->arena),
+            e);
     }
     printf("\nTrials, best first (%s)\n", searcher_metric(config));
     json_t *sorted = search_table(trials, config, jget_int(experiment, "bestTrialId", 0));
@@ -309,7 +313,7 @@ int run_experiment_describe(struct cli *c, const struct command *self, struct er
     if (!err) {
         err = output_object(c, row,
                             "id,name,description,notes,state,reason,place,start,percent,best,"
-                            "best_trial,user,labels,started,ended,duration",
+                            "best_trial,user,labels,started,ended,ran,waited,duration",
                             e);
     }
     if (!err && c->format == OUTPUT_TABLE && !c->options.columns) {

@@ -88,6 +88,87 @@ int run_experiment_set(struct cli *c, const struct command *self, struct error *
     return err;
 }
 
+// --- resize --------------------------------------------------------------------------------------
+
+// "3 slots", "2 to 4 slots"
+static const char *slots_text(struct cli *c, const json_t *experiment)
+{
+    const json_t *resources = jget(jget(experiment, "config"), "resources");
+    long long most = jget_int(resources, "slots_per_trial", 1);
+    long long least = jget_int(resources, "min_slots", most);
+    return least < most ? arena_printf(&c->arena, "%lld to %lld slots", least, most)
+                        : arena_printf(&c->arena, "%lld slot%s", most, most == 1 ? "" : "s");
+}
+
+static int report_resize(struct cli *c, long long id, const json_t *experiment, struct error *e)
+{
+    const json_t *resources = jget(jget(experiment, "config"), "resources");
+    json_t *row = json_pack("{s:I, s:s, s:O?, s:O?}", "id", (json_int_t)id, "done", "resized",
+                            "slots_per_trial", jget(resources, "slots_per_trial"), "min_slots",
+                            jget(resources, "min_slots"));
+    bool paused = strcmp(jget_string(experiment, "state", ""), "STATE_PAUSED") == 0;
+    const char *then = "";
+    if (paused)
+        then = " from its next activation on";
+    else if (jget_int(experiment, "liveAllocations", 0) > 0)
+        then = "; a trial that runs with another number saves its work and continues";
+    return cli_report(c, row, e, "Experiment %lld: each trial uses %s%s", id,
+                      slots_text(c, experiment), then);
+}
+
+// The master names the field of the call; the user has given a flag.
+static int name_flag(struct error *e)
+{
+    static const char *const names[][2] = {{"resources.slotsPerTrial: ", "--slots"},
+                                           {"resources.minSlots: ", "--min-slots"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *at = strstr(e->text, names[i][0]);
+        if (!at)
+            continue;
+        struct error said = *e;
+        return error_set(e, said.code, "%s: %s", names[i][1],
+                         said.text + (at - e->text) + strlen(names[i][0]));
+    }
+    return e->code;
+}
+
+static int resize_experiment(struct cli *c, long long id, struct error *e)
+{
+    const struct cli_options *o = &c->options;
+    json_t *answer = NULL, *resources = json_object();
+    if (o->slots >= 0)
+        json_object_set_new(resources, "slotsPerTrial", json_integer(o->slots));
+    if (o->min_slots >= 0)
+        json_object_set_new(resources, "minSlots", json_integer(o->min_slots));
+    json_t *body = json_pack("{s:o}", "resources", resources);
+    int err = cli_call(c, "PATCH", body, &answer, e, "/api/v1/experiments/%lld", id);
+    if (!err)
+        print_warnings(answer);
+    err = err ? name_flag(e) : report_resize(c, id, jget(answer, "experiment"), e);
+    json_decref(body);
+    json_decref(answer);
+    return err;
+}
+
+int run_experiment_resize(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    int err = 0;
+    if (c->options.slots < 0 && c->options.min_slots < 0)
+        err = error_set(e, ERR_INVALID,
+                        "give the number of slots of each trial: muster experiment resize %s "
+                        "--slots 2",
+                        c->args[0]);
+    for (int i = 0; i < c->arg_count && !err; i++) {
+        long long id;
+        err = cli_id(c, i, "experiment", &id, e);
+        err = err ? err : resize_experiment(c, id, e);
+    }
+    return err;
+}
+
+// --- trial set -----------------------------------------------------------------------------------
+
 int run_trial_set(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;

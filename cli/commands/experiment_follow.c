@@ -23,6 +23,7 @@ enum {
     OLD_US =
         5 * 1000000, // age at which the wait reason is requested again, because it contains a time
     PLAIN_LINE_US = 5 * 1000000, // between two lines without a terminal
+    TOLD_MOST = 5,               // different failures of the trials of a search that are printed
 };
 
 enum follow_stale { // the parts that must be requested again
@@ -41,6 +42,7 @@ struct follow {
     char state[32], reason[512], shown_state[32], shown_reason[512];
     json_t *experiment, *trials; // as last read
     long long log_lines;         // warnings and errors already printed
+    json_t *told;                // reasons of failed trials of a search that were printed
     int64_t last_line;           // monotonic time of the last plain line
     struct progress now;
 };
@@ -83,15 +85,52 @@ static bool trial_has_ended(const json_t *trial)
     return word && wire_state_is_terminal(word);
 }
 
+static bool trial_has_failed(const json_t *trial)
+{
+    const char *word = wire_word(WIRE_TRIAL_STATE, jget_string(trial, "state", ""));
+    return word && strcmp(word, "ERROR") == 0;
+}
+
+// Copies the reason without the number of equal failures, which a restarted trial has behind it.
+static void copy_error(const char *reason, char *out, size_t cap)
+{
+    snprintf(out, cap, "%s", reason);
+    char *times = strstr(out, " times in the same way");
+    while (times && times > out && *times != '(')
+        times--;
+    if (times && times > out)
+        times[-1] = '\0'; // the blank before "("
+}
+
+// Prints the reason of a trial that has failed, or failed and starts again, once for each reason.
+static void tell_failure(struct follow *f, const json_t *trial)
+{
+    char error[ERROR_TEXT_MAX];
+    const char *reason = jget_string(trial, "exitReason", "");
+    bool failed = trial_has_failed(trial);
+    bool again = !trial_has_ended(trial) && jget_int(trial, "restarts", 0) > 0;
+    if (!*reason || (!failed && !again) || json_object_size(f->told) >= TOLD_MOST)
+        return;
+    copy_error(reason, error, sizeof error);
+    if (json_object_get(f->told, error))
+        return;
+    json_object_set_new(f->told, error, json_true());
+    clear_line(f);
+    printf("Trial %lld failed%s: %s\n", (long long)jget_int(trial, "id", 0),
+           again ? " and starts again" : "", reason);
+}
+
 static void count_trials(struct follow *f, const json_t *trials)
 {
     size_t i;
     json_t *trial;
     long long count = (long long)json_array_size(trials);
-    f->now.trials_ended = 0;
+    f->now.trials_ended = f->now.trials_failed = 0;
     json_array_foreach((json_t *)trials, i, trial)
     {
         f->now.trials_ended += trial_has_ended(trial);
+        f->now.trials_failed += trial_has_failed(trial);
+        tell_failure(f, trial);
     }
     f->now.trials_live = count - f->now.trials_ended;
     if (f->now.trials_total > 0 && count > f->now.trials_total)
@@ -230,8 +269,9 @@ static void apply_experiment(struct follow *f, const json_t *data)
 
 static void apply_trial(struct follow *f, const json_t *data)
 {
-    if (f->now.search) {
-        f->stale |= trial_has_ended(data) ? STALE_ALL : 0;
+    if (f->now.search) { // a reason of a trial that goes on: it has failed and starts again
+        bool again = *jget_string(data, "exitReason", "") && jget_int(data, "restarts", 0) > 0;
+        f->stale |= trial_has_ended(data) || again ? STALE_ALL : 0;
     } else if (f->trial == 0) {
         f->stale |= STALE_ALL;
     } else if (jget_int(data, "id", 0) == f->trial) {
@@ -317,6 +357,8 @@ static int report_end(struct follow *f, struct error *e)
 {
     if (f->terminal)
         putchar('\n');
+    if (strcmp(f->state, "COMPLETED") == 0 && f->now.trials_failed > 0)
+        printf("%s\n", failure_reason(f->experiment));
     if (strcmp(f->state, "COMPLETED") == 0 || !has_ended(f))
         return 0; // the caller reports that --timeout has passed
     failure_print(failure_newest(f->trials));
@@ -326,7 +368,8 @@ static int report_end(struct follow *f, struct error *e)
 
 int cli_follow(struct cli *c, long long experiment, struct error *e)
 {
-    struct follow f = {.c = c, .id = experiment, .terminal = isatty(STDOUT_FILENO)};
+    struct follow f = {
+        .c = c, .id = experiment, .terminal = isatty(STDOUT_FILENO), .told = json_object()};
     struct event_stream *stream = NULL;
     f.now = (struct progress){
         .loss = NAN, .validation = NAN, .samples_per_second = NAN, .step_ms = NAN, .best = NAN};
@@ -346,6 +389,7 @@ int cli_follow(struct cli *c, long long experiment, struct error *e)
     }
     watch_end();
     events_close(stream);
+    json_decref(f.told);
     json_decref(f.experiment);
     json_decref(f.trials);
     json_decref(f.config);

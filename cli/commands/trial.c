@@ -60,15 +60,15 @@ int run_trial_describe(struct cli *c, const struct command *self, struct error *
         row = row_trial(trial, jget(experiment, "config"));
         json_object_set(row, "starts", starts);
         json_object_set(row, "metadata", metadata);
-        err =
-            output_object(c, row,
-                          "id,experiment,state,reason,steps,latest,best,restarts,hparams,metadata,"
-                          "started,ended,duration",
-                          e);
+        err = output_object(
+            c, row,
+            "id,experiment,state,reason,steps,latest,best,restarts,hparams,source,metadata,"
+            "started,ended,ran,waited,duration",
+            e);
     }
     if (!err && c->format == OUTPUT_TABLE && !c->options.columns) {
         printf("\nStarts\n");
-        err = output_rows(c, starts, "epoch,state,slots,placed,duration,reason", e);
+        err = output_rows(c, starts, "epoch,state,slots,placed,waited,ran,reason", e);
         failure_print(trial);
     }
     json_decref(row);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/config/config_help.h"
+#include "base/buf.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text/json.h"
@@ -50,6 +52,18 @@ static void offer_words(const struct completion *k, const char *words)
         if (*word != '\0')
             offer(k, word, NULL);
     free(copy);
+}
+
+static void offer_config_keys(const struct completion *k)
+{
+    struct buf keys;
+    buf_init(&keys, 1 << 20);
+    config_help_paths(&keys);
+    char *text = buf_take(&keys), *rest = text, *key;
+    while ((key = strsep(&rest, "\n")))
+        if (*key != '\0')
+            offer(k, key, NULL);
+    free(text);
 }
 
 struct completion_source {
@@ -321,7 +335,10 @@ static void offer_argument(const struct completion *k)
         offer_words(k, help_topics());
         offer_nouns(k);
     } else if (strcmp(name, "VERB") == 0) {
-        offer_verbs(k, command_noun(k->args[0]));
+        if (strcmp(k->args[0], "config") == 0)
+            offer_config_keys(k);
+        else
+            offer_verbs(k, command_noun(k->args[0]));
     } else if (*name >= 'a' && *name <= 'z') {
         offer_words(k, name);
     } else {

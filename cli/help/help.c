@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "api/config/config_help.h"
 #include "api/config/expconf.h"
 #include "api/filter/filter.h"
 #include "base/buf.h"
@@ -48,6 +49,7 @@ static const struct {
     {NULL, "command", "run a program once: run, logs, kill, .."},
     {NULL, "task", "programs that can be paused and have child tasks: run, logs, pause, .."},
     {NULL, "template", "shared parts of configurations: create, list, .."},
+    {NULL, "report", "in a trial's program: metrics of a step; should-stop, checkpoint save"},
     {"Look", "trial", "the runs of an experiment: list, describe, metrics, logs, download, .."},
     {NULL, "events", "changes at the master, as they happen"},
     {NULL, "resources", "past use of slots: raw, aggregated"},
@@ -109,7 +111,8 @@ static const char hyperparameters[] =
 
 const char *help_note(const struct command *command)
 {
-    bool submits = command->run == run_experiment_create || command->run == run_experiment_fork;
+    bool submits = command->run == run_experiment_create || command->run == run_experiment_fork ||
+                   command->run == run_experiment_preview;
     return submits ? hyperparameters : NULL;
 }
 
@@ -157,13 +160,22 @@ static void help_exit_codes(FILE *out)
     }
 }
 
-static void help_config(FILE *out)
+// `key` NULL: the overview; "all": the table of all keys.
+static int help_config(const char *key, FILE *out, struct error *e)
 {
     struct buf text;
+    int err = 0;
     buf_init(&text, 1 << 22);
-    expconf_document(&text);
-    fputs(buf_str(&text), out);
+    if (!key)
+        config_help_overview(&text);
+    else if (strcmp(key, "all") == 0)
+        expconf_document(&text);
+    else
+        err = config_help_key(key, &text, e);
+    if (!err)
+        fputs(buf_str(&text), out);
     buf_free(&text);
+    return err;
 }
 
 static void help_filters(FILE *out)
@@ -178,7 +190,7 @@ static void help_filters(FILE *out)
 static const struct {
     const char *name, *about;
     void (*print)(FILE *out);
-} topics[] = {{"config", "the keys of the experiment file", help_config},
+} topics[] = {{"config", "the keys of the experiment file; config KEY explains one", NULL},
               {"filters", "the language of --filter and --sort", help_filters},
               {"scheduling", "in which order jobs get slots; pools", help_scheduling},
               {"teams", "teams, their members, and the rights of each role", help_teams},
@@ -214,17 +226,20 @@ static int report_unknown_topic(const char *word, struct error *e)
                             help_topics());
 }
 
-// A topic, a noun, or a command: muster help experiment create.
+// A topic, a noun, or a command: muster help experiment create. A topic may have a key: muster help
+// config min_slots.
 int run_help(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     const char *word = c->arg_count > 0 ? c->args[0] : NULL, *noun = command_noun(word);
     const char *verb = c->arg_count > 1 ? command_verb(c->args[1]) : NULL;
     for (size_t i = 0; i < TOPICS && word; i++) {
-        if (strcmp(word, topics[i].name) == 0) {
-            topics[i].print(stdout);
-            return 0;
-        }
+        if (strcmp(word, topics[i].name) != 0)
+            continue;
+        if (!topics[i].print)
+            return help_config(c->arg_count > 1 ? c->args[1] : NULL, stdout, e);
+        topics[i].print(stdout);
+        return 0;
     }
     if (!noun || help_is_topic(noun, verb)) {
         help_topic(noun, stdout);

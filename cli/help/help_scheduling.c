@@ -42,6 +42,10 @@ static const char leaving[] =
     "resources.slots_per_trial when no one else wants the slots (at the earliest ten minutes after its\n"
     "last start, --grow-after), and shrinks before any trial is preempted. The results do not depend on\n"
     "this: the weights are the same on any number of slots.\n"
+    "\n"
+    "muster experiment resize 7 --slots 2 changes the number of slots of an experiment that waits, runs\n"
+    "or is paused; with --min-slots its trials become elastic. A trial that runs with another number\n"
+    "saves a checkpoint, waits in its place of the queue, and continues with the new number.\n"
     "\n";
 
 static const char file[] =

@@ -53,12 +53,18 @@ void failure_print(const json_t *trial)
         printf("    %.*s\n", (int)strcspn(line, "\n"), line);
 }
 
+const char *failure_reason(const json_t *experiment)
+{
+    const char *summary = jget_string(experiment, "failureSummary", "");
+    return *summary ? summary : jget_string(experiment, "failure", "");
+}
+
 int failure_of(const json_t *experiment, struct error *e)
 {
     long long id = jget_int(experiment, "id", 0);
-    const char *why = jget_string(experiment, "failure", "");
+    const char *why = failure_reason(experiment);
     return error_set(e, ERR_FAILED,
-                     "experiment %lld ended as %s%s%.300s; see: muster experiment "
+                     "experiment %lld ended as %s%s%.700s; see: muster experiment "
                      "logs %lld",
                      id, row_state(WIRE_EXPERIMENT_STATE, experiment), *why ? ": " : "", why, id);
 }

@@ -15,6 +15,9 @@ const json_t *failure_newest(const json_t *trials);
 // Prints the last lines of the failed rank, indented, on stdout; nothing if there are none.
 void failure_print(const json_t *trial);
 
+// Returns why the experiment or trials of it failed; "": nothing has failed.
+const char *failure_reason(const json_t *experiment);
+
 // Returns ERR_FAILED with the final state of the experiment and the reason.
 int failure_of(const json_t *experiment, struct error *e);
 

@@ -50,6 +50,8 @@ static void append_search(const struct progress *p, int width, char *out, size_t
         append_part(out, cap, width, "%lld of %lld trials", p->trials_ended, p->trials_total);
     else
         append_part(out, cap, width, "%lld trials ended", p->trials_ended);
+    if (p->trials_failed > 0)
+        append_part(out, cap, width, "%lld failed", p->trials_failed);
     if (p->trials_live > 0)
         append_part(out, cap, width, "%lld running", p->trials_live);
     if (!isnan(p->best))

@@ -12,8 +12,9 @@ struct progress {
     long long steps, total; // total 0: unknown
     double loss, validation, samples_per_second, step_ms; // NaN: not reported
     int restarts;
-    bool search; // a search: shows the next four fields instead of steps and metrics
+    bool search; // a search: shows the next five fields instead of steps and metrics
     long long trials_ended, trials_total, trials_live; // total 0: unknown
+    long long trials_failed;                           // of those that have ended
     double best;                                       // NaN: none yet
 };
 

@@ -1,5 +1,6 @@
 #include "cli/output/rows.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include "base/limits.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
+#include "cli/output/failure.h"
 #include "cli/output/wait_reason.h"
 
 static void set_string(json_t *row, const char *key, const char *text)
@@ -39,21 +41,64 @@ const char *row_state(enum wire_names table, const json_t *object)
     return strcmp(word, "PAUSED") == 0 && holds ? "PAUSING" : word;
 }
 
-// Sets "reason", and "failure": the reason cut to BRIEF characters for tables.
+// Skips "rank 0: " or "exit 1: " if an error follows it.
+static const char *skip_number(const char *reason, const char *word)
+{
+    size_t len = strlen(word), digits = 0;
+    if (strncmp(reason, word, len) == 0)
+        digits = strspn(reason + len, "0123456789");
+    return digits > 0 && strncmp(reason + len + digits, ": ", 2) == 0 ? reason + len + digits + 2
+                                                                      : reason;
+}
+
+// Sets "reason", and "failure": the error cut to BRIEF characters for tables.
 static void set_reason(json_t *row, const char *reason, bool failed)
 {
     enum { BRIEF = 60 };
     size_t n = 0, at = 0;
-    for (; failed && reason[at] != '\0' && n < BRIEF;
-         n += ((unsigned char)reason[++at] & 0xC0) != 0x80)
+    const char *error = skip_number(skip_number(reason, "rank "), "exit ");
+    for (; failed && error[at] != '\0' && n < BRIEF;
+         n += ((unsigned char)error[++at] & 0xC0) != 0x80)
         ;
-    char *brief = xasprintf("%.*s%s", (int)at, reason, n == BRIEF ? ".." : "");
+    char *brief = xasprintf("%.*s%s", (int)at, error, n == BRIEF ? ".." : "");
     set_string(row, "reason", reason);
     set_string(row, "failure", brief);
     free(brief);
 }
 
-// Sets "started", "ended", "duration" (text) and "duration_s", until now if it has not ended.
+// Sets a duration as text under `name`, and in seconds under `name`_s. NULL: it is not known.
+static void set_duration(json_t *row, const char *name, const json_t *seconds)
+{
+    char text[32], key[32];
+    if (!json_is_number(seconds))
+        return;
+    double value = json_number_value(seconds);
+    snprintf(key, sizeof(key), "%s_s", name);
+    set_string(row, name, duration_format((int64_t)(value * 1e6), text, sizeof(text)));
+    json_object_set_new(row, key, json_real(value));
+}
+
+// Sets "ran" and "waited" of one start: queued, placed, ended; what has not happened lasts until
+// now.
+static void set_start_times(json_t *row, const json_t *start)
+{
+    const char *queued = jget_string(start, "queuedTime", NULL);
+    const char *placed = jget_string(start, "startTime", NULL);
+    const char *ended = jget_string(start, "endTime", NULL);
+    int64_t from, begin, end = clock_wall_us();
+    if (!queued || clock_parse(queued, &from) != 0 || (ended && clock_parse(ended, &end) != 0))
+        return;
+    bool ran = placed && clock_parse(placed, &begin) == 0;
+    json_t *waited = json_real((double)((ran ? begin : end) - from) / 1e6);
+    json_t *run = ran ? json_real((double)(end - begin) / 1e6) : NULL;
+    set_duration(row, "waited", waited);
+    set_duration(row, "ran", run);
+    json_decref(waited);
+    json_decref(run);
+}
+
+// Sets "started", "ended", "duration" (text) and "duration_s", until now if it has not ended. The
+// duration includes waiting and pauses.
 static void set_times(json_t *row, const json_t *object)
 {
     const char *start = jget_string(object, "startTime", NULL);
@@ -83,9 +128,11 @@ json_t *row_experiment(const json_t *experiment)
     json_object_set_new(row, "id", json_integer(jget_int(experiment, "id", 0)));
     set_string(row, "name", jget_string(experiment, "name", ""));
     set_string(row, "state", row_state(WIRE_EXPERIMENT_STATE, experiment));
-    set_reason(row, jget_string(experiment, "failure", ""), true);
+    set_reason(row, failure_reason(experiment), true);
     set_progress(row, experiment);
     set_times(row, experiment);
+    set_duration(row, "ran", jget(experiment, "ranSeconds"));
+    set_duration(row, "waited", jget(experiment, "waitedSeconds"));
     set_string(row, "user", jget_string(experiment, "username", ""));
     json_object_set_new(row, "trials", json_integer(jget_int(experiment, "numTrials", 0)));
     set_string(row, "searcher", jget_string(experiment, "searcherType", ""));
@@ -131,6 +178,19 @@ static const json_t *average_metrics(const json_t *report)
     return jget_path(report, "metrics.avgMetrics");
 }
 
+// The checkpoint from which the trial began, and the trial of the same search that saved it.
+static void set_source(json_t *row, const json_t *trial)
+{
+    const char *uuid = jget_string(trial, "warmStartCheckpointUuid", NULL);
+    int64_t of = jget_int(trial, "sourceTrialId", 0);
+    char *text = uuid && of ? xasprintf("checkpoint %s of trial %" PRId64, uuid, of)
+                 : uuid     ? xasprintf("checkpoint %s", uuid)
+                 : of       ? xasprintf("trial %" PRId64 ", which had no checkpoint", of)
+                            : NULL;
+    set_string(row, "source", text);
+    free(text);
+}
+
 json_t *row_trial(const json_t *trial, const json_t *config)
 {
     json_t *row = json_object();
@@ -147,8 +207,11 @@ json_t *row_trial(const json_t *trial, const json_t *config)
     set_copy(row, "best", json_object_get(average_metrics(jget(trial, "bestValidation")), metric));
     json_object_set_new(row, "restarts", json_integer(jget_int(trial, "restarts", 0)));
     set_times(row, trial);
+    set_duration(row, "ran", jget(trial, "wallClockTime"));
+    set_duration(row, "waited", jget(trial, "waitedSeconds"));
     set_copy(row, "hparams", jget(trial, "hparams"));
     set_string(row, "runner", jget_string(trial, "runnerState", NULL));
+    set_source(row, trial);
     return row;
 }
 
@@ -245,6 +308,7 @@ json_t *row_start(const json_t *start)
     set_copy(row, "agents", jget(start, "agents"));
     set_placed(row, jget(start, "parts"));
     set_times(row, start);
+    set_start_times(row, start);
     set_string(row, "reason", jget_string(start, "reason", ""));
     return row;
 }

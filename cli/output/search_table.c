@@ -93,9 +93,12 @@ static const char *add_hparam_columns(const json_t *rows, const json_t *group, c
     return columns;
 }
 
+const char *search_hparam_columns(const json_t *rows, const char *first, struct arena *a)
+{
+    return add_hparam_columns(rows, jget(json_array_get(rows, 0), "hparams"), "hparams", first, a);
+}
+
 const char *search_columns(const json_t *rows, struct arena *a)
 {
-    const char *columns =
-        add_hparam_columns(rows, jget(json_array_get(rows, 0), "hparams"), "hparams", "id", a);
-    return arena_printf(a, "%s,best,steps,state,duration", columns);
+    return arena_printf(a, "%s,best,steps,state,ran", search_hparam_columns(rows, "id", a));
 }

@@ -56,6 +56,11 @@ static void counts_the_trials_of_a_search(void **state)
     assert_string_equal(progress_line(&p, 120, line, sizeof(line)),
                         "running [############............]  50%  3 of 12 trials  2 running  "
                         "best 0.01234");
+    p.trials_failed = 1;
+    assert_string_equal(progress_line(&p, 120, line, sizeof(line)),
+                        "running [############............]  50%  3 of 12 trials  1 failed  "
+                        "2 running  best 0.01234");
+    p.trials_failed = 0;
     p.trials_total = 0;
     p.trials_live = 0;
     p.best = NAN;

@@ -135,7 +135,7 @@ static void test_refusals(void **state)
     (void)state;
     expect_refused("{\"name\": \"exponential\"}",
                    "trainer.schedule.name: there is no schedule \"exponential\"; `muster help "
-                   "config` lists them");
+                   "config trainer.schedule` lists them");
     expect_refused("{\"name\": \"constant\", \"warmup_steps\": -1}",
                    "trainer.schedule.warmup_steps: must not be negative");
     expect_refused("{\"name\": \"cosine\", \"min_learning_rate\": 0.2}",

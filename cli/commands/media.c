@@ -1,0 +1,131 @@
+// Images, histograms, tables and texts of a trial: lists them, writes them to files.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os/file.h"
+#include "base/text/json.h"
+#include "cli/commands/commands.h"
+#include "cli/output/output.h"
+
+static json_t *row_media(const json_t *item)
+{
+    json_t *row = json_object();
+    static const char *const copied[] = {"name", "step", "type", "size", "digest"};
+    for (size_t i = 0; i < sizeof copied / sizeof *copied; i++)
+        json_object_set(row, copied[i], jget(item, copied[i]));
+    json_object_set(row, "reported", jget(item, "time"));
+    json_object_set(row, "run", jget(item, "trialRunId"));
+    return row;
+}
+
+static const char *suffix_of(const json_t *item)
+{
+    const char *format = jget_string(item, "format", "");
+    return !strcmp(format, "png") ? ".png" : !strcmp(format, "json") ? ".json" : ".txt";
+}
+
+// A name that leads out of its folder becomes a single percent-encoded component. Dots stay as they
+// are in percent-encoding, so the first one is encoded here: "." and ".." are folders.
+static char *escape_name(const char *name)
+{
+    char *escaped = client_escape(name);
+    char *out = *escaped == '.' ? xasprintf("%%2E%s", escaped + 1) : xstrdup(escaped);
+    free(escaped);
+    return out;
+}
+
+// FOLDER/NAME/STEP.png. A program has chosen the name.
+static char *path_of(const char *folder, const json_t *item)
+{
+    const char *name = jget_string(item, "name", "");
+    char *escaped = path_is_inside(name) ? NULL : escape_name(name);
+    char *path = xasprintf("%s/%s/%lld%s", folder, escaped ? escaped : name,
+                           (long long)jget_int(item, "step", 0), suffix_of(item));
+    free(escaped);
+    return path;
+}
+
+static int make_parent(const char *path, struct error *e)
+{
+    char *parent = xasprintf("%.*s", (int)(strrchr(path, '/') - path), path);
+    int err = dir_make(parent, 0777, e);
+    free(parent);
+    return err;
+}
+
+static int download_item(struct cli *c, long long trial, const json_t *item, const char *folder,
+                         struct error *e)
+{
+    char *path = path_of(folder, item), *part = xasprintf("%s.part", path);
+    char *from = xasprintf("/api/v1/trials/%lld/media/%s", trial, jget_string(item, "digest", ""));
+    int err = make_parent(path, e);
+    int fd = err ? -1 : open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (!err && fd < 0)
+        err = error_set_errno(e, ERR_IO, errno, "%s", part);
+    if (!err)
+        err = client_download(c->client, from, NULL, fd, e);
+    if (fd >= 0 && close(fd) && !err)
+        err = error_set_errno(e, ERR_IO, errno, "%s", part);
+    if (!err && rename(part, path))
+        err = error_set_errno(e, ERR_IO, errno, "%s", path);
+    if (err && fd >= 0)
+        unlink(part);
+    free(from);
+    free(part);
+    free(path);
+    return err;
+}
+
+// An item that cannot be downloaded does not stop the others; the first error is the result.
+static int download_items(struct cli *c, long long trial, const json_t *items, struct error *e)
+{
+    size_t i, failed = 0, count = json_array_size(items);
+    int err = 0;
+    json_t *item;
+    json_array_foreach(items, i, item)
+    {
+        struct error why = {0};
+        if (download_item(c, trial, item, c->options.to, &why) == 0)
+            continue;
+        error_prefix(&why, "%s at step %lld", jget_string(item, "name", ""),
+                     (long long)jget_int(item, "step", 0));
+        if (!failed++) {
+            err = why.code;
+            *e = why;
+        }
+    }
+    if (!c->options.quiet)
+        printf("%zu %s in %s\n", count - failed, count - failed == 1 ? "file is" : "files are",
+               c->options.to);
+    return failed > 1 ? error_prefix(e, "%zu of %zu files failed; the first", failed, count) : err;
+}
+
+int run_trial_media(struct cli *c, const struct command *self, struct error *e)
+{
+    long long id;
+    json_t *items = NULL, *rows = json_array(), *item;
+    size_t i;
+    int err = cli_id(c, 0, "trial", &id, e);
+    err = err ? err
+              : cli_list(c, "media", c->options.limit, &items, e,
+                         "/api/v1/trials/%lld/media?orderBy=ORDER_BY_ASC%s%s%s", id,
+                         cli_query(c, "name", c->options.name),
+                         cli_query(c, "type", c->options.media_type),
+                         cli_query(c, "step", c->options.media_step));
+    if (!err && c->options.to) {
+        err = download_items(c, id, items, e);
+    } else if (!err) {
+        json_array_foreach(items, i, item)
+        {
+            json_array_append_new(rows, row_media(item));
+        }
+        err = output_rows(c, rows, self->columns, e);
+    }
+    json_decref(rows);
+    json_decref(items);
+    return err;
+}
