@@ -5,12 +5,18 @@ a search, two teams, three kinds of users, a model with versions, logs and check
 Everything is created in the same order, so experiments have the same ids every time: those of EXPERIMENTS, from 1.
 """
 
+import math
+import os
 import pathlib
+import random
 import subprocess
 import sys
 
 from cluster import PASSWORD, SOURCE, Cluster, wait_for
 from test_api import Api
+
+sys.path.insert(0, str(SOURCE / "sdk" / "python"))
+from muster import media
 
 EXPERIMENTS = ("spirals-wide", "spirals-deep", "spirals-search", "broken-loader", "night-run", "parked", "fine-print",
                "big-one", "big-two")
@@ -117,6 +123,7 @@ class DemoCluster:
         self.write_files()
         self.make_people()
         self.cluster.wait(self.submit_spirals("spirals-wide", hidden="[48]"))
+        self.make_media(1)
         self.cluster.wait(self.submit_spirals("spirals-deep", hidden="[24, 24]"))
         self.cluster.wait(self.submit_spirals("spirals-search", SEARCH, RANGES, '["${width}"]', 120))
         self.cluster.wait(self.submit("broken-loader", "python3 broken.py", "input"), "ERROR")
@@ -177,6 +184,28 @@ class DemoCluster:
     def submit(self, name, entrypoint, label, team="Uncategorized", project="Uncategorized", slots=1):
         return self.create(name, PROGRAM.format(name=name, entrypoint=entrypoint, label=label, team=team,
                                                 project=project, slots=slots), self.programs)
+
+    def make_media(self, trial):
+        """Reports what a program would report of two spirals: decisions, weights, mistakes and a note."""
+        storage = pathlib.Path(self.cluster.rows("checkpoint", "list", "--trial", trial)[0]["path"]).parent
+        os.environ["DET_CLUSTER_ID"] = self.user.get("/master")["clusterId"]
+        draw, items = random.Random(1), []
+        for step in range(0, 400, 20):
+            turn, width = 4 * step / 400, 0.3 + step / 400
+            picture = [[0.5 + 0.5 * math.sin(math.hypot(x - 20, y - 20) * turn / 8 + math.atan2(y - 20, x - 20))
+                        for x in range(40)] for y in range(40)]
+            values = {"decisions": media.image(picture),
+                      "weights/layer 1": media.histogram([draw.gauss(step / 800, width) for _ in range(2000)])}
+            if step % 100 == 0:
+                values["mistakes"] = media.table([
+                    {"sample": draw.randrange(2000), "spiral": "ab"[i % 2], "predicted": "ba"[i % 2],
+                     "probability": round(draw.random(), 4), "repeated": i > 2} for i in range(6)])
+                values["notes"] = media.text(f"step {step}\nthe outer arms are <b>not</b> separated yet\n")
+            items += [{"step": step, "name": name, "type": value.type, "format": value.format,
+                       "digest": media.store(storage, 1, value.content), "size": len(value.content)}
+                      for name, value in values.items()]
+        path, body = f"/trials/{trial}/media", {"items": items}  # 503: the end of the trial is not on disk yet
+        wait_for("the media to be stored", lambda: self.user.call("POST", f"/api/v1{path}", body)[0] == 200)
 
     def make_models(self):
         newest = [self.cluster.rows("checkpoint", "list", "--experiment", number, "--latest")[0]["uuid"]

@@ -15,7 +15,7 @@ export const views = [
     { name: "experiment-running", path: "/experiments/5" },
     { name: "experiment-queued", path: "/experiments/8" },
     { name: "trial", path: "/trials/1" },
-    ...["log", "starts", "checkpoints", "hyperparameters"].map((tab) => ({ name: `trial-${tab}`, path: `/trials/1?tab=${tab}` })),
+    ...["media", "log", "starts", "checkpoints", "hyperparameters"].map((tab) => ({ name: `trial-${tab}`, path: `/trials/1?tab=${tab}` })),
     { name: "trial-failed-log", path: "/trials/9?tab=log" },
     { name: "compare", path: "/compare?trials=1,2,3,4" },
     { name: "compare-settings", path: "/compare?trials=1,2,3,4&tab=settings" },

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { correlationRatio, flatten, ranks, spearman, varyingNames } from "../src/lib/experiment/hyperparameters";
+import { itemAt, rebin, thin, valueRange } from "../src/lib/experiment/media";
 import { linesFromSeries, metricNames, stepsInRange, metricTitle } from "../src/lib/experiment/metrics";
 import { auditText, totalRunSeconds, endReason, startReason } from "../src/lib/experiment/starts";
 import { remainingSeconds, stoppedEarly } from "../src/lib/experiment/state";
@@ -140,4 +141,31 @@ test("the remaining time is unknown at the very start", () => {
     assert.equal(remainingSeconds(0, 10), undefined);
     assert.equal(remainingSeconds(0.25, 10), 30);
     assert.equal(remainingSeconds(0.25, 10, 2), 15);
+});
+
+test("the step of a slider chooses the newest item at or before it", () => {
+    const items = [{ step: 10 }, { step: 20 }, { step: 40 }];
+    assert.equal(itemAt(items, undefined), 2);
+    assert.deepEqual(
+        [0, 10, 19, 20, 39, 40, 999].map((step) => itemAt(items, step)),
+        [0, 0, 0, 1, 1, 2, 2],
+    );
+    assert.equal(itemAt([], undefined), -1);
+});
+
+test("thinned items keep the first and the last", () => {
+    const items = Array.from({ length: 100 }, (_, i) => i);
+    const some = thin(items, 5);
+    assert.equal(some.length, 5);
+    assert.deepEqual([some[0], some[4]], [0, 99]);
+    assert.deepEqual(thin([1, 2], 5), [1, 2]);
+});
+
+test("histograms are counted again over a common range", () => {
+    const narrow = { edges: [0, 1, 2], counts: [4, 8] };
+    const wide = { edges: [-2, 2], counts: [8] };
+    assert.deepEqual(valueRange([narrow, wide]), [-2, 2]);
+    assert.deepEqual(rebin(narrow, [-2, 2], 4), [0, 0, 4, 8]);
+    assert.deepEqual(rebin(wide, [-2, 2], 4), [2, 2, 2, 2]);
+    assert.deepEqual(rebin(narrow, [0, 2], 4), [2, 2, 4, 4]);
 });

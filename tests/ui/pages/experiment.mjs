@@ -143,6 +143,35 @@ test("every tab of a trial; a checkpoint is downloaded", async () => {
     await closePage(page);
 });
 
+test("one slider moves the images, histograms, tables and texts of a trial", async () => {
+    const page = await openAt("/trials/1?tab=media", "Trial 1");
+    const image = page.getByRole("img", { name: /^decisions at step/ });
+    await expectVisible(image);
+    assert.equal(await image.getAttribute("alt"), "decisions at step 380");
+    assert.equal(await image.evaluate((one) => one.decode().then(() => one.naturalWidth)), 40);
+    await expectVisible(page.getByRole("img", { name: /^Values from .* over the steps/ }));
+    await expectVisible(page.getByRole("cell", { name: "true" }).first());
+    await expectVisible(page.getByText("<b>not</b> separated")); // markup is text
+    await page.getByRole("slider", { name: "Step of weights/layer 1" }).fill("6");
+    await expectVisible(page.getByRole("img", { name: "decisions at step 120" }));
+    await expectVisible(page.getByRole("img", { name: "weights/layer 1 at step 120" }));
+    await expectVisible(page.getByText("step 100").last()); // the newest note at or before step 120
+    assert.match(page.url(), /step=120/);
+    await page.reload();
+    await expectVisible(page.getByRole("img", { name: "decisions at step 120" }));
+    await page.getByRole("button", { name: "Show the newest" }).click();
+    await expectVisible(page.getByRole("img", { name: "decisions at step 380" }));
+    await page.getByRole("searchbox", { name: "Find by name" }).fill("note");
+    await expectHidden(page.getByRole("img", { name: /^decisions/ }));
+    await closePage(page);
+});
+
+test("a trial without media says how a program reports them", async () => {
+    const page = await openAt("/trials/2?tab=media", "Trial 2");
+    await expectVisible(page.getByText("run.image(step, name, value)"));
+    await closePage(page);
+});
+
 test("a paused experiment that still holds slots is pausing", async () => {
     const page = await openSignedIn();
     await page.route(/\/api\/v1\/experiments\/2$/, async (route) => {

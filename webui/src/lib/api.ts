@@ -134,6 +134,10 @@ export async function get<T>(path: string, query?: Query, abort?: AbortSignal): 
     return (await response.json()) as T;
 }
 
+export async function getText(path: string, abort?: AbortSignal): Promise<string> {
+    return (await request("GET", apiUrl(path), undefined, abort)).text();
+}
+
 export async function send<T = unknown>(
     method: Method,
     path: string,

@@ -106,8 +106,13 @@ export interface Experiment {
     liveAllocations?: number;
     /** The reason of its newest trial that failed. */
     failure?: string;
+    /** The reasons why the trials of a search failed, with their counts; absent in lists. */
+    failureSummary?: string;
     /** The sum over all starts of its trials. */
     runSeconds?: number;
+    /** The time in which at least one trial ran, and the time in which its trials only waited. */
+    ranSeconds?: number;
+    waitedSeconds?: number;
     /** In lists: the values that `show` asked for, by name. */
     values?: Record<string, number | string | boolean | null>;
 }
@@ -148,6 +153,7 @@ export interface Trial {
     bestCheckpoint?: CheckpointWorkload | null;
     runnerState?: string;
     wallClockTime?: number;
+    waitedSeconds?: number;
     warmStartCheckpointUuid?: string | null;
     taskId?: string;
     taskIds?: string[];
@@ -218,6 +224,7 @@ export interface SearchBracket {
 export interface SearchRung {
     time: number;
     goOn: number;
+    size?: number;
     /** The best first. Without a metric, the trial failed or its value was not a number. */
     marks: { trialId: number; metric?: number }[];
 }

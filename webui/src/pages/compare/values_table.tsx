@@ -108,7 +108,7 @@ export function ValuesTable({ runs, metrics }: { runs: readonly Run[]; metrics: 
                                 class="table-end"
                                 title="The sum over all starts, without waiting"
                             >
-                                Run time
+                                Ran
                             </th>
                             {metrics.map((metric) => (
                                 <th key={metric.id} scope="col" class="table-end" title={metric.id}>

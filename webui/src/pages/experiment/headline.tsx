@@ -59,6 +59,11 @@ function StateReason({ experiment, trials }: ExperimentData) {
                     )}
                 </p>
             )}
+            {experiment.failureSummary && (
+                <p class="state-reason">
+                    <Icon name="warning" label="Failures" /> {experiment.failureSummary}.
+                </p>
+            )}
             {failed && (
                 <p class="state-reason">
                     <Icon name="warning" label="Failure" />{" "}
@@ -123,7 +128,8 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
 }
 
 function Facts({ experiment, trials }: ExperimentData) {
-    const { id, runSeconds = 0, resourcePool, forkedFrom, bestTrialId, searcherMetric } = experiment;
+    const { id, runSeconds = 0, ranSeconds, waitedSeconds, resourcePool, forkedFrom, bestTrialId, searcherMetric } =
+        experiment;
     const counts = trialCounts(trials);
     return (
         <dl class="headline-facts">
@@ -144,10 +150,17 @@ function Facts({ experiment, trials }: ExperimentData) {
             <Fact name="Submitted">
                 <Ago at={experiment.startTime} /> by {experiment.displayName || experiment.username}
             </Fact>
-            {runSeconds > 0 && (
-                <Fact name="Run time">
-                    <span class="num" title="The sum over all starts of its trials">
-                        {duration(runSeconds)}
+            {ranSeconds !== undefined && (
+                <Fact name="Ran">
+                    <span class="num" title={`${duration(runSeconds)} over all starts of its trials`}>
+                        {duration(ranSeconds)}
+                    </span>
+                </Fact>
+            )}
+            {waitedSeconds !== undefined && (
+                <Fact name="Waited">
+                    <span class="num" title="The time in which its trials only waited for slots">
+                        {duration(waitedSeconds)}
                     </span>
                 </Fact>
             )}

@@ -17,9 +17,13 @@ const methodTexts: Record<string, string> = {
         "Asynchronous successive halving: many short trainings, of which only the best continue.",
     adaptive_asha:
         "Adaptive ASHA: many short trainings, of which only the best continue. Brackets differ in how early they stop trials.",
+    hyperband:
+        "Hyperband: in each bracket all trials train up to a rung; when all have stopped there, the best of them train on.",
+    tpe: "TPE: each trial is near the good trials so far, by a model of their hyperparameters, and is trained to the end.",
+    pbt: "Population based training: weak members are replaced by copies of strong ones, which start from their checkpoints with changed hyperparameters.",
 };
 
-type Outcome = "up" | "top" | "stopped" | "failed" | "running" | "ended";
+type Outcome = "up" | "top" | "stopped" | "failed" | "running" | "ended" | "waiting";
 
 const outcomeTexts: Record<Outcome, readonly [icon: IconName, words: string]> = {
     up: ["ascending", "continued"],
@@ -28,6 +32,7 @@ const outcomeTexts: Record<Outcome, readonly [icon: IconName, words: string]> = 
     failed: ["warning", "failed"],
     running: ["play", "running"],
     ended: ["slash", "ended"],
+    waiting: ["pause", "waiting for the others"],
 };
 
 function trialOutcome(
@@ -42,6 +47,8 @@ function trialOutcome(
     if (state === "ERROR") return "failed";
     if (state === "CANCELED") return "ended";
     if (trial && !hasEnded(trial.state)) return "running";
+    const rung = bracket.rungs[rungIndex];
+    if (above && rung?.size && rung.marks.length < rung.size && !above.marks.length) return "waiting";
     return above ? "stopped" : "top";
 }
 
@@ -66,7 +73,8 @@ function RungCard(props: {
                 {isTop ? "Top" : `Rung ${rungIndex + 1}`}: {formatMetric(rung.time)} {unit}
             </h3>
             <p class="muted">
-                {count(found.length, "trial")} reached it
+                {rung.size ? `${number(found.length)} of ${count(rung.size, "trial")}` : count(found.length, "trial")}{" "}
+                reached it
                 {!isTop &&
                     found.length > 0 &&
                     `; ${number(on)} continued, ${number(stopped)} stopped`}
@@ -103,9 +111,12 @@ function BracketView(props: {
             <h2>{title}</h2>
             <p class="muted">
                 Created {number(bracket.created)} of {count(bracket.trials, "trial")}, at most{" "}
-                {number(bracket.concurrent)} at a time. At each rung, a trial continues if it is in the best {share} of
-                the trials that have reached the rung, by {state.metric} (
-                {state.smallerIsBetter ? "smaller" : "larger"} is better). The first trial always continues.
+                {number(bracket.concurrent)} at a time.{" "}
+                {bracket.rungs[0]?.size
+                    ? `At each rung, the best ${share} of its trials continue when all have reached it`
+                    : `At each rung, a trial continues if it is in the best ${share} of the trials that have reached the rung`}
+                , by {state.metric} ({state.smallerIsBetter ? "smaller" : "larger"} is better).
+                {bracket.rungs[0]?.size ? "" : " The first trial always continues."}
             </p>
             <div class="rungs">
                 {bracket.rungs.map((rung, i) => (

@@ -33,6 +33,26 @@ function hparamColumns(names: readonly string[]): Column<Trial>[] {
     }));
 }
 
+const DURATIONS: Column<Trial>[] = [
+    {
+        id: "ran",
+        title: "Ran",
+        help: "The sum over all starts, without waiting",
+        width: 90,
+        alignEnd: true,
+        sort: "ran",
+        cell: (trial) => (trial.wallClockTime ? duration(trial.wallClockTime) : ""),
+    },
+    {
+        id: "waited",
+        title: "Waited",
+        help: "For its slots, over all starts; pauses do not count",
+        width: 90,
+        alignEnd: true,
+        cell: (trial) => (trial.waitedSeconds === undefined ? "" : duration(trial.waitedSeconds)),
+    },
+];
+
 function trialColumns(experiment: Experiment, names: readonly string[]): Column<Trial>[] {
     return [
         {
@@ -91,15 +111,7 @@ function trialColumns(experiment: Experiment, names: readonly string[]): Column<
             sort: "restarts",
             cell: (trial) => trial.restarts || "",
         },
-        {
-            id: "ran",
-            title: "Run time",
-            help: "The sum over all starts, without waiting",
-            width: 100,
-            alignEnd: true,
-            sort: "ran",
-            cell: (trial) => (trial.wallClockTime ? duration(trial.wallClockTime) : ""),
-        },
+        ...DURATIONS,
         {
             id: "reason",
             title: "Exit reason",

@@ -4,7 +4,7 @@ import { computed } from "@preact/signals";
 import type { Query } from "../../lib/api";
 import { flag, list, number, queryParam, text } from "../../lib/url";
 
-export const DEFAULT_COLUMNS = ["state", "owner", "progress", "metric", "started", "duration", "labels"];
+export const DEFAULT_COLUMNS = ["state", "owner", "progress", "metric", "started", "ran", "waited", "labels"];
 
 export const filter = queryParam("filter", text());
 export const sort = queryParam("sort", text("-id"));

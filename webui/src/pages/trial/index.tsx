@@ -16,6 +16,7 @@ import { BestCheckpoint } from "../../parts/checkpoint/best_checkpoint";
 import { CheckpointTable } from "../../parts/checkpoint/checkpoint_table";
 import { TaskLog } from "../../parts/log/task_log";
 import { Charts } from "./charts";
+import { Media } from "./media";
 import { Starts } from "./starts";
 import "./trial.css";
 
@@ -115,9 +116,15 @@ function Facts({ trial, experiment, starts }: TrialData) {
                 </dd>
             </div>
             <div>
-                <dt>Run time</dt>
+                <dt>Ran</dt>
                 <dd class="num" title="The sum over all starts, without waiting">
                     {duration(ran)}
+                </dd>
+            </div>
+            <div>
+                <dt>Waited</dt>
+                <dd class="num" title="For its slots, over all starts; pauses do not count">
+                    {duration(trial.waitedSeconds)}
                 </dd>
             </div>
             <div>
@@ -168,6 +175,8 @@ function Panel({ trial, experiment, starts }: TrialData) {
             return <Starts starts={starts} />;
         case "checkpoints":
             return <CheckpointTable experiment={experiment} trialId={trial.id} />;
+        case "media":
+            return <Media trialId={trial.id} />;
         case "hyperparameters":
             return <Hyperparameters trial={trial} />;
         default:
@@ -179,6 +188,7 @@ function TrialView(data: TrialData) {
     const { trial, starts } = data;
     const tabs = [
         { id: "metrics", title: "Metrics" },
+        { id: "media", title: "Media" },
         { id: "log", title: "Log" },
         { id: "starts", title: "Starts and ranks", count: starts.length },
         { id: "checkpoints", title: "Checkpoints", count: trial.checkpointCount ?? 0 },

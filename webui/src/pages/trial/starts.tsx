@@ -72,7 +72,7 @@ export function Starts({ starts }: { starts: readonly Start[] }) {
                                 </dd>
                             </div>
                             <div>
-                                <dt>Run time</dt>
+                                <dt>Ran</dt>
                                 <dd class="num">
                                     {start.startTime
                                         ? duration(secondsBetween(start.startTime, start.endTime))
