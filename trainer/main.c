@@ -42,7 +42,7 @@ static void print_help(FILE *out)
     }
     fputs("\n  muster-trainer COMMAND --help   the flags of a command, with an example\n"
           "  muster-trainer --version\n"
-          "  muster help config              the keys of an experiment file\n",
+          "  muster help config [KEY]        the keys of an experiment file; one with an example\n",
           out);
 }
 

@@ -387,7 +387,8 @@ class RunningTasks(AgentTest):
     def test_failing_startup_hook_fails_the_start(self):
         self.agent.start()
         for name, script, how in (("a", "echo begins; echo no such package >&2; exit 3\n", "exit 3: no such package"),
-                                  ("b", "false\necho goes on\n", "exit 1"), ("c", "kill -9 $$\n", "signal 9 (SIGKILL)")):
+                                  ("b", "false\necho goes on\n", "exit 1; it printed nothing"),
+                                  ("c", "kill -9 $$\n", "killed by SIGKILL, and not by Muster")):
             self.master.change(**{name: self.hook(name, script)})
             report = self.master.wait_state(name, "EXITED")
             self.assertEqual(report["reason"], f"startup-hook.sh: {how}")

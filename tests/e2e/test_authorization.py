@@ -38,6 +38,7 @@ FREE_NAMES = {
     "externalTrialId": "the same", "metricIds": "names of metrics of the given trials",
     "modelVersionNum": "checked after its model", "slotId": "all users know the agents",
     "trialRunId": "checked after its trial", "storageId": "one that the trial itself has named",
+    "digest": "checked after its trial",
     "resourcesId": "checked after its allocation", "label": "checked after its experiment",
     "username": "all users know the users", "resourcePoolName": "all users know the pools",
     "groupId": "there are no such objects", "key": "there are no such objects",
@@ -59,7 +60,8 @@ NEW = [{"config": PLAIN, "projectId": "$project"}, {"config": PLAIN, "parentId":
        {"config": PLAIN, "template": "$template"}]
 # A source_checkpoint_uuid that this master does not know may exist in the storage, so only a known
 # one is refused.
-SOURCES = [{"config": PLAIN.replace("metric: loss", "metric: loss, source_trial_id: $trial")}]
+SOURCES = [{"config": PLAIN.replace("metric: loss", "metric: loss, source_trial_id: $trial")},
+           {"config": PLAIN.replace("metric: loss", "metric: loss, source_experiment_id: $experiment")}]
 BULK = [{"experimentIds": ["$experiment"]}, {"experimentIds": ["$experiment"], "projectId": "$project"}]
 ELSEWHERE = [{"experimentIds": ["$mine"], "destinationProjectId": "$project"}]
 TRIALS = [{"trialIds": ["$trial"]}]
@@ -71,6 +73,7 @@ ROWS = {
     "PATCH /tokens/{tokenId}": [{"tokenId": "$token", "description": "x"}],
     "GET /experiments": [{"projectId": "$project"}],
     "POST /experiments": NEW + SOURCES,
+    "POST /experiments/preview": NEW + SOURCES,
     "PUT /experiments/by-external-id/{externalExperimentId}": NEW,
     "POST /experiments/continue": [{"id": "$experiment"}],
     **{f"{method} /experiments/{verb}": BULK for method, verb in (

@@ -65,13 +65,35 @@ class WithoutMaster(unittest.TestCase):
             self.assertEqual(done.returncode, 2)
             self.assertIn(near, done.stderr)
 
+    def test_words_of_other_tools_get_suggestions(self):
+        for words, said in ((["trial", "list", "--experiment", "7"],
+                             "unknown flag --experiment; write the EXPERIMENT without a flag: muster trial list 7"),
+                            (["experiment", "describe", "--id=7"], "muster experiment describe 7"),
+                            (["experiment", "delete", "--experiment-id", "7"], "muster experiment delete 7"),
+                            (["experiment", "download-model-def", "7", "--out", "x"], "did you mean --to?"),
+                            (["trial", "download", "7", "--folder", "x"], "did you mean --to?"),
+                            (["checkpoint", "list", "--experiment-id", "7"], "did you mean --experiment?"),
+                            (["trial", "describe", "7", "--filter", "x"], "muster trial list has such a flag"),
+                            (["checkpoint", "list", "7"], "did you mean --experiment 7 or --trial 7?"),
+                            (["experiment", "stop", "7"], 'did you mean "experiment cancel"?'),
+                            (["experiment", "qqqqqqqq", "7"], "muster experiment --help lists the commands"),
+                            (["experiments", "list"], 'did you mean "experiment"?'),
+                            (["list", "experiments"], 'did you mean "experiment list"?'),
+                            (["describe", "trial", "3"], 'did you mean "trial describe"?'),
+                            (["logs", "7"], '"experiment logs"'),
+                            (["submit", "x.yaml"], 'did you mean "experiment create"?'),
+                            (["experiment", "wait"], "for example: muster experiment wait 7")):
+            done = muster(*words)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(said, done.stderr)
+
     def test_wrong_arguments(self):
         self.assertIn("usage: muster experiment pause ID", muster("experiment", "pause").stderr)
         self.assertEqual(muster("experiment", "list", "-o", "xml").returncode, 2)
         for words, said in ((["checkpoint", "download", "a-uuid", "got/"],
                              'usage: muster checkpoint download UUID: "got/" is one argument too many; did you mean --to got/?'),
                             (["trial", "download", "3", "got"], "did you mean --to got?"),
-                            (["trial", "logs", "3", "4"], "--help lists the flags"),
+                            (["trial", "logs", "3", "4"], "did you mean --rank 4 or --tail 4?"),
                             (["whoami", "me"], 'usage: muster whoami: "me" is one argument too many\n')):
             done = muster(*words)
             self.assertEqual(done.returncode, 2)
@@ -84,8 +106,17 @@ class WithoutMaster(unittest.TestCase):
 
     def test_reference_of_the_experiment_file(self):
         shown = muster("help", "config").stdout
+        for line in ("\nresources: slots and other", "\n  slots_per_trial  ", "\n  global_batch_size  ", "\n  max_restarts  "):
+            self.assertIn(line, shown)
+        table = muster("help", "config", "all").stdout
         for key in ("trainer.global_batch_size", "resources.slots_per_trial", "max_restarts"):
-            self.assertIn(f"`{key}`", shown)
+            self.assertIn(f"`{key}`", table)
+        self.assertIn("    resources:\n      min_slots: 2\n", muster("help", "config", "min_slots").stdout)
+        unknown = muster("help", "config", "slots_per_trail")
+        self.assertEqual(unknown.returncode, 2)
+        self.assertIn('did you mean "resources.slots_per_trial"?', unknown.stderr)
+        offered = muster("complete-words", "fish", "--", "help", "config", "resources.min").stdout
+        self.assertEqual(offered.split(), ["resources.min_slots"])
         self.assertIn("8  experiment failed", muster("help", "exit-codes").stdout)
         self.assertIn("min_slots", muster("help", "scheduling").stdout)
         self.assertIn("scheduling", muster("help", "sheduling").stderr)

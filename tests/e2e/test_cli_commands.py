@@ -3,6 +3,7 @@ new command without a line here fails."""
 
 import csv
 import functools
+import hashlib
 import http.server
 import io
 import json
@@ -193,6 +194,29 @@ class EveryCommand(unittest.TestCase):
             for column in as_csv[0]:
                 self.assertIn(column, row)
         return rows
+
+    def media(self):
+        """Reports a text by three names, two of which lead out of a folder, then lists and downloads them."""
+        content = "of a test".encode()
+        digest = hashlib.sha256(content).hexdigest()
+        storage = pathlib.Path(self.json("checkpoint", "list", "--trial", self.trial)[0]["path"]).parent
+        cluster = json.loads(self.muster("api", "get", "/info"))["cluster_id"]
+        folder = storage / "media" / cluster / str(self.trained)
+        folder.mkdir(parents=True)
+        (folder / digest).write_bytes(content)
+        item = {"step": 10, "type": "text", "digest": digest, "size": len(content)}
+        self.muster("api", "POST", f"trials/{self.trial}/media", "--body",
+                    json.dumps({"items": [{**item, "name": name} for name in ("..", "../out", "notes/a")]}))
+        rows = self.table("trial", "media", self.trial)
+        self.assertEqual([(row["name"], row["step"], row["type"]) for row in rows],
+                         [("..", 10, "text"), ("../out", 10, "text"), ("notes/a", 10, "text")])
+        self.assertEqual(self.json("trial", "media", self.trial, "--name", "notes/a", "--type", "text", "--step", 10),
+                         rows[2:])
+        self.assertEqual(self.json("trial", "media", self.trial, "--type", "image"), [])
+        self.says("3 files are in pictures", "trial", "media", self.trial, "--to", "pictures")
+        self.assertEqual(sorted(str(path.relative_to("pictures")) for path in pathlib.Path("pictures").rglob("*.txt")),
+                         ["%2E.%2Fout/10.txt", "%2E./10.txt", "notes/a/10.txt"])
+        self.assertEqual(pathlib.Path("pictures/notes/a/10.txt").read_bytes(), content)
 
     def shown(self, *arguments):
         """Describes one object; returns the object and the text form."""
@@ -455,6 +479,21 @@ class EveryCommand(unittest.TestCase):
         self.refused(2, "--racks", *trace, "--racks", "2")
         self.refused(3, "no-such-folder", *trace, "--plot", "no-such-folder/x.svg")
 
+    def test_commands_of_programs(self):
+        """They work in the program of a trial alone; test_reports runs them there."""
+        remedy = "this command works in the program of a trial"
+        self.refused(5, remedy, "report", "loss=0.5", "--step", 1)
+        self.refused(5, remedy, "should-stop")
+        self.refused(5, remedy, "checkpoint", "latest")
+        self.refused(5, remedy, "checkpoint", "save", ".", "--step", 1)
+        self.ran |= {("report",), ("should-stop",), ("checkpoint", "latest"), ("checkpoint", "save")}
+
+    def test_resize(self):
+        experiment = self.submit("--paused")
+        self.muster("experiment", "resize", experiment, "--slots", 2)
+        self.assertEqual(self.json("experiment", "config", experiment)["resources"]["slots_per_trial"], 2)
+        self.muster("experiment", "kill", experiment)
+
     def test_help_commands(self):
         self.says("The order in which trials get slots", "help", "scheduling")
         self.says("complete", "completion", "fish")
@@ -497,6 +536,7 @@ class EveryCommand(unittest.TestCase):
         self.assertEqual(self.cluster.muster("trial", "logs", self.trial, "--until", "2020-01-01"), "")
         self.assertEqual(self.cluster.muster("trial", "logs", self.trial, "--agent", "no-such"), "")
         self.assertEqual(self.cluster.muster("trial", "logs", self.trial, "--search", "^[^a]$x", "--regex"), "")
+        self.media()
         fields = self.json("trial", "log-fields", self.trial)
         self.assertTrue(set(fields["agents"]) <= {"agent-0", "agent-1"})
         self.assertEqual(self.cluster.muster("trial", "logs", self.trial, "--agent", fields["agents"][0]).splitlines(),
@@ -552,6 +592,7 @@ class EveryCommand(unittest.TestCase):
                      "experiment", "create", path, self.data)
         self.refused(2, "no folder is uploaded", "experiment", "create", path)
         self.assertIn("is valid", self.cluster.muster("experiment", "create", path, "--validate-only"))
+        self.says("at most 1 x", "experiment", "preview", path)
 
     def test_changing_an_experiment(self):
         experiment = self.cluster.create(self.config, self.data)
@@ -560,6 +601,8 @@ class EveryCommand(unittest.TestCase):
                   "--log-retention", "30", "--save-trial-latest", "2")
         self.refused(2, "nothing to change", "experiment", "set", experiment)
         self.refused(2, "--log-retention takes", "experiment", "set", experiment, "--log-retention", "soon")
+        self.refused(2, "give the number of slots", "experiment", "resize", experiment)
+        self.refused(5, "has ended", "experiment", "resize", experiment, "--slots", "1")
         self.assertEqual(self.json("experiment", "label", "add", experiment, "a b", "c")["labels"], ["a b", "c"])
         self.assertEqual(self.json("e", "label", "remove", experiment, "c")["labels"], ["a b"])
         described = self.json("experiment", "describe", experiment)

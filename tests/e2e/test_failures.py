@@ -89,15 +89,15 @@ class Failures(unittest.TestCase):
         experiment = self.submit("gang", GANG, slots=2)
         follow = self.cluster.run("experiment", "follow", experiment)
         self.assertNotEqual(follow.returncode, 0)
-        reason = 'rank 1: exit 3: KeyError: "lr"'
+        reason = 'rank 1: exit 3: KeyError: "lr" (train.py:7)'
         self.assertIn(reason, follow.stderr)
         self.assertIn('    Traceback (most recent call last):\n      File "train.py", line 7\n    KeyError: "lr"\n',
                       follow.stdout)
         for text in (self.cluster.muster("experiment", "describe", experiment),
-                     self.cluster.muster("experiment", "list"),
-                     self.cluster.muster("trial", "list", experiment),
                      self.cluster.muster("trial", "describe", self.cluster.trial(experiment)["id"])):
             self.assertIn(reason, text)
+        for text in (self.cluster.muster("experiment", "list"), self.cluster.muster("trial", "list", experiment)):
+            self.assertIn('  KeyError: "lr" (train.py:7)', text)
         trial = self.cluster.trial(experiment)
         self.assertEqual(trial["reason"], reason)
         self.assertEqual(trial["last_words"].splitlines()[-1], 'KeyError: "lr"')
@@ -142,7 +142,7 @@ class Failures(unittest.TestCase):
     def test_signal_without_output(self):
         experiment = self.submit("signal", "kill -SEGV $$\n")
         self.cluster.wait(experiment, "ERROR")
-        self.assertEqual(self.cluster.trial(experiment)["reason"], "rank 0: signal 11 (SIGSEGV)")
+        self.assertEqual(self.cluster.trial(experiment)["reason"], "rank 0: killed by SIGSEGV (segmentation fault)")
 
     def lines(self, experiment):
         return self.cluster.muster("experiment", "logs", experiment).splitlines()
@@ -212,7 +212,7 @@ log_policies:
             self.assertEqual(self.cluster.rows("agent", "list")[0]["used"], 0)
             self.assertIn("paused: the program has not polled for preemption yet, so it is ended: SIGTERM now, "
                           "SIGKILL after 3.0 s", "\n".join(self.lines(experiment)))
-            self.assertIn("the trial has no checkpoint, so all its work is lost", "\n".join(self.lines(experiment)))
+            self.assertIn("if it had not begun to train, nothing is lost", "\n".join(self.lines(experiment)))
             trial = self.cluster.trial(experiment)
             self.assertEqual((trial["restarts"], trial["state"]), (0, "PAUSED"))
             self.cluster.muster("experiment", "activate", experiment)

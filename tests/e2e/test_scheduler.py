@@ -219,6 +219,45 @@ class SlotSharing(unittest.TestCase):
         self.assert_undisturbed(elastic)
         self.assertEqual([start["slots"] for start in self.starts(elastic)], [SLOTS, 2, SLOTS])
 
+    # resizing
+
+    def test_resize(self):
+        """A running training continues with other numbers of slots, through a kill of the master, a
+        pause and a range of slots, and ends with the same weights."""
+        experiment = self.train("resources.slots_per_trial=2")
+        self.in_mid_training(experiment)
+        said = self.cluster.muster("experiment", "resize", experiment, "--slots", 3)
+        self.assertIn("each trial uses 3 slots; a trial that runs with another number saves its work", said)
+        self.cluster.master.kill9()
+        self.cluster.start_master()
+        self.wait_for_slots(experiment, 3)
+        self.cluster.muster("experiment", "pause", experiment, "--wait")
+        warned = self.cluster.run("experiment", "resize", experiment, "--slots", SLOTS + 1)
+        self.assertIn(f"warning: a trial needs {SLOTS + 1} slots, and resource pool", warned.stderr)
+        said = self.cluster.muster("experiment", "resize", experiment, "--slots", 1)
+        self.assertIn("each trial uses 1 slot from its next activation on", said)
+        self.cluster.muster("experiment", "activate", experiment)
+        self.wait_for_slots(experiment, 1)
+        self.cluster.muster("experiment", "resize", experiment, "--slots", SLOTS, "--min-slots", 2)
+        self.wait_for_slots(experiment, SLOTS)
+        self.assert_undisturbed(experiment)
+        self.assertEqual([start["slots"] for start in self.starts(experiment)], [2, 3, 1, SLOTS])
+        self.assertIn("its experiment was resized", self.starts(experiment)[0]["reason"])
+        refused = self.cluster.run("experiment", "resize", experiment, "--slots", 2)
+        self.assertIn("has ended", refused.stderr)
+
+    def test_resize_of_a_waiting_experiment(self):
+        waiting, gate = self.hold(SLOTS + 1)
+        self.wait_for_code(waiting, "OVER_POOL")
+        self.cluster.muster("experiment", "resize", waiting, "--slots", 2)
+        self.wait_for_slots(waiting, 2)
+        for words, part in ((["--slots", 2, "--min-slots", 3], "--min-slots"), (["--slots", 0], "--slots")):
+            refused = self.cluster.run("experiment", "resize", waiting, *words)
+            self.assertEqual(refused.returncode, 2, refused.stdout + refused.stderr)
+            self.assertIn(part, refused.stderr)
+        gate.touch()
+        self.cluster.wait(waiting)
+
     # queue moves
 
     def test_move_ahead(self):

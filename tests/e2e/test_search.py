@@ -64,6 +64,9 @@ if hp["x"] > hp.get("fails", 2):
     note("fails")
     sys.exit(1)
 first, steps = int(os.environ["DET_STEPS_COMPLETED"]), int(hp["steps"])
+if first:
+    state = pathlib.Path(config["checkpoint_storage"]["container_path"]) / os.environ["DET_LATEST_CHECKPOINT"] / "state"
+    assert state.read_text() == str(first), "the checkpoint is that of this step"
 for step in range(first + 1, steps + 1):
     time.sleep(0.05)
     loss = "NaN" if hp["x"] > hp.get("diverges", 2) else hp["x"] + 1 / (1 + step)
@@ -71,6 +74,8 @@ for step in range(first + 1, steps + 1):
         "trial_id": trial, "trial_run_id": run, "steps_completed": step,
         "metrics": {"avg_metrics": {"loss": loss, "epochs": step / 2}}}})
     call("POST", f"/trials/{trial}/progress", {"progress": step / steps, "is_raw": True})
+    if step % hp.get("saves", steps + 1) == 0:
+        save(step)
     leave = call("GET", f"/allocations/{allocation}/signals/preemption?timeout_seconds=0").get("preempt")
     if leave and not hp.get("deaf"):
         save(step)
@@ -234,6 +239,49 @@ class SearchTest(unittest.TestCase):
         self.assertEqual([trial["state"] for trial in trials], ["STATE_COMPLETED"] * 3)
         self.assertNotIn("leaves", {line["what"] for line in self.journal()})
 
+    # searchers that start trials from checkpoints
+
+    def test_hyperband(self):
+        """The best trial of each rung goes on from its checkpoint; the others stay where they stopped."""
+        _, trials = self.ended(self.start("name: hyperband, max_time: 9, max_rungs: 2, max_concurrent_trials: 2", steps=40))
+        self.assertEqual(len(trials), 3 + 2)
+        self.assertEqual({trial["state"] for trial in trials}, {"STATE_COMPLETED"})
+        self.assertEqual(most_at_a_time(self.journal()), 2)
+        first = sorted(trials, key=lambda trial: trial["id"])[:3]
+        best = min(first, key=lambda trial: trial["hparams"]["x"])
+        for trial in first:
+            reached = trial["totalBatchesProcessed"]
+            self.assertTrue(9 <= reached < 40 if trial is best else 3 <= reached < 9, trial)
+        self.assertEqual(len(best["taskIds"]), 2)
+        rungs = self.user.get(f"/experiments/{best['experimentId']}/search")["brackets"][0]["rungs"]
+        self.assertEqual([(rung["size"], rung["goOn"], len(rung["marks"])) for rung in rungs], [(3, 1, 3), (1, 0, 1)])
+
+    def test_pbt(self):
+        """A weak member is replaced by a copy of a better one, which starts from its checkpoint."""
+        number = self.start("name: pbt, population_size: 3, num_rounds: 4, length_per_round: {batches: 4}, "
+                            "replace_function: {truncate_fraction: 0.34}", steps=16, more="saves: 2")
+        wait_for("a trial to be copied", lambda: len(self.trials(number)) > 3, 60)
+        self.cluster.master.kill9()
+        self.cluster.start_master()
+        _, trials = self.ended(number)
+        copies = [trial for trial in trials if "sourceTrialId" in trial]
+        self.assertGreater(len(copies), 0)
+        self.assertEqual(len(trials), 3 + len(copies))
+        known = {trial["id"] for trial in trials}
+        for trial in copies:
+            self.assertIn(trial["sourceTrialId"], known - {trial["id"]})
+            self.assertTrue(trial["warmStartCheckpointUuid"])
+        shown = self.cluster.muster("trial", "describe", copies[0]["id"])
+        self.assertIn(f"of trial {copies[0]['sourceTrialId']}", shown)
+
+    def test_tpe(self):
+        _, trials = self.ended(self.start("name: tpe, max_trials: 12, startup_trials: 4, max_concurrent_trials: 2", steps=1))
+        self.assertEqual(len(trials), 12)
+        order = sorted(trials, key=lambda trial: trial["id"])
+        self.assertEqual(len({trial["hparams"]["x"] for trial in trials}), 12)
+        chosen = [trial["hparams"]["x"] for trial in order[6:]]
+        self.assertLess(sum(chosen) / len(chosen), sum(t["hparams"]["x"] for t in order[:4]) / 4, "near the better ones")
+
     # failures
 
     def test_refused_points_are_replaced(self):
@@ -359,10 +407,37 @@ class SearchTest(unittest.TestCase):
         lines = self.cluster.muster("experiment", "describe", number).splitlines()
         print("\n".join(lines))
         table = lines[lines.index("Trials, best first (validation_accuracy)") + 1:]
-        self.assertEqual(table[0].lower().split(), ["id", "learning", "rate", "width", "best", "steps", "state", "duration"])
+        self.assertEqual(table[0].lower().split(), ["id", "learning", "rate", "width", "best", "steps", "state", "ran"])
         self.assertEqual(int(table[1].split()[0]), seen["bestTrialId"])
         best = [float(row.split()[3]) for row in table[1:]]
         self.assertEqual(best, sorted(best, reverse=True))
+
+    def test_preview(self):
+        """A preview shows the trials of the search that then runs, and creates nothing."""
+        before = self.user.get("/experiments")["pagination"]["total"]
+        searcher = f"{ASHA}, max_trials: 5, max_concurrent_trials: 2"
+        config = CONFIG.format(searcher=searcher, steps=8, more="", resources="{slots_per_trial: 1}", restarts=0,
+                               timeout=60, journal="journal")
+        pathlib.Path("preview.yaml").write_text(config)
+        shown = json.loads(self.cluster.muster("experiment", "preview", "preview.yaml", "-o", "json"))
+        told = self.cluster.muster("experiment", "preview", "preview.yaml", "--step-time", "3600", "--limit", "2")
+        self.assertEqual(self.user.get("/experiments")["pagination"]["total"], before)
+        self.assertIn("Trials: 5, at most 2 at a time, 1 slot each", told)
+        self.assertIn("at most 5 x 8 = 40 steps", told)
+        self.assertIn("Slot-hours: at most 40; ", told)
+        self.assertIn("(3 more; show them with --limit 5)", told)
+        self.assertEqual((shown["length"], shown["mostTime"], shown["seed"], shown["seedGiven"]), (8, 40, 3, True))
+        self.assertEqual([rung["time"] for rung in shown["brackets"][0]["rungs"]], [2, 8])
+        _, trials = self.ended(self.start(searcher, steps=8))
+        ran = [trial["hparams"]["x"] for trial in sorted(trials, key=lambda trial: trial["id"])]
+        self.assertEqual([trial["hparams"]["x"] for trial in shown["trials"]], ran)
+        self.assertEqual({trial["certain"] for trial in shown["trials"]}, {True})
+        unlucky = self.cluster.run("experiment", "preview", "preview.yaml", "--step-time", "x")
+        self.assertEqual(unlucky.returncode, 2)
+        self.assertIn("--step-time", unlucky.stderr)
+        pathlib.Path("preview.yaml").write_text(config.replace("reproducibility: {experiment_seed: 3}", ""))
+        self.assertIn("--config reproducibility.experiment_seed=",
+                      self.cluster.muster("experiment", "preview", "preview.yaml"))
 
     def test_warning(self):
         late = (SOURCE / "examples" / "search.yaml").read_text().replace("validate_every: 100", "validate_every: 200")

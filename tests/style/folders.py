@@ -38,6 +38,8 @@ FOLDERS = [
      CONTRACT + " cli cli/common cli/output cli/commands cli/help simulate"),
     ("cli/import", "`muster import determined`: a dump or a running master as records, their way "
      "into the master", CONTRACT + " cli cli/common cli/output cli/commands/commands.h"),
+    ("cli/task", "the commands that work in the program of a trial: its reports and checkpoints",
+     CONTRACT + " cli cli/common cli/output cli/commands/commands.h"),
     ("cli/help", "help, topics of help, manual pages, completion",
      CONTRACT + " cli cli/common cli/output cli/commands"),
     ("cli/output", "tables, JSON, CSV, progress lines, wait reasons; filtered output to a terminal",
@@ -45,12 +47,19 @@ FOLDERS = [
     ("cli/common", "session, flags, values of flags, names to ids, input files, followed events",
      CONTRACT + " cli cli/output cli/commands/commands.h"),
     ("agent", "the agent's event loop, its slots, and its connection to the master",
-     CONTRACT + " agent/tasks agent/logs agent/gpu agent/supervisor/mounts.h"),
+     CONTRACT + " agent/tasks agent/spool agent/logs agent/reports agent/gpu "
+     "agent/supervisor/mounts.h"),
     ("agent/tasks", "tasks, their folders, and what to start and stop",
-     CONTRACT + " agent agent/logs agent/supervisor"),
+     CONTRACT + " agent agent/spool agent/logs agent/supervisor"),
     ("agent/supervisor", "the process of one task: ranks, pipes, sandbox",
-     CONTRACT + " agent/logs agent/tasks"),
-    ("agent/logs", "the log spool and its shipper", CONTRACT + " agent agent/tasks"),
+     CONTRACT + " agent/logs agent/reports agent/tasks agent/failures"),
+    ("agent/failures", "why a rank failed or hangs, in one sentence", "base/*"),
+    ("agent/spool", "lines on disk for the master, and the thread that ships them",
+     CONTRACT + " agent agent/tasks"),
+    ("agent/logs", "the output of tasks as lines of a spool", CONTRACT + " agent agent/spool "
+     "agent/tasks"),
+    ("agent/reports", "the socket to which programs report, and the calls to the master",
+     CONTRACT + " agent agent/spool agent/tasks"),
     ("agent/gpu", "GPUs: discovery, health, utilization", CONTRACT + " agent"),
     ("master/common", "requests on their way between threads, audit trail, checkpoint storage, free "
      "space, the master's own log", CONTRACT + " db/*"),
@@ -119,8 +128,10 @@ FOLDERS = [
     ("trainer/loop", "the training loop, evaluation, reports", CONTRACT + " trainer/*"),
     ("trainer/commands", "the commands of `muster-trainer`", CONTRACT + " trainer/*"),
     ("trainer", "the program `muster-trainer`", CONTRACT + " trainer/*"),
+    ("sdk/python", "the package `muster` of Python programs: reports, checkpoints, stop requests, ranks",
+     ""),
     ("tests", "`unit/` one program per file, `sim/` the master's core under a virtual clock with "
-     "faults by seed, `e2e/` real daemons, `ui/` the page in a browser, `fuzz/` hostile input, "
+     "faults by seed, `sdk/` the Python package, `e2e/` real daemons, `ui/` the page in a browser, `fuzz/` hostile input, "
      "`style/` these checks, `bench/` measurements", "base/* api/* db/* simulate cli/* agent/* master/* trainer/*"),
 ]
 
@@ -173,7 +184,7 @@ def table():
         names = [use.removesuffix("/*") for use in uses.split() if not use.startswith("base")]
         if "api" in names:
             names.remove("api")
-        elif not folder.startswith(("base", "api")):
+        elif not folder.startswith(("base", "api", "sdk")):
             names.append("not `api`")
         shown = ", ".join(f"`{name}`" if not name.startswith("not") else name for name in names)
         yield f"| `{folder}/` | {owns} | {shown} |"
@@ -183,5 +194,5 @@ def table():
 TOP = set("""
     .ci .clang-format .gitignore ARCHITECTURE.md CMakeLists.txt CMakePresets.json CONTRIBUTING.md
     GLOSSARY.md LICENSE README.md agent api base cli cmake db docs examples master packaging
-    simulate tests trainer webui
+    sdk simulate tests trainer webui
 """.split())

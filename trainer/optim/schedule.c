@@ -60,8 +60,8 @@ static int read_kind(const json_t *spec, struct schedule *s, struct error *e)
     if (s->rate)
         return 0;
     return error_set(e, ERR_INVALID,
-                     "trainer.schedule.name: there is no schedule \"%s\"; `muster help config` "
-                     "lists them",
+                     "trainer.schedule.name: there is no schedule \"%s\"; `muster help config "
+                     "trainer.schedule` lists them",
                      name);
 }
 

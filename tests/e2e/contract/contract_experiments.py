@@ -131,7 +131,7 @@ class Experiments(Contract):
         experiment = self.create(activate=False)
         for change in ({"name": "renamed"}, {"description": "new"}, {"labels": ["three"]}, {"notes": "a note"},
                        {"resources": {"priority": 10}}, {"resources": {"weight": 2.5}},
-                       {"resources": {"max_slots": 3}},
+                       {"resources": {"max_slots": 3}}, {"resources": {"slotsPerTrial": 2, "minSlots": 1}},
                        {"checkpointStorage": {"saveExperimentBest": 1, "saveTrialBest": 2, "saveTrialLatest": 3}}):
             self.admin.call("PATCH", f"/experiments/{experiment}", {
                 "id": experiment, "checkpointStorage": None, "description": None, "labels": None, "name": None,
@@ -139,6 +139,8 @@ class Experiments(Contract):
         found = self.user.get(f"/experiments/{experiment}", EXPERIMENT)["experiment"]
         self.assertEqual((found["name"], found["description"], found["labels"], found["notes"]),
                          ("renamed", "new", ["three"], "a note"))
+        resources = found["config"]["resources"]
+        self.assertEqual((resources["slots_per_trial"], resources["min_slots"]), (2, 1))
         self.kill(experiment)
 
     def test_experiment_labels(self):

@@ -75,7 +75,8 @@ class Resources(Contract):
                 "attachments": [{"color": color, "blocks": [{"type": "section", "text": {
                     "type": "mrkdwn", "text": f"{mark} contract (#{experiment})"}}]}]})
             self.assertEqual([(f["type"], f["text"]) for f in fields], [("mrkdwn", text) for text in (
-                f"*Status*: {word}", "*Duration*: 0h 0min", "*Workspace*: Uncategorized", "*Project*: Uncategorized")])
+                f"*Status*: {word}", "*Duration*: 0h 0min", "*Workspace*: Uncategorized", "*Project*: Uncategorized",
+                *([f"*Reason*: rank 0: exit {exit_code}"] if exit_code else []))])  # the last is Muster's own
 
     def test_slack_with_links(self):
         """A master that knows its address links the experiment and its log; a slash at the end of the address does not matter."""

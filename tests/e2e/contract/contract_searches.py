@@ -15,6 +15,9 @@ reproducibility: {experiment_seed: 1234}
 """
 
 
+PREVIEW = "method metric smallerIsBetter unit seed seedGiven slotsPerTrial concurrent trials complete brackets"
+
+
 class Searches(Contract):
     def edited(self, *changes):
         """The configuration with texts replaced: (old, new), .."""
@@ -68,6 +71,20 @@ class Searches(Contract):
                 else:
                     self.assertIn("request unfulfillable", self.user.call("POST", path, body, expect=400)["message"])
 
+    def test_preview(self):
+        """What a search would do: the same trials as the search that is then created."""
+        config = self.edited(("name: single", "name: adaptive_asha, max_trials: 9, max_time: 64"),
+                             ("hyperparameters: {width: 64}\n", RANGES))
+        shown = self.user.post("/experiments/preview", {"config": config}, f"{PREVIEW} length mostTime typicalTime")
+        self.assertEqual((len(shown["trials"]), shown["complete"], shown["mostTime"]), (9, True, 9 * 64))
+        created = self.trials_of(self.create(config=config, activate=False))
+        self.assertEqual([trial["hparams"] for trial in created],
+                         [trial["hparams"] for trial in shown["trials"]][:len(created)])
+        fork = self.user.post("/experiments/preview", {"parentId": created[0]["experimentId"]}, PREVIEW)
+        self.assertEqual(fork["trials"], shown["trials"])
+        refused = self.user.call("POST", "/experiments/preview", {"config": "name: x\n"}, expect=400)
+        self.assertIn("searcher", refused["message"])
+
     def test_continue_a_search(self):
         """The trials that have not completed run again; the others stay as they are."""
         config = self.edited(("name: single", "name: random, max_trials: 3, max_concurrent_trials: 3"),
@@ -80,7 +97,7 @@ class Searches(Contract):
         self.kill(experiment)
         self.assertEqual([trial["state"] for trial in self.trials_of(experiment)],
                          ["STATE_COMPLETED", "STATE_CANCELED", "STATE_CANCELED"])
-        refused = self.user.call("POST", "/experiments/continue", {"id": experiment, "overrideConfig": "name: x"},
+        refused = self.user.call("POST", "/experiments/continue", {"id": experiment, "overrideConfig": "searcher: {metric: x}"},
                                  expect=400)
         self.assertIn("overrideConfig", refused["message"])
         self.user.post("/experiments/continue", {"id": experiment, "overrideConfig": "{}"}, EXPERIMENT)
@@ -93,7 +110,13 @@ class Searches(Contract):
         self.wait_for_state(experiment, "STATE_COMPLETED")
         refused = self.user.call("POST", "/experiments/continue", {"id": experiment}, expect=400)
         self.assertIn("has been completed", refused["message"])
+        self.user.post("/experiments/continue", {"id": experiment, "overrideConfig": "searcher: {max_trials: 4}"}, EXPERIMENT)
+        self.agent.end(wait_for("the fourth trial", lambda: self.running_of(experiment, 1), 30)[0])
+        self.wait_for_state(experiment, "STATE_COMPLETED")
         experiment = self.create(config=config.replace("name: random", "name: async_halving, num_rungs: 1, max_time: 3"))
+        wait_for("three trials", lambda: self.running_of(experiment, 3), 30)
         self.kill(experiment)
-        refused = self.user.call("POST", "/experiments/continue", {"id": experiment}, expect=400)
-        self.assertIn("cannot be continued", refused["message"])
+        self.user.post("/experiments/continue", {"id": experiment}, EXPERIMENT)
+        for task in wait_for("three trials", lambda: self.running_of(experiment, 3), 30):
+            self.agent.end(task)
+        self.wait_for_state(experiment, "STATE_COMPLETED")

@@ -4,7 +4,7 @@ import contextlib
 import sqlite3
 
 from cluster import wait_for
-from contract import PAGE, TERMINAL, Contract, NEVER, hashed
+from contract import FILES, PAGE, TERMINAL, Contract, NEVER, hashed
 
 TASK_ID = r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-%012d"
 
@@ -125,6 +125,25 @@ class Trials(Contract):
                                          (warm, warm_task["trialId"], "warmStartCheckpointUuid", uuid)):
             self.assertEqual(self.user.get(f"/trials/{number}", "trial:Trial")["trial"][field], value)
             self.assertEqual(self.user.get(f"/experiments/{of}/trials")["trials"][0][field], value)
+
+    def test_start_from_the_best_of_an_experiment(self):
+        experiment, task, caller = self.running()
+        best = self.config.replace("metric: validation_loss",
+                                   f"metric: validation_loss, source_experiment_id: {experiment}")
+        uuids = [f"00000000-0000-4000-8000-00000000027{i}" for i in range(4)]
+        def refused(text, config=best):
+            answer = self.user.call("POST", "/experiments", {"config": config, "modelDefinition": FILES}, expect=400)
+            self.assertIn(text, answer["message"])
+        refused("no experiment %d with a checkpoint" % experiment)
+        self.checkpoint(task, caller, uuids[0], 5)
+        refused("has a value of its searcher's metric")
+        for uuid, steps, loss in ((uuids[1], 10, 0.5), (uuids[2], 20, 0.25), (uuids[3], 30, 0.75)):
+            self.metrics(task, caller, "validation", steps, {"validation_loss": loss})
+            self.checkpoint(task, caller, uuid, steps)
+        refused("exclude each other", best.replace("source_experiment_id", "source_trial_id: 1, source_experiment_id"))
+        _, warm, _ = self.running(config=best)
+        self.assertEqual(self.user.get(f"/trials/{warm['trialId']}")["trial"]["warmStartCheckpointUuid"], uuids[2])
+        self.assertEqual(warm["env"]["DET_LATEST_CHECKPOINT"], uuids[2])
 
     def test_profiler(self):
         experiment, task, caller = self.running()
