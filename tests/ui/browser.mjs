@@ -12,6 +12,7 @@ const axeSource = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 export const master = process.env.MUSTER_UI_URL;
 export const PASSWORD = "correct horse battery staple";
 export const WIDTHS = { 1440: 900, 390: 844 };
+const PATIENCE_S = 60; // a trial starts and ends within seconds on an idle machine, within 35 on a busy one
 
 let browser;
 
@@ -36,7 +37,7 @@ export async function openPage({ theme = "light", width = 1440, reducedMotion = 
         timezoneId: "UTC",
         locale: "en-GB",
     });
-    context.setDefaultTimeout(20_000);
+    context.setDefaultTimeout(PATIENCE_S * 1000);
     await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: master });
     const page = await context.newPage();
     page.errors = [];
@@ -88,7 +89,7 @@ export async function clickMenuItemAndConfirm(button, line) {
     await confirmDialog(button.page(), line);
 }
 
-export async function waitUntil(description, condition, seconds = 20) {
+export async function waitUntil(description, condition, seconds = PATIENCE_S) {
     const end = Date.now() + seconds * 1000;
     for (;;) {
         const value = await condition();
