@@ -156,19 +156,30 @@ static bool is_behind(int32_t a, int32_t b)
     return (int32_t)((uint32_t)a - (uint32_t)b) < 0; // counters wrap
 }
 
+// The operations that all ranks have begun, as the number of the last one.
+static int32_t begun_by_all(const struct nccl *n)
+{
+    int32_t least = row_of(n, 0)[NCCL_BEGUN];
+    for (int r = 1; r < n->base.world; r++)
+        if (is_behind(row_of(n, r)[NCCL_BEGUN], least))
+            least = row_of(n, r)[NCCL_BEGUN];
+    return least;
+}
+
 // The rank that is behind all others at a stage; -1: none is. At the stage NCCL_ENDED a rank is
-// also behind if all ranks have begun the operation and none has ended it.
+// behind if it has not ended an operation that all ranks have begun: while one GPU has not begun
+// it, the others cannot end it.
 static int last_rank_at(const struct nccl *n, enum nccl_column stage)
 {
     int last = 0, first = 0;
-    enum nccl_column goal = stage == NCCL_ENDED ? NCCL_BEGUN : stage;
     for (int r = 1; r < n->base.world; r++) {
         if (is_behind(row_of(n, r)[stage], row_of(n, last)[stage]))
             last = r;
-        if (is_behind(row_of(n, first)[goal], row_of(n, r)[goal]))
+        if (is_behind(row_of(n, first)[stage], row_of(n, r)[stage]))
             first = r;
     }
-    return is_behind(row_of(n, last)[stage], row_of(n, first)[goal]) ? last : -1;
+    int32_t goal = stage == NCCL_ENDED ? begun_by_all(n) : row_of(n, first)[stage];
+    return is_behind(row_of(n, last)[stage], goal) ? last : -1;
 }
 
 static void report_late(struct nccl *n, enum nccl_column stage, int rank)

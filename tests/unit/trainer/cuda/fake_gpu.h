@@ -6,6 +6,7 @@
 #define MUSTER_TESTS_TRAINER_FAKE_GPU_H
 
 #include <nccl.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,6 +26,8 @@ bool gpu_is_there(void);
 bool gpu_is_real(void);          // faults cannot be injected
 void gpu_begin(int rank);        // first call in every rank
 void gpu_compute_us(int64_t us); // keeps the compute stream busy
+// Keeps it busy until the counter has reached the value.
+void gpu_wait_for(const atomic_int *counter, int value);
 
 // From fake_cuda.c for fake_nccl.c.
 void fake_enqueue(cudaStream_t stream, void (*run)(void *arg), void *arg);
