@@ -27,6 +27,7 @@ enum {
     EAGER_US = 200, // waits yield the core for this long before they start to sleep
     NAP_US = 50,
     CONNECT_US = 120 * 1000 * 1000,
+    LAST_WORK_US = 10 * 1000 * 1000, // how long comm_close() waits for the compute stream
     ID_TEXT = 2 * NCCL_UNIQUE_ID_BYTES + 1,
 };
 
@@ -313,10 +314,28 @@ static void free_gpu(struct nccl *n)
         ncclMemFree(n->base.arena);
 }
 
+// Returns whether the compute stream has ended its work. After a failure, copies and kernels that
+// wait for the aborted operations still follow, and they use the arena.
+static bool compute_ended(struct nccl *n)
+{
+    int64_t begin = clock_mono_us();
+    if (!n->compute_done || cudaEventRecord(n->compute_done, n->compute) != cudaSuccess)
+        return true; // nothing was enqueued, or the GPU has failed
+    while (nccl_query(n->compute_done) == cudaErrorNotReady) {
+        if (clock_mono_us() - begin > LAST_WORK_US) {
+            log_warn("the GPU hangs; its memory stays allocated until this process exits",
+                     "rank=%d", n->base.rank);
+            return false;
+        }
+        yield_or_sleep(begin);
+    }
+    return true;
+}
+
 // Frees everything, unless an operation hangs: then a kernel may still write to the memory.
 static void nccl_free(struct nccl *n)
 {
-    if (!nccl_stop_watcher(n))
+    if (!nccl_stop_watcher(n) || !compute_ended(n))
         return;
     free_gpu(n);
     comm_close(n->inner);
