@@ -406,7 +406,8 @@ static void runners_resume(struct search *s, const struct search_event *event,
     struct bracket_search *bs = &s->of.bracketed;
     size_t count = bs->runner_count;
     struct active_search_trial *before = xcalloc(count + 1, sizeof *before);
-    memcpy(before, bs->runners, count * sizeof *before);
+    if (count)
+        memcpy(before, bs->runners, count * sizeof *before);
     for (size_t i = 0; i < count; i++) {
         const struct search_bracket *b = &bs->brackets[before[i].bracket];
         bool stopped = b->rung_count && before[i].rung == b->rung_count;
