@@ -135,7 +135,8 @@ static int refuse_group(struct cli *c, long long trial, struct error *e)
     {
         names = arena_printf(&c->arena, "%s%s%s", names, *names ? ", " : "", name);
     }
-    if (!err && *names)
+    // The first report of the group may have come since the group was read.
+    if (!err && *names && !json_object_get(groups, c->options.group))
         err = error_set(e, ERR_NOT_FOUND,
                         "trial %lld has reported no metrics of group \"%s\"; its groups: %s", trial,
                         c->options.group, names);

@@ -196,6 +196,17 @@ class Cluster:
                 found.append(int(entry.name))
         return sorted(found)
 
+    def processes_of(self, text):
+        """Returns the processes below this cluster's folder whose command line contains the text."""
+        found = []
+        for pid in self.processes_below():
+            try:
+                if text.encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(pid)
+            except OSError:  # it has ended
+                continue
+        return found
+
     def ranks(self):
         return [pid for pid in self.processes_below("muster-trainer")]
 

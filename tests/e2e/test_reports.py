@@ -1,6 +1,7 @@
 """Programs report through the socket of their supervisor. Whatever is paused, killed or stopped
 meanwhile, the curve has each step once."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -187,8 +188,8 @@ class Reports(unittest.TestCase):
     def test_program_is_killed(self):
         experiment = self.create()
         self.reached(experiment, 70)
-        for pid in self.cluster.processes_below():
-            if b"program.py" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+        for pid in self.cluster.processes_of("program.py"):
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.check(experiment, restored=True)
 
@@ -213,9 +214,7 @@ class Reports(unittest.TestCase):
         experiment = self.create()
         self.reached(experiment, STEPS - 100)
         self.cluster.master.kill9()
-        wait_for("the end of the program", lambda: not any(
-            b"program.py" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-            for pid in self.cluster.processes_below()))
+        wait_for("the end of the program", lambda: not self.cluster.processes_of("program.py"))
         self.cluster.agents[0].kill9()
         self.cluster.agents[0].start()
         time.sleep(1)
