@@ -483,7 +483,7 @@ const struct route route_table[] = {
     CORE("POST", V1 "/trials/{trialId}/progress", ANY_USER_TASK, core_trial_progress, NULL,
          "Report progress", .takes = "progress:number isRaw?:bool"),
     CORE("POST", V1 "/trials/{trialId}/early_exit", ANY_USER_TASK, core_trial_early_exit, NULL,
-         "Say why the trial ends early", .takes = "reason:ExitedReason"),
+         "Say why the trial ends early", .takes = "reason:ExitedReason text?:string"),
     CORE("POST", V1 "/trials/{trialId}/runner/metadata", ANY_USER_TASK, core_trial_runner_metadata,
          NULL, "Say what the trial is doing", .takes = "state:string"),
     CORE_GET(V1 "/allocations/{allocationId}/signals/preemption", AUTH_TASK,

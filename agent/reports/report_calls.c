@@ -185,8 +185,8 @@ static void add_checkpoint(struct call_batch *b, const json_t *line)
 static void add_exit(struct call_batch *b, const json_t *line)
 {
     char *reason = xasprintf("EXITED_REASON_%s", jget_string(line, "reason", ""));
-    carry_line(add_call(b, trial_path(b, "early_exit"), json_pack("{s:s}", "reason", reason)),
-               line);
+    json_t *body = json_pack("{s:s, s:O*}", "reason", reason, "text", jget(line, "text"));
+    carry_line(add_call(b, trial_path(b, "early_exit"), body), line);
     free(reason);
 }
 

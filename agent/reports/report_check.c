@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/run_metadata.h"
 #include "base/limits.h"
 #include "base/rng.h"
 #include "base/text/json.h"
@@ -185,9 +186,7 @@ static int check_checkpoint(const json_t *line, struct error *e)
 
 static int check_metadata(const json_t *line, struct error *e)
 {
-    if (json_is_object(jget(line, "metadata")))
-        return 0;
-    return error_set(e, ERR_INVALID, "metadata: expected an object");
+    return run_metadata_check(jget(line, "metadata"), e);
 }
 
 static int check_media_name(const json_t *value, struct error *e)
@@ -259,7 +258,10 @@ static int check_media(const json_t *line, struct error *e)
 static int check_exited(const json_t *line, struct error *e)
 {
     static const char *const reasons[] = {"INVALID_HP", "USER_REQUESTED_STOP", NULL};
-    return check_word(jget(line, "reason"), "reason", reasons, e);
+    int err = check_word(jget(line, "reason"), "reason", reasons, e);
+    if (!err && jget(line, "text"))
+        err = check_text(jget(line, "text"), "text", LIMIT_EXIT_TEXT, e);
+    return err;
 }
 
 static int check_failure(const json_t *line, struct error *e)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/config/expconf.h"
+#include "api/run_metadata.h"
 #include "api/wire.h"
 #include "base/arena.h"
 #include "base/limits.h"
@@ -49,10 +50,21 @@ int core_trial_kill(struct core *c, struct request *rq, struct error *e)
     return err;
 }
 
-static void exit_early(struct core *c, struct trial *t, bool invalid)
+// The reason of a trial that reports invalid hyperparameters, on one line. Heap.
+static char *reason_of_invalid(const char *text)
 {
-    static const char why[] = "the program reports that its configuration or its data is not "
-                              "valid: no restart can help; see its log";
+    if (!*text)
+        return xstrdup("the program reports that its configuration or its data is not valid: no "
+                       "restart can help; see its log");
+    char *why = xasprintf("invalid hyperparameters: %s", text);
+    for (char *p = why; *p; p++)
+        if ((unsigned char)*p < ' ')
+            *p = ' ';
+    return why;
+}
+
+static void exit_early(struct core *c, struct trial *t, bool invalid, const char *why)
+{
     t->exited_early = true;
     t->invalid = invalid;
     if (t->unmanaged) {
@@ -71,6 +83,7 @@ int core_trial_early_exit(struct core *c, struct request *rq, struct error *e)
 {
     struct trial *t;
     const char *reason = jget_string(rq->body, "reason", "");
+    const char *text = jget_string(rq->body, "text", "");
     int err = core_reporter_of_trial(c, rq, &t, e);
     if (err)
         return err;
@@ -80,10 +93,14 @@ int core_trial_early_exit(struct core *c, struct request *rq, struct error *e)
                          "reason: \"%.64s\" is neither EXITED_REASON_INVALID_HP nor "
                          "EXITED_REASON_USER_REQUESTED_STOP",
                          reason);
+    if (strlen(text) > LIMIT_EXIT_TEXT)
+        return error_set(e, ERR_INVALID, "text: more than %d bytes; shorten it", LIMIT_EXIT_TEXT);
     if (t->exited_early)
         return error_set(e, ERR_INVALID, "trial %lld has already reported its early exit",
                          (long long)t->id);
-    exit_early(c, t, invalid);
+    char *why = reason_of_invalid(text);
+    exit_early(c, t, invalid, why);
+    free(why);
     return 0;
 }
 
@@ -144,79 +161,15 @@ static int find_run(struct core *c, struct request *rq, int64_t id, struct error
 
 // --- metadata ------------------------------------------------------------------------------------
 
-static int check_value(const json_t *value, int depth, size_t *keys, struct error *e);
-
-static int check_key(const char *key, struct error *e)
-{
-    if (strlen(key) > LIMIT_METADATA_KEY)
-        return error_set(e, ERR_INVALID, "metadata: the key \"%.64s\" is longer than %d bytes", key,
-                         LIMIT_METADATA_KEY);
-    if (strpbrk(key, "$.[]"))
-        return error_set(e, ERR_INVALID, "metadata: the key \"%.64s\" contains one of $ . [ ]",
-                         key);
-    return 0;
-}
-
-static int check_object(const json_t *object, int depth, size_t *keys, struct error *e)
-{
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)object, key, value)
-    {
-        int err = check_key(key, e);
-        if (!err)
-            err = check_value(value, depth + 1, keys, e);
-        if (err)
-            return err;
-    }
-    return 0;
-}
-
-static int check_list(const json_t *list, int depth, size_t *keys, struct error *e)
-{
-    size_t i;
-    json_t *value;
-    if (json_array_size(list) > LIMIT_METADATA_LIST)
-        return error_set(e, ERR_INVALID, "metadata: a list of more than %d elements",
-                         LIMIT_METADATA_LIST);
-    json_array_foreach(list, i, value)
-    {
-        int err = check_value(value, depth + 1, keys, e);
-        if (err)
-            return err;
-    }
-    return 0;
-}
-
-static int check_value(const json_t *value, int depth, size_t *keys, struct error *e)
-{
-    if (depth > LIMIT_METADATA_DEPTH)
-        return error_set(e, ERR_INVALID, "metadata: nested more than %d levels deep",
-                         LIMIT_METADATA_DEPTH);
-    if (json_is_object(value) && json_object_size(value))
-        return check_object(value, depth, keys, e);
-    if (json_is_array(value) && json_array_size(value))
-        return check_list(value, depth, keys, e);
-    if (json_string_length(value) > LIMIT_METADATA_TEXT)
-        return error_set(e, ERR_INVALID, "metadata: a text of more than %d bytes",
-                         LIMIT_METADATA_TEXT);
-    if (++*keys > LIMIT_METADATA_KEYS)
-        return error_set(e, ERR_INVALID, "metadata: more than %d values", LIMIT_METADATA_KEYS);
-    return 0;
-}
-
 // Replaces the metadata of a run.
 int core_run_metadata(struct core *c, struct request *rq, struct error *e)
 {
     const json_t *metadata = jget(rq->body, "metadata");
-    size_t keys = 0;
     int err = request_param_int(rq, 0, &rq->id, e);
     if (!err)
         err = find_run(c, rq, rq->id, e);
-    if (!err && !json_is_object(metadata))
-        err = error_set(e, ERR_INVALID, "metadata: missing, or not an object");
     if (!err)
-        err = check_value(metadata, 0, &keys, e);
+        err = run_metadata_check(metadata, e);
     if (err)
         return err;
     char *text = json_text(metadata);

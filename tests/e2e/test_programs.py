@@ -172,6 +172,10 @@ class Programs(unittest.TestCase):
         trials = {trial["hparams"]["width"]: trial for trial in self.cluster.rows("trial", "list", experiment)}
         self.assertEqual({width: (trial["state"], trial["restarts"]) for width, trial in trials.items()},
                          {-1: ("ERROR", 0), 1: ("COMPLETED", 0), 2: ("COMPLETED", 0)})
+        self.assertEqual(trials[-1]["reason"], "invalid hyperparameters: width is negative")
+        for words in (("trial", "describe", trials[-1]["id"]), ("trial", "list", experiment),
+                      ("experiment", "describe", experiment)):
+            self.assertIn("width is negative", self.cluster.muster(*words), words)
 
     def test_a_search_ends_trials_early(self):
         """The searcher's stop ends the loop; the trial is complete and does not start again."""

@@ -16,6 +16,13 @@ import muster
 from supervisor import Supervisor
 
 
+def nested(levels):
+    value = 1
+    for _ in range(levels):
+        value = {"k": value}
+    return value
+
+
 class InTrial(unittest.TestCase):
     """A run of a trial with one rank."""
 
@@ -231,7 +238,7 @@ class InTrial(unittest.TestCase):
         deep = []
         for _ in range(48):
             deep = [deep]
-        run.metadata(deep=deep)
+        self.assertEqual(run.gather(deep), [deep])
         for value, expected in ((2**63, r"value\['x'\] is an integer of more than 64 bits; use str"),
                                 ("\udc80", "no valid Unicode; use text.encode"), ("a\0", "NUL character; remove"),
                                 ({"\udc80": 1}, r"a key of value\['x'\] is no valid"),
@@ -268,10 +275,19 @@ class InTrial(unittest.TestCase):
     def test_invalid_hyperparameters(self):
         with self.assertRaises(SystemExit):
             with self.begin() as run:
-                run.invalid("lr is negative")
+                run.invalid("lr is\n  negative")
         self.assertEqual([message["kind"] for message in self.supervisor.lines], ["exited", "failure"])
-        self.assertEqual(self.supervisor.lines[0]["reason"], "INVALID_HP")
-        self.assertIn("lr is negative", self.supervisor.lines[1]["text"])
+        self.assertEqual((self.supervisor.lines[0]["reason"], self.supervisor.lines[0]["text"]),
+                         ("INVALID_HP", "lr is negative"))
+        self.assertIn("lr is", self.supervisor.lines[1]["text"])
+
+    def test_invalid_hyperparameters_with_an_odd_text(self):
+        for text, expected in (("", None), ("x" * 5000, "x" * 4093 + "..."), ("a\0\udc80", "a??")):
+            with self.assertRaises(SystemExit):
+                with self.begin() as run:
+                    run.invalid(text)
+            line = self.supervisor.of_kind("exited")[-1]
+            self.assertEqual(line.get("text"), expected)
 
     def test_bad_reports(self):
         """Each raises an exception that names the place and the remedy, and the run goes on."""
@@ -346,7 +362,12 @@ class InTrial(unittest.TestCase):
                 (lambda: run.broadcast({1: 2}), "has the key 1"),
                 (lambda: run.image(1, "x", "not an image"), "step 1, 'x'"),
                 (lambda: run.text(1, "", "text"), "use 1 to 256"),
-                (lambda: run.metadata(text="x" * (1 << 20)), "fit, so use fewer")):
+                (lambda: run.metadata(text="x" * 5001), "text'. is a text of more than 5000 bytes"),
+                (lambda: run.metadata({"a.b": 1}), "'a.b' of metadata: a key has at most 50"),
+                (lambda: run.metadata({"k" * 51: 1}), "a key has at most 50"),
+                (lambda: run.metadata(a=list(range(101))), "'a'. is a list of more than 100"),
+                (lambda: run.metadata(a=nested(10)), "more than 10 levels deep"),
+                (lambda: run.metadata({f"k{i}": 1 for i in range(1001)}), "1001 values in all")):
             with self.subTest(expected), self.assertRaisesRegex(muster.ReportError, expected):
                 call()
         with self.assertRaisesRegex(muster.Error, "has begun"):
@@ -364,6 +385,16 @@ class InTrial(unittest.TestCase):
         run.finish()
         self.assertEqual([message["metadata"] for message in self.supervisor.of_kind("metadata")],
                          [{"data size": 3, "commit": "4be00ba"}, {"note": {"a": [1]}}])
+
+    def test_metadata_up_to_its_limits(self):
+        run = self.begin()
+        run.metadata(deep=nested(9), text="x" * 5000, list=[1] * 100, **{"k" * 50: 1})
+        run.metadata({f"k{i}": 1 for i in range(1000 - 103)})
+        run.metadata({"k0": 2})
+        with self.assertRaisesRegex(muster.ReportError, "1001 values in all"):
+            run.metadata(more=1)
+        run.finish()
+        self.assertEqual(len(self.supervisor.of_kind("metadata")), 3)
 
     def test_missing_checkpoint_and_socket(self):
         with self.assertRaisesRegex(muster.CheckpointError, "not at .*; mount|not at .*: mount"):

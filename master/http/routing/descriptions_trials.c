@@ -216,6 +216,9 @@ static const struct description rows[] = {
     TEXT("POST /api/v1/trials/{trialId}/early_exit reason",
          "EXITED_REASON_INVALID_HP: no restart can help, and the trial ends in error. "
          "EXITED_REASON_USER_REQUESTED_STOP: the trial ends as complete."),
+    TEXT("POST /api/v1/trials/{trialId}/early_exit text",
+         "The program's own words, at most 4096 bytes, for EXITED_REASON_INVALID_HP: they become "
+         "the reason of the trial. Default: a sentence that refers to the log."),
     TEXT("ExitedReason",
          "The reason of an early end: EXITED_REASON_INVALID_HP: the hyperparameters cannot work; "
          "EXITED_REASON_USER_REQUESTED_STOP: the program decided to stop. "

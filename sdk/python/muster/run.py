@@ -21,8 +21,8 @@ from muster.ranks import Ranks
 from muster.reporter import Reporter, Work
 from muster.socket_sink import LINE_BYTES, SocketSink
 from muster.stopping import Agreement, StopRequest
-from muster.values import (GROUP_LIMIT, LARGEST, Hyperparameters, check_metrics, check_name,
-                           check_object, check_step, number)
+from muster.values import (GROUP_LIMIT, LARGEST, Hyperparameters, check_metadata, check_metrics,
+                           check_name, check_object, check_step, number)
 
 END_S = 600.0  # the end of the program waits so long for its reports
 FAILED_S = 10.0  # and a program that has failed
@@ -57,6 +57,7 @@ class Run:
         self._agreement = Agreement(ranks, request)
         self._names: dict[str, set[str]] = {}  # of each group, the names that were checked
         self._newest: dict[str, tuple[int, dict[str, float]]] = {}  # of each group, its last report
+        self._facts: dict[str, Any] = {}  # the metadata that this process has reported
         self._end, self._progress_time = -1, 0.0
         self._unusable = ""  # says why the run takes no more calls
 
@@ -162,6 +163,7 @@ class Run:
                                   "name=value, or one dictionary of names and values")
             values = {**facts, **values}
         values = check_object("run.metadata()", values, stored=True)
+        self._facts = check_metadata("run.metadata()", values, self._facts)
         if self._reporter:
             self._reporter.add(self._line("run.metadata()",
                                           {"kind": "metadata", "metadata": values}))
@@ -351,10 +353,11 @@ class Run:
 
     def invalid(self, reason: str) -> None:
         """Ends the program because its hyperparameters cannot work. The trial is not started again,
-        and a search goes on without it."""
+        a search goes on without it, and its reason is this text."""
         self._check_usable("run.invalid()")
         failure.warn(f"invalid hyperparameters: {reason}")
-        self._send_now({"kind": "exited", "reason": "INVALID_HP"})
+        text = failure.cut(" ".join(str(reason).split()), failure.TEXT_BYTES - len("..."))
+        self._send_now({"kind": "exited", "reason": "INVALID_HP", **({"text": text} if text else {})})
         raise InvalidHyperparameters(str(reason))
 
     def finish(self) -> None:

@@ -12,6 +12,11 @@ LARGEST = 2**63 - 1
 NAME_LIMIT = 1024  # bytes of the name of a metric
 GROUP_LIMIT = 255  # bytes of the name of a group
 DEPTH = 50  # lists and dictionaries around a value
+METADATA_DEPTH = 10  # of run.metadata(); this and the next four are the master's limits
+METADATA_VALUES = 1000
+METADATA_KEY = 50  # bytes
+METADATA_TEXT = 5000  # bytes
+METADATA_LIST = 100  # elements
 EXACT = 2**53  # the integers up to here are numbers of 64 bits without loss
 
 
@@ -116,6 +121,54 @@ def check_object(call: str, value: Any, stored: bool = False) -> Any:
         raise ReportError(f"{call}: {fault}")
     text = json.dumps(value)
     return json.loads(text, parse_constant=str) if stored else json.loads(text)
+
+
+def check_metadata(call: str, facts: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """The metadata of the run with these facts added to the known ones."""
+    merged = merge_objects(known, facts)
+    fault, count = metadata_fault(merged, "metadata", 0)
+    if not fault and count > METADATA_VALUES:
+        fault = (f"{count} values in all; at most {METADATA_VALUES} fit, so write them to a file "
+                 "of a checkpoint, or report them as metrics or a table")
+    if fault:
+        raise ReportError(f"{call}: {fault}")
+    return merged
+
+
+def merge_objects(before: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Both objects as one; objects of the same name are merged, other values replaced."""
+    merged = dict(before)
+    for name, value in more.items():
+        old = merged.get(name)
+        both = isinstance(old, dict) and isinstance(value, dict)
+        merged[name] = merge_objects(old, value) if both else value
+    return merged
+
+
+def metadata_fault(value: Any, place: str, depth: int) -> tuple[str, int]:
+    """Says which part the master would refuse; the second value counts the values. The limits are
+    Determined's (LIMIT_METADATA_* in base/limits.h)."""
+    if depth > METADATA_DEPTH:
+        return f"{place} is nested more than {METADATA_DEPTH} levels deep; use fewer levels", 0
+    if isinstance(value, str) and len(value.encode()) > METADATA_TEXT:
+        return (f"{place} is a text of more than {METADATA_TEXT} bytes; shorten it, or store it "
+                "with run.text()"), 0
+    if isinstance(value, list) and len(value) > METADATA_LIST:
+        return (f"{place} is a list of more than {METADATA_LIST} elements; shorten it, or store "
+                "it with run.table()"), 0
+    if not isinstance(value, (dict, list)) or not value:
+        return "", 1
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    count = 0
+    for key, item in parts:
+        if isinstance(key, str) and (len(key.encode()) > METADATA_KEY or set(key) & set("$.[]")):
+            return (f"the key {key!r} of {place}: a key has at most {METADATA_KEY} bytes and none "
+                    "of $ . [ ]; use another name"), 0
+        fault, values = metadata_fault(item, f"{place}[{key!r}]", depth + 1)
+        if fault:
+            return fault, 0
+        count += values
+    return "", count
 
 
 def find_fault(value: Any, place: str, stored: bool, depth: int = 0) -> str:

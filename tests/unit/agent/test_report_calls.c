@@ -84,7 +84,8 @@ static void a_checkpoint_is_behind_all_earlier_reports(void **state)
     struct report_calls calls = calls_of(json_pack(
         "[o, o, o, o, o]", metrics("training", 1, "loss", 0.5), checkpoint(1),
         metrics("training", 2, "loss", 0.25),
-        json_pack("{s:s, s:s}", "kind", "exited", "reason", "INVALID_HP"), progress(0.2)));
+        json_pack("{s:s, s:s, s:s}", "kind", "exited", "reason", "INVALID_HP", "text", "lr < 0"),
+        progress(0.2)));
     assert_int_equal(calls.count, 5);
     assert_string_equal(calls.items[0].path, "/api/v1/trials/7/metrics/columns");
     assert_body(&calls.items[1], "/api/v1/checkpoints",
@@ -94,7 +95,7 @@ static void a_checkpoint_is_behind_all_earlier_reports(void **state)
                 "\"reportTime\":\"1970-01-01T00:00:01.000000Z\",\"training\":{}}");
     assert_string_equal(calls.items[2].path, "/api/v1/trials/7/metrics/columns");
     assert_body(&calls.items[3], "/api/v1/trials/7/early_exit",
-                "{\"reason\":\"EXITED_REASON_INVALID_HP\"}");
+                "{\"reason\":\"EXITED_REASON_INVALID_HP\",\"text\":\"lr < 0\"}");
     assert_string_equal(calls.items[4].path, "/api/v1/trials/7/progress");
     report_calls_free(&calls);
 }

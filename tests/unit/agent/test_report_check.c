@@ -50,6 +50,7 @@ static void good_lines_pass(void **state)
         "{\"kind\":\"media\",\"items\":[" ITEM "\"size\":3,\"time\":4}]}",
         "{\"kind\":\"media\",\"items\":[" ITEM "\"size\":16777216,\"time\":4}]}",
         "{\"kind\":\"exited\",\"reason\":\"INVALID_HP\"}",
+        "{\"kind\":\"exited\",\"reason\":\"INVALID_HP\",\"text\":\"width is negative\"}",
         "{\"kind\":\"failure\",\"rank\":0,\"text\":\"ValueError: no\",\"place\":\"a.py:3\"}",
     };
     struct error e;
@@ -115,6 +116,11 @@ static const struct {
      "\"format\":\"png\"}]}",
      "items[0]: format: expected one of json"},
     {"{\"kind\":\"exited\",\"reason\":\"INIT_INVALID_HP\"}", "reason: expected one of "},
+    {"{\"kind\":\"exited\",\"reason\":\"INVALID_HP\",\"text\":\"\"}",
+     "text: expected a text of 1 "},
+    {"{\"kind\":\"exited\",\"reason\":\"INVALID_HP\",\"text\":3}", "text: expected a text of 1 "},
+    {"{\"kind\":\"metadata\"}", "metadata: missing, or not an object"},
+    {"{\"kind\":\"metadata\",\"metadata\":{\"a.b\":1}}", "metadata: the key \"a.b\" contains "},
     {"{\"kind\":\"failure\",\"text\":\"x\"}", "rank: "},
     {"{\"kind\":\"failure\",\"rank\":0}", "text: "},
     {"{\"kind\":\"failure\",\"rank\":0,\"text\":\"x\",\"place\":3}", "place: "},
@@ -233,6 +239,82 @@ static void limits(void **state)
     assert_int_equal(check_group(LIMIT_NAME + 1), ERR_INVALID);
 }
 
+// Adds `count` levels around a number: {"k":{"k":1}}.
+static json_t *nested(int count)
+{
+    json_t *value = json_integer(1);
+    while (count-- > 0)
+        value = json_pack("{s:o}", "k", value);
+    return value;
+}
+
+static json_t *with_values(size_t count)
+{
+    json_t *object = json_object();
+    for (size_t i = 0; i < count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "k%zu", i);
+        json_object_set_new(object, name, json_integer(1));
+    }
+    return object;
+}
+
+static json_t *with_list(size_t count)
+{
+    json_t *list = json_array();
+    while (count-- > 0)
+        json_array_append_new(list, json_integer(1));
+    return json_pack("{s:o}", "k", list);
+}
+
+static json_t *with_texts(size_t key_bytes, size_t bytes)
+{
+    char *key = xcalloc(key_bytes + 1, 1), *text = xcalloc(bytes + 1, 1);
+    memset(key, 'k', key_bytes);
+    memset(text, 'x', bytes);
+    json_t *object = json_pack("{s:s}", key, text);
+    free(key);
+    free(text);
+    return object;
+}
+
+// Takes ownership of the metadata.
+static void assert_metadata(json_t *metadata, const char *expected)
+{
+    enum report_kind kind;
+    struct error e = {0};
+    json_t *line = json_pack("{s:s, s:o}", "kind", "metadata", "metadata", metadata);
+    assert_int_equal(report_check(line, &kind, &e), *expected ? ERR_INVALID : 0);
+    assert_non_null(strstr(e.text, expected));
+    json_decref(line);
+}
+
+static void metadata_has_limits(void **state)
+{
+    (void)state;
+    assert_metadata(nested(LIMIT_METADATA_DEPTH), "");
+    assert_metadata(nested(LIMIT_METADATA_DEPTH + 1), "metadata: nested more than 10 levels");
+    assert_metadata(with_values(LIMIT_METADATA_KEYS), "");
+    assert_metadata(with_values(LIMIT_METADATA_KEYS + 1), "metadata: more than 1000 values");
+    assert_metadata(with_list(LIMIT_METADATA_LIST), "");
+    assert_metadata(with_list(LIMIT_METADATA_LIST + 1), "metadata: a list of more than 100");
+    assert_metadata(with_texts(LIMIT_METADATA_KEY, LIMIT_METADATA_TEXT), "");
+    assert_metadata(with_texts(LIMIT_METADATA_KEY + 1, 1), "is longer than 50 bytes");
+    assert_metadata(with_texts(1, LIMIT_METADATA_TEXT + 1), "metadata: a text of more than 5000");
+}
+
+static void the_text_of_an_exit_has_a_limit(void **state)
+{
+    (void)state;
+    for (size_t bytes = LIMIT_EXIT_TEXT; bytes <= LIMIT_EXIT_TEXT + 1; bytes++) {
+        struct error e;
+        char *line = xasprintf("{\"kind\":\"exited\",\"reason\":\"INVALID_HP\",\"text\":\"%0*d\"}",
+                               (int)bytes, 0);
+        assert_int_equal(check(line, &e), bytes > LIMIT_EXIT_TEXT ? ERR_INVALID : 0);
+        free(line);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +323,8 @@ int main(void)
         cmocka_unit_test(names_of_media_have_a_limit),
         cmocka_unit_test(the_kind_is_found),
         cmocka_unit_test(limits),
+        cmocka_unit_test(metadata_has_limits),
+        cmocka_unit_test(the_text_of_an_exit_has_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

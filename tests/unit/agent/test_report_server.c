@@ -146,11 +146,11 @@ static void lines_of_an_ended_program_count(void **state)
 
 static char *line_of(size_t bytes)
 {
-    static const char start[] = "{\"kind\":\"metadata\",\"metadata\":{\"text\":\"";
+    static const char start[] = "{\"kind\":\"progress\",\"progress\":0.5,\"text\":\"";
     char *line = xcalloc(bytes + 2, 1);
     memset(line, 'x', bytes);
     memcpy(line, start, sizeof start - 1);
-    memcpy(line + bytes - 3, "\"}}\n", 4);
+    memcpy(line + bytes - 2, "\"}\n", 3);
     return line;
 }
 

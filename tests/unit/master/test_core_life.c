@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/os/file.h"
 
@@ -522,6 +523,26 @@ static void test_early_exit(void **state)
     assert_non_null(strstr(stored("SELECT exit_reason FROM trials"), "no restart can help"));
 }
 
+// The program's own words are the reason, on one line, and its later exit does not replace them.
+static void test_early_exit_with_a_text(void **state)
+{
+    (void)state;
+    char *text = xcalloc(LIMIT_EXIT_TEXT + 2, 1), *body;
+    run_one("");
+    memset(text, 'x', LIMIT_EXIT_TEXT + 1);
+    body = xasprintf("{\"reason\":\"EXITED_REASON_INVALID_HP\",\"text\":\"%s\"}", text);
+    assert_int_equal(call_status(core_trial_early_exit, as_task("1.1.1"), "1", body), 400);
+    free(body);
+    call_ok(core_trial_early_exit, as_task("1.1.1"), "1",
+            "{\"reason\":\"EXITED_REASON_INVALID_HP\",\"text\":\"width\\nis negative\"}");
+    assert_stored("SELECT exit_reason FROM trials", "invalid hyperparameters: width is negative");
+    restart_core();
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_3));
+    assert_stored("SELECT state || restarts FROM trials", "ERROR0");
+    assert_stored("SELECT exit_reason FROM trials", "invalid hyperparameters: width is negative");
+    free(text);
+}
+
 static void test_early_exit_that_does_not_leave(void **state)
 {
     (void)state;
@@ -747,6 +768,7 @@ int main(void)
         TEST(test_cancel),
         TEST(test_kill),
         TEST(test_early_exit),
+        TEST(test_early_exit_with_a_text),
         TEST(test_early_exit_that_does_not_leave),
         TEST(test_delete),
         TEST(test_archive_and_patch),
