@@ -14,6 +14,7 @@
 #include "agent/tasks/taskdir.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/os/file.h"
@@ -35,6 +36,8 @@ struct report_client {
     bool skipping; // a line that is too long, up to its end
     bool blocked;  // by answers that it does not read
     bool deaf;     // it has closed its end; its lines still count
+    bool owes;     // a line that is to be sent again; no later report comes before it
+    uint64_t owed; // hash64() of this line
     struct report_client *next, **at;
 };
 
@@ -77,7 +80,22 @@ static int store_line(struct report_server *s, const char *line, size_t len, str
                : 0;
 }
 
-static int take_line(struct report_server *s, const char *line, size_t len, struct error *e)
+// A program may have sent more lines before it reads that one is to be sent again. They may not
+// overtake it, though there may be room by now.
+static int store_in_order(struct report_server *s, struct report_client *c, const char *line,
+                          size_t len, struct error *e)
+{
+    if (c->owes && hash64(line, len) != c->owed)
+        return error_set(e, ERR_BUSY,
+                         "send the line again that was answered with retry, and then this one");
+    int err = store_line(s, line, len, e);
+    c->owes = err != 0;
+    c->owed = err ? hash64(line, len) : 0;
+    return err;
+}
+
+static int take_line(struct report_server *s, struct report_client *c, const char *line, size_t len,
+                     struct error *e)
 {
     enum report_kind kind;
     json_t *report = NULL;
@@ -90,7 +108,7 @@ static int take_line(struct report_server *s, const char *line, size_t len, stru
     } else if (!err && s->o.refusal) {
         err = error_set(e, ERR_INVALID, "%s", s->o.refusal);
     } else if (!err) {
-        err = store_line(s, line, len, e);
+        err = store_in_order(s, c, line, len, e);
     }
     json_decref(report);
     return err;
@@ -121,7 +139,7 @@ static void handle_line(struct report_server *s, struct report_client *c, const 
                   ? error_set(&e, ERR_TOO_LARGE,
                               "the line is longer than %d bytes; divide it into several",
                               LIMIT_REPORT_LINE)
-                  : take_line(s, line, len, &e);
+                  : take_line(s, c, line, len, &e);
     c->skipping = false;
     answer_line(s, c, err, &e);
 }

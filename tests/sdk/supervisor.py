@@ -27,6 +27,7 @@ class Supervisor:
         self.lines, self.connections, self.refused = [], [], []
         self.refuse = lambda message: ""  # the text of a refusal
         self.full = False  # whether the spool is full
+        self.retry = lambda message: False  # whether to ask for the line again
         self.cut_after = -1  # breaks the connection after so many lines
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         here = os.open(self.folder, os.O_PATH)
@@ -77,7 +78,7 @@ class Supervisor:
             return {"error": f"report: invalid JSON: {error}"}
         if len(message.get("metrics", ())) > 10_000:
             return {"error": "metrics: more than 10000 names"}
-        if self.full:
+        if self.full or self.retry(message):
             return {"error": "the spool is full", "retry": True}
         text = self.refuse(message)
         if text:

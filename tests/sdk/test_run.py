@@ -88,6 +88,21 @@ class InTrial(unittest.TestCase):
         run.finish()
         self.assertEqual(self.supervisor.curve("loss"), [(1, 1), (2, 2)])
 
+    def test_lines_that_are_sent_again_keep_their_order(self):
+        """Room comes back in the middle of a batch: the lines behind a refused one follow it."""
+        run, left = self.begin(), [2]
+
+        def retry(message):
+            refused = message.get("metadata") == {"at": 1} and left[0] > 0
+            left[0] -= refused
+            return refused
+        self.supervisor.retry = retry
+        for value in range(4):
+            run.metadata(at=value)
+        run.finish()
+        seen = [message["metadata"]["at"] for message in self.supervisor.of_kind("metadata")]
+        self.assertEqual(seen[seen.index(1):], [1, 2, 3])
+
     def test_steps(self):
         run = self.begin()
         due = []

@@ -103,8 +103,8 @@ class SocketSink:
         again, texts = [], []
         for line in lines:
             answer = json.loads(self._read_line())
-            if answer.get("retry"):
-                again.append(line)
+            if answer.get("retry") or (again and "error" not in answer):
+                again.append(line)  # and all that follow it: lines keep their order
             elif "error" in answer:
                 texts.append(str(answer["error"]))
         refused += texts

@@ -234,6 +234,42 @@ static void a_full_disk_says_so(void **state)
     report_server_close(s);
 }
 
+// A later line that would fit does not overtake one that is to be sent again.
+static void lines_that_are_sent_again_keep_their_order(void **state)
+{
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    struct report_server *s = open_server((struct report_server_options){0});
+    int fd = connect_client(), other = connect_client();
+    char *line = line_of(1000), *text = xasprintf("%snonsense\n" PROGRESS, line);
+    limit_file_size(200);
+    json_t *answers = exchange(s, fd, text, strlen(text), 3);
+    assert_true(jget_bool(json_array_get(answers, 0), "retry", false));
+    assert_false(jget_bool(json_array_get(answers, 1), "retry", false));
+    assert_true(jget_bool(json_array_get(answers, 2), "retry", false));
+    assert_non_null(strstr(error_of(answers, 2), "send the line again"));
+    json_decref(answers);
+    limit_file_size(RLIM_INFINITY);
+    answers = exchange(s, other, PROGRESS, strlen(PROGRESS), 1); // of another program
+    assert_int_equal(sequence_of(answers, 0), 1);
+    json_decref(answers);
+    answers = exchange(s, fd, PROGRESS, strlen(PROGRESS), 1);
+    assert_true(jget_bool(json_array_get(answers, 0), "retry", false));
+    json_decref(answers);
+    free(text);
+    text = xasprintf("%s" PROGRESS, line);
+    answers = exchange(s, fd, text, strlen(text), 2);
+    assert_int_equal(sequence_of(answers, 0), 2);
+    assert_int_equal(sequence_of(answers, 1), 3);
+    json_decref(answers);
+    assert_int_equal(spooled(), 3);
+    free(line);
+    free(text);
+    close(fd);
+    close(other);
+    report_server_close(s);
+}
+
 static void count_failure(void *ctx, const json_t *failure)
 {
     assert_string_equal(jget_string(failure, "text", ""), "KeyError: 'x'");
@@ -315,6 +351,7 @@ int main(void)
         cmocka_unit_test(long_lines_are_refused),
         cmocka_unit_test(a_full_spool_says_so),
         cmocka_unit_test(a_full_disk_says_so),
+        cmocka_unit_test(lines_that_are_sent_again_keep_their_order),
         cmocka_unit_test(failures_stay_here),
         cmocka_unit_test(further_programs_wait),
         cmocka_unit_test(unread_answers_stop_a_program),
