@@ -73,7 +73,7 @@ const struct command commands[] = {
     {"experiment", "archive", "ID...", NULL, NULL, "Hide ended experiments from lists", "muster experiment archive 7", run_experiment_act, false},
     {"experiment", "unarchive", "ID...", NULL, NULL, "Show archived experiments in lists again", "muster experiment unarchive 7", run_experiment_act, false},
     {"experiment", "export", "ID FILE", "checkpoints force", NULL,
-     "Write an experiment to a tar file: configuration, files, trials, metrics, logs, checkpoints",
+     "Write an experiment to a tar file: configuration, files, trials, metrics, logs, media, checkpoints",
      "muster experiment export 7 resnet.tar --checkpoints", run_experiment_export, false},
     {"experiment", "import", "FILE", "name:export project-id", NULL,
      "Create an experiment from an export, with new ids, for viewing and comparing; it does not run", "muster experiment import resnet.tar", run_experiment_import, false},

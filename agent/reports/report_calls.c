@@ -122,15 +122,29 @@ static void add_metrics(struct call_batch *b, const json_t *line)
 
 // --- the other kinds -----------------------------------------------------------------------------
 
+// The master reads the contents within one call, so their bytes are limited, too.
+static bool media_fit(const struct report_call *call, const json_t *items, int64_t bytes)
+{
+    return json_array_size(jget(call->body, "items")) + json_array_size(items) <=
+               LIMIT_MEDIA_PER_POST &&
+           call->media_bytes + bytes <= LIMIT_MEDIA_BYTES_PER_CALL;
+}
+
 static void add_media(struct call_batch *b, const json_t *line)
 {
     struct report_call *call = find_call(b, "media", NULL);
-    if (!call)
+    const json_t *items = jget(line, "items");
+    int64_t bytes = 0;
+    size_t i;
+    json_t *item;
+    json_array_foreach(items, i, item) bytes += jget_int(item, "size", 0);
+    if (!call || !media_fit(call, items, bytes))
         call =
             add_call(b, trial_path(b, "media"),
                      json_pack("{s:I, s:[]}", "trialRunId", (json_int_t)b->target->run, "items"));
     call->reads_storage = true;
-    append_all(jget(call->body, "items"), jget(line, "items"));
+    call->media_bytes += bytes;
+    append_all(jget(call->body, "items"), items);
     carry_line(call, line);
 }
 

@@ -15,9 +15,10 @@
 struct report_call {
     char *path;
     json_t *body;
-    bool merges;        // run metadata: the values are merged into those that the master has
-    bool reads_storage; // the master looks for the content in the checkpoint storage
-    json_t *lines;      // of the batch that the call carries
+    bool merges;         // run metadata: the values are merged into those that the master has
+    bool reads_storage;  // the master looks for the content in the checkpoint storage
+    int64_t media_bytes; // of the contents of media
+    json_t *lines;       // of the batch that the call carries
 };
 
 struct report_calls {

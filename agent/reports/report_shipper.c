@@ -85,41 +85,56 @@ static int64_t env_number(const json_t *spec, const char *name)
     return strtoll(jget_string(jget(spec, "env"), name, "0"), NULL, 10);
 }
 
-static int send_reports(const struct shipment *s, const json_t *reports, struct error *e);
+static int send_reports(const struct shipment *s, const json_t *reports, bool patient,
+                        struct error *e);
 
 // Returns whether the master refuses this call for good. It looks for the content of media in the
 // checkpoint storage, so it may fail with them alone for ever, and the reports behind them must not
 // wait so long. Any other call fails only with all of the master, which will work again.
-static bool is_refused(const struct shipment *s, const struct report_call *call, int err)
+static bool is_refused(const struct shipment *s, const struct report_call *call, int err,
+                       bool patient)
 {
     if (!call->reads_storage || is_permanent(err))
         return is_permanent(err);
     bool failed = err && err != ERR_FULL && client_status(s->client) >= 500;
-    return report_patience_over(s->failing_since, failed, clock_mono_us());
+    return patient ? report_patience_over(s->failing_since, failed, clock_mono_us()) : failed;
 }
 
-// A call that carries several reports is divided, so that one of them does not take the others
-// with it.
-static int send_call(const struct shipment *s, const struct report_call *call, struct error *e)
+static int send_part(const struct shipment *s, const json_t *lines, size_t from, size_t to,
+                     bool patient, struct error *e)
+{
+    json_t *part = json_array();
+    for (size_t i = from; i < to; i++)
+        must(json_array_append(part, json_array_get(lines, i)) == 0);
+    int err = send_reports(s, part, patient, e);
+    json_decref(part);
+    return err;
+}
+
+// Divides a call that carries several lines into halves, so that one of them does not take the
+// others with it and is found with few calls. A refusal of the trial or of the token concerns all
+// lines alike.
+static int send_call(const struct shipment *s, const struct report_call *call, bool patient,
+                     struct error *e)
 {
     struct error why = {0};
     int err = make_call(s, call, &why);
     size_t count = json_array_size(call->lines);
-    bool alone = count == 1 || err == ERR_AUTH || err == ERR_FORBIDDEN;
-    if (!is_refused(s, call, err))
+    bool of_all = err == ERR_AUTH || err == ERR_FORBIDDEN || err == ERR_NOT_FOUND;
+    if (!is_refused(s, call, err, patient))
         return err ? error_set(e, err, "%s", why.text) : 0;
-    if (alone)
+    if (count == 1 || of_all) {
         log_refusal(s, &why);
-    err = 0;
-    for (size_t i = 0; i < count && !alone && !err; i++) {
-        json_t *one = json_pack("[O]", json_array_get(call->lines, i));
-        err = send_reports(s, one, e);
-        json_decref(one);
+        return 0;
     }
-    return err;
+    patient = patient && is_permanent(err);
+    err = send_part(s, call->lines, 0, count / 2, patient, e);
+    return err ? err : send_part(s, call->lines, count / 2, count, patient, e);
 }
 
-static int send_reports(const struct shipment *s, const json_t *reports, struct error *e)
+// `patient`: a call that fails with the master's storage may be sent again later.
+static int send_reports(const struct shipment *s, const json_t *reports, bool patient,
+                        struct error *e)
 {
     const struct reporting_trial target = {
         .trial = env_number(s->spec, "DET_TRIAL_ID"),
@@ -131,7 +146,7 @@ static int send_reports(const struct shipment *s, const json_t *reports, struct 
     int err = 0;
     report_calls_make(&target, reports, &calls);
     for (size_t i = 0; i < calls.count && !err; i++)
-        err = send_call(s, &calls.items[i], e);
+        err = send_call(s, &calls.items[i], patient, e);
     report_calls_free(&calls);
     return err;
 }
@@ -145,7 +160,7 @@ static int send_lines(const struct shipment *s, struct error *e)
         if (jget(line, "report"))
             must(json_array_append(reports, jget(line, "report")) == 0);
     }
-    int err = send_reports(s, reports, e);
+    int err = send_reports(s, reports, true, e);
     json_decref(reports);
     return err;
 }

@@ -13,6 +13,7 @@
 #include "base/text/json.h"
 #include "cli/commands/commands.h"
 #include "cli/common/bundle.h"
+#include "cli/common/bundle_media.h"
 #include "cli/output/output.h"
 
 struct export_job {
@@ -21,6 +22,7 @@ struct export_job {
     struct progress_meter meter;
     FILE *out; // file of the current stream
     long long trials, reports, lines, checkpoints;
+    struct bundle_media_counts media;
 };
 
 // --- the experiment ------------------------------------------------------------------------------
@@ -156,6 +158,7 @@ static int export_trial(struct export_job *x, long long trial, struct error *e)
     err = err ? err : bundle_tables(x->folder, trial, e);
     err = err ? err : export_stream(x, trial, "logs.jsonl", on_export_log, logs, e);
     err = err ? err : export_metadata(x, trial, e);
+    err = err ? err : bundle_media_save(x->c, x->folder, trial, &x->media, e);
     free(logs);
     free(metrics);
     return err;
@@ -262,17 +265,21 @@ static int export_report(struct export_job *x, long long id, const char *path, s
     if (c->format == OUTPUT_TABLE && !c->options.columns) {
         if (!c->options.quiet) {
             printf("%s: experiment %lld with %lld trials, %lld reports of metrics, %lld log lines, "
-                   "%lld checkpoints%s\n",
+                   "%lld checkpoints%s, %lld images and other media\n",
                    path, id, x->trials, x->reports, x->lines, x->checkpoints,
-                   c->options.checkpoints ? " and their files" : "");
+                   c->options.checkpoints ? " and their files" : "", x->media.items);
+            if (x->media.missing)
+                printf("%lld more media are left out: the master cannot read their content\n",
+                       x->media.missing);
         }
         return 0;
     }
-    json_t *row =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "path", path, "experiment", (json_int_t)id,
-                  "trials", (json_int_t)x->trials, "reports", (json_int_t)x->reports, "log_lines",
-                  (json_int_t)x->lines, "checkpoints", (json_int_t)x->checkpoints);
-    int err = output_object(c, row, "path,experiment,trials,reports,log_lines,checkpoints", e);
+    json_t *row = json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "path", path, "experiment", (json_int_t)id, "trials",
+        (json_int_t)x->trials, "reports", (json_int_t)x->reports, "log_lines", (json_int_t)x->lines,
+        "checkpoints", (json_int_t)x->checkpoints, "media", (json_int_t)x->media.items);
+    int err =
+        output_object(c, row, "path,experiment,trials,reports,log_lines,checkpoints,media", e);
     json_decref(row);
     return err;
 }

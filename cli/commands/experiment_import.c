@@ -16,6 +16,7 @@
 #include "base/text/json.h"
 #include "cli/commands/commands.h"
 #include "cli/common/bundle.h"
+#include "cli/common/bundle_media.h"
 #include "cli/output/output.h"
 
 enum { BATCH = 1000, BATCH_BYTES = 4 << 20 };
@@ -34,6 +35,8 @@ struct import_job {
     size_t bytes;         // approximate size of the batch
     bool no_columns;      // the master has no call for columns
     long long reports, lines, checkpoints, files;
+    char *cluster; // id of the new cluster
+    struct bundle_media_counts media;
 };
 
 // --- metrics -------------------------------------------------------------------------------------
@@ -233,6 +236,16 @@ static int post_metadata(struct import_job *m, long long old, struct error *e)
     return err;
 }
 
+static int send_media(struct import_job *m, long long old, struct error *e)
+{
+    const struct bundle_media_target to = {.storage = m->storage,
+                                           .cluster = m->cluster,
+                                           .experiment = m->experiment,
+                                           .old_trial = old,
+                                           .trial = m->trial};
+    return bundle_media_load(m->c, m->folder, &to, &m->media, e);
+}
+
 static void note_trial(struct import_job *m, const json_t *trial, long long old)
 {
     static const char *const kept[] = {"startTime", "endTime", "state", "progress", "seed"};
@@ -255,6 +268,7 @@ static int on_import_trial(void *ctx, const json_t *trial, struct error *e)
     err = err ? err : send_lines(m, old, "metrics.jsonl", on_import_report, batch_post_metrics, e);
     err = err ? err : send_lines(m, old, "logs.jsonl", on_import_log, batch_post_logs, e);
     err = err ? err : post_metadata(m, old, e);
+    err = err ? err : send_media(m, old, e);
     if (!err)
         note_trial(m, trial, old);
     return err;
@@ -394,6 +408,15 @@ static int read_yaml(struct import_job *m, char **yaml, struct error *e)
     return err;
 }
 
+static int find_cluster(struct import_job *m, struct error *e)
+{
+    json_t *master = NULL;
+    int err = cli_call(m->c, "GET", NULL, &master, e, "/api/v1/master");
+    m->cluster = xstrdup(jget_string(master, "clusterId", ""));
+    json_decref(master);
+    return err;
+}
+
 static int create_experiment(struct import_job *m, struct error *e)
 {
     char *yaml = NULL;
@@ -461,6 +484,7 @@ static int import_all(struct import_job *m, struct error *e)
     json_t *manifest = NULL, *old = NULL;
     int err = check_manifest(m, &manifest, e);
     err = err ? err : bundle_json(m->folder, "experiment.json", &old, e);
+    err = err ? err : find_cluster(m, e);
     err = err ? err : create_experiment(m, e);
     err = err ? err : bundle_lines(m->folder, "trials.jsonl", on_import_trial, m, e);
     err = err ? err : bundle_lines(m->folder, "checkpoints.jsonl", on_import_checkpoint, m, e);
@@ -512,13 +536,17 @@ static int report_import(struct import_job *m, struct error *e)
             printf("%lld of %lld checkpoints have no files here and are listed as deleted\n",
                    m->checkpoints - m->files, m->checkpoints);
         }
+        if (!c->options.quiet && m->media.missing > 0)
+            printf("%lld images and other media are left out: this machine cannot write to the "
+                   "checkpoint storage\n",
+                   m->media.missing);
         return 0;
     }
-    json_t *row =
-        json_pack("{s:I, s:I, s:I, s:I, s:I}", "id", (json_int_t)m->experiment, "trials",
-                  (json_int_t)json_object_size(m->trials), "reports", (json_int_t)m->reports,
-                  "checkpoints", (json_int_t)m->checkpoints, "files", (json_int_t)m->files);
-    int err = output_object(c, row, "id,trials,reports,checkpoints,files", e);
+    json_t *row = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "id", (json_int_t)m->experiment,
+                            "trials", (json_int_t)json_object_size(m->trials), "reports",
+                            (json_int_t)m->reports, "checkpoints", (json_int_t)m->checkpoints,
+                            "files", (json_int_t)m->files, "media", (json_int_t)m->media.items);
+    int err = output_object(c, row, "id,trials,reports,checkpoints,files,media", e);
     json_decref(row);
     return err;
 }
@@ -546,6 +574,7 @@ int run_experiment_import(struct cli *c, const struct command *self, struct erro
     json_decref(m.batch);
     json_decref(m.trials);
     free(m.group);
+    free(m.cluster);
     free(folder);
     return err;
 }

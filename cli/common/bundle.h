@@ -12,6 +12,8 @@
 //     trials/ID/GROUP.csv      the metrics of one group as a table
 //     trials/ID/logs.jsonl     one line of the log on each line
 //     trials/ID/metadata.json  the trial's metadata
+//     trials/ID/media.jsonl    one image, histogram, table or text on each line
+//     media/SHA-256            their contents
 //     checkpoints/UUID/..      files of checkpoints, with --checkpoints
 //
 // The commands write and read these files in a temporary folder and remove it at the end.

@@ -85,8 +85,9 @@ static const char moving[] =
     "The file is a tar of plain files: config.yaml, experiment.json, trials.jsonl, and for each trial its\n"
     "metrics (metrics.jsonl, and a CSV for each group) and its log (logs.jsonl). An imported experiment\n"
     "has new ids; its notes name the old ones. It cannot run, but you can view and compare it like any\n"
-    "other; to train again, submit its config.yaml. The files of its checkpoints are imported if the\n"
-    "export has them and the importing machine can write to the new cluster's checkpoint folder.\n";
+    "other; to train again, submit its config.yaml. Its images, histograms, tables and texts, and the\n"
+    "files of its checkpoints if the export has them, are imported if the importing machine can write\n"
+    "to the new cluster's checkpoint folder.\n";
 // clang-format on
 
 void help_data(FILE *out)

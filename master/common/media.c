@@ -1,12 +1,14 @@
 #include "master/common/media.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/hash.h"
 #include "base/os/file.h"
 
 const struct media_type *media_type_find(const char *name)
@@ -41,6 +43,46 @@ static int check_size(int fd, const char *path, int64_t size, struct error *e)
     return 0;
 }
 
+// Links and files that do not exist are no matter of permission.
+static bool is_unreadable(int dir, const char *path)
+{
+    return faccessat(dir, path, R_OK, AT_EACCESS) != 0 && errno == EACCES;
+}
+
+static int refuse_unreadable(const char *path, struct error *e)
+{
+    return error_set(e, ERR_FORBIDDEN,
+                     "the master may not read %s; let its user read the file and its folders, for "
+                     "example with umask 022 in the program",
+                     path);
+}
+
+int media_check_digest(int fd, const char *digest, struct error *e)
+{
+    enum { PIECE = 256 * 1024 };
+    uint8_t hash[SHA256_BYTES];
+    char found[SHA256_HEX], *piece = xcalloc(1, PIECE);
+    struct sha256 *sha = sha256_new();
+    int64_t at = 0;
+    ssize_t n;
+    while ((n = pread(fd, piece, PIECE, (off_t)at)) > 0) {
+        sha256_update(sha, piece, (size_t)n);
+        at += n;
+    }
+    int saved = errno;
+    sha256_final(sha, hash);
+    hex_encode(hash, sizeof hash, found);
+    free(piece);
+    if (n < 0)
+        return error_set_errno(e, ERR_IO, saved, "reading the content %s", digest);
+    if (strcmp(found, digest) == 0)
+        return 0;
+    return error_set(e, ERR_NOT_FOUND,
+                     "the file %s has another content: its SHA-256 is %s; write the content again, "
+                     "and report it with the digest of what was written",
+                     digest, found);
+}
+
 int media_open(const struct media_folder *folder, const char *digest, int64_t size, int *fd,
                struct error *e)
 {
@@ -54,6 +96,9 @@ int media_open(const struct media_folder *folder, const char *digest, int64_t si
         err = dir_open_below(root, relative, path, &dir, e);
     if (!err)
         err = file_open_regular(dir, digest, path, fd, e);
+    if (err == ERR_IO && root >= 0 &&
+        (dir < 0 ? is_unreadable(root, relative) : is_unreadable(dir, digest)))
+        err = refuse_unreadable(path, e);
     if (err == ERR_NOT_FOUND)
         err = error_set(e, ERR_NOT_FOUND, "%s does not exist; write the content before its report",
                         path);

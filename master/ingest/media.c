@@ -158,13 +158,16 @@ static int check_count(const struct media_post *p, struct db_reader *db, struct 
                            (long long)p->trial, LIMIT_MEDIA_ITEMS);
 }
 
-// A missing file is an error of the report, not of its address.
+// A file that is missing, unreadable or other than reported is an error of the report, not of its
+// address or its sender.
 static int check_content(const struct media_post *p, size_t i, struct error *e)
 {
     int fd = -1, err = media_open(&p->folder, p->items[i].digest, p->items[i].size, &fd, e);
-    if (!err)
+    if (!err) {
+        err = media_check_digest(fd, p->items[i].digest, e);
         close(fd);
-    if (err == ERR_NOT_FOUND)
+    }
+    if (err == ERR_NOT_FOUND || err == ERR_FORBIDDEN)
         err = e->code = ERR_INVALID;
     return err ? error_prefix(e, "items.%zu", i) : 0;
 }

@@ -28,8 +28,9 @@
 enum {
     PIECE = 64 * 1024,
     BUFFER_MAX = 4 * PIECE,
-    PATIENCE_S = 20, // for STREAM_CHUNK bytes
-    NICE = 10,       // compression gives way to everything else
+    PATIENCE_S = 20,       // for STREAM_CHUNK bytes
+    NICE = 10,             // compression gives way to everything else
+    HASHED_HERE = 1 << 20, // bytes of an item that the http thread compares with its digest
 };
 
 struct download { // shared by its stream and its thread; the last of them frees it
@@ -40,6 +41,7 @@ struct download { // shared by its stream and its thread; the last of them frees
     int dir;    // the checkpoint's folder, or the item's file; -1: none
     const char *store;
     enum archive_format format;
+    bool unchecked; // the item's file may not have its digest
 
     pthread_mutex_t lock; // guards the members below
     pthread_cond_t capacity;
@@ -267,9 +269,11 @@ static int send_file(struct download *d, int from, struct error *e)
     return rc;
 }
 
+// A large item with a wrong content breaks the connection: its headers are sent already.
 static int send_content(struct download *d, struct error *e)
 {
-    return send_file(d, d->dir, e);
+    int rc = d->unchecked ? media_check_digest(d->dir, d->path, e) : 0;
+    return rc ? rc : send_file(d, d->dir, e);
 }
 
 // A task wrote the file: a browser must not take it for anything but its type.
@@ -284,7 +288,7 @@ static int check_magic(int fd, const struct media_type *type, struct error *e)
 }
 
 static int open_content(struct view *v, const char *digest, int *fd, const struct media_type **type,
-                        struct error *e)
+                        int64_t *size, struct error *e)
 {
     int64_t trial;
     int rc = request_param_int(v->rq, 0, &trial, e);
@@ -303,9 +307,12 @@ static int open_content(struct view *v, const char *digest, int *fd, const struc
                                             .experiment =
                                                 DB_GET(rows, MEDIA_CONTENT, experiment_id)};
         *type = media_type_find(DB_GET(rows, MEDIA_CONTENT, type));
-        rc = media_open(&folder, digest, DB_GET(rows, MEDIA_CONTENT, size), fd, e);
+        *size = DB_GET(rows, MEDIA_CONTENT, size);
+        rc = media_open(&folder, digest, *size, fd, e);
     }
     db_rows_close(rows);
+    if (!rc && *size <= HASHED_HERE)
+        rc = media_check_digest(*fd, digest, e);
     return rc ? rc : check_magic(*fd, *type, e);
 }
 
@@ -314,7 +321,8 @@ int stream_media(struct view *v, struct stream **out, struct error *e)
 {
     const char *digest = v->rq->params[1];
     const struct media_type *type = NULL;
-    int fd = -1, rc = open_content(v, digest, &fd, &type, e);
+    int64_t size = 0;
+    int fd = -1, rc = open_content(v, digest, &fd, &type, &size, e);
     if (!rc)
         rc = seats_take(&v->service->media, v->rq->principal.user_id, LIMIT_MEDIA_DOWNLOADS,
                         LIMIT_MEDIA_DOWNLOADS_USER, "downloads of media", e);
@@ -327,6 +335,7 @@ int stream_media(struct view *v, struct stream **out, struct error *e)
     d->produce = send_content;
     d->path = xstrdup(digest);
     d->dir = fd;
+    d->unchecked = size > HASHED_HERE;
     (*out)->content_type = type->content_type;
     v->cache = "private, max-age=600";
     view_add_header(v, "Content-Security-Policy", "default-src 'none'; sandbox");

@@ -1,6 +1,7 @@
 """The lifecycle of data: garbage collection and deletion of checkpoints, backups, export and import
 of experiments."""
 
+import hashlib
 import io
 import json
 import pathlib
@@ -144,16 +145,32 @@ class DataLifecycle(unittest.TestCase):
         self.assertEqual(self.states(experiment)[10], "PARTIALLY_DELETED")
         self.refused(2, "no files within", "checkpoint", "rm", uuid, "--files", "../*", "--yes")
 
+    def report_media(self, experiment):
+        """Reports the same text at two steps, and one whose content is removed; returns the items that are left."""
+        trial, cluster = self.cluster.trial(experiment)["id"], self.api("/master")["clusterId"]
+        folder = self.cluster.folder / "master" / "checkpoints" / "media" / cluster / str(experiment)
+        folder.mkdir(parents=True)
+        items = []
+        for step, content in ((10, b"of a test"), (20, b"of a test"), (30, b"gone")):
+            digest = hashlib.sha256(content).hexdigest()
+            (folder / digest).write_bytes(content)
+            items.append({"step": step, "name": "words", "type": "text", "digest": digest, "size": len(content)})
+        self.cluster.muster("api", "POST", f"trials/{trial}/media", "--body", json.dumps({"items": items}))
+        (folder / items[-1]["digest"]).unlink()
+        return self.api(f"/trials/{trial}/media")["media"][:2]
+
     def test_export_and_import_of_an_experiment(self):
         experiment = self.submit(30, 10)
         self.cluster.wait(experiment)
         wait_for("the policy", lambda: "DELETED" in self.states(experiment).values())
+        media = self.report_media(experiment)
         out = pathlib.Path("experiment.tar").resolve()
         self.cluster.muster("experiment", "export", experiment, out, "--checkpoints")
         self.refused(5, "exists already", "experiment", "export", experiment, out)
         with tarfile.open(out) as tar:
             names = set(tar.getnames())
             trial = self.cluster.trial(experiment)["id"]
+            self.assertEqual({name for name in names if name.startswith("media/")}, {f"media/{media[0]['digest']}"})
             for name in ("manifest.json", "config.yaml", "config.json", "experiment.json", "trials.jsonl",
                          "checkpoints.jsonl", f"trials/{trial}/metrics.jsonl", f"trials/{trial}/training.csv",
                          f"trials/{trial}/validation.csv", f"trials/{trial}/logs.jsonl",
@@ -164,6 +181,10 @@ class DataLifecycle(unittest.TestCase):
             self.assertGreaterEqual(len(table), 30)
         new = self.cluster.rows("experiment", "import", out)["id"]
         self.assertNotEqual(new, experiment)
+        copied = self.api(f"/trials/{self.cluster.trial(new)['id']}/media")["media"]
+        self.assertEqual([{**item, "trialRunId": 1} for item in copied], [{**item, "trialRunId": 1} for item in media])
+        self.cluster.muster("trial", "media", self.cluster.trial(new)["id"], "--to", "copied")
+        self.assertEqual(pathlib.Path("copied/words/10.txt").read_bytes(), b"of a test")
         there, here = (self.cluster.rows("experiment", "describe", id) for id in (experiment, new))
         for key in ("name", "state", "started", "ended"):
             self.assertEqual(there[key], here[key], key)

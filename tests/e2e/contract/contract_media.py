@@ -112,6 +112,25 @@ class Media(Contract):
         self.assertEqual(self.content(item["digest"])[0], 404)
         self.report(item, expect=400)
 
+    def test_content_with_another_digest(self):
+        """The size is right, the bytes are not; large contents are compared while they are sent."""
+        for step, content in enumerate((b"abc", b"x" * (1 << 20), b"x" * (3 << 20))):
+            item = self.item(step, "words", "text", content)
+            self.report(item)
+            self.assertEqual(self.content(item["digest"])[2], content)
+            path = self.folder / item["digest"]
+            path.write_bytes(content[:-1] + b"!")
+            try:
+                status, _, body = self.content(item["digest"])
+            except (http.client.IncompleteRead, ConnectionError):
+                self.assertGreater(len(content), 1 << 20)
+            else:
+                self.assertLessEqual(len(content), 1 << 20)
+                self.assertEqual(status, 404)
+                self.assertIn(b"has another content: its SHA-256 is", body)
+            self.report(item, expect=400)
+        self.assertIn("has another content", self.cluster.master.tail(200))
+
     def test_refused(self):
         good = self.item(1, "a", "text", b"abc")
         for change in ({"type": "video"}, {"step": -1}, {"step": "x"}, {"name": ""}, {"digest": "abc"}, {"size": 4},

@@ -170,6 +170,38 @@ static void calls_have_limits(void **state)
     report_calls_free(&calls);
 }
 
+static json_t *media_of(size_t count, int64_t size)
+{
+    json_t *items = json_array();
+    while (count-- > 0)
+        json_array_append_new(
+            items, json_pack("{s:i, s:s, s:s, s:s, s:s, s:I, s:i}", "step", 1, "name", "a", "type",
+                             "text", "format", "text", "digest",
+                             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+                             "size", (json_int_t)size, "time", 2));
+    return json_pack("{s:s, s:o}", "kind", "media", "items", items);
+}
+
+static void calls_with_media_have_limits(void **state)
+{
+    (void)state;
+    const int64_t quarter = LIMIT_MEDIA_BYTES_PER_CALL / 4;
+    struct report_calls calls =
+        calls_of(json_pack("[o, o]", media_of(LIMIT_MEDIA_PER_POST - 1, 1), media_of(1, 1)));
+    assert_int_equal(calls.count, 1);
+    report_calls_free(&calls);
+    calls = calls_of(json_pack("[o, o]", media_of(LIMIT_MEDIA_PER_POST, 1), media_of(1, 1)));
+    assert_int_equal(calls.count, 2);
+    report_calls_free(&calls);
+    calls = calls_of(json_pack("[o, o]", media_of(3, quarter), media_of(1, quarter)));
+    assert_int_equal(calls.count, 1);
+    report_calls_free(&calls);
+    calls = calls_of(json_pack("[o, o, o]", media_of(4, quarter), media_of(1, 1), media_of(1, 1)));
+    assert_int_equal(calls.count, 2);
+    assert_int_equal(json_array_size(calls.items[1].lines), 2);
+    report_calls_free(&calls);
+}
+
 static void damaged_lines_are_skipped(void **state)
 {
     (void)state;
@@ -198,6 +230,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_is_behind_all_earlier_reports),
         cmocka_unit_test(media_and_metadata_are_joined),
         cmocka_unit_test(calls_have_limits),
+        cmocka_unit_test(calls_with_media_have_limits),
         cmocka_unit_test(damaged_lines_are_skipped),
         cmocka_unit_test(patience_with_a_failing_storage_ends),
     };

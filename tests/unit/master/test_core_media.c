@@ -1,9 +1,12 @@
 // Images, histograms, tables and texts of trials in the core: reports, restarts, deletion.
 #include "tests/unit/master/support/core_fixture.h"
 
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -28,18 +31,23 @@ static char *path_of(const char *relative)
 }
 
 // Writes the content as a task does, and returns its digest; valid for four calls.
-static const char *write_content(const char *content)
+static const char *write_bytes(const char *content, size_t len)
 {
     static char digests[4][SHA256_HEX];
     static int turn;
     char *digest = digests[turn++ % 4];
-    sha256_hex(content, strlen(content), digest);
+    sha256_hex(content, len, digest);
     char *folder = path_of(FOLDER), *path = path_join(folder, digest);
     assert_int_equal(dir_make(folder, 0755, NULL), 0);
-    assert_int_equal(file_write_durable(path, content, strlen(content), 0644, NULL), 0);
+    assert_int_equal(file_write_durable(path, content, len, 0644, NULL), 0);
     free(path);
     free(folder);
     return digest;
+}
+
+static const char *write_content(const char *content)
+{
+    return write_bytes(content, strlen(content));
 }
 
 static int post_as(const char *allocation, const char *items)
@@ -171,13 +179,46 @@ static void test_limits(void **state)
     assert_refused(item(1, name, digest, 3), 400, "257 bytes, not 1 to 256");
     name[LIMIT_MEDIA_NAME] = '\0';
     assert_int_equal(post(item(1, name, digest, 3)), 200);
-    char *path = xasprintf("%s/" FOLDER "/%s", cl.checkpoints, digest);
-    assert_int_equal(truncate(path, LIMIT_MEDIA_ITEM), 0);
+    char *large = xcalloc(LIMIT_MEDIA_ITEM + 1, 1);
+    digest = write_bytes(large, LIMIT_MEDIA_ITEM);
     assert_int_equal(post(item(2, "a", digest, LIMIT_MEDIA_ITEM)), 200);
-    assert_int_equal(truncate(path, LIMIT_MEDIA_ITEM + 1), 0);
+    digest = write_bytes(large, LIMIT_MEDIA_ITEM + 1);
     assert_refused(item(3, "a", digest, LIMIT_MEDIA_ITEM + 1), 413, "at most 16777216");
-    free(path);
+    free(large);
     assert_stored("SELECT count(*) FROM media", "2");
+}
+
+static void test_content_must_have_its_digest(void **state)
+{
+    (void)state;
+    run_one();
+    const char *digest = write_content("abc");
+    char *path = xasprintf("%s/" FOLDER "/%s", cl.checkpoints, digest);
+    assert_int_equal(file_write_durable(path, "abd", 3, 0644, NULL), 0);
+    assert_refused(item(1, "a", digest, 3), 400, "items.0: the file ba7816bf");
+    assert_non_null(strstr(last_error, "has another content: its SHA-256 is a52d159f"));
+    assert_int_equal(file_write_durable(path, "abc", 3, 0644, NULL), 0);
+    assert_int_equal(post(item(1, "a", digest, 3)), 200);
+    free(path);
+}
+
+// The refusal names the file and comes at once: the program can mend it, another try cannot.
+static void test_content_must_be_readable(void **state)
+{
+    (void)state;
+    run_one();
+    const char *digest = write_content("abc");
+    char *folder = path_of(FOLDER), *path = path_join(folder, digest);
+    assert_int_equal(chmod(path, 0), 0);
+    assert_refused(item(1, "a", digest, 3), 400, "items.0: the master may not read ");
+    assert_non_null(strstr(last_error, path));
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(chmod(folder, 0), 0);
+    assert_refused(item(1, "a", digest, 3), 400, "items.0: the master may not read ");
+    assert_int_equal(chmod(folder, 0755), 0);
+    assert_int_equal(post(item(1, "a", digest, 3)), 200);
+    free(path);
+    free(folder);
 }
 
 // A post of `count` items with steps from `first`.
@@ -305,12 +346,25 @@ static void test_deletion_of_an_absent_folder(void **state)
     wait_until_stored("SELECT count(*) FROM experiments", "0");
 }
 
+// Root, too, obeys the modes of files from here on; threads that start later inherit it.
+static void give_up_override(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+    assert_int_equal(syscall(SYS_capget, &header, data), 0);
+    data[0].effective &= ~(1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH);
+    assert_int_equal(syscall(SYS_capset, &header, data), 0);
+}
+
 int main(void)
 {
+    give_up_override();
 #define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_reports),
         TEST(test_content_must_exist),
+        TEST(test_content_must_have_its_digest),
+        TEST(test_content_must_be_readable),
         TEST(test_storage_is_away),
         TEST(test_bad_items),
         TEST(test_limits),

@@ -1,0 +1,197 @@
+#include "cli/common/bundle_media.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/checkpoint/checkpoint.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/limits.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
+#include "cli/common/bundle.h"
+
+static const char *digest_of(const json_t *item)
+{
+    const char *digest = jget_string(item, "digest", "");
+    bool good =
+        strlen(digest) == SHA256_HEX - 1 && strspn(digest, "0123456789abcdef") == SHA256_HEX - 1;
+    return good ? digest : NULL;
+}
+
+// Reads a content and compares it with its digest. The caller frees *content.
+static int read_content(const char *path, const char *digest, char **content, size_t *len,
+                        struct error *e)
+{
+    char found[SHA256_HEX];
+    int err = file_read(path, LIMIT_MEDIA_ITEM, content, len, e);
+    if (err)
+        return err;
+    sha256_hex(*content, *len, found);
+    if (strcmp(found, digest) == 0)
+        return 0;
+    free(*content);
+    *content = NULL;
+    return error_set(e, ERR_INVALID, "%s is damaged: its SHA-256 is %s", path, found);
+}
+
+// --- export --------------------------------------------------------------------------------------
+
+static int download(struct cli *c, long long trial, const char *digest, const char *path,
+                    struct error *e)
+{
+    char *from = xasprintf("/api/v1/trials/%lld/media/%s", trial, digest);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int err = fd < 0 ? error_set_errno(e, ERR_IO, errno, "%s", path)
+                     : client_download(c->client, from, NULL, fd, e);
+    if (fd >= 0 && close(fd) != 0 && !err)
+        err = error_set_errno(e, ERR_IO, errno, "%s", path);
+    if (err)
+        unlink(path);
+    free(from);
+    return err;
+}
+
+// *missing: the content is gone, damaged, or not readable for the master.
+static int save_content(struct cli *c, const char *folder, long long trial, const json_t *item,
+                        bool *missing, struct error *e)
+{
+    const char *digest = digest_of(item);
+    char *path = xasprintf("%s/%s", folder, digest ? digest : "");
+    int err = digest ? 0 : error_set(e, ERR_PEER, "the master sent an item without a digest");
+    *missing = false;
+    if (!err && !path_exists(path)) {
+        err = download(c, trial, digest, path, e);
+        *missing = err == ERR_NOT_FOUND || err == ERR_FORBIDDEN || err == ERR_INVALID;
+    }
+    free(path);
+    return *missing ? 0 : err;
+}
+
+int bundle_media_save(struct cli *c, const char *folder, long long trial,
+                      struct bundle_media_counts *counts, struct error *e)
+{
+    json_t *items = NULL, *item;
+    size_t i;
+    char *name = xasprintf("trials/%lld/media.jsonl", trial),
+         *contents = path_join(folder, "media");
+    int err =
+        cli_list(c, "media", 0, &items, e, "/api/v1/trials/%lld/media?orderBy=ORDER_BY_ASC", trial);
+    FILE *out = NULL;
+    if (!err && json_array_size(items) > 0) {
+        out = bundle_create(folder, e, "%s", name);
+        err = out ? dir_make(contents, 0755, e) : ERR_IO;
+    }
+    json_array_foreach(items, i, item)
+    {
+        bool missing = false;
+        err = err ? err : save_content(c, contents, trial, item, &missing, e);
+        err = err || missing ? err : bundle_put_line(out, item, e);
+        counts->missing += missing;
+        counts->items += !missing;
+    }
+    struct error ignored;
+    int closed = out ? bundle_close(out, name, err ? &ignored : e) : 0;
+    json_decref(items);
+    free(contents);
+    free(name);
+    return err ? err : closed;
+}
+
+// --- import --------------------------------------------------------------------------------------
+
+struct media_import {
+    struct cli *c;
+    const struct bundle_media_target *to;
+    struct bundle_media_counts *counts;
+    char *from, *folder; // of the contents, in the export and in the storage; NULL: no way there
+    json_t *batch;       // items that are not reported yet
+};
+
+static int report_batch(struct media_import *m, struct error *e)
+{
+    size_t count = json_array_size(m->batch);
+    json_t *body = json_pack("{s:O}", "items", m->batch);
+    int err = count
+                  ? cli_call(m->c, "POST", body, NULL, e, "/api/v1/trials/%lld/media", m->to->trial)
+                  : 0;
+    json_decref(body);
+    m->counts->items += err ? 0 : (long long)count;
+    json_array_clear(m->batch);
+    return err;
+}
+
+static int place_content(const struct media_import *m, const char *digest, struct error *e)
+{
+    char *from = path_join(m->from, digest), *to = path_join(m->folder, digest), *content = NULL;
+    size_t len = 0;
+    int err = read_content(from, digest, &content, &len, e);
+    if (!err && !path_exists(to))
+        err = file_write_durable(to, content, len, 0644, e);
+    free(content);
+    free(to);
+    free(from);
+    return err;
+}
+
+static int on_item(void *ctx, const json_t *item, struct error *e)
+{
+    static const char *const kept[] = {"step", "name", "type", "format", "digest", "size"};
+    struct media_import *m = ctx;
+    int64_t time = 0;
+    const char *digest = digest_of(item);
+    if (!m->folder) {
+        m->counts->missing++;
+        return 0;
+    }
+    if (!digest)
+        return error_set(e, ERR_INVALID, "media.jsonl: an item has no digest");
+    int err = place_content(m, digest, e);
+    if (err)
+        return err;
+    json_t *one = json_object();
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        json_object_set(one, kept[i], jget(item, kept[i]));
+    if (clock_parse(jget_string(item, "time", ""), &time) == 0)
+        json_object_set_new(one, "time", json_integer(time));
+    json_array_append_new(m->batch, one);
+    return json_array_size(m->batch) >= LIMIT_MEDIA_PER_LINE ? report_batch(m, e) : 0;
+}
+
+// The folder of the contents in the storage; NULL: this machine cannot write there.
+static char *find_folder(const struct bundle_media_target *to)
+{
+    char *root = NULL, *folder = NULL;
+    if (checkpoint_root(to->storage, &root, NULL) == 0 && access(root, W_OK) == 0)
+        folder = xasprintf("%s/media/%s/%lld", root, to->cluster, to->experiment);
+    free(root);
+    return folder;
+}
+
+int bundle_media_load(struct cli *c, const char *folder, const struct bundle_media_target *to,
+                      struct bundle_media_counts *counts, struct error *e)
+{
+    char *name = xasprintf("trials/%lld/media.jsonl", to->old_trial),
+         *list = path_join(folder, name);
+    struct media_import m = {.c = c,
+                             .to = to,
+                             .counts = counts,
+                             .from = path_join(folder, "media"),
+                             .folder = find_folder(to),
+                             .batch = json_array()};
+    int err = 0;
+    if (m.folder && path_exists(list))
+        err = dir_make(m.folder, 0755, e);
+    err = err ? err : bundle_lines(folder, name, on_item, &m, e);
+    err = err ? err : report_batch(&m, e);
+    json_decref(m.batch);
+    free(m.folder);
+    free(m.from);
+    free(list);
+    free(name);
+    return err;
+}
