@@ -64,7 +64,8 @@ class FakeMaster:
 
             def handle_call(self, body):
                 try:
-                    if self.headers["Authorization"] != f"Bearer {TOKEN}":
+                    token = self.headers["Authorization"] or self.headers["Grpc-Metadata-x-allocation-token"]
+                    if token != f"Bearer {TOKEN}":
                         self.answer(401, {"error": {"error": "unknown token"}})
                     else:
                         self.answer(*master.call(self.path, body))
