@@ -102,6 +102,6 @@ class Supervisor:
         """The variables of a trial of this supervisor."""
         config = {"checkpoint_storage": {"type": "directory", "container_path": str(storage)}}
         return {"DET_MASTER": "http://127.0.0.1:9", "DET_SESSION_TOKEN": "ab" * 32, "DET_TRIAL_ID": "7",
-                "DET_EXPERIMENT_ID": "3", "DET_ALLOCATION_ID": "3.task.1", "DET_TASK_ID": "3.task",
+                "DET_EXPERIMENT_ID": "3", "DET_CLUSTER_ID": "c1", "DET_ALLOCATION_ID": "3.task.1", "DET_TASK_ID": "3.task",
                 "DET_TRIAL_SEED": "41", "DET_HPARAMS": '{"lr": 0.5}', "MUSTER_RUN_DIR": str(self.folder),
                 "DET_EXPERIMENT_CONFIG": json.dumps(config), "DET_STEPS_COMPLETED": "0", **more}

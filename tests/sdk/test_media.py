@@ -243,37 +243,33 @@ class Texts(Errors):
 
 class Stores(Errors):
     def setUp(self):
-        before = os.environ.pop("DET_CLUSTER_ID", None)
-        if before is not None:
-            self.addCleanup(os.environ.__setitem__, "DET_CLUSTER_ID", before)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = media.folder_of(Path(folder.name), "c1", 7)
 
-    def test_folder_in_a_cluster(self):
-        os.environ["DET_CLUSTER_ID"] = "c1"
-        self.addCleanup(os.environ.pop, "DET_CLUSTER_ID")
-        self.assertEqual(media.folder_of("/s", 7), Path("/s/media/c1/7"))
+    def test_folder_of_an_experiment(self):
+        self.assertEqual(media.folder_of(Path("/s"), "c1", 7), Path("/s/media/c1/7"))
 
     def test_content_is_addressed(self):
-        with tempfile.TemporaryDirectory() as storage:
-            digest = media.store(storage, 7, b"abc")
-            self.assertEqual(digest, hashlib.sha256(b"abc").hexdigest())
-            path = Path(storage, "media/7", digest)
-            self.assertEqual(path.read_bytes(), b"abc")
-            before = path.stat().st_mtime_ns
-            self.assertEqual(media.store(storage, 7, b"abc"), digest)
-            self.assertEqual(path.stat().st_mtime_ns, before)
-            path.write_bytes(b"ab")  # torn by a full disk
-            media.store(storage, 7, b"abc")
-            self.assertEqual(path.read_bytes(), b"abc")
-            self.assertEqual(os.listdir(path.parent), [digest])
+        digest = media.store(self.folder, b"abc")
+        self.assertEqual(digest, hashlib.sha256(b"abc").hexdigest())
+        path = self.folder / digest
+        self.assertEqual(path.read_bytes(), b"abc")
+        before = path.stat().st_mtime_ns
+        self.assertEqual(media.store(self.folder, b"abc"), digest)
+        self.assertEqual(path.stat().st_mtime_ns, before)
+        path.write_bytes(b"ab")  # torn by a full disk
+        media.store(self.folder, b"abc")
+        self.assertEqual(path.read_bytes(), b"abc")
+        self.assertEqual(os.listdir(self.folder), [digest])
 
     def test_failure_leaves_nothing(self):
-        with tempfile.TemporaryDirectory() as storage:
-            digest = hashlib.sha256(b"abc").hexdigest()
-            Path(storage, "media/7", digest).mkdir(parents=True)  # in the way
-            self.refused(digest, media.store, storage, 7, b"abc")
-            self.assertEqual(os.listdir(Path(storage, "media/7")), [digest])
-            Path(storage, "file").write_bytes(b"")
-            self.refused("Not a directory", media.store, Path(storage, "file"), 7, b"abc")
+        digest = hashlib.sha256(b"abc").hexdigest()
+        (self.folder / digest).mkdir(parents=True)  # in the way
+        self.refused(digest, media.store, self.folder, b"abc")
+        self.assertEqual(os.listdir(self.folder), [digest])
+        (self.folder / "file").write_bytes(b"")
+        self.refused("Not a directory", media.store, self.folder / "file" / "8", b"abc")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -183,6 +184,55 @@ class InTrial(unittest.TestCase):
         self.assertEqual(os.listdir(self.storage), [])
         self.assertEqual(self.supervisor.of_kind("checkpoint"), [])
 
+    def test_a_folder_that_changes_while_it_is_saved(self):
+        """Nothing is stored, and the error names the file; the next checkpoint works."""
+        def rewrite(model):
+            time.sleep(0.02)  # a tick of the clock of the file system
+            model.write_text("other")
+        flush, run = muster.checkpoint.sync, self.begin()
+        for change, expected in (
+                (lambda model: model.write_text("longer than before"), "deep/model changed while"),
+                (rewrite, "deep/model changed while the checkpoint was saved; end the block after"),
+                (lambda model: model.unlink(), "deep/model vanished while"),
+                (lambda model: shutil.rmtree(model.parent), "deep/model vanished while"),
+                (lambda model: (model.parent / "late").write_text("1"), "deep/late appeared while")):
+            changes = [change]
+
+            def sync(path):
+                flush(path)
+                if changes:
+                    changes.pop()(folder / "deep" / "model")
+            with self.subTest(expected), mock.patch("muster.checkpoint.sync", sync):
+                with self.assertRaisesRegex(muster.CheckpointError, expected):
+                    with run.checkpoint(5) as folder:
+                        (folder / "deep").mkdir()
+                        (folder / "deep" / "model").write_text("first")
+                        (folder / "other").write_text("1")
+        self.assertEqual(os.listdir(self.storage), [])
+        with run.checkpoint(5) as folder:
+            (folder / "model").write_text("1")
+        self.assertEqual(len(self.supervisor.of_kind("checkpoint")), 1)
+
+    def test_a_thread_that_still_writes(self):
+        """A file that grows while it is saved is no checkpoint."""
+        run, done = self.begin(), threading.Event()
+
+        def write(path):
+            with open(path, "ab") as file:
+                while not done.is_set():
+                    file.write(b"x" * 4096)
+                    file.flush()
+        with self.assertRaisesRegex(muster.CheckpointError, "model changed while"):
+            with run.checkpoint(5) as folder:
+                for number in range(50):
+                    (folder / f"other-{number}").write_bytes(b"x" * 100_000)
+                writer = threading.Thread(target=write, args=(folder / "model",))
+                writer.start()
+                time.sleep(0.05)
+        done.set()
+        writer.join()
+        self.assertEqual(self.supervisor.of_kind("checkpoint"), [])
+
     def test_lines_stay_within_the_limits(self):
         """Reports with other names share a line only where all of it fits."""
         run = self.begin()
@@ -298,7 +348,7 @@ class InTrial(unittest.TestCase):
 
     def test_invalid_hyperparameters_with_an_odd_text(self):
         for text, expected in (("", None), ("x" * 5000, "x" * 4093 + "..."), ("a\0\udc80", "a??")):
-            with self.assertRaises(SystemExit):
+            with self.assertRaises(SystemExit), mock.patch("muster.failure.warn"):
                 with self.begin() as run:
                     run.invalid(text)
             line = self.supervisor.of_kind("exited")[-1]
@@ -434,7 +484,7 @@ class InTrial(unittest.TestCase):
         self.assertEqual([(item["step"], item["name"], item["type"]) for item in items], [
             (3, "digit", "image"), (3, "sample", "text"), (3, "weights", "histogram"), (3, "worst", "table")])
         for item in items:
-            self.assertEqual((self.storage / "media" / "3" / item["digest"]).stat().st_size, item["size"])
+            self.assertEqual((self.storage / "media" / "c1" / "3" / item["digest"]).stat().st_size, item["size"])
 
 
 PROGRAM_END = """
@@ -548,6 +598,19 @@ class Local(unittest.TestCase):
         lines = pathlib.Path("muster-runs/local/metrics.jsonl").read_text().splitlines()
         self.assertEqual([json.loads(line)["metrics"] for line in lines],
                          [{"loss": float(step)} for step in range(1, 31)])
+
+    def test_media_in_the_environment_of_a_task(self):
+        """A command of a cluster is no trial; its media are in the folder of the run like all others."""
+        for name, variables in (("here", {}), ("command", {"DET_CLUSTER_ID": "c1", "DET_TASK_ID": "t1",
+                                                           "DET_EXPERIMENT_ID": "9"})):
+            with self.subTest(name), mock.patch.dict(os.environ, variables), mock.patch("muster.failure.warn") as warn:
+                run = muster.init(name, quiet=True)
+                run.text(1, "0", "To be")
+                run.finish()
+                media = pathlib.Path("muster-runs", name, "media")
+                self.assertEqual((media / "0" / "1.txt").read_text(), "To be")
+                self.assertEqual(sorted(os.listdir(media)), [".contents", "0"])
+                self.assertNotIn("not stored", str(warn.mock_calls))
 
     def test_the_end_is_printed(self):
         """The last report of each group, though others were printed a moment ago, and the checkpoint."""

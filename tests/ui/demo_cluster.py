@@ -188,7 +188,7 @@ class DemoCluster:
     def make_media(self, trial):
         """Reports what a program would report of two spirals: decisions, weights, mistakes and a note."""
         storage = pathlib.Path(self.cluster.rows("checkpoint", "list", "--trial", trial)[0]["path"]).parent
-        os.environ["DET_CLUSTER_ID"] = self.user.get("/master")["clusterId"]
+        folder = media.folder_of(storage, self.user.get("/master")["clusterId"], 1)
         draw, items = random.Random(1), []
         for step in range(0, 400, 20):
             turn, width = 4 * step / 400, 0.3 + step / 400
@@ -202,7 +202,7 @@ class DemoCluster:
                      "probability": round(draw.random(), 4), "repeated": i > 2} for i in range(6)])
                 values["notes"] = media.text(f"step {step}\nthe outer arms are <b>not</b> separated yet\n")
             items += [{"step": step, "name": name, "type": value.type, "format": value.format,
-                       "digest": media.store(storage, 1, value.content), "size": len(value.content)}
+                       "digest": media.store(folder, value.content), "size": len(value.content)}
                       for name, value in values.items()]
         path, body = f"/trials/{trial}/media", {"items": items}  # 503: the end of the trial is not on disk yet
         wait_for("the media to be stored", lambda: self.user.call("POST", f"/api/v1{path}", body)[0] == 200)

@@ -28,7 +28,8 @@ from muster.checkpoint import Checkpoint, Storage, open_checkpoint
 from muster.environment import Place, Trial, read_place, read_trial, storage_folder
 from muster.errors import (AllocationEnded, CheckpointError, Error, InvalidHyperparameters,
                            RankError, ReportError)
-from muster.local import FOLDER, LocalSink, cut_metrics, latest_checkpoint, new_folder
+from muster.local import CONTENTS, FOLDER, LocalSink, cut_metrics, latest_checkpoint, new_folder
+from muster.media import folder_of
 from muster.ranks import Ranks
 from muster.reporter import Reporter
 from muster.run import Run
@@ -75,7 +76,8 @@ def current() -> Optional[Run]:
 
 def _begin_trial(place: Place, trial: Trial, hparams: dict[str, Any]) -> Run:
     task = trial.allocation_id.rpartition(".")[0] or trial.allocation_id
-    storage = Storage(storage_folder(trial.config), task)
+    root = storage_folder(trial.config)
+    storage = Storage(root, task, folder_of(root, trial.cluster_id, trial.experiment_id))
     latest, reporter, request = None, None, None
     if trial.latest:
         source = (trial.config.get("searcher") or {}).get("source_checkpoint_uuid")
@@ -99,7 +101,7 @@ def _begin_local(place: Place, hparams: dict[str, Any], seed: int, quiet: bool, 
     folder = pathlib.Path(ranks.gather("muster.init()", str(folder))[0])
     latest = latest_checkpoint(folder) if resume else None
     ranks.gather("muster.init(), found", None)  # before rank 0 changes the files
-    storage = Storage(folder / "checkpoints", "muster", folder)
+    storage = Storage(folder / "checkpoints", "muster", folder / CONTENTS)
     if place.rank == 0:
         cut_metrics(folder, latest.step if latest else 0)
         storage.remove_leftovers()

@@ -6,14 +6,16 @@ recorded last. What is not recorded does not exist for the cluster.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
 import shutil
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any, Mapping, Optional
 
 from muster.errors import CheckpointError
+from muster.files import sync
 
 METADATA = "metadata.json"  # as Determined's library names it
 STEPS = "steps_completed"
@@ -57,10 +59,16 @@ def open_checkpoint(path: pathlib.Path, uuid: str, step: Optional[int] = None,
 
 def list_files(folder: pathlib.Path) -> dict[str, int]:
     """The sizes of all files below a folder, by relative path."""
+    return {path: size for path, (size, _) in scan(folder).items()}
+
+
+def scan(folder: pathlib.Path) -> dict[str, tuple[int, int]]:
+    """The size and the time of the last change of all files below a folder, by relative path. A
+    file that vanishes meanwhile is left out."""
     if not folder.is_dir():
         raise CheckpointError(f"the checkpoint's folder {folder} has vanished while it was "
                               "written; leave it where it is, the checkpoint moves by itself")
-    sizes: dict[str, int] = {}
+    found: dict[str, tuple[int, int]] = {}
     for base, folders, files in os.walk(folder):
         folders.sort()
         for name in sorted(files) + [name for name in folders
@@ -69,26 +77,37 @@ def list_files(folder: pathlib.Path) -> dict[str, int]:
             relative = os.path.relpath(path, folder)
             if os.path.islink(path):
                 raise CheckpointError(f"{relative} is a link: copy the file into the checkpoint")
-            sizes[relative] = os.stat(path).st_size
-            if len(sizes) > FILES:
+            with contextlib.suppress(FileNotFoundError):
+                status = os.stat(path)
+                found[relative] = (status.st_size, status.st_mtime_ns)
+            if len(found) > FILES:
                 raise CheckpointError(f"a checkpoint has at most {FILES} files; pack them together")
-    return sizes
+    return found
 
 
-def sync(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def sync_tree(folder: pathlib.Path) -> None:
-    """Flushes all files and folders to the disk."""
+def settle(folder: pathlib.Path) -> dict[str, int]:
+    """Flushes all files and folders to the disk, and returns the sizes of the files. Nobody may
+    change the files meanwhile."""
+    before = scan(folder)
     for base, _, files in os.walk(folder, topdown=False):
         for name in files:
-            sync(os.path.join(base, name))
-        sync(base)
+            with contextlib.suppress(FileNotFoundError):  # told below
+                sync(os.path.join(base, name))
+        with contextlib.suppress(FileNotFoundError):
+            sync(base)
+    after = scan(folder)
+    check_unchanged(before, after)
+    return {path: size for path, (size, _) in after.items()}
+
+
+def check_unchanged(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Compares what was found in a folder at two times."""
+    for path in sorted(before.keys() | after.keys()):
+        if before.get(path) != after.get(path):
+            word = "vanished" if path not in after else "changed" if path in before else "appeared"
+            raise CheckpointError(f"{path} {word} while the checkpoint was saved; end the block "
+                                  "after the threads and programs that write into the folder have "
+                                  "ended")
 
 
 def write_metadata(folder: pathlib.Path, step: int, metadata: dict[str, Any]) -> None:
@@ -105,12 +124,10 @@ def write_metadata(folder: pathlib.Path, step: int, metadata: dict[str, Any]) ->
 
 
 class Storage:
-    """A folder of checkpoints, and the names in it."""
+    """A folder of checkpoints and the names in it, and the folder of media."""
 
-    def __init__(self, folder: pathlib.Path, owner: str,
-                 root: Optional[pathlib.Path] = None) -> None:
-        self.folder, self._owner = folder, owner
-        self.root = root or folder  #: where media lie
+    def __init__(self, folder: pathlib.Path, owner: str, media: pathlib.Path) -> None:
+        self.folder, self._owner, self.media = folder, owner, media
 
     def path(self, name: str) -> pathlib.Path:
         return self.folder / name
@@ -133,7 +150,7 @@ class Storage:
         """Moves a complete folder to its place."""
         path = self.path(name)
         os.rename(self.temporary(name), path)
-        sync(str(self.folder))
+        sync(self.folder)
         return path
 
     def remove_leftovers(self) -> None:

@@ -57,6 +57,7 @@ class Trial:
     token: str
     trial_id: int
     experiment_id: int
+    cluster_id: str
     allocation_id: str
     run_dir: pathlib.Path
     seed: int
@@ -86,7 +87,8 @@ def read_trial(env: Mapping[str, str]) -> Optional[Trial]:
     """The trial that this process belongs to; None outside a cluster and in tasks without one."""
     if not env.get("DET_TRIAL_ID") or not env.get("MUSTER_RUN_DIR"):
         return None
-    names = ("DET_MASTER", "DET_SESSION_TOKEN", "DET_ALLOCATION_ID", "DET_EXPERIMENT_ID")
+    names = ("DET_MASTER", "DET_SESSION_TOKEN", "DET_ALLOCATION_ID", "DET_EXPERIMENT_ID",
+             "DET_CLUSTER_ID")
     missing = [name for name in names if not env.get(name)]
     if missing:
         raise Error(f"DET_TRIAL_ID is set, but {', '.join(missing)} is not: pass on the whole "
@@ -94,6 +96,7 @@ def read_trial(env: Mapping[str, str]) -> Optional[Trial]:
     return Trial(master=env["DET_MASTER"].rstrip("/"), token=env["DET_SESSION_TOKEN"],
                  trial_id=read_int(env, "DET_TRIAL_ID", 0),
                  experiment_id=read_int(env, "DET_EXPERIMENT_ID", 0),
+                 cluster_id=env["DET_CLUSTER_ID"],
                  allocation_id=env["DET_ALLOCATION_ID"],
                  run_dir=pathlib.Path(env["MUSTER_RUN_DIR"]),
                  seed=read_int(env, "DET_TRIAL_SEED", 0),

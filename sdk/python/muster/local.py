@@ -16,6 +16,7 @@ from muster.checkpoint import STEPS, Checkpoint, open_checkpoint
 from muster.errors import Error
 
 FOLDER = "muster-runs"
+CONTENTS = "media/.contents"  # of images and the like, by digest; names of media begin with no dot
 METRICS, CHECKPOINTS = "metrics.jsonl", "checkpoints.jsonl"
 PRINT_S = 1.0  # a group of metrics is printed at most once in this time
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -139,7 +140,7 @@ class LocalSink:
         path = self._folder / "media" / safe_name(item["name"]) / f"{item['step']}.{ending}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
-        os.link(self._folder / "media" / "0" / item["digest"], path)
+        os.link(self._folder / CONTENTS / item["digest"], path)
 
     def _write_metrics(self, message: dict[str, Any]) -> None:
         columns, row = message["metrics"], {}

@@ -6,15 +6,18 @@ neither package is needed. A value that cannot be stored raises a MediaError tha
 and the remedy.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import math
-import os
+import pathlib
 import struct
 import sys
 import zlib
-from pathlib import Path
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Mapping, NamedTuple, Sequence, Union
+
+from muster.files import write_whole
 
 __all__ = [
     "Media", "MediaError", "check_name", "folder_of", "histogram", "image", "store", "table", "text"
@@ -86,7 +89,7 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple, range))
 
 
-def _shape(value: Any) -> Tuple[int, ...]:
+def _shape(value: Any) -> tuple[int, ...]:
     if _is_array(value):
         return tuple(int(n) for n in value.shape)
     shape = []
@@ -138,7 +141,7 @@ def _sample(value: Any, place: str) -> int:
     raise MediaError(f"image: a {type(value).__name__} at {place}; use numbers")
 
 
-def _pixels_of_lists(rows: Any, shape: Tuple[int, ...]) -> bytes:
+def _pixels_of_lists(rows: Any, shape: tuple[int, ...]) -> bytes:
     out = bytearray()
     for y, row in enumerate(rows):
         if not _is_list(row) or len(row) != shape[1]:
@@ -171,7 +174,7 @@ def _pixels_of_array(array: Any) -> bytes:
     return bytes((array.astype("float64").clip(0, 1) * 255 + 0.5).astype("uint8").tobytes())
 
 
-def _channels_last(value: Any, shape: Tuple[int, ...]) -> Tuple[Any, Tuple[int, ...]]:
+def _channels_last(value: Any, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
     """(channels, height, width), the order of torch, as (height, width, channels)."""
     if len(shape) != 3 or shape[2] in (1, 3, 4) or shape[0] not in (1, 3, 4):
         return value, shape
@@ -215,9 +218,9 @@ def image(value: Any) -> Media:
 # --- histograms ----------------------------------------------------------------------------------
 
 
-def _numbers(value: Any, where: str) -> List[float]:
+def _numbers(value: Any, where: str) -> list[float]:
     """All numbers of nested lists or of an array, in order."""
-    out: List[float] = []
+    out: list[float] = []
     pending = [value.tolist() if hasattr(value, "tolist") else value]
     while pending:
         item = pending.pop()
@@ -242,7 +245,7 @@ def _check_finite(bad: int, count: int) -> None:
         )
 
 
-def _edges(low: float, high: float, bins: int) -> List[float]:
+def _edges(low: float, high: float, bins: int) -> list[float]:
     if low == high:
         margin = max(0.5, abs(low) * 1e-6)
         low, high = low - margin, high + margin
@@ -255,7 +258,7 @@ def _edges(low: float, high: float, bins: int) -> List[float]:
     return edges
 
 
-def _count(values: List[float], edges: List[float]) -> List[int]:
+def _count(values: list[float], edges: list[float]) -> list[int]:
     bins = len(edges) - 1
     low, width = edges[0], (edges[-1] / bins - edges[0] / bins)
     counts = [0] * bins
@@ -269,7 +272,7 @@ def _count(values: List[float], edges: List[float]) -> List[int]:
     return counts
 
 
-def _count_array(array: Any, bins: int) -> Tuple[List[float], List[int]]:
+def _count_array(array: Any, bins: int) -> tuple[list[float], list[int]]:
     """The same for a numpy array, which is too large for a loop."""
     numpy = sys.modules["numpy"]
     flat = array.astype("float64").ravel()
@@ -279,7 +282,7 @@ def _count_array(array: Any, bins: int) -> Tuple[List[float], List[int]]:
     return edges, [int(n) for n in counts]
 
 
-def _given(value: Mapping[str, Any]) -> Tuple[List[float], List[int]]:
+def _given(value: Mapping[str, Any]) -> tuple[list[float], list[int]]:
     """A histogram that the program has counted itself."""
     if set(value) != {"edges", "counts"}:
         raise MediaError(f"histogram: the keys {sorted(value)}; use exactly 'counts' and 'edges'")
@@ -339,8 +342,8 @@ def _cell(value: Any, row: int, column: str) -> Union[None, bool, int, float, st
     )
 
 
-def _of_columns(value: Mapping[str, Any]) -> Tuple[List[str], List[Sequence[Any]]]:
-    lengths: Dict[str, int] = {}
+def _of_columns(value: Mapping[str, Any]) -> tuple[list[str], list[Sequence[Any]]]:
+    lengths: dict[str, int] = {}
     lists = {}
     for name, cells in value.items():
         cells = _plain(cells)
@@ -353,9 +356,9 @@ def _of_columns(value: Mapping[str, Any]) -> Tuple[List[str], List[Sequence[Any]
     return list(lists), list(zip(*lists.values()))
 
 
-def _of_rows(value: Sequence[Any]) -> Tuple[List[str], List[Sequence[Any]]]:
+def _of_rows(value: Sequence[Any]) -> tuple[list[str], list[Sequence[Any]]]:
     """Of a list of dicts; a key that a row lacks is None."""
-    columns: List[str] = []
+    columns: list[str] = []
     for row, cells in enumerate(value):
         if not isinstance(cells, Mapping):
             raise MediaError(
@@ -366,7 +369,7 @@ def _of_rows(value: Sequence[Any]) -> Tuple[List[str], List[Sequence[Any]]]:
     return columns, [[cells.get(name) for name in columns] for cells in value]
 
 
-def _columns_and_rows(value: Any) -> Tuple[List[str], List[Sequence[Any]]]:
+def _columns_and_rows(value: Any) -> tuple[list[str], list[Sequence[Any]]]:
     if hasattr(value, "columns") and hasattr(value, "itertuples"):  # pandas.DataFrame
         return list(value.columns), list(value.itertuples(index=False))
     if isinstance(value, Mapping) and set(value) == {"columns", "rows"}:
@@ -420,54 +423,24 @@ def text(value: str) -> Media:
 # --- content in checkpoint storage ---------------------------------------------------------------
 
 
-def folder_of(storage: Union[str, Path], experiment_id: int) -> Path:
-    """Where the content of an experiment lies: media/CLUSTER/EXPERIMENT below the storage.
-
-    Clusters that share a storage number their experiments alike. Outside a cluster there is no
-    part for it.
-    """
-    return Path(storage) / "media" / os.environ.get("DET_CLUSTER_ID", "") / str(experiment_id)
+def folder_of(storage: pathlib.Path, cluster_id: str, experiment_id: int) -> pathlib.Path:
+    """Where the contents of an experiment lie: media/CLUSTER/EXPERIMENT below the storage, because
+    clusters that share a storage number their experiments alike."""
+    return storage / "media" / cluster_id / str(experiment_id)
 
 
-def store(storage: Union[str, Path], experiment_id: int, content: bytes) -> str:
-    """Writes the content to a file named by its SHA-256 (folder_of()); returns the SHA-256.
+def store(folder: pathlib.Path, content: bytes) -> str:
+    """Writes the content to a file that is named by its SHA-256; returns the SHA-256.
 
-    The file appears at once and whole: it is written under another name, synced and renamed. The
-    same content is written once, so a repeated call costs a look at the folder.
+    The same content is written once, so a repeated call costs a look at the folder.
     """
     digest = hashlib.sha256(content).hexdigest()
-    folder = folder_of(storage, experiment_id)
     path = folder / digest
-    if _size_of(path) == len(content):
-        return digest
-    temporary = folder / f".{digest}.{os.getpid()}.{os.urandom(4).hex()}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as e:
-        if _size_of(temporary) is not None:
-            temporary.unlink()
-        raise MediaError(
-            f"{path}: {e.strerror}; see whether the checkpoint storage is full or read-only"
-        ) from e
-    _sync_folder(folder)
+        if not path.is_file() or path.stat().st_size != len(content):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(path, content)
+    except OSError as error:
+        raise MediaError(f"{path}: {error.strerror}; see whether the checkpoint storage is full or "
+                         "read-only") from error
     return digest
-
-
-def _size_of(path: Path) -> Optional[int]:
-    try:
-        return path.stat().st_size
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

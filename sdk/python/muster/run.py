@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Any, Callable, Iterator, Mapping, Optional
 
 from muster import failure, media
-from muster.checkpoint import (Checkpoint, Storage, list_files, sync_tree, write_metadata)
+from muster.checkpoint import (METADATA, Checkpoint, Storage, check_unchanged, list_files, settle,
+                               write_metadata)
 from muster.columns import encode
 from muster.environment import Place, Trial
 from muster.errors import CheckpointError, Error, InvalidHyperparameters, ReportError
@@ -67,8 +68,9 @@ class Run:
                group: str = "training", **values: float) -> None:
         """Reports metrics of a step: `run.report(10, loss=0.3)` or `run.report(10, {"loss": 0.3})`.
 
-        It returns at once; reports arrive in order, each once, also after an outage. The values are
-        numbers, or tensors and arrays of one element. A metric has one value in a step and group.
+        It returns at once. Reports arrive in their order; none is lost or counted twice, also when
+        the master is away for a time. The values are numbers, or tensors and arrays of one element.
+        A metric has one value in a step and group.
         """
         if metrics is not None:
             values = join(metrics, values)
@@ -148,7 +150,7 @@ class Run:
                                          len(item.content)))
 
     def _write_item(self, step: int, name: str, item: media.Media) -> bytes:
-        digest = media.store(self._storage.root, self.experiment_id or 0, item.content)
+        digest = media.store(self._storage.media, item.content)
         return encode({"kind": "media", "items": [
             {"step": step, "name": name, "type": item.type, "format": item.format, "digest": digest,
              "size": len(item.content), "time": time.time_ns() // 1000}]})
@@ -307,7 +309,7 @@ class Run:
         try:
             if not mine["error"]:
                 yield part
-                mine = outcome(lambda: sync_tree(part) or {"sizes": list_files(part)})
+                mine = outcome(lambda: {"sizes": settle(part)})
         except BaseException as error:
             fault, mine = error, {"error": f"{type(error).__name__}: {error}"}
         try:
@@ -331,11 +333,8 @@ class Run:
             raise CheckpointError(f"{call}: nothing was written into the folder; save at least one "
                                   "file into it")
         write_metadata(folder, step, facts)
-        sync_tree(folder)
-        stored = list_files(folder)
-        if any(stored.get(path) != size for path, size in sizes.items()):
-            raise CheckpointError(f"{call}: files changed after the end of the block; wait for "
-                                  "threads that still write")
+        stored = settle(folder)
+        check_unchanged(sizes, {path: size for path, size in stored.items() if path != METADATA})
         line = self._line(call, {"kind": "checkpoint", "uuid": name, "steps": step,
                                  "metadata": facts, "resources": stored,
                                  "time": time.time_ns() // 1000})
@@ -357,7 +356,8 @@ class Run:
         self._check_usable("run.invalid()")
         failure.warn(f"invalid hyperparameters: {reason}")
         text = failure.cut(" ".join(str(reason).split()), failure.TEXT_BYTES - len("..."))
-        self._send_now({"kind": "exited", "reason": "INVALID_HP", **({"text": text} if text else {})})
+        told = {"text": text} if text else {}
+        self._send_now({"kind": "exited", "reason": "INVALID_HP", **told})
         raise InvalidHyperparameters(str(reason))
 
     def finish(self) -> None:
