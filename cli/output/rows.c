@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/checkpoint/checkpoint.h"
+#include "api/exit_reason.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -41,22 +42,12 @@ const char *row_state(enum wire_names table, const json_t *object)
     return strcmp(word, "PAUSED") == 0 && holds ? "PAUSING" : word;
 }
 
-// Skips "rank 0: " or "exit 1: " if an error follows it.
-static const char *skip_number(const char *reason, const char *word)
-{
-    size_t len = strlen(word), digits = 0;
-    if (strncmp(reason, word, len) == 0)
-        digits = strspn(reason + len, "0123456789");
-    return digits > 0 && strncmp(reason + len + digits, ": ", 2) == 0 ? reason + len + digits + 2
-                                                                      : reason;
-}
-
 // Sets "reason", and "failure": the error cut to BRIEF characters for tables.
 static void set_reason(json_t *row, const char *reason, bool failed)
 {
     enum { BRIEF = 60 };
     size_t n = 0, at = 0;
-    const char *error = skip_number(skip_number(reason, "rank "), "exit ");
+    const char *error = exit_reason_error(reason);
     for (; failed && error[at] != '\0' && n < BRIEF;
          n += ((unsigned char)error[++at] & 0xC0) != 0x80)
         ;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/exit_reason.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/limits.h"
@@ -36,17 +37,6 @@ struct summary_state {
 
 // --- reasons -------------------------------------------------------------------------------------
 
-// Skips "WORD NUMBER: " at the start of a reason.
-static const char *skip_number(const char *reason, const char *word)
-{
-    size_t len = strlen(word);
-    const char *at = reason + len;
-    if (strncmp(reason, word, len) != 0 || !isdigit((unsigned char)*at))
-        return reason;
-    at += strspn(at, "0123456789");
-    return strncmp(at, ": ", 2) == 0 ? at + 2 : reason;
-}
-
 // The part of a reason that trials have in common: no rank, no exit code before an error.
 static const char *common_part(const char *reason)
 {
@@ -54,7 +44,7 @@ static const char *common_part(const char *reason)
         return "CUDA out of memory";
     if (strcasestr(reason, "out of memory"))
         return "out of memory";
-    return skip_number(skip_number(reason, "rank "), "exit ");
+    return exit_reason_error(reason);
 }
 
 // A trial that was restarted has the number of its equal failures behind its reason.

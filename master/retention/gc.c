@@ -142,6 +142,8 @@ static void forks_add(struct gc_forks *forks, size_t *cap, struct gc_fork fork)
     forks->items[forks->count++] = fork;
 }
 
+// Visits the live trials in memory, once in a sweep and in a call that deletes checkpoints, not for
+// each checkpoint. The store cannot answer instead: it lacks the changes of this turn.
 struct gc_forks gc_forks_of(const struct core *c)
 {
     struct gc_forks forks = {0};

@@ -14,45 +14,12 @@
 #include "base/limits.h"
 #include "base/rng.h"
 #include "base/text/json.h"
+#include "tests/unit/api/expconf_checks.h"
 
-#define GPT                                                                                        \
-    "trainer:\n"                                                                                   \
-    "  model: {family: gpt, layers: 4, heads: 4, width: 128, context: 64}\n"                       \
-    "  data: {format: bytes, path: corpus.txt}\n"                                                  \
-    "  global_batch_size: 12\n"                                                                    \
-    "  micro_batch_size: 3\n"                                                                      \
-    "  steps: 2000\n"                                                                              \
-    "  optimizer: {name: adamw, learning_rate: 1e-3}\n"
 #define SINGLE "searcher: {name: single, metric: validation_loss}\n"
 
 static const char program[] = "entrypoint: python3 train.py\n"
                               "searcher: {name: single, metric: loss}\n";
-
-static void assert_contains(const char *text, const char *part)
-{
-    if (!strstr(text, part))
-        fail_msg("\"%s\" does not hold \"%s\"", text, part);
-}
-
-static void refused(const char *yaml, const char *expected)
-{
-    struct yaml_doc doc;
-    struct error e;
-    assert_int_equal(expconf_parse(yaml, strlen(yaml), "e.yaml", &doc, &e), ERR_INVALID);
-    assert_contains(e.text, expected);
-    assert_null(doc.root);
-}
-
-static json_t *accepted(const char *yaml)
-{
-    struct yaml_doc doc;
-    struct error e;
-    if (expconf_parse(yaml, strlen(yaml), "e.yaml", &doc, &e))
-        fail_msg("refused: %s", e.text);
-    json_t *root = json_incref(doc.root);
-    yaml_doc_free(&doc);
-    return root;
-}
 
 // --- bad input -----------------------------------------------------------------------------------
 

@@ -10,41 +10,7 @@
 
 #include "api/config/expconf.h"
 #include "base/text/json.h"
-
-#define GPT                                                                                        \
-    "trainer:\n"                                                                                   \
-    "  model: {family: gpt, layers: 4, heads: 4, width: 128, context: 64}\n"                       \
-    "  data: {format: bytes, path: corpus.txt}\n"                                                  \
-    "  global_batch_size: 12\n"                                                                    \
-    "  micro_batch_size: 3\n"                                                                      \
-    "  steps: 2000\n"                                                                              \
-    "  optimizer: {name: adamw, learning_rate: 1e-3}\n"
-
-static void assert_contains(const char *text, const char *part)
-{
-    if (!strstr(text, part))
-        fail_msg("\"%s\" does not hold \"%s\"", text, part);
-}
-
-static void refused(const char *yaml, const char *expected)
-{
-    struct yaml_doc doc;
-    struct error e;
-    assert_int_equal(expconf_parse(yaml, strlen(yaml), "e.yaml", &doc, &e), ERR_INVALID);
-    assert_contains(e.text, expected);
-    assert_null(doc.root);
-}
-
-static json_t *accepted(const char *yaml)
-{
-    struct yaml_doc doc;
-    struct error e;
-    if (expconf_parse(yaml, strlen(yaml), "e.yaml", &doc, &e))
-        fail_msg("refused: %s", e.text);
-    json_t *root = json_incref(doc.root);
-    yaml_doc_free(&doc);
-    return root;
-}
+#include "tests/unit/api/expconf_checks.h"
 
 #define PBT(keys)         "entrypoint: x\nsearcher: {name: pbt, metric: a, " keys "}\n"
 #define TRAINED_PBT(keys) "searcher: {name: pbt, metric: validation_loss, " keys "}\n" GPT
