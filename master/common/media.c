@@ -1,7 +1,6 @@
 #include "master/common/media.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -43,20 +42,6 @@ static int check_size(int fd, const char *path, int64_t size, struct error *e)
     return 0;
 }
 
-// Links and files that do not exist are no matter of permission.
-static bool is_unreadable(int dir, const char *path)
-{
-    return faccessat(dir, path, R_OK, AT_EACCESS) != 0 && errno == EACCES;
-}
-
-static int refuse_unreadable(const char *path, struct error *e)
-{
-    return error_set(e, ERR_FORBIDDEN,
-                     "the master may not read %s; let its user read the file and its folders, for "
-                     "example with umask 022 in the program",
-                     path);
-}
-
 int media_check_digest(int fd, const char *digest, struct error *e)
 {
     enum { PIECE = 256 * 1024 };
@@ -93,12 +78,9 @@ int media_open(const struct media_folder *folder, const char *digest, int64_t si
     char *path = xasprintf("%s/%s/%s", err ? "" : shown, relative, digest);
     *fd = -1;
     if (!err)
-        err = dir_open_below(root, relative, path, &dir, e);
+        err = storage_judge(dir_open_below(root, relative, path, &dir, e), root, relative, path, e);
     if (!err)
-        err = file_open_regular(dir, digest, path, fd, e);
-    if (err == ERR_IO && root >= 0 &&
-        (dir < 0 ? is_unreadable(root, relative) : is_unreadable(dir, digest)))
-        err = refuse_unreadable(path, e);
+        err = storage_judge(file_open_regular(dir, digest, path, fd, e), dir, digest, path, e);
     if (err == ERR_NOT_FOUND)
         err = error_set(e, ERR_NOT_FOUND, "%s does not exist; write the content before its report",
                         path);

@@ -1,5 +1,7 @@
 #include "master/common/storage.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -140,6 +142,17 @@ int storage_check(const struct storage *s, const json_t *at, struct error *e)
 
 // --- the way there -------------------------------------------------------------------------------
 
+int storage_judge(int err, int dir, const char *path, const char *shown, struct error *e)
+{
+    if (err != ERR_IO || faccessat(dir, *path ? path : ".", R_OK, AT_EACCESS) == 0 ||
+        errno != EACCES)
+        return err;
+    return error_set(e, ERR_FORBIDDEN,
+                     "the master may not read %.500s; let its user read the file and its folders, "
+                     "for example with umask 022 in the program",
+                     shown);
+}
+
 // The administrator's folder may be a link; links below it are not followed.
 static int open_root(const struct storage *s, const json_t *at, int *fd, char **root,
                      struct error *e)
@@ -148,9 +161,9 @@ static int open_root(const struct storage *s, const json_t *at, int *fd, char **
     const char *rest;
     int top = -1, rc = find_root(s, at, root, &allowed, &rest, e);
     if (!rc)
-        rc = dir_open(allowed->path, &top, e);
+        rc = storage_judge(dir_open(allowed->path, &top, e), AT_FDCWD, allowed->path, *root, e);
     if (!rc)
-        rc = dir_open_below(top, rest, *root, fd, e);
+        rc = storage_judge(dir_open_below(top, rest, *root, fd, e), top, rest, *root, e);
     if (top >= 0)
         close(top);
     if (rc == ERR_NOT_FOUND)
@@ -183,7 +196,7 @@ int storage_open(const struct storage *s, const char *at, const char *uuid, int 
         rc = storage_open_root(s, at, &top, &root, e);
     if (!rc) {
         folder = path_join(root, uuid);
-        rc = dir_open_below(top, uuid, folder, fd, e);
+        rc = storage_judge(dir_open_below(top, uuid, folder, fd, e), top, uuid, folder, e);
     }
     if (rc == ERR_INVALID && folder)
         rc = error_set(e, ERR_NOT_FOUND,

@@ -27,6 +27,10 @@ const char *storage_own(const struct storage *s);     // its folder
 // type is not a folder; ERR_FORBIDDEN: it is in no allowed folder; the text says what to do.
 int storage_check(const struct storage *s, const json_t *at, struct error *e);
 
+// Explains an error of a call that opens `path` below `dir`, or passes it on: ERR_FORBIDDEN if the
+// master may not read it. `shown` is its path, for messages.
+int storage_judge(int err, int dir, const char *path, const char *shown, struct error *e);
+
 // Opens the folder of checkpoint `uuid` in the storage `at` (JSON text). *shown, if wanted, is its
 // path on the heap, for messages. Also ERR_UNAVAILABLE: the storage does not exist; ERR_NOT_FOUND:
 // the checkpoint does not exist, or its name belongs to something else.

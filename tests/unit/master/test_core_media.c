@@ -216,6 +216,9 @@ static void test_content_must_be_readable(void **state)
     assert_int_equal(chmod(folder, 0), 0);
     assert_refused(item(1, "a", digest, 3), 400, "items.0: the master may not read ");
     assert_int_equal(chmod(folder, 0755), 0);
+    assert_int_equal(chmod(cl.checkpoints, 0), 0);
+    assert_refused(item(1, "a", digest, 3), 400, "items.0: the master may not read ");
+    assert_int_equal(chmod(cl.checkpoints, 0755), 0);
     assert_int_equal(post(item(1, "a", digest, 3)), 200);
     free(path);
     free(folder);
