@@ -308,11 +308,14 @@ int run_experiment_describe(struct cli *c, const struct command *self, struct er
     json_object_set(row, "best",
                     jget(experiment, "bestTrialSearcherMetric")); // stays unset if there is none
     json_object_set(row, "best_trial", jget(experiment, "bestTrialId"));
+    const char *warning = jget_string(experiment, "metricWarning", NULL);
+    if (warning)
+        json_object_set_new(row, "warning", json_string(warning));
     add_wait_reason(c, id, row);
     err = add_trials(c, id, config, row, &trials, e);
     if (!err) {
         err = output_object(c, row,
-                            "id,name,description,notes,state,reason,place,start,percent,best,"
+                            "id,name,description,notes,state,reason,warning,place,start,percent,best,"
                             "best_trial,user,labels,started,ended,ran,waited,duration",
                             e);
     }

@@ -43,6 +43,7 @@ struct follow {
     json_t *experiment, *trials; // as last read
     long long log_lines;         // warnings and errors already printed
     json_t *told;                // reasons of failed trials of a search that were printed
+    bool told_metric;            // the warning that the searcher's metric is missing was printed
     int64_t last_line;           // monotonic time of the last plain line
     struct progress now;
 };
@@ -56,6 +57,17 @@ static void clear_line(const struct follow *f)
 static double report_metric(const json_t *report, const char *name)
 {
     return jget_double(jget_path(report, "metrics.avgMetrics"), name, NAN);
+}
+
+// Prints once that the trials do not report the searcher's metric.
+static void tell_metric(struct follow *f)
+{
+    const char *warning = jget_string(f->experiment, "metricWarning", "");
+    if (!*warning || f->told_metric)
+        return;
+    f->told_metric = true;
+    clear_line(f);
+    printf("Warning: %s\n", warning);
 }
 
 static int read_experiment(struct follow *f, struct error *e)
@@ -76,6 +88,8 @@ static int read_experiment(struct follow *f, struct error *e)
     }
     json_decref(f->experiment);
     f->experiment = experiment;
+    if (f->now.search) // the log of a single trial says it, too
+        tell_metric(f);
     return 0;
 }
 
@@ -245,6 +259,8 @@ static void apply_metrics(struct follow *f, const json_t *data)
 {
     const json_t *values = jget(data, "metrics");
     const char *group = jget_string(data, "group", "");
+    if (f->now.search && isnan(f->now.best) && !f->told_metric && strcmp(group, "validation") == 0)
+        f->stale |= STALE_ALL; // it may be another metric than the searcher's
     if (f->now.search || jget_int(data, "trialId", 0) != f->trial)
         return;
     if (strcmp(group, "validation") == 0) {
@@ -357,6 +373,7 @@ static int report_end(struct follow *f, struct error *e)
 {
     if (f->terminal)
         putchar('\n');
+    tell_metric(f);
     if (strcmp(f->state, "COMPLETED") == 0 && f->now.trials_failed > 0)
         printf("%s\n", failure_reason(f->experiment));
     if (strcmp(f->state, "COMPLETED") == 0 || !has_ended(f))

@@ -106,6 +106,9 @@ static int show_why(struct cli *c, const struct waiting *w, struct error *e)
     size_t i;
     int err = 0;
     puts(waiting_sentence(w, &c->arena));
+    const char *warning = jget_string(w->experiment, "metricWarning", NULL);
+    if (warning)
+        printf("Warning: %s\n", warning);
     json_array_foreach(groups, i, group)
     {
         err = err ? err : show_why_group(c, w, group, e);

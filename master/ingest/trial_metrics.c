@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/text/json.h"
 #include "db/metrics/series_json.h"
+#include "master/common/missing_metric.h"
 #include "master/ingest/logs.h"
 #include "master/ingest/metric_summary.h"
 #include "master/ingest/reports.h"
@@ -273,6 +274,36 @@ static void searcher_notify(struct core *c, struct trial *t, double value,
     experiment_search_event(c, t->active, &event);
 }
 
+// The names of the metrics in report `at`, in the arena; the list ends with NULL.
+static const char *const *names_at(struct arena *arena, const struct series_block *b, size_t at)
+{
+    const char **names = arena_alloc(arena, (b->column_count + 1) * sizeof *names);
+    size_t count = 0;
+    for (size_t i = 0; i < b->column_count; i++)
+        if (series_has(&b->columns[i], at, 1) && strcmp(b->columns[i].name, SERIES_BATCHES) != 0)
+            names[count++] = b->columns[i].name;
+    names[count] = NULL;
+    return names;
+}
+
+// Warns in the log at the first validation of a trial: if its name is misspelled, the search never
+// hears of the metric.
+static void warn_of_missing_metric(struct core *c, struct trial *t, const struct series_block *b,
+                                   size_t at)
+{
+    static const char *const none[] = {NULL};
+    struct arena arena = {0};
+    if (t->validation.present || t->has_best || !t->allocation || t->active->unmanaged)
+        return;
+    const struct reported_metrics reported = {
+        .subject = "this trial", .validation = names_at(&arena, b, at), .training = none};
+    char *text = missing_metric_warning(searcher_metric(t->active), &reported);
+    if (text)
+        logs_add_message(c, t, t->allocation->id, "WARNING", text);
+    free(text);
+    arena_free(&arena);
+}
+
 static void add_validation(struct core *c, struct trial *t, const struct series_block *b, size_t at)
 {
     double value;
@@ -283,6 +314,8 @@ static void add_validation(struct core *c, struct trial *t, const struct series_
         checkpoint_validation_store(c, t->id, b, at);
     if (known && isfinite(value))
         update_best(c, t, value, b->times[at], text);
+    if (!known)
+        warn_of_missing_metric(c, t, b, at);
     if (is_newer(&t->validation, b->runs[at], b->steps[at])) {
         free(t->validation.text);
         t->validation = (struct latest_report){true, b->runs[at], b->steps[at], xstrdup(text)};

@@ -1,5 +1,6 @@
 // Single experiments and their archives.
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,12 +9,16 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "master/common/failure_summary.h"
+#include "master/common/missing_metric.h"
 #include "master/common/task_id.h"
 #include "master/views/lists/list.h"
 #include "master/views/live_state/live_state.h"
 #include "master/views/views.h"
 
-enum { SUMMARY_TRIALS = 2000 }; // that a summary of failures looks at
+enum {
+    SUMMARY_TRIALS = 2000, // that a summary of failures looks at
+    NAMES_MAX = 1000,      // metrics of a group; with more there is no warning
+};
 
 // Absent without allocations, and for large searches: sooner in lists than for one experiment.
 static void write_ran_and_waited(struct json_writer *w, struct db_rows *rows)
@@ -127,6 +132,45 @@ static void write_failure_summary(struct view *v, int64_t id, int64_t trials)
     free(list);
 }
 
+// Reads the names of the metrics of a group, in the arena of the request; the list ends with NULL.
+// False: there are more than NAMES_MAX.
+static bool read_metric_names(struct view *v, int64_t id, const char *group,
+                              const char *const **out)
+{
+    char ids[32];
+    const char **names = arena_alloc(&v->rq->arena, (NAMES_MAX + 1) * sizeof *names);
+    size_t count = 0;
+    snprintf(ids, sizeof ids, "[%lld]", (long long)id);
+    struct db_rows *rows = DB_QUERY(v->db, METRIC_NAMES, ids, group);
+    while (count <= NAMES_MAX && db_next(rows) == 1) {
+        if (count < NAMES_MAX)
+            names[count] = arena_strdup(&v->rq->arena, DB_GET(rows, METRIC_NAMES, name));
+        count++;
+    }
+    db_rows_close(rows);
+    names[count < NAMES_MAX ? count : NAMES_MAX] = NULL;
+    *out = names;
+    return count <= NAMES_MAX;
+}
+
+static void write_metric_warning(struct view *v, struct db_rows *rows)
+{
+    struct reported_metrics reported = {.subject = "the trials"};
+    int64_t id = DB_GET(rows, EXPERIMENT_VIEW, id);
+    if (!DB_IS_NULL(rows, EXPERIMENT_VIEW, best_metric) || DB_GET(rows, EXPERIMENT_VIEW, unmanaged))
+        return;
+    reported.completed = !strcmp(DB_GET(rows, EXPERIMENT_VIEW, state), "COMPLETED");
+    reported.single = !strcmp(DB_GET(rows, EXPERIMENT_VIEW, searcher_type), "single");
+    if (!read_metric_names(v, id, "validation", &reported.validation) ||
+        !read_metric_names(v, id, "training", &reported.training))
+        return;
+    char *text =
+        missing_metric_warning(DB_GET(rows, EXPERIMENT_VIEW_BY_ID, searcher_metric), &reported);
+    if (text)
+        jw_kv_string(&v->w, "metricWarning", text);
+    free(text);
+}
+
 // Writes the key "experiment" with all members; `config`: and the key "config" beside it.
 static int write_experiment_view(struct view *v, int64_t id, bool config, struct error *e)
 {
@@ -147,6 +191,7 @@ static int write_experiment_view(struct view *v, int64_t id, bool config, struct
         write_best_trial(v, id);
         write_trial_ids(v, id);
         write_failure_summary(v, id, DB_GET(rows, EXPERIMENT_VIEW, trials));
+        write_metric_warning(v, rows);
         jw_object_end(w);
         if (config)
             jw_kv_raw(w, "config", DB_GET(rows, EXPERIMENT_VIEW_BY_ID, config));

@@ -214,6 +214,9 @@ static const struct description rows[] = {
          "The reasons why trials of a search failed, with the number of trials that each one has "
          "ended and the hyperparameters that set them apart; absent if none has failed; not in "
          "lists."),
+    TEXT("Experiment.metricWarning",
+         "Says that no trial has reported the searcher's metric, and which metrics they have "
+         "reported instead; absent while reports of it may still come; not in lists."),
     TEXT("ExperimentState",
          "The state of an experiment. STATE_ACTIVE: it works; STATE_QUEUED, STATE_PULLING, "
          "STATE_STARTING and STATE_RUNNING say how far. STATE_PAUSED: it holds no slots until it "

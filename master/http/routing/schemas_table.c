@@ -101,7 +101,7 @@ const struct schema schema_table[] = {
            "hyperparameters?:object externalExperimentId?:string externalTrialId?:string "
            "pachydermIntegration?:object +seed?:int +priority?:int +liveAllocations?:int "
            "+runSeconds?:number +ranSeconds?:number +waitedSeconds?:number +failure?:string "
-           "+failureSummary?:string"),
+           "+failureSummary?:string +metricWarning?:string"),
     OURS("Field", "name:string type:string lists:[string] optional:bool sortable:bool help:string "
                   "names?:[string]"),
     OBJECT("File", "path:string type:int content:base64 mode:int mtime:digits uid:int gid:int"),

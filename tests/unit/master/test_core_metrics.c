@@ -168,6 +168,42 @@ static void test_columns_at_their_limits(void **state)
                   decimal(LIMIT_METRIC_NAMES));
 }
 
+// The log says once, at the first validation, that the searcher's metric is not in it.
+static void test_a_missing_metric_is_logged(void **state)
+{
+    (void)state;
+    static const char warning[] = "this trial reported accuracy; the searcher waits for loss: ";
+    static const char body[] = "{\"group\":\"validation\",\"trialRunId\":1,\"steps\":[%d],"
+                               "\"metrics\":{\"accuracy\":[0.5]}}";
+    run_one();
+    post("training", 1, 3);
+    assert_null(strstr(logged("1.1"), "the searcher waits for"));
+    for (int step = 2; step < 4; step++) {
+        char text[200];
+        snprintf(text, sizeof text, body, step);
+        call_ok(core_trial_metric_columns, as_task("1.1.1"), "1", text);
+    }
+    const char *said = strstr(logged("1.1"), warning);
+    assert_non_null(said);
+    assert_null(strstr(said + 1, warning));
+    restart_core();
+    settle();
+    call_ok(core_trial_metric_columns, as_task("1.1.1"), "1",
+            "{\"group\":\"validation\",\"steps\":[9],\"metrics\":{\"accuracy\":[0.5]}}");
+    said = strstr(logged("1.1"), warning);
+    assert_null(strstr(said + 1, warning));
+}
+
+static void test_a_reported_metric_is_not_missing(void **state)
+{
+    (void)state;
+    run_one();
+    post("validation", 1, 1);
+    call_ok(core_trial_metric_columns, as_task("1.1.1"), "1",
+            "{\"group\":\"validation\",\"steps\":[9],\"metrics\":{\"accuracy\":[0.5]}}");
+    assert_null(strstr(logged("1.1"), "the searcher waits for"));
+}
+
 // The first report after a pause is visible at once, later ones within a second.
 static void test_what_is_kept_follows(void **state)
 {
@@ -297,6 +333,8 @@ int main(void)
         with_cluster(test_columns),
         with_cluster(test_columns_refused),
         with_cluster(test_columns_at_their_limits),
+        with_cluster(test_a_missing_metric_is_logged),
+        with_cluster(test_a_reported_metric_is_not_missing),
         with_cluster(test_what_is_kept_follows),
         with_cluster(test_a_start_finds_what_was_not_kept),
         with_cluster(test_a_run_without_a_checkpoint_begins_the_summary_again),

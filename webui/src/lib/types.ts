@@ -108,6 +108,8 @@ export interface Experiment {
     failure?: string;
     /** The reasons why the trials of a search failed, with their counts; absent in lists. */
     failureSummary?: string;
+    /** No trial has reported the searcher's metric, but these others; absent in lists. */
+    metricWarning?: string;
     /** The sum over all starts of its trials. */
     runSeconds?: number;
     /** The time in which at least one trial ran, and the time in which its trials only waited. */

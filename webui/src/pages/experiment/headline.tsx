@@ -59,6 +59,11 @@ function StateReason({ experiment, trials }: ExperimentData) {
                     )}
                 </p>
             )}
+            {experiment.metricWarning && (
+                <p class="state-reason">
+                    <Icon name="warning" label="Metric" /> Check the metric: {experiment.metricWarning}.
+                </p>
+            )}
             {experiment.failureSummary && (
                 <p class="state-reason">
                     <Icon name="warning" label="Failures" /> {experiment.failureSummary}.
