@@ -314,10 +314,11 @@ int run_experiment_describe(struct cli *c, const struct command *self, struct er
     add_wait_reason(c, id, row);
     err = add_trials(c, id, config, row, &trials, e);
     if (!err) {
-        err = output_object(c, row,
-                            "id,name,description,notes,state,reason,warning,place,start,percent,best,"
-                            "best_trial,user,labels,started,ended,ran,waited,duration",
-                            e);
+        err =
+            output_object(c, row,
+                          "id,name,description,notes,state,reason,warning,place,start,percent,best,"
+                          "best_trial,user,labels,started,ended,ran,waited,duration",
+                          e);
     }
     if (!err && c->format == OUTPUT_TABLE && !c->options.columns) {
         err = print_trials(c, json_object_get(row, "trials"), experiment, e);
@@ -427,13 +428,13 @@ static int print_all_metrics(struct cli *c, struct error *e)
 {
     long long id;
     size_t i, n;
-    json_t *trials = NULL, *trial, *row, *all = json_array();
+    json_t *trials = NULL, *trial, *row, *all = json_array(), *names = json_object();
     int err = cli_id(c, 0, "experiment", &id, e);
     err = err ? err : fetch_trials(c, id, &trials, e);
     json_array_foreach(trials, i, trial)
     {
         json_t *rows = NULL;
-        err = err ? err : fetch_metrics(c, trial, &rows, e);
+        err = err ? err : fetch_metrics(c, trial, &rows, names, e);
         json_array_foreach(rows, n, row)
         {
             json_object_set(row, "trial", jget(trial, "id"));
@@ -441,7 +442,9 @@ static int print_all_metrics(struct cli *c, struct error *e)
         json_array_extend(all, rows);
         json_decref(rows);
     }
+    err = err ? err : check_metric(c, names, e);
     err = err ? err : print_metrics(c, all, e);
+    json_decref(names);
     json_decref(all);
     json_decref(trials);
     return err;
@@ -453,8 +456,11 @@ int run_experiment_metrics(struct cli *c, const struct command *self, struct err
     if (c->options.all)
         return print_all_metrics(c, e);
     int err = select_trial(c, self->verb, &trial, e);
-    err = err ? err : fetch_metrics(c, trial, &rows, e);
+    json_t *names = json_object();
+    err = err ? err : fetch_metrics(c, trial, &rows, names, e);
+    err = err ? err : check_metric(c, names, e);
     err = err ? err : print_metrics(c, rows, e);
+    json_decref(names);
     json_decref(rows);
     json_decref(trial);
     return err;

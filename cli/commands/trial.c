@@ -10,6 +10,8 @@
 #include "cli/output/output.h"
 #include "cli/output/rows.h"
 
+enum { NAMES_LISTED = 20 }; // metrics in an error
+
 int run_trial_list(struct cli *c, const struct command *self, struct error *e)
 {
     long long id;
@@ -83,9 +85,18 @@ int run_trial_describe(struct cli *c, const struct command *self, struct error *
 // --- metrics -------------------------------------------------------------------------------------
 
 struct metrics_reader {
-    json_t *rows;
+    json_t *rows, *names; // names: an object whose keys are all metrics
     const char *group, *metric;
 };
+
+// Keeps only the wanted metric of a row; false: the row does not have it.
+static bool keep_metric(json_t *row, const char *wanted)
+{
+    const json_t *value = json_object_get(json_object_get(row, "metrics"), wanted);
+    if (value)
+        json_object_set_new(row, "metrics", json_pack("{s:O}", wanted, value));
+    return value != NULL;
+}
 
 static int on_metrics(void *ctx, const json_t *result, struct error *e)
 {
@@ -95,8 +106,13 @@ static int on_metrics(void *ctx, const json_t *result, struct error *e)
     json_t *report;
     json_array_foreach(jget(result, "metrics"), i, report)
     {
-        if (!jget_bool(report, "archived", false))
-            json_array_append_new(g->rows, row_metrics(report, g->group, g->metric));
+        if (jget_bool(report, "archived", false))
+            continue;
+        json_t *row = row_metrics(report, g->group);
+        json_object_update(g->names, json_object_get(row, "metrics"));
+        if (!g->metric || keep_metric(row, g->metric))
+            json_array_append(g->rows, row);
+        json_decref(row);
     }
     return 0;
 }
@@ -145,18 +161,40 @@ static int refuse_group(struct cli *c, long long trial, struct error *e)
     return err;
 }
 
-int fetch_metrics(struct cli *c, const json_t *trial, json_t **rows, struct error *e)
+int check_metric(struct cli *c, const json_t *names, struct error *e)
+{
+    const char *wanted = c->options.metric, *list = "", *name;
+    size_t count = json_object_size(names), shown = 0;
+    json_t *value;
+    if (!wanted || count == 0 || json_object_get(names, wanted))
+        return 0;
+    const char **words = arena_alloc(&c->arena, (count + 1) * sizeof *words);
+    json_object_foreach((json_t *)names, name, value)
+    {
+        if (shown < NAMES_LISTED)
+            list = arena_printf(&c->arena, "%s%s%s", list, shown ? ", " : "", name);
+        words[shown++] = name;
+    }
+    words[shown] = NULL;
+    const char *near = nearest_word(wanted, words), *group = c->options.group;
+    return error_set(
+        e, ERR_NOT_FOUND, "--metric: \"%.100s\" was not reported%s%.100s%s%s%s The metrics: %s%s",
+        wanted, group ? " in group " : "", group ? group : "", near ? "; did you mean \"" : ".",
+        near ? near : "", near ? "\"?" : "", list, shown > NAMES_LISTED ? ", .." : "");
+}
+
+int fetch_metrics(struct cli *c, const json_t *trial, json_t **rows, json_t *names, struct error *e)
 {
     static const char *const both[] = {"training", "validation"};
     const char *group = c->options.group;
     long long id = jget_int(trial, "id", 0);
-    struct metrics_reader g = {.rows = json_array(), .metric = c->options.metric};
+    struct metrics_reader g = {.rows = json_array(), .names = names, .metric = c->options.metric};
     int err = 0;
     for (int i = 0; i < (group ? 1 : 2) && !err; i++) {
         g.group = group ? group : both[i];
         err = read_metric_group(c, id, &g, e);
     }
-    if (!err && group && json_array_size(g.rows) == 0)
+    if (!err && group && json_object_size(names) == 0)
         err = refuse_group(c, id, e);
     *rows = g.rows;
     return err;
@@ -208,11 +246,13 @@ int run_trial_metrics(struct cli *c, const struct command *self, struct error *e
 {
     (void)self;
     long long id;
-    json_t *trial = NULL, *rows = NULL;
+    json_t *trial = NULL, *rows = NULL, *names = json_object();
     int err = cli_id(c, 0, "trial", &id, e);
     err = err ? err : fetch_trial(c, id, &trial, e);
-    err = err ? err : fetch_metrics(c, trial, &rows, e);
+    err = err ? err : fetch_metrics(c, trial, &rows, names, e);
+    err = err ? err : check_metric(c, names, e);
     err = err ? err : print_metrics(c, rows, e);
+    json_decref(names);
     json_decref(rows);
     json_decref(trial);
     return err;

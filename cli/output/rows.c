@@ -543,7 +543,7 @@ json_t *row_job(const json_t *job)
     return row;
 }
 
-json_t *row_metrics(const json_t *report, const char *group, const char *metric)
+json_t *row_metrics(const json_t *report, const char *group)
 {
     json_t *row = json_object();
     const json_t *values = jget(report, "metrics");
@@ -552,13 +552,7 @@ json_t *row_metrics(const json_t *report, const char *group, const char *metric)
     set_string(row, "group", group);
     json_object_set_new(row, "steps", json_integer(jget_int(report, "totalBatches", 0)));
     set_string(row, "time", jget_string(report, "endTime", NULL));
-    if (!metric) {
-        set_copy(row, "metrics", values);
-    } else {
-        json_t *one = json_object();
-        set_copy(one, metric, json_object_get(values, metric));
-        json_object_set_new(row, "metrics", one);
-    }
+    set_copy(row, "metrics", values);
     return row;
 }
 

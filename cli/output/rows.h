@@ -22,7 +22,7 @@ json_t *row_slot(const json_t *agent, const json_t *slot);
 json_t *row_team(const json_t *workspace);
 json_t *row_member(const json_t *member);
 json_t *row_share(const json_t *share); // the share of a team in a pool, or of a user in a team
-json_t *row_metrics(const json_t *report, const char *group, const char *metric);
+json_t *row_metrics(const json_t *report, const char *group);
 
 // Converts each element of `list` by `row`.
 json_t *rows_of(const json_t *list, json_t *(*row)(const json_t *));

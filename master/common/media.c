@@ -24,6 +24,14 @@ const struct media_type *media_type_find(const char *name)
     return NULL;
 }
 
+int media_type_check(const char *name, struct error *e)
+{
+    return media_type_find(name)
+               ? 0
+               : error_set(e, ERR_INVALID, "\"%.64s\" is none of image, histogram, table and text",
+                           name);
+}
+
 bool media_is_digest(const char *text)
 {
     return strlen(text) == MEDIA_DIGEST && strspn(text, "0123456789abcdef") == MEDIA_DIGEST;

@@ -16,6 +16,7 @@ struct media_type {
     const char *name, *format, *content_type, *suffix; // "image", "png", "image/png", ".png"
 };
 const struct media_type *media_type_find(const char *name); // NULL: no such type
+int media_type_check(const char *name, struct error *e);    // ERR_INVALID lists the types
 
 bool media_is_digest(const char *text);
 

@@ -60,9 +60,8 @@ static int check_name(const char *name, struct error *e)
 static int check_type(const json_t *from, const char *name, struct error *e)
 {
     const struct media_type *type = media_type_find(name);
-    if (!type)
-        return error_set(e, ERR_INVALID,
-                         "type: \"%.64s\" is none of image, histogram, table and text", name);
+    if (media_type_check(name, e))
+        return error_prefix(e, "type");
     const char *format = jget_string(from, "format", type->format);
     return strcmp(format, type->format) ? error_set(e, ERR_INVALID,
                                                     "format: \"%.64s\"; the format of type %s is "

@@ -19,6 +19,16 @@ static void write_item(struct json_writer *w, struct db_rows *rows)
     jw_object_end(w);
 }
 
+static int check_types(struct view *v, struct error *e)
+{
+    const char *types[QUERY_PAIRS_MAX];
+    size_t count = query_all(v->query, "type", types, QUERY_PAIRS_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (media_type_check(types[i], e))
+            return error_prefix(e, "query parameter type");
+    return 0;
+}
+
 int view_trial_media(struct view *v, struct error *e)
 {
     static const struct list_sort sorts[] = {{NULL, NULL}};
@@ -31,6 +41,8 @@ int view_trial_media(struct view *v, struct error *e)
         rc = request_query_int(v->rq, "from", 0, &from, e);
     if (!rc)
         rc = request_query_int(v->rq, "to", INT64_MAX, &to, e);
+    if (!rc)
+        rc = check_types(v, e);
     if (rc)
         return rc;
     list_init(&l, v);

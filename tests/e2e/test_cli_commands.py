@@ -213,6 +213,7 @@ class EveryCommand(unittest.TestCase):
         self.assertEqual(self.json("trial", "media", self.trial, "--name", "notes/a", "--type", "text", "--step", 10),
                          rows[2:])
         self.assertEqual(self.json("trial", "media", self.trial, "--type", "image"), [])
+        self.refused(2, "none of image, histogram, table and text", "trial", "media", self.trial, "--type", "img")
         self.says("3 files are in pictures", "trial", "media", self.trial, "--to", "pictures")
         self.assertEqual(sorted(str(path.relative_to("pictures")) for path in pathlib.Path("pictures").rglob("*.txt")),
                          ["%2E.%2Fout/10.txt", "%2E./10.txt", "notes/a/10.txt"])
@@ -531,6 +532,9 @@ class EveryCommand(unittest.TestCase):
         self.assertIn("starts", self.shown("trial", "describe", self.trial)[0])
         training = self.json("trial", "metrics", self.trial, "--group", "training", "--metric", "loss")
         self.assertEqual([list(row["metrics"]) for row in training], [["loss"]] * 40)
+        self.refused(3, 'did you mean "validation_loss"', "trial", "metrics", self.trial, "--metric", "validation_los")
+        self.refused(3, "in group training", "experiment", "metrics", experiment, "--all", "--group", "training",
+                     "--metric", "validation_loss")
         lines = self.muster("trial", "logs", self.trial).splitlines()
         self.assertEqual(self.cluster.muster("trial", "logs", self.trial, "--tail", "2").splitlines(), lines[-2:])
         self.assertEqual(self.cluster.muster("trial", "logs", self.trial, "--until", "2020-01-01"), "")

@@ -75,6 +75,8 @@ class Media(Contract):
             {"name": "a/1", "type": "text", "count": 3, "firstStep": 10, "lastStep": 30},
             {"name": "b", "type": "text", "count": 3, "firstStep": 10, "lastStep": 30},
             {"name": "cat", "type": "image", "count": 1, "firstStep": 20, "lastStep": 20}])
+        refused = self.user.call("GET", f"/trials/{self.trial}/media?type=img", expect=400)
+        self.assertIn("none of image, histogram, table and text", json.dumps(refused))
         self.user.call("GET", f"/trials/{self.trial + 1000}/media", expect=404)
         self.user.call("GET", f"/trials/{self.trial + 1000}/media/names", expect=404)
 
