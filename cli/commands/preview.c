@@ -122,21 +122,24 @@ static int print_rungs(struct cli *c, const json_t *p, struct error *e)
     return err;
 }
 
-// The rows of the trials that are certain, or of the first if none is.
-static json_t *trial_rows(const json_t *p, size_t most)
+// The number of trials whose values are certain; they come first.
+static size_t count_certain(const json_t *trials)
 {
-    json_t *rows = json_array(), *trial;
-    size_t i;
-    json_array_foreach(jget(p, "trials"), i, trial)
-    {
-        json_t *row = json_pack(
-            "{s:I, s:O?, s:I}", "trial", (json_int_t)jget_int(trial, "number", 0), "hparams",
-            jget(trial, "hparams"), "seed", (json_int_t)jget_int(trial, "seed", 0));
-        if (i >= most || !row || !jget_bool(trial, "certain", false)) {
-            json_decref(row);
-            break;
-        }
-        json_array_append_new(rows, row);
+    size_t count = 0;
+    while (jget_bool(json_array_get(trials, count), "certain", false))
+        count++;
+    return count;
+}
+
+// The rows of the first trials.
+static json_t *trial_rows(const json_t *trials, size_t count)
+{
+    json_t *rows = json_array();
+    for (size_t i = 0; i < count; i++) {
+        const json_t *trial = json_array_get(trials, i);
+        json_array_append_new(rows, json_pack("{s:O?, s:O?, s:O?}", "trial", jget(trial, "number"),
+                                              "hparams", jget(trial, "hparams"), "seed",
+                                              jget(trial, "seed")));
     }
     return rows;
 }
@@ -144,15 +147,18 @@ static json_t *trial_rows(const json_t *p, size_t most)
 static int print_trials(struct cli *c, const json_t *p, struct error *e)
 {
     size_t most = c->options.limit > 0 ? (size_t)c->options.limit : SHOWN;
-    size_t all = json_array_size(jget(p, "trials"));
-    json_t *rows = trial_rows(p, most);
-    size_t shown = json_array_size(rows);
-    printf("\nTrials\n");
+    size_t all = json_array_size(jget(p, "trials")), certain = count_certain(jget(p, "trials"));
+    size_t shown = certain < most ? certain : most;
+    json_t *rows = trial_rows(jget(p, "trials"), shown);
+    if (certain < all)
+        printf("\nTrials 1 to %zu are drawn at random; the values of the other %zu depend on "
+               "results\n",
+               certain, all - certain);
+    else
+        printf("\nTrials\n");
     int err = output_rows(c, rows, search_hparam_columns(rows, "trial", &c->arena), e);
-    if (!err && shown < all && shown == most)
-        printf("(%zu more; show them with --limit %zu)\n", all - shown, all);
-    else if (!err && shown < all)
-        printf("(the values of the %zu later trials depend on what these report)\n", all - shown);
+    if (!err && shown < certain)
+        printf("(%zu more; show them with --limit %zu)\n", certain - shown, certain);
     json_decref(rows);
     return err;
 }

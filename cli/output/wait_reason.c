@@ -313,16 +313,18 @@ static void offer_agents(const struct waiting *w, json_t *list, struct arena *a)
     }
 }
 
-static void offer_smaller(const json_t *group, long long id, long long most, struct arena *a,
-                          json_t *list)
+// The trials that run with the new number continue from their checkpoints.
+static void offer_resize(const json_t *group, long long id, struct arena *a, json_t *list)
 {
-    const char *how = group_has_code(group, "OVER_AGENT") ? ", or without resources.is_single_node"
-                                                          : ", or with resources.min_slots";
-    remedies_add(
-        list,
-        arena_printf(a, "and submit it again with resources.slots_per_trial of at most %lld%s",
-                     most, how),
-        arena_printf(a, "muster experiment kill %lld", id));
+    long long fits = jget_int(group, "fitsWith", 0);
+    if (fits > 0)
+        remedies_add(list,
+                     meaning_of(group)->stuck ? "give each trial fewer slots, so that it can start"
+                                              : "give each trial fewer slots; it then starts now",
+                     arena_printf(a, "muster experiment resize %lld --slots %lld", id, fits));
+    else if (!meaning_of(group)->stuck && jget_int(group, "needs", 0) > 1)
+        remedies_add(list, "let each trial start with fewer slots, as soon as one is free",
+                     arena_printf(a, "muster experiment resize %lld --min-slots 1", id));
 }
 
 // The resource tells whether the maximum is the workspace's, its user's or the cluster's.
@@ -372,18 +374,18 @@ json_t *waiting_remedies(const struct waiting *w, const json_t *group, struct ar
     } else if (group_has_code(group, "NO_AGENTS")) {
         offer_agents(w, list, a);
     } else if (group_has_code(group, "OVER_AGENT") || group_has_code(group, "OVER_POOL")) {
+        offer_resize(group, id, a, list);
         offer_agents(w, list, a);
-        offer_smaller(
-            group, id,
-            jget_int(group, group_has_code(group, "OVER_AGENT") ? "largestAgent" : "total", 0), a,
-            list);
     } else if (group_has_code(group, "OVER_MAXIMUM") || group_has_code(group, "TEAM_FULL")) {
+        if (group_has_code(group, "OVER_MAXIMUM"))
+            offer_resize(group, id, a, list);
         offer_maximum(w, group, a, list);
     } else if (group_has_code(group, "OVER_LIMIT")) {
         remedies_add(list, "remove its own maximum of slots",
                      arena_printf(a, "muster queue move %lld --max-slots 0", id));
     } else if (group_has_code(group, "BUSY") || group_has_code(group, "SPREAD") ||
                group_has_code(group, "BEHIND")) {
+        offer_resize(group, id, a, list);
         offer_moves(w, group, id, a, list);
     }
     return list;

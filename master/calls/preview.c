@@ -14,9 +14,13 @@ static json_t *describe_trials(const struct search_preview *preview)
     json_t *trials = json_array();
     for (size_t i = 0; i < preview->count; i++) {
         const struct preview_trial *t = &preview->trials[i];
-        json_t *row = json_pack("{s:I, s:O, s:I, s:b}", "number", (json_int_t)t->number, "hparams",
-                                t->hparams, "seed", (json_int_t)t->seed, "certain", t->certain);
+        json_t *row =
+            json_pack("{s:I, s:b}", "number", (json_int_t)t->number, "certain", t->certain);
         must(row);
+        if (t->certain) { // others have example values, which would mislead
+            json_object_set(row, "hparams", t->hparams);
+            json_object_set_new(row, "seed", json_integer((json_int_t)t->seed));
+        }
         if (preview->length > 0)
             json_object_set_new(row, "typicalTime", json_real(t->time));
         if (t->source)

@@ -82,6 +82,7 @@ static int parse_config(struct submission *s, struct db_reader *db, const char *
         return err;
     ignored_keys_list(doc->root, &s->ignored);
     s->names_pool = *jget_string(jget(doc->root, "resources"), "resource_pool", "");
+    s->names_launch = jget(doc->root, "launch");
     if (s->kind != KIND_EXPERIMENT)
         return task_submission_finish(s, doc);
     return s->unmanaged ? expconf_finish_detached(doc, &s->e) : expconf_finish(doc, &s->e);
@@ -587,9 +588,19 @@ void submission_warn(struct core *c, struct request *rq, const json_t *config)
     free(bounds);
 }
 
+static void warn_of_launch(struct submission *s)
+{
+    char *text = NULL;
+    if (!s->unmanaged && !s->names_launch && s->kind == KIND_EXPERIMENT)
+        text = feasibility_launch_warning(s->config);
+    s->rq->notes[2] = text ? arena_strdup(&s->rq->arena, text) : NULL;
+    free(text);
+}
+
 static void answer_submission(struct core *c, struct submission *s)
 {
     s->rq->notes[0] = describe_ignored(c, s);
+    warn_of_launch(s);
     if (!s->unmanaged)
         submission_warn(c, s->rq, s->config);
     if (s->fields->previews)

@@ -28,6 +28,7 @@ struct submission {
     json_t *config;          // complete
     json_t *command;         // the complete configuration of a command; NULL: another kind
     bool names_pool;         // resources.resource_pool was given
+    bool names_launch;       // launch was given
     bool workspace_pool;     // its pool is the default of its workspace
     struct buf ignored;      // the keys that the user has set and that have no effect
     char *ancestors;         // of a generic task; NULL: none
@@ -59,6 +60,9 @@ bool feasibility_ignores_mounts(struct core *c, const json_t *config);
 // A sentence if the present agents are too few or too small, or the searcher's settings are
 // probably a mistake. Heap; NULL: no warning.
 char *feasibility_warning(struct core *c, const json_t *config);
+// The same if a trial has several slots and its entrypoint is one Python program without a
+// launcher, for a configuration that does not name `launch`.
+char *feasibility_launch_warning(const json_t *config);
 
 // submit.c, on the core thread: sets the warnings of the answer, which also mention log ranges
 // whose bounds look like values.

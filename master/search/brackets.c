@@ -81,12 +81,14 @@ static struct search_command *trial_start(struct bracket_search *bs, enum search
 static void trial_create_next(struct search *s, int bracket, struct search_commands *out)
 {
     int64_t seed;
+    bool depends = s->of.bracketed.tpe && tpe_has_model(s->of.bracketed.tpe);
     json_t *point = draw_next(s, &seed);
     const struct active_search_trial runner = {.number = s->of.bracketed.numbered,
                                                .bracket = bracket};
     struct search_command *command = trial_start(&s->of.bracketed, SEARCH_CREATE, &runner, out);
     command->hparams = point;
     command->seed = seed;
+    command->depends = depends;
 }
 
 static void again_add(struct bracket_search *bs, const struct active_search_trial *runner)

@@ -242,6 +242,7 @@ static void trial_create(struct search *s, struct pbt_member *m, int64_t **ranks
     struct search_command *create = search_command_add(out, SEARCH_CREATE);
     if (source) {
         member_copy(s, m, source);
+        create->depends = true;
         (*ranks)[m - p->members] = (*ranks)[source - p->members];
         snprintf(create->source, sizeof create->source, "%" PRId64, source->number);
     } else {

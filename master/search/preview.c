@@ -145,7 +145,7 @@ static void trial_begin(struct simulation *m, const struct search_command *comma
     struct simulated_trial trial = {.shown = {.number = strtoll(command->request_id, NULL, 10),
                                               .hparams = json_incref(command->hparams),
                                               .seed = command->seed,
-                                              .certain = true},
+                                              .certain = !command->depends},
                                     .began = m->clock,
                                     .quality = rng_double(&m->rng),
                                     .best = NAN};
@@ -276,14 +276,15 @@ static bool is_certain(const struct simulation *all, size_t count, const struct 
 {
     for (size_t i = 0; i < count; i++) {
         const struct preview_trial *other = at < all[i].count ? &all[i].trials[at].shown : NULL;
-        if (!other || other->number != t->number || other->seed != t->seed ||
+        if (!other || !other->certain || other->number != t->number || other->seed != t->seed ||
             other->source != t->source || !json_equal(other->hparams, t->hparams))
             return false;
     }
     return true;
 }
 
-// Copies the median of the simulations, which are sorted by their training time.
+// Copies the median of the simulations, which are sorted by their training time. The trials after
+// the first one that depends on results draw from a generator whose state depends on them, too.
 static void describe(struct search_preview *out, const struct simulation *all, size_t count)
 {
     const struct simulation *m = &all[count / 2];
@@ -293,7 +294,7 @@ static void describe(struct search_preview *out, const struct simulation *all, s
         struct preview_trial *t = &out->trials[i];
         *t = m->trials[i].shown;
         json_incref(t->hparams);
-        t->certain = is_certain(all, count, t, i);
+        t->certain = (!i || t[-1].certain) && is_certain(all, count, t, i);
     }
     out->whole = m->over;
     out->most_at_once = m->most_at_once;

@@ -59,7 +59,8 @@ struct search_command {
     int64_t seed;                       // SEARCH_CREATE
     char source[SEARCH_REQUEST_ID];     // SEARCH_CREATE: the trial from whose newest checkpoint it
                                         // starts; "": none
-    enum search_end outcome;            // SEARCH_SHUTDOWN: of the experiment; not INVALID_HP
+    bool depends;            // SEARCH_CREATE: its values depend on results of other trials
+    enum search_end outcome; // SEARCH_SHUTDOWN: of the experiment; not INVALID_HP
 };
 
 struct search_commands {

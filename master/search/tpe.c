@@ -163,10 +163,15 @@ static double draw_prior(const struct parzen_range *range, struct rng *rng)
     return range->low + floor((range->high - range->low + 1) * rng_double(rng));
 }
 
+bool tpe_has_model(const struct tpe *t)
+{
+    return count_results(t) >= (size_t)t->startup;
+}
+
 static void draw_at(struct tpe *t, double *at, struct rng *rng)
 {
     size_t results = count_results(t);
-    if (results < (size_t)t->startup) {
+    if (!tpe_has_model(t)) {
         for (size_t i = 0; i < t->dimensions; i++)
             at[i] = draw_prior(&t->ranges[i], rng);
         return;

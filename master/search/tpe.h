@@ -5,6 +5,7 @@
 #define MUSTER_MASTER_SEARCH_TPE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -17,6 +18,8 @@ struct tpe;
 int tpe_new(const json_t *config, struct tpe **out, struct error *e);
 void tpe_free(struct tpe *t); // NULL is allowed
 
+// Whether enough trials have ended for the model; until then, points are drawn at random.
+bool tpe_has_model(const struct tpe *t);
 // The point of trial `number`, which is running then. The caller owns it.
 json_t *tpe_draw(struct tpe *t, const json_t *space, int64_t number, struct rng *rng);
 // `metric`: smaller is better; INFINITY: the trial failed, or reported none.

@@ -120,10 +120,12 @@ const struct schema schema_table[] = {
            "name?:string projectId?:int states?:[ExperimentState] userIds?:[int]"),
     OBJECT("ValidationHistoryEntry", "trialId:int endTime:time searcherMetric:float"),
     WORDS("LaunchWarning", "LAUNCH_WARNING_", "CURRENT_SLOTS_EXCEEDED"),
-    OURS("WaitReason", "trialId:int allocationId:string code:string reason:string resource:string "
-                       "needs:int free:int largestFree:int largestAgent:int total:int place:int "
-                       "ahead:int leaving:int estimatedStart?:time behindExperimentId?:int "
-                       "teamName:string"),
+    OURS(
+        "WaitReason",
+        "trialId:int allocationId:string code:string reason:string resource:string "
+        "needs:int free:int largestFree:int largestAgent:int total:int "
+        "fitsWith:int place:int ahead:int leaving:int estimatedStart?:time behindExperimentId?:int "
+        "teamName:string"),
 
     // trials
     OBJECT("Trial",
@@ -176,7 +178,7 @@ const struct schema schema_table[] = {
     OURS("StartPart", "agent:string slots:[int] ranks:[int] near?:string"),
     OURS("SearchBracket", "trials:int concurrent:int created:int rungs:[SearchRung]"),
     OURS("SearchRung", "time:number goOn:int marks:[SearchMark] size?:int"),
-    OURS("PreviewTrial", "number:int hparams:object seed:int certain:bool typicalTime?:number "
+    OURS("PreviewTrial", "number:int hparams?:object seed?:int certain:bool typicalTime?:number "
                          "sourceNumber?:int"),
     OURS("PreviewBracket", "trials:int concurrent:int rungs:[PreviewRung]"),
     OURS("PreviewRung", "time:number reached:int"),

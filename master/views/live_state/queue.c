@@ -82,6 +82,21 @@ int render_visible_jobs(struct view *v, struct error *e)
 
 // --- why an experiment waits ---------------------------------------------------------------------
 
+// A smaller number of slots with which the trial could start; 0: none is known.
+static int64_t slots_that_fit(const struct sched_reason *r)
+{
+    switch (r->code) {
+    case SCHED_OVER_AGENT:
+        return r->largest;
+    case SCHED_OVER_POOL:
+        return r->total;
+    case SCHED_OVER_MAXIMUM:
+        return r->team_limit;
+    default:
+        return r->would_fit;
+    }
+}
+
 static void write_trial_wait(struct json_writer *w, const struct trial_wait *wait)
 {
     const struct sched_reason *r = &wait->numbers;
@@ -96,6 +111,7 @@ static void write_trial_wait(struct json_writer *w, const struct trial_wait *wai
     jw_kv_int(w, "largestFree", r->largest_free);
     jw_kv_int(w, "largestAgent", r->largest);
     jw_kv_int(w, "total", r->total);
+    jw_kv_int(w, "fitsWith", slots_that_fit(r));
     jw_kv_int(w, "place", r->ahead);
     jw_kv_int(w, "ahead", r->ahead);
     jw_kv_int(w, "leaving", r->leaving);

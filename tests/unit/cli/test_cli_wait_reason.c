@@ -212,7 +212,8 @@ static void every_reason_has_a_remedy(void **state)
     expect_remedy("{'code':'NO_AGENTS'}", here, "muster agent enable two");
     expect_remedy("{'code':'NO_AGENTS'}", "[]", "muster agent list");
     expect_remedy("{'code':'OVER_POOL'}", here, "muster agent enable two");
-    expect_remedy("{'code':'OVER_AGENT'}", "[]", "muster experiment kill 7");
+    expect_remedy("{'code':'OVER_AGENT','needs':8,'fitsWith':4}", "[]",
+                  "muster experiment resize 7 --slots 4");
     expect_remedy("{'code':'OVER_LIMIT'}", "[]", "muster queue move 7 --max-slots 0");
     expect_remedy("{'code':'TEAM_FULL','teamName':'research'}", "[]",
                   "muster team set research --max-slots N");
@@ -227,6 +228,26 @@ static void every_reason_has_a_remedy(void **state)
     expect_remedy("{'code':'SPREAD'}", "[]", "muster team shares");
     expect_remedy("{'code':'DRAINING'}", "[]", NULL);
     expect_remedy("{'code':'NOT_CONSIDERED'}", "[]", NULL);
+}
+
+// A gang of one slot has no smaller size, and an exact number is better than a minimum.
+static void a_gang_can_become_smaller(void **state)
+{
+    (void)state;
+    static const char resize[] = "muster experiment resize 7 --slots 2";
+    expect_effect("{'code':'OVER_POOL','needs':8,'fitsWith':2}", "[]", resize, "give each trial");
+    expect_effect("{'code':'OVER_MAXIMUM','needs':8,'fitsWith':2}", "[]", resize,
+                  "give each trial");
+    expect_effect("{'code':'SPREAD','needs':4,'fitsWith':2}", "[]", resize,
+                  "give each trial fewer slots; it then starts now");
+    expect_effect("{'code':'BUSY','needs':4,'fitsWith':0}", "[]",
+                  "muster experiment resize 7 --min-slots 1", "let each trial start with fewer");
+    struct wait_fixture *f = begin("{}");
+    json_t *list = waiting_remedies(&f->w, keep(f, "{'code':'BUSY','needs':1}"), &f->arena);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        assert_null(strstr(jget_string(json_array_get(list, i), "command", ""), "resize"));
+    json_decref(list);
+    end(f);
 }
 
 static void a_time_is_told_from_now(void **state)
@@ -270,6 +291,7 @@ int main(void)
         cmocka_unit_test(a_job_that_does_not_wait_says_so),
         cmocka_unit_test(remedies_name_administrators),
         cmocka_unit_test(every_reason_has_a_remedy),
+        cmocka_unit_test(a_gang_can_become_smaller),
         cmocka_unit_test(a_time_is_told_from_now),
         cmocka_unit_test(a_job_is_a_row),
     };

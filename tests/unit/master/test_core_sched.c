@@ -633,6 +633,97 @@ static void test_too_large_for_now_is_told(void **state)
     assert_stored("SELECT state FROM allocations WHERE trial_id = 2", "ASSIGNED");
 }
 
+// The warnings of a submission that would be created with these lines.
+static json_t *warnings_of(const char *lines)
+{
+    char *body =
+        xasprintf("{\"validateOnly\":true,\"modelDefinition\":[],\"config\":\"%s\"}", lines);
+    json_t *preview = ask(core_experiment_create, as_user(OWNER, false), NULL, NULL, body);
+    json_t *texts = json_incref(jget(preview, "warningTexts"));
+    assert_int_equal(last_status, 200);
+    json_decref(preview);
+    free(body);
+    return texts;
+}
+
+static void assert_warning(const char *lines, const char *text)
+{
+    json_t *texts = warnings_of(lines);
+    const char *first = json_string_value(json_array_get(texts, 0));
+    if (!text && json_array_size(texts))
+        fail_msg("%s: a warning: %s", lines, first);
+    if (text && (json_array_size(texts) != 1 || !strstr(first, text)))
+        fail_msg("%s: not \"%s\": %s", lines, text, first ? first : "none");
+    json_decref(texts);
+}
+
+#define SINGLE "searcher: {name: single, metric: m}\\n"
+
+static void test_one_process_for_several_slots(void **state)
+{
+    (void)state;
+    static const char *const warned[] = {"python3 train.py", "python train.py --lr 1",
+                                         "A=1 B=2 /usr/bin/python3.11 -u -O sub/train.py",
+                                         "[python3, train.py]"};
+    static const char *const silent[] = {"torchrun train.py",
+                                         "python3 -m torch.distributed.run train.py",
+                                         "python3 -c 1",
+                                         "python3",
+                                         "./train.sh",
+                                         "python3 a.py && python3 b.py",
+                                         "mpirun python3 train.py",
+                                         "pythonic train.py"};
+    char lines[400];
+    report("agent-1", 4, "");
+    for (size_t i = 0; i < sizeof warned / sizeof *warned; i++) {
+        snprintf(lines, sizeof lines, "entrypoint: %s\\nresources: {slots_per_trial: 2}\\n" SINGLE,
+                 warned[i]);
+        assert_warning(lines, "a trial has 2 slots, but only one process");
+    }
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
+        snprintf(lines, sizeof lines, "entrypoint: %s\\nresources: {slots_per_trial: 2}\\n" SINGLE,
+                 silent[i]);
+        assert_warning(lines, NULL);
+    }
+    assert_warning("entrypoint: python3 a.py\\nresources: {slots_per_trial: 1}\\n" SINGLE, NULL);
+    for (int i = 0; i < 2; i++) {
+        snprintf(
+            lines, sizeof lines,
+            "entrypoint: python3 a.py\\nlaunch: %s\\nresources: {slots_per_trial: 2}\\n" SINGLE,
+            i ? "per_slot" : "per_machine");
+        assert_warning(lines, NULL);
+    }
+}
+
+static void test_population_larger_than_the_pool(void **state)
+{
+    (void)state;
+    static const struct {
+        int members, slots;
+        const char *resources, *searcher, *text;
+    } cases[] = {
+        {4, 1, "", "", NULL},
+        {5, 1, "", "",
+         "5 members need 5 slots to train at the same time, and resource pool default "
+         "has 4 slots, so at most 4 train together"},
+        {2, 2, "", "", NULL},
+        {3, 2, "", "", "3 members need 6 slots"},
+        {4, 1, ", max_slots: 3", "", "resources.max_slots is 3, so at most 3 train together"},
+        {4, 1, "", ", max_concurrent_trials: 2", "max_concurrent_trials is 2, so at most 2"},
+    };
+    char lines[500];
+    report("agent-1", 4, "");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(
+            lines, sizeof lines,
+            "entrypoint: x\\nresources: {slots_per_trial: %d%s}\\nhyperparameters: {x: {type: "
+            "double, minval: 0, maxval: 1}}\\nsearcher: {name: pbt, metric: m, population_size: "
+            "%d, num_rounds: 2, length_per_round: {batches: 10}%s}\\n",
+            cases[i].slots, cases[i].resources, cases[i].members, cases[i].searcher);
+        assert_warning(lines, cases[i].text);
+    }
+}
+
 // --- operators, pools, passes --------------------------------------------------------------------
 
 static bool slot_flag(const char *flag)
@@ -827,6 +918,8 @@ int main(void)
         TEST(test_service_and_usage_are_kept),
         TEST(test_what_can_never_run_is_refused),
         TEST(test_too_large_for_now_is_told),
+        TEST(test_one_process_for_several_slots),
+        TEST(test_population_larger_than_the_pool),
         TEST(test_slots_taken_away),
         TEST(test_pools_of_the_configuration),
         TEST(test_passes_are_coalesced),

@@ -182,6 +182,30 @@ static void test_values_that_are_certain(void **state)
     search_preview_free(&preview);
 }
 
+// The first trials of tpe and pbt are drawn at random, and all later ones depend on results, even
+// if their values are equal by chance: y has two values.
+static void test_values_that_depend_on_results(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *searcher;
+        size_t certain;
+    } cases[] = {
+        {"\"name\":\"tpe\",\"max_trials\":30,\"startup_trials\":5,\"max_concurrent_trials\":2", 6},
+        {"\"name\":\"tpe\",\"max_trials\":9,\"startup_trials\":5,\"max_concurrent_trials\":1", 5},
+        {"\"name\":\"tpe\",\"max_trials\":9,\"startup_trials\":9,\"max_concurrent_trials\":9", 9},
+        {"\"name\":\"pbt\",\"population_size\":8,\"num_rounds\":4,\"length_per_round\":"
+         "{\"batches\":10}",
+         8},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct search_preview preview = preview_of(cases[i].searcher, 100);
+        for (size_t t = 0; t < preview.count; t++)
+            assert_int_equal(preview.trials[t].certain, t < cases[i].certain);
+        search_preview_free(&preview);
+    }
+}
+
 static void test_limit(void **state)
 {
     (void)state;
@@ -230,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_halving),
         cmocka_unit_test(test_adaptive),
         cmocka_unit_test(test_values_that_are_certain),
+        cmocka_unit_test(test_values_that_depend_on_results),
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_limit_of_tpe),
         cmocka_unit_test(test_refused),

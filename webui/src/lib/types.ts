@@ -241,6 +241,8 @@ export interface WaitReason {
     free: number;
     largestFree: number;
     largestAgent: number;
+    /** A smaller number of slots per trial with which it could start; 0: none is known. */
+    fitsWith: number;
     total: number;
     place: number;
     ahead: number;
