@@ -23,7 +23,8 @@ enum {
     OLD_US =
         5 * 1000000, // age at which the wait reason is requested again, because it contains a time
     PLAIN_LINE_US = 5 * 1000000, // between two lines without a terminal
-    TOLD_MOST = 5,               // different failures of the trials of a search that are printed
+    TOLD_MOST = 5,               // different failures, and warnings, of the trials of a search
+    NEWS_MOST = 8,               // trials whose logs are read at a time
 };
 
 enum follow_stale { // the parts that must be requested again
@@ -43,6 +44,10 @@ struct follow {
     json_t *experiment, *trials; // as last read
     long long log_lines;         // warnings and errors already printed
     json_t *told;                // reasons of failed trials of a search that were printed
+    json_t *warned;              // warnings of its agents that were printed
+    json_t *news;                // its trials with unread log lines; each is a key
+    json_t *read_lines;          // the last warning that was read, for each of these trials
+    int64_t news_read_at;        // monotonic time
     bool told_metric;            // the warning that the searcher's metric is missing was printed
     int64_t last_line;           // monotonic time of the last plain line
     struct progress now;
@@ -206,8 +211,74 @@ static int on_warning(void *ctx, const json_t *result, struct error *e)
     return 0;
 }
 
+// --- warnings of a search ------------------------------------------------------------------------
+
+struct trial_warnings {
+    struct follow *f;
+    const char *trial;
+    long long last; // line
+};
+
+// Prints a warning of an agent, such as that a trial hangs, once for each text.
+static int on_trial_warning(void *ctx, const json_t *result, struct error *e)
+{
+    (void)e;
+    struct trial_warnings *r = ctx;
+    struct follow *f = r->f;
+    const char *text = jget_string(result, "log", "");
+    r->last = strtoll(jget_string(result, "id", "0"), NULL, 10);
+    if (json_object_size(f->warned) >= TOLD_MOST || json_object_get(f->warned, text))
+        return 0;
+    json_object_set_new(f->warned, text, json_true());
+    clear_line(f);
+    printf("Trial %s: %s\n", r->trial, text);
+    return 0;
+}
+
+static int read_trial_warnings(struct follow *f, const char *trial, struct error *e)
+{
+    struct trial_warnings r = {f, trial, json_integer_value(json_object_get(f->read_lines, trial))};
+    char *path = xasprintf("/api/v1/trials/%s/logs?levels=LOG_LEVEL_WARNING&sources=agent"
+                           "&after=%lld",
+                           trial, r.last);
+    int err = client_stream(f->c->client, path, on_trial_warning, &r, e);
+    free(path);
+    json_object_set_new(f->read_lines, trial, json_integer(r.last));
+    return err;
+}
+
+// Reads the logs of a few trials that have written since the last time.
+static int show_news(struct follow *f, struct error *e)
+{
+    void *next;
+    const char *trial;
+    json_t *value;
+    int err = 0, count = 0;
+    if (clock_mono_us() < f->news_read_at + PLAIN_LINE_US)
+        return 0;
+    json_object_foreach_safe(f->news, next, trial, value)
+    {
+        if (err || count++ == NEWS_MOST)
+            break;
+        err = read_trial_warnings(f, trial, e);
+        if (!err)
+            json_object_del(f->news, trial);
+    }
+    f->news_read_at = clock_mono_us();
+    return err;
+}
+
+static void note_news(struct follow *f, const json_t *data)
+{
+    char trial[24];
+    snprintf(trial, sizeof trial, "%lld", (long long)jget_int(data, "trialId", 0));
+    json_object_set_new(f->news, trial, json_true());
+}
+
 static int show_warnings(struct follow *f, struct error *e)
 {
+    if (f->now.search)
+        return show_news(f, e);
     if (f->trial == 0)
         return 0;
     struct warning_reader r = {.f = f};
@@ -296,6 +367,14 @@ static void apply_trial(struct follow *f, const json_t *data)
     }
 }
 
+static void apply_logs(struct follow *f, const json_t *data)
+{
+    if (f->now.search)
+        note_news(f, data);
+    else
+        f->stale |= STALE_WARNINGS;
+}
+
 static void apply_event(struct follow *f, const struct events_item *item)
 {
     if (strcmp(item->name, "away") == 0)
@@ -309,7 +388,7 @@ static void apply_event(struct follow *f, const struct events_item *item)
     else if (strcmp(item->name, "metrics") == 0)
         apply_metrics(f, item->data);
     else if (strcmp(item->name, "logs") == 0)
-        f->stale |= STALE_WARNINGS;
+        apply_logs(f, item->data);
     else if (strcmp(item->name, "queue") == 0)
         f->stale |= STALE_REASON;
 }
@@ -359,6 +438,8 @@ static int follow_loop(struct follow *f, struct event_stream *stream, struct err
         int64_t now = clock_mono_us();
         if (now >= f->looked_at + OLD_US)
             f->stale |= STALE_REASON;
+        if (json_object_size(f->news) && now >= f->news_read_at + PLAIN_LINE_US)
+            f->stale |= STALE_WARNINGS;
         if (f->stale != 0 && now >= f->looked_at + LOOK_US)
             err = refresh(f, e);
         if (!err) {
@@ -385,8 +466,13 @@ static int report_end(struct follow *f, struct error *e)
 
 int cli_follow(struct cli *c, long long experiment, struct error *e)
 {
-    struct follow f = {
-        .c = c, .id = experiment, .terminal = isatty(STDOUT_FILENO), .told = json_object()};
+    struct follow f = {.c = c,
+                       .id = experiment,
+                       .terminal = isatty(STDOUT_FILENO),
+                       .told = json_object(),
+                       .warned = json_object(),
+                       .news = json_object(),
+                       .read_lines = json_object()};
     struct event_stream *stream = NULL;
     f.now = (struct progress){
         .loss = NAN, .validation = NAN, .samples_per_second = NAN, .step_ms = NAN, .best = NAN};
@@ -407,6 +493,9 @@ int cli_follow(struct cli *c, long long experiment, struct error *e)
     watch_end();
     events_close(stream);
     json_decref(f.told);
+    json_decref(f.warned);
+    json_decref(f.news);
+    json_decref(f.read_lines);
     json_decref(f.experiment);
     json_decref(f.trials);
     json_decref(f.config);

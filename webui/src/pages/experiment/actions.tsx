@@ -11,10 +11,11 @@ import { navigate } from "../../lib/url";
 import { lazy } from "../../parts/basic/lazy";
 import { Field, FormDialog, TextArea, TextInput } from "../../parts";
 import { MoveDialog } from "./move_dialog";
+import { ResizeDialog } from "./resize_dialog";
 
 const Fork = lazy(() => import("./fork_dialog").then((all) => all.ForkDialog));
 
-export type OpenDialog = Signal<"" | "fork" | "continue" | "move" | "about" | "labels">;
+export type OpenDialog = Signal<"" | "fork" | "continue" | "move" | "resize" | "about" | "labels">;
 
 export const useOpenDialog = (): OpenDialog => useSignal<OpenDialog["value"]>("");
 
@@ -53,6 +54,11 @@ function stateDeniesReason(verb: Verb, { state, archived }: Experiment): string 
     return undefined;
 }
 
+function resizeDeniedReason({ state, unmanaged }: Experiment): string | undefined {
+    if (unmanaged) return "Its programs run outside of this cluster";
+    return isStopping(state) ? "The experiment is ending" : undefined;
+}
+
 /** `reload` is called after each action, so that the page shows its result at once. */
 export function experimentActions(experiment: Experiment, openDialog: OpenDialog, reload: () => void): Action[] {
     const { id, state, archived } = experiment;
@@ -76,7 +82,8 @@ export function experimentActions(experiment: Experiment, openDialog: OpenDialog
     });
     const isPaused = stateName(state) === "PAUSED";
     const fork = open("fork", "Fork", "plus", changeDeniedReason(experiment.workspaceId));
-    const activeActions = [verb(isPaused ? "activate" : "pause"), verb("cancel"), verb("kill"), fork];
+    const resize = open("resize", "Resize", "columns", refused ?? resizeDeniedReason(experiment));
+    const activeActions = [verb(isPaused ? "activate" : "pause"), verb("cancel"), verb("kill"), resize, fork];
     const endedActions = [
         fork,
         open("continue", "Continue", "play", refused),
@@ -188,6 +195,7 @@ export function Dialogs(props: { experiment: Experiment; openDialog: OpenDialog;
     if (openDialog.value === "about") return <DetailsDialog {...common} />;
     if (openDialog.value === "labels") return <LabelsDialog {...common} />;
     if (openDialog.value === "move") return <MoveDialog {...common} />;
+    if (openDialog.value === "resize") return <ResizeDialog {...common} />;
     if (openDialog.value === "fork") return <Fork {...common} />;
     if (openDialog.value === "continue") return <Fork {...common} isContinued />;
     return null;
