@@ -439,6 +439,39 @@ class SearchTest(unittest.TestCase):
         self.assertIn("--config reproducibility.experiment_seed=",
                       self.cluster.muster("experiment", "preview", "preview.yaml"))
 
+    # warnings
+
+    def submit_and_follow(self, name, program, searcher, more=""):
+        """Returns the standard output of --follow until the end of a search over x = 1, 2, 3."""
+        folder = pathlib.Path(name)
+        folder.mkdir()
+        (folder / "program.py").write_text(program)
+        pathlib.Path(f"{name}.yaml").write_text(
+            f"name: {name}\nentrypoint: python3 program.py\nresources: {{slots_per_trial: 1}}\n"
+            f"hyperparameters: {{x: {{type: categorical, vals: [1, 2, 3]}}}}\nmax_restarts: 0\n"
+            f"searcher: {{name: grid, {searcher}}}\n{more}")
+        return self.cluster.muster("experiment", "create", f"{name}.yaml", folder, "--follow")
+
+    def test_metric_that_is_not_reported(self):
+        program = "import muster\nwith muster.init() as run:\n    run.report(1, accuracy=0.5, group='validation')\n"
+        told = self.submit_and_follow("misspelled", program, "metric: acuracy")
+        warning = "the trials reported accuracy; the searcher waits for acuracy: "
+        self.assertEqual(told.count(warning), 1, told)
+        number = int(re.search(r"Created experiment (\d+)", told).group(1))
+        seen, trials = self.ended(number)
+        self.assertTrue(seen["metricWarning"].startswith(warning))
+        for command in (("experiment", "describe"), ("queue", "why")):
+            self.assertIn(warning, self.cluster.muster(*command, number))
+        self.assertIn("this trial reported accuracy; the searcher waits for acuracy: ",
+                      self.cluster.muster("trial", "logs", trials[0]["id"], "--level", "warning"))
+
+    def test_hang_of_a_trial(self):
+        program = ("import muster, time\nwith muster.init() as run:\n    run.report(1, loss=1.0, group='validation')\n"
+                   "    time.sleep(12 if run.hparams['x'] == 2 else 0)\n")
+        told = self.submit_and_follow("hangs", program, "metric: loss", "hang: {warn_after: 3}\n")
+        self.assertRegex(told, r"Trial \d+: the task seems to hang: ")
+        self.assertNotIn("Warning:", told)
+
     def test_warning(self):
         late = (SOURCE / "examples" / "search.yaml").read_text().replace("validate_every: 100", "validate_every: 200")
         pathlib.Path("late.yaml").write_text(late)

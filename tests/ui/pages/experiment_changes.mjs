@@ -72,6 +72,33 @@ test("labels are set and link to the experiments with them", async () => {
     await closePage(page);
 });
 
+test("the slots of each trial are changed; the dialog shows errors", async () => {
+    const page = await openExperiment(6, "parked");
+    const dialog = await openDialog(page, "Resize", "Slots of each trial");
+    const slots = dialog.getByRole("spinbutton", { name: "Slots", exact: true });
+    const resize = dialog.getByRole("button", { name: "Resize" });
+    assert.equal(await slots.inputValue(), "1");
+    await slots.fill("0");
+    await resize.click();
+    await expectVisible(dialog.getByRole("alert").getByText(/slotsPerTrial: not a number from 1/));
+    await slots.fill("3");
+    await dialog.getByRole("spinbutton", { name: /^At least/ }).fill("2");
+    await dialog.getByRole("button", { name: "Copy as a command" }).click();
+    await page.getByRole("menuitem", { name: /muster command/ }).click();
+    await expectCopied(page, "muster experiment resize 6 --slots 3 --min-slots 2");
+    await resize.click();
+    await expectHidden(dialog);
+    const { experiment } = await (await page.request.get("/api/v1/experiments/6")).json();
+    assert.equal(experiment.config.resources.slots_per_trial, 3);
+    assert.equal(experiment.config.resources.min_slots, 2);
+    await openDialog(page, "Resize", "Slots of each trial");
+    await slots.fill("1");
+    await dialog.getByRole("spinbutton", { name: /^At least/ }).fill("");
+    await resize.click();
+    await expectHidden(dialog);
+    await closePage(page);
+});
+
 test("an experiment moves to another project and back, and is archived and unarchived", async () => {
     const page = await openExperiment(2, "spirals-deep");
     const crumbs = page.getByRole("navigation", { name: "Breadcrumbs" });

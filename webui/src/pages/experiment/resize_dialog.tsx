@@ -34,7 +34,7 @@ export function ResizeDialog({ experiment, onClose, reload }: DialogProps) {
             <Field label="Slots">
                 <TextInput bind={slots} type="number" required autofocus />
             </Field>
-            <Field label="At least" help="A trial starts with as many free slots as this. Empty: with all of them.">
+            <Field label="At least" help="The fewest slots with which a trial may start. Empty: it always uses the number above.">
                 <TextInput bind={least} type="number" />
             </Field>
         </FormDialog>
