@@ -13,8 +13,6 @@
 
 enum { WIDTH = 96, NAME_WIDTH = 28, ENTRIES_MAX = 2048, TYPE_MAX = 4096, WORD_MAX_LEN = 256 };
 
-static const char old[] = "accepted for older files";
-
 // --- entries -------------------------------------------------------------------------------------
 
 struct entry {
@@ -106,7 +104,7 @@ static const char *meaning_of(const struct entry *x)
 
 static bool is_old(const struct entry *x)
 {
-    return !strncmp(meaning_of(x), old, sizeof old - 1);
+    return !x->row.variant && schema_is_old(x->row.field);
 }
 
 // The path that a person writes to ask for the entry.
@@ -151,8 +149,7 @@ static void write_item(const char *name, const char *about, struct buf *out)
 static void write_keys(const struct schema_field *fields, const char *tag, struct buf *out)
 {
     for (const struct schema_field *f = fields; f->name; f++) {
-        bool hidden =
-            (f->doc && !strncmp(f->doc, old, sizeof old - 1)) || (tag && !strcmp(f->name, tag));
+        bool hidden = schema_is_old(f) || (tag && !strcmp(f->name, tag));
         const char *doc = f->doc ? f->doc : "";
         char *about = f->required ? xasprintf("(required) %s", doc) : xasprintf("%s", doc);
         if (!hidden)
@@ -377,17 +374,23 @@ static int report_unknown(struct entries *all, const char *asked, struct error *
 {
     const char **names = arena_alloc(&all->arena, (2 * all->count + 1) * sizeof *names);
     const char *dot = strrchr(asked, '.'), *near;
-    for (size_t i = 0; i < all->count; i++) {
-        const char *last = strrchr(all->items[i].match, '.');
-        names[i] = all->items[i].match;
-        names[all->count + i] = last ? last + 1 : all->items[i].match;
+    size_t count = 0;
+    for (size_t i = 0; i < all->count; i++)
+        if (!is_old(&all->items[i]))
+            names[count++] = all->items[i].match;
+    for (size_t i = 0; i < count; i++) {
+        const char *last = strrchr(names[i], '.');
+        names[count + i] = last ? last + 1 : names[i];
     }
-    names[2 * all->count] = NULL;
+    names[2 * count] = NULL;
     near = nearest_word(asked, names);
+    for (size_t i = 0; i < count && *asked && !near; i++)
+        if (!strncmp(names[i], asked, strlen(asked)))
+            near = names[i];
     if (!near && dot)
-        near = nearest_word(dot + 1, names + all->count);
+        near = nearest_word(dot + 1, names + count);
     for (size_t i = 0; i < all->count && near; i++)
-        if (match_path(all->items[i].match, near) != MATCH_NOT)
+        if (!is_old(&all->items[i]) && match_path(all->items[i].match, near) != MATCH_NOT)
             return error_set(e, ERR_INVALID,
                              "the experiment file has no key \"%.200s\"; did you mean \"%s\"?",
                              asked, all->items[i].match);
@@ -493,7 +496,7 @@ void config_help_overview(struct buf *out)
     buf_puts(out, opening);
     buf_puts(out, "Keys\n");
     for (const struct schema_field *f = expconf_fields; f->name; f++)
-        if (!is_section(f) && strncmp(f->doc, old, sizeof old - 1) != 0)
+        if (!is_section(f) && !schema_is_old(f))
             write_item(f->name, f->doc, out);
     buf_puts(out, "\nSections\n");
     for (const struct schema_field *f = expconf_fields; f->name; f++)
@@ -502,7 +505,7 @@ void config_help_overview(struct buf *out)
     struct buf names;
     buf_init(&names, TYPE_MAX);
     for (const struct schema_field *f = expconf_fields; f->name; f++)
-        if (!strncmp(f->doc, old, sizeof old - 1)) {
+        if (schema_is_old(f)) {
             buf_printf(&names, "%s%s", glue, f->name);
             glue = ", ";
         }

@@ -183,7 +183,8 @@ static const struct schema_field resources[] = {
     LIST("devices", &anything, "[]", "accepted for older files; programs see the host's devices"),
     BOOL("native_parallel", "false", "accepted for older files"),
     STRING_OR_NULL("agent_label", "accepted for older files"),
-    INT_OR_NULL("slots", 0, LIMIT_SLOTS_PER_TRIAL, "accepted for older files; slots of a command"),
+    INT_OR_NULL("slots", 0, LIMIT_SLOTS_PER_TRIAL,
+                "accepted for older files; the slots of a trial are slots_per_trial"),
     END,
 };
 

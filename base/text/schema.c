@@ -152,13 +152,30 @@ static int report_wrong_value(struct checker *c, const struct schema_field *fiel
     return err;
 }
 
+bool schema_is_old(const struct schema_field *field)
+{
+    static const char words[] = "accepted for older files";
+    return field->doc && strncmp(field->doc, words, sizeof words - 1) == 0;
+}
+
+// The first word that begins with the name; NULL: none.
+static const char *longer_word(const char *name, const char *const *words)
+{
+    size_t len = strlen(name);
+    for (; *words && len >= 3; words++)
+        if (strncmp(*words, name, len) == 0)
+            return *words;
+    return NULL;
+}
+
 static int report_unknown_key(struct checker *c, const struct schema_keys *keys, const char *name)
 {
     const char *known[WORDS_MAX + 2] = {NULL};
     int count = 0;
     for (const struct schema_field *field = keys->fields; field->name; field++) {
         must(count < WORDS_MAX);
-        known[count++] = field->name;
+        if (!schema_is_old(field))
+            known[count++] = field->name;
     }
     if (keys->tag)
         known[count] = keys->tag;
@@ -166,6 +183,7 @@ static int report_unknown_key(struct checker *c, const struct schema_keys *keys,
     if (keys->tag)
         snprintf(context, sizeof context, " with %.50s: %.50s", keys->tag, keys->word);
     const char *near = nearest_word(name, known);
+    near = near ? near : longer_word(name, known);
     if (near)
         return report_fault(c, AT_KEY, "unknown key%s; did you mean \"%s\"?", context, near);
     struct buf list;

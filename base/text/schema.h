@@ -40,6 +40,10 @@ struct schema_field {
     const char *doc;                       // one sentence with units
 };
 
+// Whether the key is only accepted, for files of other systems: its `doc` begins with "accepted for
+// older files". Errors neither suggest nor list it.
+bool schema_is_old(const struct schema_field *field);
+
 struct schema_variant {
     const char *word;
     const struct schema_field *fields; // without the tag

@@ -61,6 +61,8 @@ cli_verb run_webhook_list, run_webhook_create, run_webhook_describe, run_webhook
 // options.
 int print_logs(struct cli *c, const char *of, const char *id, struct error *e);
 int print_trial_logs(struct cli *c, long long trial, struct error *e);
+// logs.c: prints the lines of all `trials` in the order of time, each behind the id of its trial.
+int print_logs_of_trials(struct cli *c, const json_t *trials, struct error *e);
 // trial.c: fetches the trial object of the API.
 int fetch_trial(struct cli *c, long long id, json_t **trial, struct error *e);
 // trial.c: fetches the metric reports of a trial as rows, by --group and --metric, without those

@@ -51,13 +51,56 @@ static char *overridden_text(struct cli *c, const char *text, const json_t *root
     return changed ? changed : json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
 }
 
+static const char *after_position(const char *text, const char *file)
+{
+    const char *at = text + strlen(file);
+    if (strncmp(text, file, strlen(file)) != 0 || *at != ':')
+        return text;
+    at += 1 + strspn(at + 1, "0123456789:");
+    return *at == ' ' ? at + 1 : text;
+}
+
+// The flag that has set the key, or a key around it; NULL: it stands in the file.
+static const char *override_of(struct cli *c, const char *key)
+{
+    for (int i = c->options.config.count; i-- > 0;) {
+        const char *item = c->options.config.items[i];
+        size_t len = strcspn(item, "=");
+        if (strncmp(key, item, len) == 0 && strchr(".[:", key[len]))
+            return arena_printf(&c->arena, "--config %s", item);
+    }
+    return c->options.name && strncmp(key, "name:", 5) == 0 ? "--name" : NULL;
+}
+
+// An error of a key that a flag has set names the flag instead of a place in the file.
+static int name_override(struct cli *c, const char *file, struct error *e)
+{
+    const char *key = after_position(e->text, file), *flag = override_of(c, key);
+    const char *text = strstr(key, ": ");
+    struct error said = *e;
+    if (!flag || !text)
+        return e->code;
+    return error_set(e, said.code, "%s: %s", flag, said.text + (text - e->text) + 2);
+}
+
+static int set_override(struct yaml_doc *doc, const char *item, struct error *e)
+{
+    int err = expconf_set(doc, item, e);
+    if (!err)
+        return 0;
+    struct error said = *e;
+    const char *text = after_position(said.text, item);
+    return error_set(e, said.code, "--config %s%s%s", text == said.text ? "" : item,
+                     text == said.text ? "" : ": ", text);
+}
+
 int config_lay_over(struct cli *c, const char *name, char **text, struct yaml_doc *out,
                     struct error *e)
 {
     struct yaml_doc doc = {0};
     int err = yaml_parse(*text, strlen(*text), name, &doc, e);
     for (int i = 0; i < c->options.config.count && !err; i++)
-        err = expconf_set(&doc, c->options.config.items[i], e);
+        err = set_override(&doc, c->options.config.items[i], e);
     if (!err && c->options.name && json_is_object(doc.root))
         json_object_set_new(doc.root, "name", json_string(c->options.name));
     if (!err && (c->options.config.count > 0 || c->options.name)) {
@@ -65,8 +108,8 @@ int config_lay_over(struct cli *c, const char *name, char **text, struct yaml_do
         free(*text);
         *text = changed;
     }
-    if (!err && !c->options.template)  // the template may supply missing keys
-        err = expconf_finish(&doc, e); // reports faults before anything is sent
+    if (!err && !c->options.template && expconf_finish(&doc, e)) // a template may supply keys
+        err = name_override(c, name, e);
     if (out)
         *out = doc;
     else
@@ -393,21 +436,14 @@ static int select_trial(struct cli *c, const char *verb, json_t **trial, struct 
 static int print_all_logs(struct cli *c, struct error *e)
 {
     long long id;
-    size_t i;
-    json_t *trials = NULL, *trial;
+    json_t *trials = NULL;
     if (c->options.follow) {
         return error_set(e, ERR_INVALID,
                          "--follow shows one trial only: give --trial ID instead of --all");
     }
     int err = cli_id(c, 0, "experiment", &id, e);
     err = err ? err : fetch_trials(c, id, &trials, e);
-    json_array_foreach(trials, i, trial)
-    {
-        long long one = jget_int(trial, "id", 0);
-        if (c->format == OUTPUT_TABLE && !c->options.quiet)
-            printf("%s--- trial %lld ---\n", i > 0 ? "\n" : "", one);
-        err = err ? err : print_trial_logs(c, one, e);
-    }
+    err = err ? err : print_logs_of_trials(c, trials, e);
     json_decref(trials);
     return err;
 }

@@ -133,6 +133,100 @@ int print_logs(struct cli *c, const char *of, const char *id, struct error *e)
     return err;
 }
 
+// --- several trials ------------------------------------------------------------------------------
+
+enum { LINES_HELD = 50000, PAGE_LEAST = 10, PAGE_MOST = 500 }; // lines in memory; of one request
+
+// The next lines of a trial's log.
+struct log_page {
+    long long trial;
+    json_t *lines; // oldest first
+    size_t at;     // the next line
+    char last[24]; // the id of the last line of the page
+    bool is_last;
+};
+
+static const json_t *page_line(const struct log_page *p)
+{
+    return json_array_get(p->lines, p->at);
+}
+
+static int page_read(struct cli *c, struct log_page *p, const char *filters, long long size,
+                     struct error *e)
+{
+    long long tail = c->options.tail;
+    char *path = tail > 0
+                     ? xasprintf("/api/v1/trials/%lld/logs?%s&orderBy=ORDER_BY_DESC&limit=%lld",
+                                 p->trial, filters, tail)
+                     : xasprintf("/api/v1/trials/%lld/logs?%s&after=%s&limit=%lld", p->trial,
+                                 filters, p->last, size);
+    json_t *lines = json_array(), *got = json_array();
+    int err = client_stream(c->client, path, on_tail_line, got, e);
+    size_t count = json_array_size(got);
+    for (size_t i = 0; i < count; i++)
+        json_array_append(lines, json_array_get(got, tail > 0 ? count - 1 - i : i));
+    json_decref(got);
+    json_decref(p->lines);
+    p->lines = lines;
+    p->at = 0;
+    p->is_last = tail > 0 || (long long)count < size;
+    snprintf(p->last, sizeof p->last, "%s",
+             jget_string(json_array_get(lines, count ? count - 1 : 0), "id", p->last));
+    free(path);
+    return err;
+}
+
+// The page with the oldest line; NULL: no line is left.
+static struct log_page *page_next(struct log_page *pages, size_t count)
+{
+    struct log_page *next = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *line = page_line(&pages[i]);
+        if (line && (!next || strcmp(jget_string(line, "timestamp", ""),
+                                     jget_string(page_line(next), "timestamp", "")) < 0))
+            next = &pages[i];
+    }
+    return next;
+}
+
+static int print_pages(struct cli *c, struct log_page *pages, size_t count, const char *filters,
+                       struct error *e)
+{
+    struct log_printer s = {.c = c, .last = "0"};
+    long long size = LINES_HELD / (long long)(count + 1);
+    struct log_page *next;
+    int err = 0;
+    size = size < PAGE_LEAST ? PAGE_LEAST : size > PAGE_MOST ? PAGE_MOST : size;
+    for (size_t i = 0; i < count && !err; i++)
+        err = page_read(c, &pages[i], filters, size, e);
+    while (!err && (next = page_next(pages, count))) {
+        if (c->format == OUTPUT_TABLE && !c->options.quiet)
+            printf("trial %lld: ", next->trial);
+        err = on_log_line(&s, page_line(next), e);
+        if (++next->at == json_array_size(next->lines) && !next->is_last && !err)
+            err = page_read(c, next, filters, size, e);
+    }
+    return err;
+}
+
+int print_logs_of_trials(struct cli *c, const json_t *trials, struct error *e)
+{
+    struct buf filters;
+    size_t count = json_array_size(trials);
+    struct log_page *pages = arena_alloc(&c->arena, (count + 1) * sizeof *pages);
+    buf_init(&filters, 1 << 16);
+    int err = add_log_filters(c, &filters, e);
+    for (size_t i = 0; i < count; i++)
+        pages[i] =
+            (struct log_page){.trial = jget_int(json_array_get(trials, i), "id", 0), .last = "0"};
+    if (!err)
+        err = print_pages(c, pages, count, buf_str(&filters), e);
+    for (size_t i = 0; i < count; i++)
+        json_decref(pages[i].lines);
+    buf_free(&filters);
+    return err;
+}
+
 int print_trial_logs(struct cli *c, long long trial, struct error *e)
 {
     char id[24];

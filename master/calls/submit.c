@@ -597,9 +597,22 @@ static void warn_of_launch(struct submission *s)
     free(text);
 }
 
+// The key of commands, which Determined's experiments have, too.
+static const char *describe_slots(const struct submission *s)
+{
+    const json_t *resources = jget(s->config, "resources");
+    if (s->kind != KIND_EXPERIMENT || jget_int(resources, "slots", 0) < 1)
+        return NULL;
+    return arena_printf(&s->rq->arena,
+                        "resources.slots has no effect on an experiment; each trial gets the "
+                        "number of resources.slots_per_trial, which is %lld",
+                        (long long)jget_int(resources, "slots_per_trial", 1));
+}
+
 static void answer_submission(struct core *c, struct submission *s)
 {
     s->rq->notes[0] = describe_ignored(c, s);
+    s->rq->notes[3] = describe_slots(s);
     warn_of_launch(s);
     if (!s->unmanaged)
         submission_warn(c, s->rq, s->config);

@@ -51,7 +51,7 @@ struct request {
     struct buf answer;
     int64_t id;           // of the object that a core handler created or changed, for the view
     const char *warning;  // of a submission: a sentence in the arena; NULL: none
-    const char *notes[3]; // more sentences, which Determined's clients do not get; NULL: none
+    const char *notes[4]; // more sentences, which Determined's clients do not get; NULL: none
     const void *result;   // plain structs in the arena, for the view; NULL: none
     struct json_copy *json_copies; // that `result` refers to; request_release() frees them
 

@@ -186,6 +186,21 @@ class WithMaster(unittest.TestCase):
         shown = self.cluster.muster("experiment", "config", number)
         self.assertEqual(shown, text.read_text().replace("max_restarts: 3 ", "max_restarts: 0 "))
 
+    def test_errors_of_a_flag_name_the_flag(self):
+        path = self.cluster.folder / "plain.yaml"
+        path.write_text("name: a\nentrypoint: 'true'\nsearcher: {name: single, metric: loss}\n")
+        def error(*flags):
+            done = self.cluster.run("experiment", "create", path, "--validate-only", *flags)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            return done.stderr.strip().removeprefix("muster: ")
+        self.assertRegex(error("-c", "max_restarts=x"), "^--config max_restarts=x: expected a whole number")
+        self.assertRegex(error("-c", "name=a", "-c", "searcher.nam=x"), "^--config searcher.nam=x: unknown key")
+        self.assertRegex(error("-c", "searcher=[1"), r"^--config searcher=\[1: did not find")
+        self.assertRegex(error("-c", "max_restarts"), '^--config "max_restarts" has no value')
+        self.assertRegex(error("--name", "x" * 300), "^--name: has 300 bytes")
+        path.write_text(path.read_text() + "max_restart: 1\n")
+        self.assertRegex(error("-c", "max_restarts=1"), r"plain\.yaml:4:1: max_restart: unknown key")
+
     def test_not_signed_in(self):
         done = subprocess.run([BIN / "muster", "experiment", "list"], capture_output=True, text=True, timeout=60,
                               env={**self.cluster.env, "XDG_CONFIG_HOME": str(self.cluster.folder / "nobody")})

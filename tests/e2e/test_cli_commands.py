@@ -582,7 +582,10 @@ class EveryCommand(unittest.TestCase):
         self.assertEqual(self.json("experiment", "metrics", experiment, "--trial", other), self.json("trial", "metrics", other))
         self.assertEqual({row["trial"] for row in self.json("experiment", "metrics", experiment, "--all")}, {one, two})
         self.assertIn(f"trial {best}, the best", self.cluster.run("experiment", "logs", experiment).stderr)
-        self.says(f"--- trial {two} ---", "experiment", "logs", experiment, "--all")
+        told = self.says(f"trial {two}: [", "experiment", "logs", experiment, "--all").splitlines()
+        times = [line[line.index("[") + 1:line.index("]")] for line in told if re.match(r"trial \d+: \[", line)]
+        self.assertEqual(times, sorted(times))
+        self.assertEqual(len(told), sum(len(self.muster("trial", "logs", trial).splitlines()) for trial in (one, two)))
         self.refused(3, "does not belong to experiment", "experiment", "logs", experiment, "--trial", self.trial)
         rows = self.json("experiment", "list", "--columns", "id,hparams.seed")
         self.assertIn(next(row for row in rows if row["id"] == experiment)["hparams.seed"], range(1, 10))

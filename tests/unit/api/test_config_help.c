@@ -91,6 +91,7 @@ static void similar_keys_are_suggested(void **state)
 {
     (void)state;
     check_unknown("slots_per_trail", "did you mean \"resources.slots_per_trial\"?");
+    check_unknown("resources.slot", "did you mean \"resources.slots_per_trial\"?");
     check_unknown("resources.slot_per_trial", "did you mean \"resources.slots_per_trial\"?");
     check_unknown("trainer.optimiser.learning_rte",
                   "did you mean \"trainer.optimizer.learning_rate\"?");

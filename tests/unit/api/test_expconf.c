@@ -41,6 +41,9 @@ static void slips_in_keys_are_told_with_what_is_near(void **state)
                                       "\"searcher\"?");
     refused("entrypoint: x\nsearcher: {name: singel, metric: loss}\n",
             "e.yaml:2:18: searcher.name: unknown word \"singel\"; did you mean \"single\"?");
+    refused(
+        SINGLE "entrypoint: x\nresources: {slot: 2}\n",
+        "resources.slot: unknown key; did you mean \"slots_per_trial\"?"); // not the older "slots"
     refused("entrypoint: x\nsearcher: {name: single}\n", "searcher.metric: missing");
     refused("entrypoint: x\nsearcher: {metric: loss}\n", "searcher.name: missing");
     refused(SINGLE "trainer:\n  modle: {}\n", "e.yaml:3:3: trainer.modle: unknown key; did you "

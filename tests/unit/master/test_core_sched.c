@@ -695,6 +695,16 @@ static void test_one_process_for_several_slots(void **state)
     }
 }
 
+static void test_slots_of_a_command(void **state)
+{
+    (void)state;
+    report("agent-1", 4, "");
+    assert_warning("entrypoint: x\\nresources: {slots: 2}\\n" SINGLE,
+                   "resources.slots has no effect on an experiment; each trial gets the number of "
+                   "resources.slots_per_trial, which is 1");
+    assert_warning("entrypoint: x\\nresources: {slots: null}\\n" SINGLE, NULL);
+}
+
 static void test_population_larger_than_the_pool(void **state)
 {
     (void)state;
@@ -919,6 +929,7 @@ int main(void)
         TEST(test_what_can_never_run_is_refused),
         TEST(test_too_large_for_now_is_told),
         TEST(test_one_process_for_several_slots),
+        TEST(test_slots_of_a_command),
         TEST(test_population_larger_than_the_pool),
         TEST(test_slots_taken_away),
         TEST(test_pools_of_the_configuration),
