@@ -97,7 +97,7 @@ const struct command commands[] = {
     {"checkpoint", "describe", "UUID", NULL, NULL, "Show one checkpoint and its files",
      "muster checkpoint describe 1f0c3e58-0d0b-4a3c-9d3b-6c7f8e5d4a21", run_checkpoint_describe, false},
     {"checkpoint", "digest", "UUID|FOLDER", NULL, "weights,state",
-     "Verify a checkpoint and print the SHA-256 of its weights and of its whole state", "muster checkpoint digest ./weights", run_checkpoint_digest, true},
+     "Verify a checkpoint and print the SHA-256 of its weights and of its whole state; of a program's checkpoint, of its files", "muster checkpoint digest ./weights", run_checkpoint_digest, true},
     {"checkpoint", "save", "FOLDER", "step:report metadata", NULL,
      "In the program of a trial: save a folder as a checkpoint, and print its UUID",
      "muster checkpoint save state/ --step 500 --metadata epoch=3", run_checkpoint_save, true},

@@ -73,6 +73,12 @@ int checkpoint_resources(const char *folder, json_t **out, struct error *e);
 // The same for a folder that others may write to, by its descriptor (walk_foreign()).
 int checkpoint_resources_foreign(int dir, const char *shown, json_t **out, struct error *e);
 
+// SHA-256 over the path and the SHA-256 of every file under `folder`, in order of name: the digest
+// of a checkpoint of a program, which has no manifest. *count: the number of files. ERR_NOT_FOUND:
+// there are none.
+int checkpoint_files_digest(const char *folder, char out[SHA256_HEX], int64_t *count,
+                            struct error *e);
+
 // Normalizes an id to lower case. Folders are named by it, so anything but a UUID is ERR_INVALID.
 int checkpoint_uuid(const char *text, char out[UUID_TEXT], struct error *e);
 

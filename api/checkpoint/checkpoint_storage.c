@@ -1,8 +1,10 @@
-// Finds the folder of a checkpoint, and lists its files.
+// Finds the folder of a checkpoint, and lists and hashes its files.
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/checkpoint/checkpoint.h"
 #include "api/walk.h"
@@ -46,6 +48,58 @@ int checkpoint_resources_foreign(int dir, const char *shown, json_t **out, struc
 {
     json_t *resources = json_object();
     return finish_resources(walk_foreign(dir, shown, add_resource, resources, e), resources, out);
+}
+
+struct files_digest {
+    struct sha256 *all;
+    int64_t count;
+};
+
+static int hash_file(int fd, const char *path, uint8_t out[SHA256_BYTES], struct error *e)
+{
+    enum { PIECE = 1 << 20 };
+    struct sha256 *s = sha256_new();
+    char *piece = xcalloc(1, PIECE);
+    ssize_t n;
+    while ((n = read(fd, piece, PIECE)) > 0 || (n < 0 && errno == EINTR))
+        if (n > 0)
+            sha256_update(s, piece, (size_t)n);
+    int err = n < 0 ? error_set_errno(e, ERR_IO, errno, "%s", path) : 0;
+    sha256_final(s, out);
+    free(piece);
+    return err;
+}
+
+static int add_file(void *ctx, const struct walk_entry *entry, struct error *e)
+{
+    struct files_digest *d = ctx;
+    uint8_t digest[SHA256_BYTES];
+    int fd;
+    if (entry->is_folder)
+        return 0;
+    int err = walk_open(entry, &fd, e);
+    if (err)
+        return err;
+    err = hash_file(fd, entry->path, digest, e);
+    close(fd);
+    sha256_update(d->all, entry->relative, strlen(entry->relative) + 1);
+    sha256_update(d->all, digest, sizeof digest);
+    d->count++;
+    return err;
+}
+
+int checkpoint_files_digest(const char *folder, char out[SHA256_HEX], int64_t *count,
+                            struct error *e)
+{
+    struct files_digest d = {.all = sha256_new()};
+    uint8_t digest[SHA256_BYTES];
+    int err = walk_folder(folder, add_file, &d, e);
+    sha256_final(d.all, digest);
+    hex_encode(digest, sizeof digest, out);
+    *count = d.count;
+    if (!err && !d.count)
+        err = error_set(e, ERR_NOT_FOUND, "%s: not a checkpoint (the folder has no files)", folder);
+    return err;
 }
 
 int checkpoint_uuid(const char *text, char out[UUID_TEXT], struct error *e)

@@ -159,10 +159,36 @@ int run_checkpoint_download(struct cli *c, const struct command *self, struct er
     return err;
 }
 
+// Native checkpoints have a manifest; the files of a program are only hashed.
+static bool has_manifest(const char *folder)
+{
+    char *path = xasprintf("%s/manifest.json", folder);
+    bool found = path_exists(path);
+    free(path);
+    return found;
+}
+
+static int show_files_digest(struct cli *c, const char *folder, const char *uuid, struct error *e)
+{
+    char digest[SHA256_HEX];
+    int64_t count;
+    int err = checkpoint_files_digest(folder, digest, &count, e);
+    if (err)
+        return err;
+    json_t *row = json_pack("{s:s, s:I}", "files", digest, "count", (json_int_t)count);
+    if (uuid)
+        json_object_set_new(row, "uuid", json_string(uuid));
+    err = output_object(c, row, "files,count", e);
+    json_decref(row);
+    return err;
+}
+
 static int show_digests(struct cli *c, const struct command *self, const char *folder,
                         const char *uuid, struct error *e)
 {
     struct checkpoint *ck = NULL;
+    if (path_exists(folder) && !has_manifest(folder))
+        return show_files_digest(c, folder, uuid, e);
     int err = checkpoint_open(folder, &ck, e);
     if (err)
         return err;

@@ -1,5 +1,6 @@
 """The muster command without a cluster: help, suggestions, formats and exit codes."""
 
+import hashlib
 import json
 import pathlib
 import re
@@ -151,6 +152,21 @@ class WithoutMaster(unittest.TestCase):
                 answer = json.loads(done.stdout)
                 if command[0] == "bench":
                     self.assertGreater(answer["samples_per_second"], 0, name)
+
+
+    def test_digest_of_the_files_of_a_program(self):
+        folder = pathlib.Path("checkpoint-of-a-program")
+        (folder / "sub").mkdir(parents=True)
+        def digest():
+            return subprocess.run([BIN / "muster", "checkpoint", "digest", folder, "-o", "json"], text=True,
+                                  capture_output=True)
+        self.assertIn("the folder has no files", digest().stderr)
+        (folder / "a").write_text("one")
+        (folder / "sub" / "b").write_text("two")
+        hashed = hashlib.sha256()
+        for name, content in (("a", b"one"), ("sub/b", b"two")):
+            hashed.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
+        self.assertEqual(json.loads(digest().stdout), {"files": hashed.hexdigest(), "count": 2})
 
 
 class WithMaster(unittest.TestCase):
