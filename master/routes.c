@@ -21,7 +21,7 @@
 const struct route route_table[] = {
     READ("/", AUTH_NONE, view_page, NULL, "The web page; a browser gets it for other paths too",
          .content = "text/html"),
-    READ("/assets/{file}", AUTH_NONE, view_page_asset, NULL, "What the web page loads",
+    READ("/assets/{file}", AUTH_NONE, view_page_asset, NULL, "A file that the web page loads",
          .content = "application/octet-stream"),
     READ("/info", AUTH_NONE, view_info, NULL, "Names and version of this cluster",
          .answers = "version:string +musterVersion?:string master_id:string cluster_id:string "
@@ -33,7 +33,7 @@ const struct route route_table[] = {
 
     READ(V1 "/master", AUTH_NONE, view_master, NULL, "About the master", .answers = "Master"),
     READ(V1 "/master/config", AUTH_ADMIN, view_master_config, NULL,
-         "What the master was started with", .answers = "config:object"),
+         "The options with which the master was started", .answers = "config:object"),
     STREAM(V1 "/master/backup", AUTH_ADMIN, stream_backup, NULL,
            "A verified copy of the whole store, as of one moment", .ours = true,
            .content = "application/vnd.sqlite3"),
@@ -87,7 +87,8 @@ const struct route route_table[] = {
     READ(V1 "/auth/user", ANY_USER_TASK, account_me, NULL, "The user of this token",
          .answers = "user:User"),
     READ(V1 "/users/setting", AUTH_USER, settings_get, NULL,
-         "What the web page keeps for the caller", .answers = "settings:[UserSetting]"),
+         "The settings that the web page keeps for the caller",
+         .answers = "settings:[UserSetting]"),
     WORKER_OF(BODY_REPORT, "POST", V1 "/users/setting", AUTH_USER, settings_set,
               "Keep something for the web page of the caller", .takes = "settings:[UserSetting]"),
     WORKER("POST", V1 "/users/setting/reset", AUTH_USER, settings_reset,
@@ -105,7 +106,7 @@ const struct route route_table[] = {
            .answers = "tokenInfo:TokenInfo"),
     READ(V1 "/audit", AUTH_ADMIN, audit_list,
          "user userIds:[int] method status:int path since:time until:time sortBy cursor" PAGE,
-         "Who changed what, and who was refused", .ours = true,
+         "The audit trail: changes, and calls that were refused", .ours = true,
          .answers =
              "audit:[AuditRow] pagination:Pagination +nextCursor?:string +totalIsLeast?:bool"),
 
@@ -140,7 +141,7 @@ const struct route route_table[] = {
          .takes = "name:string description?:string workspaceId?:int key?:string",
          .answers = "project:Project"),
     READ(V1 "/workspaces/{workspaceId}/members", AUTH_USER, view_members, NULL,
-         "Who has a role, a weight or a limit in a workspace", .ours = true,
+         "The members of a workspace with their roles, weights and limits", .ours = true,
          .answers = "members:[Member]"),
     {.method = "PUT",
      .path = V1 "/workspaces/{workspaceId}/members/{userId}",
@@ -219,8 +220,9 @@ const struct route route_table[] = {
      .takes = NEW_EXPERIMENT,
      .answers = EXPERIMENT_MADE},
     CORE_OF(BODY_REPORT, "POST", V1 "/experiments/preview", AUTH_USER, core_experiment_preview,
-            render_search_preview, "What a search would do: its trials and how long they train",
-            .ours = true, .takes = "config?:string projectId?:int template?:string parentId?:int",
+            render_search_preview,
+            "Show the trials that a search would run, and how long they would train", .ours = true,
+            .takes = "config?:string projectId?:int template?:string parentId?:int",
             .answers =
                 "method:string metric:string smallerIsBetter:bool unit:string length?:number "
                 "seed:int seedGiven:bool slotsPerTrial:int concurrent:int "
@@ -282,12 +284,13 @@ const struct route route_table[] = {
            stream_trials_sample,
            "metricName metricType group maxTrials:int maxDatapoints:int startBatches:int "
            "endBatches:int periodSeconds:int",
-           "A metric of the best trials as series; every so often what is new, while trials run",
+           "A metric of the best trials as series; while trials run, new points in every period",
            .answers = "trials:[SampleTrial] promotedTrials:[int] demotedTrials:[int]"),
     SLOW(V1 "/experiment/labels", AUTH_USER, view_labels, "projectId",
          "The labels in use, the most frequent first", .answers = "labels:[string]"),
     SLOW(V1 "/experiment/fields", AUTH_USER, view_fields, "archived",
-         "What lists of experiments can be filtered, sorted and shown by, and how many there "
+         "The fields by which lists of experiments can be filtered, sorted and shown, and how many "
+         "there "
          "are of each sort",
          .ours = true,
          .answers = "fields:[Field] states:[object] users:[object] projects:[object]"),
@@ -338,7 +341,7 @@ const struct route route_table[] = {
      .answers = "experimentId:int reason:string resourcePool?:string priority?:int "
                 "requestedSlots?:int allocatedSlots?:int waiting:[WaitReason]"},
     SLOW(V1 "/experiments/{experimentId}/search", AUTH_USER, view_experiment_search, NULL,
-         "Where the trials of a search stand: brackets, their rungs, who reached them",
+         "The progress of a search: its brackets, their rungs, the trials that reached them",
          .ours = true,
          .answers = "method:string metric:string smallerIsBetter:bool divisor:number "
                     "timeMetric?:string brackets:[SearchBracket]"),
@@ -388,8 +391,8 @@ const struct route route_table[] = {
          .takes = "resume?:bool trialId?:int",
          .answers = "trialRunId:int latestCheckpoint?:string stepsCompleted:int"),
     CORE("PATCH", V1 "/trials/{trialId}", AUTH_USER, core_trial_patch, render_trial,
-         "How an unmanaged trial is; without a state, that it still runs: one that is not heard "
-         "for 300 s has failed",
+         "Report the state of an unmanaged trial, or, without a state, that it still runs: a trial "
+         "that is silent for 300 s has failed",
          .takes = "state?:TrialState trialId?:int", .answers = "trial:Trial"),
     READ(V1 "/trials/{trialId}", ANY_USER_TASK, view_trial, NULL, "One trial",
          .answers = "trial:Trial"),
@@ -438,7 +441,7 @@ const struct route route_table[] = {
     READ(V1 "/trials/{trialId}/remaining_log_retention_days", AUTH_USER, view_trial_log_days, NULL,
          "For how many days the log of a trial will still be kept", .answers = "remainingDays:int"),
     STREAM(V1 "/trials/{trialId}/logs/fields", AUTH_USER, stream_trial_log_fields, "follow",
-           "What the log of a trial can be filtered by", .answers = "LogFields"),
+           "The values by which the log of a trial can be filtered", .answers = "LogFields"),
     CORE("POST", V1 "/trials/{trialId}/kill", AUTH_USER, core_trial_kill, NULL,
          "End a trial at once"),
 
@@ -706,7 +709,7 @@ const struct route route_table[] = {
          .takes = "experimentId?:int trialId?:int data:object"),
 
     STREAM("/resources/allocation/raw", AUTH_USER, stream_resources_raw,
-           "timestampAfter:time timestampBefore:time", "Who had which slots when, as CSV",
+           "timestampAfter:time timestampBefore:time", "The use of slots by user and time, as CSV",
            .content = "text/csv"),
     STREAM("/resources/allocation/allocations-csv", AUTH_USER, stream_allocations_csv,
            "timestampAfter:time timestampBefore:time", "The allocations of a period, as CSV",
@@ -718,7 +721,7 @@ const struct route route_table[] = {
          "startDate:string endDate:string period:string",
          "Slot-seconds by day or month, user, label and pool, as CSV", .content = "text/csv"),
     SLOW(V1 "/resources/allocation/raw", AUTH_USER, view_resources_raw,
-         "timestampAfter:time timestampBefore:time", "Who had which slots when",
+         "timestampAfter:time timestampBefore:time", "The use of slots by user and time",
          .answers = "resourceEntries:[object]"),
     SLOW(V1 "/resources/allocation/aggregated", AUTH_USER, view_resources_aggregated,
          "startDate:string endDate:string period:string",
@@ -727,22 +730,20 @@ const struct route route_table[] = {
 
     SLOW(V1 "/simulate", AUTH_ADMIN, view_simulate,
          "resourcePool scheduler days:int addNodes:int slotsPerNode:int",
-         "What more agents would have done with the jobs of the last days", .ours = true,
+         "Simulate the jobs of the last days with more agents", .ours = true,
          .answers =
              "jobs:int unfinished:int unstarted:int slotsPerNode:int now:Simulated then:Simulated"),
 
-    CORE_GET(V1 "/tasks", AUTH_USER, core_tasks, render_tasks, NULL,
-             "What runs: the live allocations",
+    CORE_GET(V1 "/tasks", AUTH_USER, core_tasks, render_tasks, NULL, "The live allocations",
              .answers = "allocationIdToSummary?:{AllocationSummary}"),
     CORE_GET("/tasks", AUTH_USER, core_tasks, render_old_tasks, NULL,
-             "What runs: the live allocations by their ids, with keys in snake_case",
-             .answers = "object"),
+             "The live allocations by their ids, with keys in snake_case", .answers = "object"),
     READ(V1 "/tasks/{taskId}", ANY_USER_TASK, view_task, NULL, "One task, with all of its starts",
          .answers = "task:Task"),
     SLOW(V1 "/tasks/{taskId}/context_directory", EVERYBODY, view_context_directory, NULL,
          "The files of a task, as tar.gz in base64", .answers = "b64Tgz:base64"),
     READ(V1 "/tasks/count", AUTH_USER, view_task_count, NULL,
-         "How many tasks of each kind have not ended",
+         "The number of tasks of each kind that have not ended",
          .answers = "commands:int notebooks:int shells:int tensorboards:int +tasks:int"),
     READ(V1 "/tasks/{taskId}/config", AUTH_USER, view_task_config, NULL,
          "The configuration of a task, as the text of a JSON object", .answers = "config:string"),
@@ -793,11 +794,14 @@ const struct route route_table[] = {
         "the one of this id",
         .answers = "TaskLog"),
     STREAM(V1 "/tasks/{taskId}/logs/fields", AUTH_USER, stream_task_log_fields, "follow",
-           "What the log of a task can be filtered by", .answers = "LogFields"),
+           "The values by which the log of a task can be filtered", .answers = "LogFields"),
 
-    STREAM(V1 "/events", AUTH_USER, stream_events, "topics experimentIds trialIds since",
-           "What changes, as server-sent events; Last-Event-ID or since: where to go on",
-           .ours = true, .content = "text/event-stream"),
+    STREAM(
+        V1
+        "/events",
+        AUTH_USER, stream_events, "topics experimentIds trialIds since",
+        "Changes as server-sent events; Last-Event-ID or since: the last event that the caller has",
+        .ours = true, .content = "text/event-stream"),
 
     {.method = "POST",
      .path = V1 "/agents/{agentId}/sync",
@@ -807,7 +811,7 @@ const struct route route_table[] = {
      .view = render_agent_poll,
      .body = BODY_REPORT,
      .ours = true,
-     .summary = "What an agent runs, for what it should run",
+     .summary = "Report the tasks that an agent runs, and get those that it should run",
      .takes = "object",
      .answers = "object"},
     CORE_GET(V1 "/agents", AUTH_USER, core_agents, render_agents, "label sortBy lost:bool" PAGE,
@@ -839,14 +843,14 @@ const struct route route_table[] = {
          .answers = "slot:Slot"),
 
     CORE_GET(V1 "/job-queues-v2", AUTH_USER, core_job_queue, render_job_queue,
-             "resourcePool states" PAGE, "What runs and what waits, in order",
+             "resourcePool states" PAGE, "The jobs that run or wait, in order",
              .answers = "jobs:[RBACJob] pagination:Pagination"),
     CORE_GET(V1 "/job-queues", AUTH_USER, core_visible_jobs, render_visible_jobs,
              "resourcePool states" PAGE,
              "The same for older clients: only jobs that the caller sees",
              .answers = "jobs:[Job] pagination:Pagination"),
     CORE_GET(V1 "/job-queues/stats", AUTH_USER, core_job_queue_stats, render_queue_stats,
-             "resourcePools", "How many jobs wait and run in each pool",
+             "resourcePools", "The number of jobs that wait and that run in each pool",
              .answers = "results:[PoolQueueStats]"),
     CORE("POST", V1 "/job-queues", AUTH_USER, core_job_queue_update, NULL,
          "Move jobs: priority, weight, resourcePool, aheadOf or behindOf another; all or none. 403 "
@@ -861,7 +865,7 @@ const struct route route_table[] = {
      .view = render_shares,
      .query = "resourcePool",
      .ours = true,
-     .summary = "What each workspace and user is entitled to, holds, wants and has used",
+     .summary = "The slots that each workspace and user is entitled to, holds, wants and has used",
      .answers = "shares:[Share]"},
     CORE_GET(V1 "/resource-pools/{resourcePoolName}/workspace-bindings", AUTH_USER,
              core_pool_bindings, render_pool_bindings, "offset limit",

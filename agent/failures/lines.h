@@ -19,7 +19,7 @@ struct output_lines {
 };
 
 // Splits `text` into lines without prefixes of torchrun ("[rank0]: ", "[default0]:") and of
-// exception groups ("  | "). Of more than LINES_MAX lines it keeps the last ones.
+// exception groups ("  | "). It keeps the last LINES_MAX lines.
 void lines_split(const char *text, struct output_lines *out);
 
 bool line_starts(const struct output_line *line, const char *with);

@@ -49,7 +49,7 @@ static bool is_of_shell(const char *name)
     return false;
 }
 
-// `variable` is NAME=VALUE. What is not UTF-8 is omitted.
+// `variable` is NAME=VALUE. A variable whose value is not UTF-8 is omitted.
 static void set_variable(json_t *env, char *variable)
 {
     char *equals = strchr(variable, '=');

@@ -14,7 +14,7 @@ static const char order[] =
     "     part of the rest, by weight. Slots that one does not want go to the others. Trials that fit\n"
     "     into the entitlement (covered trials) go first. A trial larger than its user's share is\n"
     "     covered for a time: after the share could not be used for an hour, until that is paid back.\n"
-    "  3. The fast lane. Of the other trials, those of experiments with less than one slot hour so far\n"
+    "  3. The fast lane. Other trials of experiments with less than one slot hour so far\n"
     "     may use a tenth of the pool first, on average: a burst of short tries uses the slots that the\n"
     "     lane saved during the last day, and starts at once. Users take turns in the lane.\n"
     "  4. Priority, 1 to 99, among the experiments of one user: a smaller number goes first.\n"

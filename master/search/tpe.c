@@ -1,6 +1,6 @@
 // Differences from Bergstra et al. (2011), as in its later implementations: the number of good
-// trials is limited, and trials that run count as bad, so that concurrent trials spread out. Of
-// many bad trials the newest count.
+// trials is limited, only the newest bad trials count, and trials that run count as bad, so that
+// concurrent trials spread out.
 #include "master/search/tpe.h"
 
 #include <math.h>

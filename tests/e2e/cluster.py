@@ -5,6 +5,7 @@ All its files are in the current folder (each test program runs in its own folde
 chooses the ports. Use it as a context manager; on exit it ends every process that it started.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -37,6 +38,11 @@ def wait_for(what, condition, seconds=120.0, every=0.05):
             return value
         time.sleep(every)
     raise AssertionError(f"timed out after {seconds:.0f} s waiting for {what}")
+
+
+def outage_seconds(usual):
+    """The length of an outage of the master: MUSTER_TEST_OUTAGE_S, such as 120, in place of the usual one."""
+    return float(os.environ.get("MUSTER_TEST_OUTAGE_S", usual))
 
 
 class Daemon:
@@ -123,6 +129,15 @@ class Cluster:
         self.url = url_file.read_text().strip()
         self.port = int(self.url.rsplit(":", 1)[1])
         self.env["MUSTER_MASTER"] = self.url
+
+    @contextlib.contextmanager
+    def master_outage(self, seconds=None):
+        """Kills the master, and starts it again after the block, at the earliest after so many seconds."""
+        end = time.monotonic() + (outage_seconds(5) if seconds is None else seconds)
+        self.master.kill9()
+        yield
+        time.sleep(max(0, end - time.monotonic()))
+        self.start_master()
 
     def add_agent(self, name, slots, prefix=(), flags=()):
         """With `slots` 0 the agent detects the slots of its machine."""

@@ -11,8 +11,6 @@ import unittest
 
 from cluster import Cluster, wait_for
 
-# The time for which the master is away.
-OUTAGE_S = float(os.environ.get("MUSTER_TEST_OUTAGE_S", "5"))
 STEPS = 300
 
 # A program in Python without a package: a step takes 20 ms, and every 50 steps it saves itself.
@@ -204,21 +202,19 @@ class Reports(unittest.TestCase):
     def test_master_is_away(self):
         experiment = self.create()
         self.reached(experiment, 70)
-        self.cluster.master.kill9()
-        time.sleep(OUTAGE_S)
-        self.cluster.start_master()
+        with self.cluster.master_outage():
+            pass
         self.check(experiment, restored=False)
 
     def test_agent_is_killed_while_the_master_is_away(self):
         """The program ends meanwhile; its last reports arrive before its end."""
         experiment = self.create()
         self.reached(experiment, STEPS - 100)
-        self.cluster.master.kill9()
-        wait_for("the end of the program", lambda: not self.cluster.processes_of("program.py"))
-        self.cluster.agents[0].kill9()
-        self.cluster.agents[0].start()
-        time.sleep(1)
-        self.cluster.start_master()
+        with self.cluster.master_outage():
+            wait_for("the end of the program", lambda: not self.cluster.processes_of("program.py"))
+            self.cluster.agents[0].kill9()
+            self.cluster.agents[0].start()
+            time.sleep(1)
         self.check(experiment, restored=False)
 
     def test_kill_ends_a_task_whose_report_cannot_be_delivered(self):
@@ -263,9 +259,8 @@ class Reports(unittest.TestCase):
     def test_shell_program_without_a_master(self):
         experiment = self.create("sh program.sh")
         self.reached(experiment, 15)
-        self.cluster.master.kill9()
-        time.sleep(OUTAGE_S)
-        self.cluster.start_master()
+        with self.cluster.master_outage():
+            pass
         self.check_shell(experiment, restored=False)
 
     def test_mistakes_name_the_remedy(self):

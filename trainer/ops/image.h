@@ -32,7 +32,7 @@ void ops_conv_backward_weights(struct ops_conv *c, const real *x, const real *dy
 
 // --- max_pool and avg_pool. Rows and columns that do not fill a window at the right and bottom
 // edge are ignored. Padding (less than `kernel`) is smaller than any number for a maximum and is
-// not counted in an average. Of equal numbers the first is the maximum; NaN is larger than any
+// not counted in an average. The first of equal numbers is the maximum; NaN is larger than any
 // number.
 enum ops_pool_kind { OPS_POOL_MAX, OPS_POOL_AVERAGE };
 struct ops_pool_shape {

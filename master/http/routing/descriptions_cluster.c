@@ -23,7 +23,7 @@ static const struct description rows[] = {
          "The name that the administrator gave to the cluster; it may be empty."),
     TEXT("SchedulerHealth.status", "Always up, because the scheduler is a part of the master."),
     TEXT("GET /api/v1/openapi.json ->", "The OpenAPI document, version 3.1."),
-    TEXT("Master", "What the master says about itself."),
+    TEXT("Master", "Facts about the master."),
     TEXT("Master.version", "The version of Determined's API that the master speaks, which "
                            "Determined's clients compare with their own."),
     TEXT("Master.musterVersion", "The version of the master."),

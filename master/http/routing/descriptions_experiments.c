@@ -83,7 +83,7 @@ static const struct description rows[] = {
     TEXT("Field.sortable", "Whether lists can be sorted by it."),
     TEXT("Field.help", "A short text for people."),
     TEXT("Field.names",
-         "Of a metric or hparam: the names that are in use, at most 2,000; otherwise absent."),
+         "The names of metrics or hyperparameters in use, at most 2,000; absent for other fields."),
     // --- submissions -----------------------------------------------------------------------------
     TEXT("experiment", "The experiment that the call names or creates."),
     TEXT("POST /api/v1/experiments config",
@@ -127,9 +127,9 @@ static const struct description rows[] = {
     TEXT("POST /api/v1/experiments/continue id", "The id of the experiment; it must have ended."),
     VALUE(
         "POST /api/v1/experiments/continue overrideConfig", "\"\"",
-        "Keys of the configuration that change: YAML as text. Only the owner may give them. Of a "
-        "search, keys on which its completed trials depend cannot change; searcher.max_trials may "
-        "grow."),
+        "Keys of the configuration that change: YAML as text. Only the owner may give them. "
+        "Keys on which the completed trials of a search depend cannot change; searcher.max_trials "
+        "may grow."),
     TEXT("POST /api/v1/experiments -> config", "The complete configuration, with all defaults."),
     TEXT("PUT /api/v1/experiments/by-external-id/{externalExperimentId} -> config",
          "The complete configuration, with all defaults."),
@@ -324,8 +324,8 @@ static const struct description rows[] = {
          "free, but not on one agent; BEHIND: the free slots are kept for another; DRAINING: "
          "others are leaving for it; PLACED, NOT_CONSIDERED: it has just been queued."),
     TEXT("WaitReason.reason", "The same as a sentence without its subject, with what would help."),
-    TEXT("WaitReason.resource",
-         "What is missing: agents, an agent of N slots, slots, job limit, or a team's maximum."),
+    TEXT("WaitReason.resource", "The missing resource: agents, an agent of N slots, slots, job "
+                                "limit, or a team's maximum."),
     TEXT("WaitReason.needs", "The number of slots with which it could start."),
     TEXT("WaitReason.free", "The number of free slots of the pool."),
     TEXT("WaitReason.largestFree", "The greatest number of free slots on one agent."),
@@ -463,9 +463,10 @@ static const struct description rows[] = {
     TEXT("projectId", "Only objects of this project, others get an error; -1: of every project "
                       "that the caller may see. Default: of any project."),
     TEXT("sourceProjectId",
-         "Of a move: only objects of this project, others get an error; -1: of every project that "
+         "In a move: only objects of this project move, others get an error; -1: of every project "
+         "that "
          "the caller may see. Other actions ignore it. Default: of any project."),
-    TEXT("destinationProjectId", "Of a move: the project to which the objects go; it must be "
+    TEXT("destinationProjectId", "In a move: the project to which the objects go; it must be "
                                  "given. Default: nothing; other actions ignore it."),
     TEXT("filter", "Selects the objects in place of ids: the filter tree of Determined's web "
                    "client, JSON as text. Default: the ids."),

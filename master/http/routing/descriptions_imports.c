@@ -30,7 +30,7 @@ static const struct description rows[] = {
     TEXT("Import.keepsIds", "Whether experiments and trials keep their ids."),
     TEXT("Import.lastExperiment", "The greatest id of an experiment that is kept; 0: none is."),
     TEXT("ImportResult", "The result of one record of an import."),
-    TEXT("ImportResult.outcome", "What the record changed here."),
+    TEXT("ImportResult.outcome", "The change that the record caused here."),
     TEXT("ImportResult.id", "The id of the object here; 0: none, or it is not known yet."),
     TEXT("ImportResult.reason", "Why the record was skipped; absent if it was not."),
     TEXT("ImportOutcome", "NEW: stored. EXISTING: it was here, and nothing changed. CHANGED: the "

@@ -144,7 +144,7 @@ static const struct description rows[] = {
         "The start that wrote it; one that has ended is refused. Default: the calling allocation."),
     TEXT("Checkpoint.reportTime", "The time of the report. Default: the time of its arrival."),
     TEXT("Checkpoint.resources", "The size of each file, in bytes."),
-    TEXT("Checkpoint.metadata", "What its program says about it. steps_completed is required: the "
+    TEXT("Checkpoint.metadata", "Notes of its program. steps_completed is required: the "
                                 "step from which the trial resumes."),
     TEXT("Checkpoint.state", "The state of the checkpoint."),
     TEXT("Checkpoint.training",

@@ -212,7 +212,7 @@ static const struct description rows[] = {
     TEXT("RBACJob.limited", "Not sent: `full` is always there."),
     TEXT("Job", "An experiment or a task as the scheduler sees it."),
     TEXT("Job.summary", "Its place in the queue."),
-    TEXT("Job.type", "What the job is: an experiment, a command or a generic task."),
+    TEXT("Job.type", "The kind of the job: an experiment, a command or a generic task."),
     TEXT("Job.submissionTime", "The time of the submission."),
     TEXT("Job.username", "The login name of the owner; empty if the caller may not see it."),
     TEXT("Job.userId", "The id of the owner."),

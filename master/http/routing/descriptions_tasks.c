@@ -265,9 +265,10 @@ static const struct description rows[] = {
     TEXT("Devices", "The devices of a part on one agent."),
     TEXT("Devices.devices", "The devices, one for each slot."),
     TEXT("POST /api/v1/agents/{agentId}/sync",
-         "What the agent runs; docs/wire.md, \"The agents' long-poll\", has the fields."),
+         "The tasks that the agent runs; docs/wire.md, \"The agents' long-poll\", has the fields."),
     TEXT("POST /api/v1/agents/{agentId}/sync ->",
-         "What the agent should run; docs/wire.md, \"The agents' long-poll\", has the fields."),
+         "The tasks that the agent should run; docs/wire.md, \"The agents' long-poll\", has the "
+         "fields."),
 };
 
 const struct description_table task_descriptions = {"descriptions_tasks.c", rows,

@@ -241,7 +241,7 @@ static const struct description rows[] = {
     TEXT("Member.weight", "The factor of the user when the workspace's slots are divided."),
     TEXT("Member.maxSlots",
          "The greatest number of slots that the user may hold in this workspace; 0: no limit."),
-    TEXT("Role", "What users may do in a workspace: none sees nothing; viewer sees everything; "
+    TEXT("Role", "The rights of a user in a workspace: none sees nothing; viewer sees everything; "
                  "editor also submits, and changes own objects; admin also changes the objects of "
                  "others, and manages the workspace, its members and its projects."),
     // --- projects --------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ static const struct description rows[] = {
           "The kinds to list: FILTER_OPTION_CHECKPOINT, FILTER_OPTION_VALIDATION, "
           "FILTER_OPTION_CHECKPOINT_OR_VALIDATION, or all."),
     TEXT("GET /api/v1/trials/{trialId}/workloads group",
-         "Of the reports only those of this group: training or validation. Default: both."),
+         "Only reports of this group: training or validation. Default: both."),
     VALUE("includeBatchMetrics", "false", "True: also the values of single batches."),
     VALUE("removeDeletedCheckpoints", "false", "True: deleted checkpoints are left out."),
     TEXT("GET /api/v1/trials/{trialId}/workloads sortKey",
@@ -155,7 +155,7 @@ static const struct description rows[] = {
     TEXT("trialSourceInfo", "The trial, and what it works with."),
     TEXT("POST /api/v1/trial-source-info -> trialId", "The id of the trial."),
     TEXT("POST /api/v1/trial-source-info -> checkpointUuid", "The UUID of the checkpoint."),
-    TEXT("TrialSourceInfo", "What a trial works with."),
+    TEXT("TrialSourceInfo", "The checkpoint or model version that a trial works with."),
     TEXT("TrialSourceInfo.trialId", "The id of the trial."),
     TEXT("TrialSourceInfo.checkpointUuid", "The UUID of the checkpoint."),
     TEXT("TrialSourceInfo.modelId",

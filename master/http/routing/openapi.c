@@ -224,15 +224,15 @@ static const char security_schemes[] =
     "\"description\":\"Bearer and the DET_SESSION_TOKEN of an allocation\"}}";
 
 static const char error_response[] =
-    "{\"Error\":{\"description\":\"What was wrong, where, and what to do\","
+    "{\"Error\":{\"description\":\"The fault, its place and the remedy\","
     "\"content\":{\"application/json\":{\"schema\":{\"$ref\":\"#/components/schemas/Error\"}}}}}";
 
 static const char description[] =
     "Determined AI's REST API v1 as the muster-master speaks it; `x-muster: ours` marks what is "
     "Muster's own. Bodies are JSON whatever their Content-Type says. A null stands for an absent "
     "field, and keys may be written in camelCase or snake_case. 64-bit numbers are strings of "
-    "digits; NaN and the infinities are the words NaN, Infinity and -Infinity. What tasks and "
-    "agents report may be repeated: the second time changes nothing. 429 and 503 say with "
+    "digits; NaN and the infinities are the words NaN, Infinity and -Infinity. Tasks and agents "
+    "may repeat a report: the second one changes nothing. 429 and 503 say with "
     "Retry-After when to ask again. The keyword `default`, or the words `Default:` in a "
     "description, say what counts where a request leaves a field out; `x-muster-limit` is the "
     "greatest length of a body, in bytes.";
