@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/commands/commands.h"
 #include "cli/suggestions.h"
+#include "cli/task/report.h"
 
 #define TASK_COLUMNS  "id,name,state,exit,user,pool,duration,started"
 #define QUEUE_COLUMNS "place,id,name,state,priority,slots,waits,start,reason"
@@ -142,7 +143,7 @@ const struct command commands[] = {
     {"template", "set", "NAME FILE", "team:in", NULL, "Create a template, or replace its configuration", "muster template set large large.yaml", run_template_set, false},
     {"template", "delete", "NAME", "yes", NULL, "Delete a template; experiments that used it stay as they are", "muster template delete large", run_template_delete, false},
 
-    {"report", NULL, "[NAME=VALUE...]", "step:report group:report progress", NULL,
+    {"report", NULL, "[NAME=VALUE...]", REPORT_FLAGS, NULL,
      "In the program of a trial: report metrics of a training step, and the progress",
      "muster report loss=0.3 accuracy=0.9 --step 10 --progress 0.4", run_report, true},
     {"should-stop", NULL, "", NULL, NULL,

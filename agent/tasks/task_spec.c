@@ -95,6 +95,16 @@ static void append_folder(json_t *env, const char *name, const char *folder)
     free(longer);
 }
 
+static void prepend_folder(json_t *env, const char *name, const char *folder)
+{
+    const char *list = jget_string(env, name, "");
+    if (!folder)
+        return;
+    char *longer = xasprintf("%s%s%s", folder, *list ? ":" : "", list);
+    set_variable(env, name, longer);
+    free(longer);
+}
+
 static json_t *common_environment(const json_t *task, const struct task_host *host,
                                   const json_t *slot_ids)
 {
@@ -105,6 +115,7 @@ static json_t *common_environment(const json_t *task, const struct task_host *ho
     set_variable(env, "LANG", host->lang);
     json_object_update(env, jget(task, "env"));
     if (!jget_bool(task, "native", false)) {
+        prepend_folder(env, "PATH", host->command_dir);
         append_folder(env, "PATH", host->program_dir);
         append_folder(env, "PYTHONPATH", host->python_dir);
     }

@@ -26,6 +26,7 @@ struct task_host {
     const struct slots *slots;
     const char *dir;         // the folder of the task
     const char *program_dir; // the folder of Muster's programs
+    const char *command_dir; // the folder of the command muster for tasks; NULL: not installed
     const char *python_dir;  // the folder of the package muster; NULL: it is not installed
     const char *home, *path, *lang;
     const char *token_file; // hidden from the task; NULL: unknown

@@ -66,7 +66,7 @@ struct agent_task {
 struct tasks {
     struct tasks_options o;
     char *folder, *trash, *program_dir;
-    char *python_dir; // of the package muster; NULL: it is not installed
+    char *command_dir, *python_dir; // see task_spec.h
     struct spawner *spawner;
     struct agent_task *first;
     bool changed;
@@ -337,6 +337,7 @@ static int write_spec(struct tasks *t, struct agent_task *task, const struct des
         .slots = t->o.slots,
         .dir = task->dir,
         .program_dir = t->program_dir,
+        .command_dir = t->command_dir,
         .python_dir = t->python_dir,
         .home = getenv("HOME"),
         .path = getenv("PATH"),
@@ -671,10 +672,11 @@ static void empty_trash(struct tasks *t)
         closedir(folder);
 }
 
-// The build tree and an installation have the same layout: bin/ and share/muster/python.
-static char *find_python_dir(const char *program_dir)
+// The build tree and an installation have the same layout: bin/, libexec/muster and
+// share/muster/python. NULL: this part is not installed.
+static char *find_part(const char *program_dir, const char *part)
 {
-    char *path = path_join(program_dir, "../share/muster/python");
+    char *path = path_join(program_dir, part);
     char *found = realpath(path, NULL);
     free(path);
     return found;
@@ -687,7 +689,8 @@ int tasks_open(const struct tasks_options *options, struct tasks **out, struct e
     t->folder = path_join(options->work_dir, "tasks");
     t->trash = path_join(options->work_dir, "trash");
     t->program_dir = proc_self_dir();
-    t->python_dir = find_python_dir(t->program_dir);
+    t->command_dir = find_part(t->program_dir, "../libexec/muster");
+    t->python_dir = find_part(t->program_dir, "../share/muster/python");
     char *program = path_join(t->program_dir, "muster-supervisor");
     int err = spawner_open(program, t->folder, &t->spawner, e);
     free(program);
@@ -717,6 +720,7 @@ void tasks_close(struct tasks *t)
         remove_task(t, t->first);
     spawner_close(t->spawner);
     free(t->python_dir);
+    free(t->command_dir);
     free(t->program_dir);
     free(t->trash);
     free(t->folder);

@@ -28,7 +28,7 @@ cli_verb run_trial_media;                     // media.c
 cli_verb run_checkpoint_list, run_checkpoint_describe, run_checkpoint_digest,
     run_checkpoint_download;                                          // checkpoint.c
 cli_verb run_checkpoint_save, run_checkpoint_latest;                  // cli/task/checkpoint_save.c
-cli_verb run_report, run_should_stop;                                 // cli/task/report.c
+cli_verb run_should_stop;                                             // cli/task/should_stop.c
 cli_verb run_checkpoint_set;                                          // metadata.c
 cli_verb run_checkpoint_delete, run_checkpoint_rm, run_checkpoint_gc; // checkpoint_delete.c
 cli_verb run_agent_list, run_agent_describe, run_agent_set, run_agent_forget, run_slot_list,

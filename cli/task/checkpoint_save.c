@@ -20,6 +20,7 @@
 #include "base/text/json.h"
 #include "cli/commands/commands.h"
 #include "cli/common/values.h"
+#include "cli/task/own_storage.h"
 #include "cli/task/own_task.h"
 
 enum { CHUNK = 1 << 20, REPORT_MAX = 1 << 20, NONE = 3 };

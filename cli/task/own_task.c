@@ -2,27 +2,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "api/checkpoint/checkpoint.h"
 #include "base/clock.h"
-#include "base/os/file.h"
 #include "base/os/unix_socket.h"
-#include "base/text/json.h"
+#include "base/text/json_reader.h"
 
 enum {
     PATIENCE_S = 60, // for a machine without room, or a supervisor that does not answer
     PAUSE_US = 100 * 1000,
     ANSWERS_MAX = 64 * 1024,
 };
-
-static const char SHARED_FS[] = "/determined_shared_fs";
-static const char LATEST[] = "checkpoint.latest"; // in the folder of the task
 
 int own_task_variable(const char *name, const char **value, struct error *e)
 {
@@ -33,68 +27,6 @@ int own_task_variable(const char *name, const char **value, struct error *e)
                      "%s is not set: this command works in the program of a trial, which a cluster "
                      "runs (muster experiment create)",
                      name);
-}
-
-// --- storage -------------------------------------------------------------------------------------
-
-// Storage of type shared_fs lies elsewhere for the task than for the machine.
-static const char *path_in_task(struct cli *c, const json_t *storage, const char *root)
-{
-    const char *host = jget_string(storage, "host_path", "");
-    size_t len = strlen(host);
-    while (len > 0 && host[len - 1] == '/')
-        len--;
-    bool shared = strcmp(jget_string(storage, "type", ""), "shared_fs") == 0 &&
-                  path_exists(SHARED_FS) && strncmp(root, host, len) == 0;
-    return shared ? arena_printf(&c->arena, "%s%s", SHARED_FS, root + len)
-                  : arena_strdup(&c->arena, root);
-}
-
-int own_task_storage(struct cli *c, const char **folder, struct error *e)
-{
-    const char *text;
-    json_t *config = NULL;
-    char *root = NULL;
-    int err = own_task_variable("DET_EXPERIMENT_CONFIG", &text, e);
-    err = err ? err : json_parse(text, strlen(text), "DET_EXPERIMENT_CONFIG", &config, e);
-    const json_t *storage = jget(config, "checkpoint_storage");
-    if (!err && checkpoint_root(storage, &root, e) != 0)
-        err = error_prefix(e, "checkpoint_storage");
-    if (!err)
-        *folder = path_in_task(c, storage, root);
-    free(root);
-    json_decref(config);
-    return err;
-}
-
-// --- the newest checkpoint -----------------------------------------------------------------------
-
-static char *latest_file(void)
-{
-    const char *dir = getenv("MUSTER_RUN_DIR");
-    return dir ? path_join(dir, LATEST) : NULL;
-}
-
-const char *own_task_latest(struct cli *c)
-{
-    char *path = latest_file(), *text = NULL, uuid[UUID_TEXT];
-    size_t len = 0;
-    const char *found = NULL;
-    if (path && file_read(path, UUID_TEXT, &text, &len, NULL) == 0 &&
-        checkpoint_uuid(text, uuid, NULL) == 0)
-        found = arena_strdup(&c->arena, uuid);
-    free(text);
-    free(path);
-    return found ? found : getenv("DET_LATEST_CHECKPOINT");
-}
-
-int own_task_set_latest(struct cli *c, const char *uuid, struct error *e)
-{
-    char *path = latest_file();
-    (void)c;
-    int err = path ? file_write_durable(path, uuid, strlen(uuid), 0600, e) : 0;
-    free(path);
-    return err;
 }
 
 // --- reports -------------------------------------------------------------------------------------
@@ -126,17 +58,25 @@ static int send_all(int fd, const struct buf *lines, struct error *e)
     return 0;
 }
 
-static int check_answer(const char *line, size_t len, struct error *e)
+// `line` is NUL-terminated and changes.
+static int check_answer(char *line, size_t len, struct error *e)
 {
-    json_t *answer = json_loadb(line, len, 0, NULL);
-    int err = 0;
-    if (!jget(answer, "sequence") && !jget(answer, "error"))
-        err = error_set(e, ERR_UNAVAILABLE, "the supervisor of this task gave no proper answer");
-    else if (!jget(answer, "sequence"))
-        err = error_set(e, jget_bool(answer, "retry", false) ? ERR_BUSY : ERR_INVALID, "%s",
-                        jget_string(answer, "error", ""));
-    json_decref(answer);
-    return err;
+    struct json_reader r;
+    char *key, *refusal = NULL;
+    bool stored = false, again = false;
+    jr_init(&r, line, len, "answer", NULL);
+    for (jr_enter(&r, '{'); jr_member(&r, &key);) {
+        if (strcmp(key, "error") == 0) {
+            refusal = jr_string(&r, NULL);
+            continue;
+        }
+        stored |= strcmp(key, "sequence") == 0;
+        again |= strcmp(key, "retry") == 0 && jr_peek(&r) == 't';
+        jr_skip(&r);
+    }
+    if (jr_end(&r) != 0 || (!stored && !refusal))
+        return error_set(e, ERR_UNAVAILABLE, "the supervisor of this task gave no proper answer");
+    return stored ? 0 : error_set(e, again ? ERR_BUSY : ERR_INVALID, "%s", refusal);
 }
 
 // Reads an answer to each line; the first error counts.
@@ -154,9 +94,10 @@ static int read_answers(int fd, size_t count, struct error *e)
             err = error_set(e, ERR_UNAVAILABLE, "the supervisor of this task gave no answer");
             break;
         }
-        const char *stop;
+        char *stop;
         while (count > 0 && !err && in.len > 0 && (stop = memchr(in.data, '\n', in.len))) {
             size_t len = (size_t)(stop - in.data);
+            *stop = '\0';
             err = check_answer(in.data, len, e);
             buf_drop_front(&in, len + 1);
             count--;

@@ -59,6 +59,23 @@ class WithoutMaster(unittest.TestCase):
             self.assertIn("libc.so", loaded, program)
             self.assertNotRegex(loaded, "libcurl|libarchive|libgnutls|libicu|libxml", program)
 
+    def test_the_program_of_tasks_answers_as_muster_does(self):
+        """Tasks find a small program as `muster`, which reports by itself and leaves all else to the real one."""
+        small = BIN.parent / "libexec" / "muster" / "muster"
+        for words in ([], ["--version"], ["report", "--help"], ["help", "report"], ["report"], ["report", "a=1"],
+                      ["report", "a=1", "--step", "x"], ["report", "a=1", "--step"], ["report", "a=1", "--stpe", "1"],
+                      ["report", "a=1", "--step", "1"], ["report", "a", "--step", "1"], ["report", "", "--step", "1"],
+                      ["report", "a=x", "--step=1", "-o", "csv"], ["report", "a=1", "--step", "1", "-o", "x"],
+                      ["report", "--progress", "half"], ["report", "--progress", "nan"], ["-q", "report", "a=1"],
+                      ["report", "a=1", "a=2", "--step", "1"], ["report", *[f"m{i}=1" for i in range(10001)], "--step=1"],
+                      ["report", "x" * 100_000 + "=1", *[f"{i}{'x' * 100_000}=1" for i in range(15)], "--step=1"],
+                      ["reprot", "a=1"], ["checkpoint", "latest"], ["should-stop"], ["experiment", "lits"]):
+            answers = [subprocess.run([str(program), *words], capture_output=True, text=True, timeout=60)
+                       for program in (BIN / "muster", small)]
+            shown = [(done.returncode, done.stdout, done.stderr) for done in answers]
+            self.assertEqual(*shown, [word[:20] for word in words[:9]])
+            self.assertTrue(answers[0].stdout + answers[0].stderr)
+
     def test_typos_get_suggestions(self):
         for words, near in ((["experimnet", "list"], "experiment"), (["experiment", "lits"], "list"),
                             (["experiment", "list", "--stat", "x"], "--state")):

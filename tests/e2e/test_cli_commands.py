@@ -126,12 +126,14 @@ class Help(unittest.TestCase):
         if (BIN / "muster-trainer-cuda").exists():  # only with the CUDA toolkit
             expected.add("muster-trainer-cuda")
         self.assertEqual({path.name for path in (there / "bin").iterdir()}, expected)
+        self.assertEqual([path.name for path in (there / "libexec" / "muster").iterdir()], ["muster"])
         for name in ("man1/muster.1", "man1/muster-experiment.1", "man1/muster-trainer.1", "man8/muster-master.8"):
             self.assertTrue((there / "share" / "man" / name).exists(), name)
         for name in ("bash-completion/completions/muster", "zsh/site-functions/_muster", "fish/vendor_completions.d/muster.fish"):
             self.assertTrue((there / "share" / name).exists(), name)
-        shown = subprocess.run([there / "bin" / "muster", "--version"], capture_output=True, text=True, check=True).stdout
-        self.assertEqual(shown, subprocess.run([MUSTER, "--version"], capture_output=True, text=True).stdout)
+        for program in (there / "bin" / "muster", there / "libexec" / "muster" / "muster"):
+            shown = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+            self.assertEqual(shown, subprocess.run([MUSTER, "--version"], capture_output=True, text=True).stdout)
 
     def test_hyperparameters_are_explained(self):
         for text in (explained("experiment", "create"), subprocess.run(

@@ -34,6 +34,7 @@ static int build_spec(const char *answer, const struct slots *slots, json_t **sp
         .slots = slots,
         .dir = "/agent/tasks/7.1",
         .program_dir = "/opt/muster",
+        .command_dir = "/opt/command",
         .python_dir = "/opt/python",
         .home = "/home/m",
         .path = "/bin",
@@ -160,19 +161,22 @@ static void slots_that_are_not_here(void **state)
     assert_int_equal(build_spec(text, &cpus, &spec, &e), ERR_PEER);
 }
 
-// Programs find Muster's commands and package behind their own; the native trainer needs neither.
+// Programs find the command muster first, and Muster's other programs and its package behind their
+// own; the native trainer needs none of them.
 static void programs_find_muster(void **state)
 {
     (void)state;
     static const struct {
         const char *env, *path, *python;
     } rows[] = {
-        {"{}", "/bin:/opt/muster", "/opt/python"},
-        {"{\"PATH\": \"/mine:/x\", \"PYTHONPATH\": \"/lib\"}", "/mine:/x:/opt/muster",
+        {"{}", "/opt/command:/bin:/opt/muster", "/opt/python"},
+        {"{\"PATH\": \"\"}", "/opt/command:/opt/muster", "/opt/python"},
+        {"{\"PATH\": \"/mine:/x\", \"PYTHONPATH\": \"/lib\"}", "/opt/command:/mine:/x:/opt/muster",
          "/lib:/opt/python"},
-        {"{\"PATH\": \"/opt/muster:/x\", \"PYTHONPATH\": \"\"}", "/opt/muster:/x", "/opt/python"},
+        {"{\"PATH\": \"/opt/muster:/x\", \"PYTHONPATH\": \"\"}", "/opt/command:/opt/muster:/x",
+         "/opt/python"},
         {"{\"PATH\": \"/opt/muster2\", \"PYTHONPATH\": \"/a:/opt/python\"}",
-         "/opt/muster2:/opt/muster", "/a:/opt/python"},
+         "/opt/command:/opt/muster2:/opt/muster", "/a:/opt/python"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char answer[512];
