@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "agent/tasks/taskdir.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -33,11 +35,12 @@ enum {
 struct report_client {
     int fd;
     struct buf in, out;
-    bool skipping; // a line that is too long, up to its end
-    bool blocked;  // by answers that it does not read
-    bool deaf;     // it has closed its end; its lines still count
-    bool owes;     // a line that is to be sent again; no later report comes before it
-    uint64_t owed; // hash64() of this line
+    bool skipping;     // a line that is too long, up to its end
+    bool blocked;      // by answers that it does not read
+    bool deaf;         // it has closed its end; its lines still count
+    bool owes;         // a line that is to be sent again; no later report comes before it
+    uint64_t owed;     // hash64() of this line
+    int64_t active_us; // monotonic time of the last bytes from it or to it
     struct report_client *next, **at;
 };
 
@@ -193,6 +196,7 @@ static void send_answers(struct report_server *s, struct report_client *c)
         c->deaf = n < 0 && errno != EINTR;
         sent += n > 0 ? (size_t)n : 0;
     }
+    c->active_us = sent > 0 ? clock_mono_us() : c->active_us;
     buf_drop_front(&c->out, c->deaf ? c->out.len : sent);
     bool blocked = c->out.len > 0;
     if (blocked != c->blocked)
@@ -210,7 +214,8 @@ static int read_client(struct report_server *s, struct report_client *c)
         return 0;
     ssize_t n = recv(c->fd, chunk, sizeof chunk, 0);
     if (n < 0)
-        return errno == EAGAIN || errno == EINTR ? 0 : -1;
+        return errno == EINTR ? 1 : errno == EAGAIN ? 0 : -1;
+    c->active_us = clock_mono_us();
     if (n > 0)
         must(buf_append(&c->in, chunk, (size_t)n) == 0);
     else if (c->in.len > 0 || c->skipping)
@@ -230,6 +235,18 @@ static void handle_client(struct report_server *s, struct report_client *c)
         close_client(s, c);
 }
 
+// Reads what is there and closes the connection. After the shutdown the client can send no more, so
+// each of its lines is answered, or the client knows that it was not sent; and a client that writes
+// for ever does not keep this busy.
+static void finish_client(struct report_server *s, struct report_client *c)
+{
+    shutdown(c->fd, SHUT_RD);
+    send_answers(s, c);
+    while (read_client(s, c) > 0)
+        ;
+    close_client(s, c);
+}
+
 static bool accept_client(struct report_server *s)
 {
     int fd = accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -237,6 +254,7 @@ static bool accept_client(struct report_server *s)
         return false;
     struct report_client *c = xcalloc(1, sizeof *c);
     c->fd = fd;
+    c->active_us = clock_mono_us();
     c->next = s->clients;
     c->at = &s->clients;
     if (c->next)
@@ -250,11 +268,34 @@ static bool accept_client(struct report_server *s)
     return true;
 }
 
+static bool has_waiting(const struct report_server *s)
+{
+    struct pollfd waiting = {.fd = s->listen_fd, .events = POLLIN};
+    return poll(&waiting, 1, 0) > 0;
+}
+
+// The longest idle connection loses its place, unless it was used a moment ago.
+static bool free_place(struct report_server *s)
+{
+    struct report_client *idle = s->clients;
+    for (struct report_client *c = idle->next; c; c = c->next)
+        if (c->active_us < idle->active_us)
+            idle = c;
+    if (clock_mono_us() - idle->active_us < s->o.idle_us)
+        return false;
+    finish_client(s, idle);
+    return true;
+}
+
 static void accept_clients(struct report_server *s)
 {
-    while (s->count < LIMIT_REPORT_CLIENTS && accept_client(s))
-        ;
-    if (s->count == LIMIT_REPORT_CLIENTS && !s->paused) {
+    bool room = true;
+    while (room && has_waiting(s)) {
+        room = s->count < LIMIT_REPORT_CLIENTS || free_place(s);
+        if (room && !accept_client(s))
+            return;
+    }
+    if (!room && !s->paused) {
         s->paused = true;
         watch(s, EPOLL_CTL_MOD, s->listen_fd, 0, NULL);
     }
@@ -299,17 +340,17 @@ void report_server_handle(struct report_server *s)
             accept_clients(s);
 }
 
-// A process of another task may hold a connection open, so this reads only what is there.
+void report_server_check(struct report_server *s)
+{
+    if (s->paused)
+        accept_clients(s);
+}
+
 void report_server_drain(struct report_server *s)
 {
-    do {
-        accept_clients(s);
-        while (s->clients) {
-            while (read_client(s, s->clients) > 0)
-                ;
-            close_client(s, s->clients);
-        }
-    } while (accept_client(s));
+    shutdown(s->listen_fd, SHUT_RD); // refuses further connections; those that wait can be accepted
+    while (s->clients || accept_client(s))
+        finish_client(s, s->clients);
 }
 
 void report_server_close(struct report_server *s)

@@ -22,6 +22,7 @@ struct report_server_options {
     report_failure_fn *on_failure;
     void *ctx;
     int64_t disk_max; // bytes of reports that may wait to be sent; LIMIT_REPORT_SPOOL
+    int64_t idle_us;  // a connection that is idle for so long gives its place to one that waits
 };
 
 // All strings of the options outlive the server.
@@ -29,7 +30,9 @@ int report_server_open(const struct report_server_options *options, struct repor
                        struct error *e);
 int report_server_fd(const struct report_server *s); // readable: report_server_handle() has work
 void report_server_handle(struct report_server *s);  // does not block
-// Reads what ended programs have left in the socket, and closes all connections.
+void report_server_check(struct report_server *s);   // every few seconds: closes idle connections
+// Reads what programs have left in the socket, and closes all connections. Further ones are
+// refused.
 void report_server_drain(struct report_server *s);
 void report_server_close(struct report_server *s); // NULL is allowed
 

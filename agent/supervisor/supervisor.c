@@ -668,6 +668,8 @@ static void check_regularly(struct supervisor *s)
     s->check_at = clock_mono_us() + CHECK_EVERY_US;
     check_folder_and_spool(s);
     check_hang(s);
+    if (s->reports)
+        report_server_check(s->reports);
 }
 
 static void supervisor_loop(struct supervisor *s)
@@ -816,6 +818,7 @@ static void open_reports(struct supervisor *s)
         .on_failure = program_told_failure,
         .ctx = s,
         .disk_max = LIMIT_REPORT_SPOOL,
+        .idle_us = LIMIT_REPORT_IDLE_S * INT64_C(1000000),
     };
     if (!jget_bool(s->spec, "native", false) && report_server_open(&options, &s->reports, &e) != 0)
         write_log(s, "WARNING", "programs cannot report: %s", e.text);

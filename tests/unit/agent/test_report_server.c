@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include "agent/spool/spool.h"
 #include "agent/tasks/taskdir.h"
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/os/file.h"
 #include "base/os/unix_socket.h"
@@ -33,6 +35,7 @@ static struct report_server *open_server(struct report_server_options options)
     struct report_server *s = NULL;
     options.dir = ".";
     options.disk_max = options.disk_max ? options.disk_max : LIMIT_REPORT_SPOOL;
+    options.idle_us = options.idle_us ? options.idle_us : INT64_MAX;
     unlink(TASKDIR_REPORT_SPOOL);
     assert_int_equal(report_server_open(&options, &s, NULL), 0);
     return s;
@@ -316,6 +319,110 @@ static void further_programs_wait(void **state)
     report_server_close(s);
 }
 
+static void handle_often(struct report_server *s)
+{
+    for (int i = 0; i < 100; i++)
+        report_server_handle(s);
+}
+
+// With all places taken, the connection that was idle for longest is closed when another one comes.
+static void an_idle_program_gives_its_place(void **state)
+{
+    (void)state;
+    enum { ALL = LIMIT_REPORT_CLIENTS, IDLE = 2 };
+    int fds[ALL + 1];
+    struct report_server *s = open_server((struct report_server_options){.idle_us = 1});
+    for (size_t i = 0; i < ALL; i++)
+        fds[i] = connect_client();
+    handle_often(s);
+    for (size_t i = 0; i < IDLE; i++)
+        assert_int_equal(send(fds[i], PROGRESS, strlen(PROGRESS), 0), strlen(PROGRESS));
+    handle_often(s);
+    assert_int_equal(spooled(), IDLE);
+    fds[ALL] = connect_client();
+    handle_often(s);
+    for (size_t i = 0; i <= ALL; i++) {
+        bool closed = send(fds[i], PROGRESS, strlen(PROGRESS), MSG_NOSIGNAL) < 0 && errno == EPIPE;
+        assert_int_equal(closed, i == IDLE);
+    }
+    handle_often(s);
+    assert_int_equal(spooled(), IDLE + ALL);
+    for (size_t i = 0; i <= ALL; i++)
+        close(fds[i]);
+    report_server_close(s);
+}
+
+// The check frees a place after the time, without another event.
+static void a_program_that_waits_gets_a_place_later(void **state)
+{
+    (void)state;
+    int fds[LIMIT_REPORT_CLIENTS + 1];
+    struct report_server *s = open_server((struct report_server_options){.idle_us = 200000});
+    for (size_t i = 0; i <= LIMIT_REPORT_CLIENTS; i++)
+        fds[i] = connect_client();
+    assert_int_equal(send(fds[LIMIT_REPORT_CLIENTS], PROGRESS, strlen(PROGRESS), 0),
+                     strlen(PROGRESS));
+    for (int i = 0; i < 500 && spooled() == 0; i++) {
+        clock_sleep_us(10000);
+        report_server_check(s);
+        report_server_handle(s);
+    }
+    assert_int_equal(spooled(), 1);
+    for (size_t i = 0; i <= LIMIT_REPORT_CLIENTS; i++)
+        close(fds[i]);
+    report_server_close(s);
+}
+
+static void *write_for_ever(void *fd)
+{
+    static char lines[256 << 10];
+    memset(lines, 'x', sizeof lines);
+    while (send(*(int *)fd, lines, sizeof lines, MSG_NOSIGNAL) > 0 || errno == EAGAIN)
+        ;
+    return NULL;
+}
+
+// A process of another task may write without end; the end of this task does not wait for it.
+static void an_endless_writer_does_not_hold_the_end(void **state)
+{
+    (void)state;
+    enum { WRITERS = 2 };
+    pthread_t writers[WRITERS];
+    struct report_server *s = open_server((struct report_server_options){0});
+    int fd = connect_client(), late = -1;
+    for (size_t i = 0; i < WRITERS; i++)
+        assert_int_equal(pthread_create(&writers[i], NULL, write_for_ever, &fd), 0);
+    report_server_drain(s);
+    for (size_t i = 0; i < WRITERS; i++)
+        pthread_join(writers[i], NULL);
+    assert_int_equal(unix_socket_connect(".", TASKDIR_REPORT_SOCKET, &late, NULL), ERR_UNAVAILABLE);
+    report_server_close(s);
+    close(fd);
+}
+
+// The rest of its lines counts, too, if a program ends without having read its answers.
+static void unread_answers_do_not_hide_the_rest(void **state)
+{
+    (void)state;
+    enum { BLOCKED = 200 };
+    struct report_server *s = open_server((struct report_server_options){0});
+    int fd = connect_client();
+    size_t size = strlen(PROGRESS), sent = 0, still = 0;
+    while (still < BLOCKED) {
+        const char *rest = PROGRESS + sent % size;
+        ssize_t n = send(fd, rest, strlen(rest), MSG_NOSIGNAL);
+        still = n > 0 ? 0 : still + 1;
+        sent += n > 0 ? (size_t)n : 0;
+        report_server_handle(s);
+    }
+    close(fd);
+    assert_true(spooled() < sent / size);
+    report_server_drain(s);
+    assert_true(sent % size == 0);
+    assert_int_equal(spooled(), sent / size);
+    report_server_close(s);
+}
+
 // A program that reads no answers is not read either, and loses nothing.
 static void unread_answers_stop_a_program(void **state)
 {
@@ -354,6 +461,10 @@ int main(void)
         cmocka_unit_test(lines_that_are_sent_again_keep_their_order),
         cmocka_unit_test(failures_stay_here),
         cmocka_unit_test(further_programs_wait),
+        cmocka_unit_test(an_idle_program_gives_its_place),
+        cmocka_unit_test(a_program_that_waits_gets_a_place_later),
+        cmocka_unit_test(an_endless_writer_does_not_hold_the_end),
+        cmocka_unit_test(unread_answers_do_not_hide_the_rest),
         cmocka_unit_test(unread_answers_stop_a_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
