@@ -16,7 +16,7 @@
 enum { PATH_BYTES = 64 * 1024, NAMES_FIRST = 64 };
 
 struct walk_state {
-    bool links;      // visit symbolic links instead of files
+    bool others;     // visit links and special files instead of regular files
     bool foreign;    // other processes write to the folder
     uid_t owner;     // owner of the folder
     struct buf path; // path of the visited entry, after the folder's own
@@ -82,8 +82,8 @@ static bool is_wanted(const struct walk_state *w, const struct stat *st)
 {
     if (S_ISDIR(st->st_mode))
         return true;
-    if (w->links)
-        return S_ISLNK(st->st_mode);
+    if (w->others)
+        return !S_ISREG(st->st_mode);
     return S_ISREG(st->st_mode) && (!w->foreign || st->st_nlink < 2 || st->st_uid == w->owner);
 }
 
@@ -119,6 +119,7 @@ static int walk_visit_entry(struct walk_state *w, int fd, const char *name, int 
     struct walk_entry entry = {.path = path,
                                .relative = path + w->prefix,
                                .is_folder = S_ISDIR(st.st_mode),
+                               .is_link = S_ISLNK(st.st_mode),
                                .mode = st.st_mode & 0777,
                                .size = S_ISREG(st.st_mode) ? st.st_size : 0,
                                .mtime = st.st_mtime,
@@ -168,9 +169,9 @@ static int walk_run(struct walk_state *w, int fd, const char *shown, struct erro
     return rc;
 }
 
-static int walk_own(const char *folder, bool links, walk_visit *visit, void *ctx, struct error *e)
+static int walk_own(const char *folder, bool others, walk_visit *visit, void *ctx, struct error *e)
 {
-    struct walk_state w = {.links = links, .visit = visit, .ctx = ctx};
+    struct walk_state w = {.others = others, .visit = visit, .ctx = ctx};
     int fd, rc = dir_open(folder, &fd, e);
     if (rc)
         return rc;
@@ -184,7 +185,7 @@ int walk_folder(const char *folder, walk_visit *visit, void *ctx, struct error *
     return walk_own(folder, false, visit, ctx, e);
 }
 
-int walk_links(const char *folder, walk_visit *visit, void *ctx, struct error *e)
+int walk_others(const char *folder, walk_visit *visit, void *ctx, struct error *e)
 {
     return walk_own(folder, true, visit, ctx, e);
 }

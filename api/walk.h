@@ -16,7 +16,8 @@
 struct walk_entry {
     const char *path;     // for messages only: do not open it
     const char *relative; // path below the folder
-    bool is_folder;       // false: a regular file
+    bool is_folder;       // false: a regular file, and in walk_others() anything else
+    bool is_link;
     unsigned mode;        // permission bits
     int64_t size;         // bytes; 0 for a folder
     int64_t mtime;        // seconds
@@ -46,7 +47,8 @@ int walk_folder(const char *folder, walk_visit *visit, void *ctx, struct error *
 // of others.
 int walk_foreign(int fd, const char *shown, walk_visit *visit, void *ctx, struct error *e);
 
-// Like walk_folder(), but visits folders and symbolic links: lists what a walk over files skips.
-int walk_links(const char *folder, walk_visit *visit, void *ctx, struct error *e);
+// Like walk_folder(), but visits folders, symbolic links and special files instead of regular
+// files: lists the entries that a walk over files skips.
+int walk_others(const char *folder, walk_visit *visit, void *ctx, struct error *e);
 
 #endif

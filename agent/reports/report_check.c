@@ -137,6 +137,14 @@ static int check_progress(const json_t *line, struct error *e)
     return error_set(e, ERR_INVALID, "progress: expected a number from 0 to 1");
 }
 
+static bool is_inside(const char *path)
+{
+    for (const char *at = path; (at = strstr(at, "..")); at += 2)
+        if ((at == path || at[-1] == '/') && (at[2] == '/' || !at[2]))
+            return false;
+    return *path && *path != '/';
+}
+
 static int check_resources(const json_t *resources, struct error *e)
 {
     const char *path;
@@ -148,8 +156,7 @@ static int check_resources(const json_t *resources, struct error *e)
     json_object_foreach((json_t *)resources, path, bytes)
     {
         // A folder has the size 0 and a slash at its end, as in Determined.
-        bool inside = *path && path[0] != '/' && !strstr(path, "..");
-        if (!inside || !json_is_integer(bytes) || json_integer_value(bytes) < 0)
+        if (!is_inside(path) || !json_is_integer(bytes) || json_integer_value(bytes) < 0)
             return error_set(e, ERR_INVALID,
                              "resources: \"%.64s\": expected a path inside the checkpoint's folder "
                              "and its size in bytes",

@@ -212,7 +212,7 @@ static int add_link(void *ctx, const struct walk_entry *entry, struct error *e)
     (void)e;
     if (is_ignored(l, entry))
         return WALK_SKIP;
-    if (!entry->is_folder)
+    if (entry->is_link)
         json_array_append_new(l->files, json_string(entry->relative));
     return 0;
 }
@@ -222,7 +222,7 @@ int archive_list_links(const char *folder, json_t **links, struct error *e)
     struct listing l = {.files = json_array()};
     int rc = read_ignores(&l, folder, e);
     if (!rc)
-        rc = walk_links(folder, add_link, &l, e);
+        rc = walk_others(folder, add_link, &l, e);
     list_finish(&l, rc, links);
     return rc;
 }

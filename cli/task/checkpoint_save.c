@@ -1,8 +1,9 @@
 // Saves a folder as a checkpoint of the trial in which the command runs, and finds the newest one.
 //
-// The files are copied into a temporary folder of the checkpoint storage, flushed to disk, renamed
-// to the checkpoint's id, and reported last. A checkpoint that is not reported does not exist for
-// the cluster.
+// A survey refuses a folder that cannot become a checkpoint before anything is copied. The files
+// are then copied into a temporary folder of the checkpoint storage, flushed to disk, renamed to
+// the checkpoint's id, and reported last. A checkpoint that is not reported does not exist for the
+// cluster.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,14 +24,18 @@
 #include "cli/task/own_storage.h"
 #include "cli/task/own_task.h"
 
-enum { CHUNK = 1 << 20, REPORT_MAX = 1 << 20, NONE = 3 };
+enum { CHUNK = 1 << 20, NONE = 3 };
 
 static const char METADATA[] = "metadata.json"; // as Determined's library names it
 
 struct checkpoint_copy {
     const char *from, *to; // folders
-    json_t *resources;     // {path: bytes}
-    json_t *seen;          // {path: [bytes, time of the change]} of the source
+    const char *uuid;
+    long long step;
+    const json_t *metadata;
+    char *metadata_text; // the file METADATA
+    json_t *resources;   // {path: bytes}
+    json_t *seen;        // {path: [bytes, time of the change]} of the source
     char *chunk;
 };
 
@@ -42,6 +47,8 @@ static int changed_error(const struct checkpoint_copy *copy, const char *relativ
                      copy->from, relative);
 }
 
+// --- survey --------------------------------------------------------------------------------------
+
 static json_t *source_mark(const struct walk_entry *entry)
 {
     struct stat st = {0};
@@ -50,6 +57,93 @@ static json_t *source_mark(const struct walk_entry *entry)
     return json_pack("[I, I, I]", (json_int_t)st.st_size, (json_int_t)st.st_mtim.tv_sec,
                      (json_int_t)st.st_mtim.tv_nsec);
 }
+
+static int refuse_other(void *ctx, const struct walk_entry *entry, struct error *e)
+{
+    (void)ctx;
+    if (entry->is_folder)
+        return 0;
+    if (entry->is_link)
+        return error_set(e, ERR_INVALID, "%s is a link; copy the file itself into the folder",
+                         entry->path);
+    return error_set(
+        e, ERR_INVALID,
+        "%s is a pipe, a socket or a device; a checkpoint contains only files and folders",
+        entry->path);
+}
+
+static int survey_entry(void *ctx, const struct walk_entry *entry, struct error *e)
+{
+    struct checkpoint_copy *copy = ctx;
+    if (strcmp(entry->relative, METADATA) == 0)
+        return error_set(e, ERR_INVALID,
+                         "%s is the name of a file that every checkpoint gets; use another name, "
+                         "or --metadata KEY=VALUE",
+                         METADATA);
+    if (!json_is_utf8(entry->relative))
+        return error_set(e, ERR_INVALID, "the name of %s is not UTF-8; use another name",
+                         entry->path);
+    if (entry->is_folder)
+        return 0;
+    if (json_object_size(copy->seen) == LIMIT_CHECKPOINT_FILES - 1) // one more is METADATA
+        return error_set(e, ERR_TOO_LARGE,
+                         "a checkpoint has at most %d files, one of them %s; pack them together",
+                         LIMIT_CHECKPOINT_FILES, METADATA);
+    json_t *mark = source_mark(entry);
+    json_object_set(copy->resources, entry->relative, json_array_get(mark, 0));
+    json_object_set_new(copy->seen, entry->relative, mark);
+    return 0;
+}
+
+static void write_metadata_text(struct checkpoint_copy *copy)
+{
+    json_t *all = json_copy((json_t *)copy->metadata);
+    json_object_set_new(all, "steps_completed", json_integer(copy->step));
+    copy->metadata_text = json_text(all);
+    json_object_set_new(copy->resources, METADATA,
+                        json_integer((json_int_t)strlen(copy->metadata_text)));
+    json_decref(all);
+}
+
+// The line that reports the checkpoint; `line` is initialized with its limit.
+static int write_report(const struct checkpoint_copy *copy, struct buf *line, struct error *e)
+{
+    json_t *report =
+        json_pack("{s:s, s:s, s:I, s:O, s:O, s:I}", "kind", "checkpoint", "uuid", copy->uuid,
+                  "steps", (json_int_t)copy->step, "metadata", copy->metadata, "resources",
+                  copy->resources, "time", (json_int_t)clock_wall_us());
+    char *text = json_text(report);
+    size_t len = strlen(text);
+    int err = len > LIMIT_REPORT_LINE
+                  ? error_set(e, ERR_TOO_LARGE,
+                              "the names and sizes of the %zu files of %s and the metadata have "
+                              "%zu bytes, and a report has at most %d; pack the files together",
+                              json_object_size(copy->resources), copy->from, len, LIMIT_REPORT_LINE)
+                  : 0;
+    buf_append(line, text, len);
+    buf_puts(line, "\n");
+    free(text);
+    json_decref(report);
+    return err;
+}
+
+static int survey_folder(struct checkpoint_copy *copy, struct error *e)
+{
+    struct buf line;
+    buf_init(&line, LIMIT_REPORT_LINE + 1);
+    int err = walk_others(copy->from, refuse_other, NULL, e);
+    err = err ? err : walk_folder(copy->from, survey_entry, copy, e);
+    if (!err && json_object_size(copy->seen) == 0)
+        err =
+            error_set(e, ERR_INVALID,
+                      "%s has no files; write the state of the program into it first", copy->from);
+    write_metadata_text(copy);
+    err = err ? err : write_report(copy, &line, e);
+    buf_free(&line);
+    return err;
+}
+
+// --- copy ----------------------------------------------------------------------------------------
 
 static int copy_bytes(struct checkpoint_copy *copy, int from, int to, const char *path,
                       int64_t *bytes, struct error *e)
@@ -71,17 +165,14 @@ static int copy_file(struct checkpoint_copy *copy, const struct walk_entry *entr
     int from = -1, to = -1;
     int64_t bytes = 0;
     char *path = path_join(copy->to, entry->relative);
-    json_t *mark = source_mark(entry);
     int err = walk_open(entry, &from, e);
     if (!err) {
         to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, entry->mode & 0777);
         err = to < 0 ? error_set_errno(e, ERR_IO, errno, "cannot create %s", path) : 0;
     }
     err = err ? err : copy_bytes(copy, from, to, path, &bytes, e);
-    if (!err && bytes != json_integer_value(json_array_get(mark, 0)))
+    if (!err && bytes != json_integer_value(json_object_get(copy->resources, entry->relative)))
         err = changed_error(copy, entry->relative, e);
-    json_object_set_new(copy->resources, entry->relative, json_integer(bytes));
-    json_object_set_new(copy->seen, entry->relative, mark);
     if (from >= 0)
         close(from);
     if (to >= 0)
@@ -93,14 +184,8 @@ static int copy_file(struct checkpoint_copy *copy, const struct walk_entry *entr
 static int copy_entry(void *ctx, const struct walk_entry *entry, struct error *e)
 {
     struct checkpoint_copy *copy = ctx;
-    if (!strcmp(entry->relative, METADATA))
-        return error_set(e, ERR_INVALID,
-                         "%s is the name of a file that every checkpoint gets; use another name, "
-                         "or --metadata KEY=VALUE",
-                         METADATA);
-    if (!entry->is_folder && json_object_size(copy->resources) == LIMIT_CHECKPOINT_FILES)
-        return error_set(e, ERR_TOO_LARGE, "a checkpoint has at most %d files; pack them together",
-                         LIMIT_CHECKPOINT_FILES);
+    if (!entry->is_folder && !json_object_get(copy->seen, entry->relative))
+        return changed_error(copy, entry->relative, e);
     if (!entry->is_folder)
         return copy_file(copy, entry, e);
     char *path = path_join(copy->to, entry->relative);
@@ -108,15 +193,6 @@ static int copy_entry(void *ctx, const struct walk_entry *entry, struct error *e
         mkdir(path, 0777) == 0 ? 0 : error_set_errno(e, ERR_IO, errno, "cannot create %s", path);
     free(path);
     return err;
-}
-
-static int refuse_link(void *ctx, const struct walk_entry *entry, struct error *e)
-{
-    (void)ctx;
-    if (entry->is_folder)
-        return 0;
-    return error_set(e, ERR_INVALID, "%s is a link; copy the file itself into the folder",
-                     entry->path);
 }
 
 // After the copy: every file is still as it was, and there is no other.
@@ -147,55 +223,33 @@ static int sync_entry(void *ctx, const struct walk_entry *entry, struct error *e
     return entry->is_folder ? file_sync_dir(entry->path, e) : 0;
 }
 
-static int write_metadata(struct checkpoint_copy *copy, const json_t *metadata, long long step,
-                          struct error *e)
+static int write_metadata(const struct checkpoint_copy *copy, struct error *e)
 {
-    json_t *all = json_copy((json_t *)metadata);
-    json_object_set_new(all, "steps_completed", json_integer(step));
-    char *text = json_text(all), *path = path_join(copy->to, METADATA);
-    int err = file_write_durable(path, text, strlen(text), 0666, e);
-    json_object_set_new(copy->resources, METADATA, json_integer((json_int_t)strlen(text)));
-    json_decref(all);
+    char *path = path_join(copy->to, METADATA);
+    int err = file_write_durable(path, copy->metadata_text, strlen(copy->metadata_text), 0666, e);
     free(path);
-    free(text);
     return err;
 }
 
-static int copy_checkpoint(struct checkpoint_copy *copy, const json_t *metadata, long long step,
-                           struct error *e)
+static int copy_checkpoint(struct checkpoint_copy *copy, struct error *e)
 {
-    int err = walk_links(copy->from, refuse_link, NULL, e);
-    err = err ? err : dir_make(copy->to, 0777, e);
+    int err = dir_make(copy->to, 0777, e);
     err = err ? err : walk_folder(copy->from, copy_entry, copy, e);
-    if (!err && json_object_size(copy->resources) == 0)
-        err =
-            error_set(e, ERR_INVALID,
-                      "%s has no files; write the state of the program into it first", copy->from);
     err = err ? err : check_unchanged(copy, e);
-    err = err ? err : write_metadata(copy, metadata, step, e);
+    err = err ? err : write_metadata(copy, e);
     err = err ? err : walk_folder(copy->to, sync_entry, copy, e);
     return err ? err : file_sync_dir(copy->to, e);
 }
 
-static int report_checkpoint(const char *uuid, long long step, const json_t *metadata,
-                             json_t *resources, struct error *e)
+// --- publication ---------------------------------------------------------------------------------
+
+static int report_checkpoint(const struct checkpoint_copy *copy, struct error *e)
 {
     struct buf line;
-    json_t *report = json_pack("{s:s, s:s, s:I, s:O, s:O, s:I}", "kind", "checkpoint", "uuid", uuid,
-                               "steps", (json_int_t)step, "metadata", metadata, "resources",
-                               resources, "time", (json_int_t)clock_wall_us());
-    char *text = json_text(report);
-    buf_init(&line, REPORT_MAX);
-    buf_puts(&line, text);
-    int err = buf_puts(&line, "\n") == 0
-                  ? own_task_report(&line, 1, e)
-                  : error_set(e, ERR_TOO_LARGE,
-                              "the list of files and the metadata have more than %d bytes; pack "
-                              "the files together",
-                              REPORT_MAX);
+    buf_init(&line, LIMIT_REPORT_LINE + 1);
+    int err = write_report(copy, &line, e);
+    err = err ? err : own_task_report(&line, 1, e);
     buf_free(&line);
-    free(text);
-    json_decref(report);
     return err;
 }
 
@@ -207,19 +261,19 @@ static bool is_refusal(int err)
 
 // Moves the complete folder to its name and reports it; if the report is refused, it is removed
 // again.
-static int publish_checkpoint(struct cli *c, struct checkpoint_copy *copy, const char *storage,
-                              const char *uuid, const json_t *metadata, struct error *e)
+static int publish_checkpoint(const struct checkpoint_copy *copy, const char *storage,
+                              struct error *e)
 {
-    char *path = path_join(storage, uuid);
+    char *path = path_join(storage, copy->uuid);
     int err = rename(copy->to, path) == 0
                   ? file_sync_dir(storage, e)
                   : error_set_errno(e, ERR_IO, errno, "cannot rename %s to %s", copy->to, path);
     bool renamed = err == 0;
-    err = err ? err : report_checkpoint(uuid, c->options.step, metadata, copy->resources, e);
+    err = err ? err : report_checkpoint(copy, e);
     if (err && (!renamed || is_refusal(err)))
         dir_remove_tree(path, NULL);
     free(path);
-    return err ? err : own_task_set_latest(c, uuid, e);
+    return err ? err : own_task_set_latest(copy->uuid, e);
 }
 
 static int save_folder(struct cli *c, const char *storage, const json_t *metadata, const char *uuid,
@@ -227,20 +281,25 @@ static int save_folder(struct cli *c, const char *storage, const json_t *metadat
 {
     struct checkpoint_copy copy = {
         .from = c->args[0],
-        .to = arena_printf(&c->arena, "%s/.%s.tmp", storage, uuid),
+        .uuid = uuid,
+        .step = c->options.step,
+        .metadata = metadata,
         .resources = json_object(),
         .seen = json_object(),
         .chunk = xcalloc(CHUNK, 1),
     };
-    int err = copy_checkpoint(&copy, metadata, c->options.step, e);
+    int err = own_task_temporary(c, storage, uuid, &copy.to, e);
+    err = err ? err : survey_folder(&copy, e);
+    err = err ? err : copy_checkpoint(&copy, e);
     if (err == ERR_NOT_FOUND) {
         const char *why = arena_strdup(&c->arena, e->text);
         err = error_set(e, err, "%s; the folder must stay until it is saved", why);
     }
-    err = err ? err : publish_checkpoint(c, &copy, storage, uuid, metadata, e);
-    if (err)
+    err = err ? err : publish_checkpoint(&copy, storage, e);
+    if (err && copy.to)
         dir_remove_tree(copy.to, NULL);
     free(copy.chunk);
+    free(copy.metadata_text);
     json_decref(copy.seen);
     json_decref(copy.resources);
     return err;

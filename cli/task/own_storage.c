@@ -1,5 +1,7 @@
 #include "cli/task/own_storage.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +45,47 @@ int own_task_storage(struct cli *c, const char **folder, struct error *e)
     return err;
 }
 
+// --- temporary folders ---------------------------------------------------------------------------
+
+// Whether `name` is .ALLOCATION-UUID.tmp with an earlier allocation, TASK.EPOCH, of the same task.
+static bool is_leftover(const char *name, const char *allocation)
+{
+    const char *dot = strrchr(allocation, '.');
+    size_t task = dot ? (size_t)(dot + 1 - allocation) : 0;
+    char uuid[UUID_TEXT] = "", *rest;
+    if (task == 0 || name[0] != '.' || strncmp(name + 1, allocation, task) != 0 ||
+        !isdigit((unsigned char)name[1 + task]))
+        return false;
+    long long epoch = strtoll(name + 1 + task, &rest, 10);
+    if (epoch >= strtoll(dot + 1, NULL, 10) || rest[0] != '-' || strlen(rest) < UUID_TEXT)
+        return false;
+    memcpy(uuid, rest + 1, UUID_TEXT - 1);
+    return checkpoint_uuid(uuid, uuid, NULL) == 0 && strcmp(rest + UUID_TEXT, ".tmp") == 0;
+}
+
+// The processes of an earlier start have ended, or the cluster refuses their checkpoints.
+static void remove_leftovers(const char *storage, const char *allocation)
+{
+    DIR *dir = opendir(storage);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (is_leftover(entry->d_name, allocation))
+            dir_remove_tree_at(dirfd(dir), entry->d_name, NULL);
+    if (dir)
+        closedir(dir);
+}
+
+int own_task_temporary(struct cli *c, const char *storage, const char *uuid, const char **folder,
+                       struct error *e)
+{
+    const char *allocation;
+    int err = own_task_variable("DET_ALLOCATION_ID", &allocation, e);
+    if (err)
+        return err;
+    remove_leftovers(storage, allocation);
+    *folder = arena_printf(&c->arena, "%s/.%s-%s.tmp", storage, allocation, uuid);
+    return 0;
+}
+
 // --- the newest checkpoint -----------------------------------------------------------------------
 
 static char *latest_file(void)
@@ -64,10 +107,9 @@ const char *own_task_latest(struct cli *c)
     return found ? found : getenv("DET_LATEST_CHECKPOINT");
 }
 
-int own_task_set_latest(struct cli *c, const char *uuid, struct error *e)
+int own_task_set_latest(const char *uuid, struct error *e)
 {
     char *path = latest_file();
-    (void)c;
     int err = path ? file_write_durable(path, uuid, strlen(uuid), 0600, e) : 0;
     free(path);
     return err;

@@ -85,7 +85,8 @@ if folder=$(muster checkpoint latest); then
     begin=$(cat "$folder/step")
     echo "restored step $begin"
 fi
-mkdir -p state
+mkdir -p state "STORAGE/.${DET_ALLOCATION_ID%.*}.0-UUID.tmp/state"
+echo 1 > state/a..b
 step=$begin
 while [ $step -lt 120 ]; do
     step=$((step + 1))
@@ -102,6 +103,10 @@ done
 muster report loss=0.5 --step 120 --group validation
 """
 
+# A name in the storage that looks like an unfinished checkpoint of another task.
+UUID = "2fd2d2e8-6d4e-4c2c-9c5f-3c1b9d0a7e11"
+FOREIGN = f".another.0-{UUID}.tmp"
+
 # Each mistake of a program, and a part of the answer to it. The program goes on after each.
 MISTAKES = [
     ("muster report", "nothing to report"),
@@ -114,6 +119,12 @@ MISTAKES = [
     ("mkdir empty; muster checkpoint save empty --step 1", "empty has no files"),
     ("mkdir links; ln -s /etc/hosts links/a; muster checkpoint save links --step 1", "links/a is a link"),
     ("mkdir named; echo 1 > named/metadata.json; muster checkpoint save named --step 1", "metadata.json is the name"),
+    ("mkdir pipes; echo 1 > pipes/a; mkfifo pipes/p; muster checkpoint save pipes --step 1", "pipes/p is a pipe"),
+    ("mkdir latin; echo 1 > latin/$(printf '\\351'); muster checkpoint save latin --step 1", "is not UTF-8"),
+    ("mkdir long; for i in $(seq 5000); do : > long/$(printf %0220d $i); done; muster checkpoint save long --step 1",
+     "files of long and the metadata have 11"),
+    ("mkdir many; cd many; seq -f %05.0f 0 99999 | xargs touch; cd ..; muster checkpoint save many --step 1",
+     "at most 100000 files"),
     ("mkdir good; echo 1 > good/a; muster checkpoint save good", "--step is missing"),
 ]
 
@@ -135,11 +146,11 @@ class Reports(unittest.TestCase):
         cls.folder.mkdir()
         (cls.folder / "program.py").write_text(PROGRAM)
         (cls.folder / "stuck.py").write_text(STUCK)
-        (cls.folder / "program.sh").write_text(SHELL_PROGRAM)
+        cls.storage = pathlib.Path("storage").resolve()
+        (cls.storage / FOREIGN).mkdir(parents=True)
+        (cls.folder / "program.sh").write_text(SHELL_PROGRAM.replace("STORAGE", str(cls.storage)).replace("UUID", UUID))
         lines = [f"({command}) 2>&1 && echo unexpected" for command, _ in MISTAKES]
         (cls.folder / "mistakes.sh").write_text("\n".join([*lines, "muster report fine=1 --step 3"]) + "\n")
-        cls.storage = pathlib.Path("storage").resolve()
-        cls.storage.mkdir()
         cls.cluster = cls.enterClassContext(Cluster("cluster", slots=(4,), master_flags=(
             "--storage-allow", cls.storage)))
 
@@ -243,7 +254,8 @@ class Reports(unittest.TestCase):
         self.assertEqual((self.storage / newest["uuid"] / "step").read_text(), "120\n")
         self.assertEqual(json.loads((self.storage / newest["uuid"] / "metadata.json").read_text()),
                          {"by": "shell", "steps_completed": 120})
-        self.assertEqual([path.name for path in self.storage.iterdir() if path.name.startswith(".")], [])
+        self.assertEqual((self.storage / newest["uuid"] / "a..b").read_text(), "1\n")
+        self.assertEqual([path.name for path in self.storage.iterdir() if path.name.startswith(".")], [FOREIGN])
 
     def test_shell_program(self):
         self.check_shell(self.create("sh program.sh"), restored=False)

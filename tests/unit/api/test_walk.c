@@ -79,6 +79,28 @@ static void only_files_and_folders_are_visited_in_order(void **state)
     close(fd);
 }
 
+static int note_other(void *ctx, const struct walk_entry *entry, struct error *e)
+{
+    (void)e;
+    if (!entry->is_folder)
+        buf_printf(ctx, "%s%s ", entry->relative, entry->is_link ? "@" : "|");
+    return 0;
+}
+
+static void others_are_links_and_special_files(void **state)
+{
+    (void)state;
+    struct buf seen;
+    make_dir("others/b");
+    write_text("others/a", "1");
+    assert_int_equal(symlink("a", "others/b/link"), 0);
+    assert_int_equal(mkfifo("others/pipe", 0644), 0);
+    buf_init(&seen, 4096);
+    assert_int_equal(walk_others("others", note_other, &seen, NULL), 0);
+    assert_string_equal(buf_str(&seen), "b/link@ pipe| ");
+    buf_free(&seen);
+}
+
 static int open_it(void *ctx, const struct walk_entry *entry, struct error *e)
 {
     int fd = -1, rc;
@@ -325,6 +347,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_files_and_folders_are_visited_in_order),
+        cmocka_unit_test(others_are_links_and_special_files),
         cmocka_unit_test(a_file_that_is_replaced_is_not_opened),
         cmocka_unit_test(a_folder_that_is_replaced_is_not_entered),
         cmocka_unit_test(a_second_name_of_a_foreign_file_is_left_out),
