@@ -77,7 +77,17 @@ assert "sequence" in json.loads(reports.makefile().readline())
 print("all is reported")
 """
 
-# The same in a shell; a step takes as long as its commands.
+# Takes all connections that the supervisor has, and then reports through another one.
+IDLE = """\
+import os, socket, subprocess
+folder = os.open(os.environ["MUSTER_RUN_DIR"], os.O_PATH)
+idle = [socket.socket(socket.AF_UNIX) for _ in range(256)]
+for connection in idle:
+    connection.connect(f"/proc/self/fd/{folder}/report.sock")
+subprocess.run(["muster", "report", "loss=0.5", "--step", "7"], check=True)
+"""
+
+# PROGRAM in a shell; a step takes as long as its commands.
 SHELL_PROGRAM = """\
 set -eu
 begin=0
@@ -146,6 +156,7 @@ class Reports(unittest.TestCase):
         cls.folder.mkdir()
         (cls.folder / "program.py").write_text(PROGRAM)
         (cls.folder / "stuck.py").write_text(STUCK)
+        (cls.folder / "idle.py").write_text(IDLE)
         cls.storage = pathlib.Path("storage").resolve()
         (cls.storage / FOREIGN).mkdir(parents=True)
         (cls.folder / "program.sh").write_text(SHELL_PROGRAM.replace("STORAGE", str(cls.storage)).replace("UUID", UUID))
@@ -242,6 +253,11 @@ class Reports(unittest.TestCase):
         self.assertEqual(state(), "RUNNING")
         self.cluster.muster("experiment", "kill", experiment)
         wait_for("the kill", lambda: state() == "CANCELED")
+
+    def test_idle_connections_give_way(self):
+        experiment = self.create("python3 idle.py")
+        self.cluster.wait(experiment)
+        self.assertEqual(self.curve(experiment), [(7, 0.5)])
 
     def check_shell(self, experiment, restored):
         self.cluster.wait(experiment)
