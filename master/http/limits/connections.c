@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "base/arena.h"
 #include "base/hash.h"
@@ -15,7 +16,12 @@ enum class { NEWCOMER, USER, AGENT, CLASSES };
 
 enum { OF_CLASS, OF_GROUP, ORDERS }; // the two lists of which a connection is a member
 
-enum { BUCKETS = 4096, SECOND = 1000000, REPORT_US = 60 * SECOND };
+enum {
+    BUCKETS = 4096,
+    SECOND = 1000000,
+    REPORT_US = 60 * SECOND,
+    SPARED_MOST = 64, // connections with an unread request that are passed over for one eviction
+};
 
 struct connection {
     int fd; // -1: it has not begun
@@ -173,14 +179,32 @@ static bool is_dispensable(const struct connection *c)
                                 : c->class == USER && c->phase == PHASE_IDLE;
 }
 
+// Returns whether a request has arrived of which the server has read nothing: its thread is late,
+// not the caller.
+static bool has_unread_request(const struct connection *c)
+{
+    int unread = 0;
+    return c->phase == PHASE_IDLE && c->fd >= 0 && !ioctl(c->fd, FIONREAD, &unread) && unread > 0;
+}
+
+// Closes the oldest connection whose caller is late, or the oldest one if there is none among the
+// first.
 static bool evict_oldest(struct connections *all, const struct order *o, int which)
 {
-    struct connection *c = o->head;
-    while (c && !is_dispensable(c))
-        c = c->next[which];
-    if (!c)
+    struct connection *oldest = NULL, *late = NULL;
+    int spared = 0;
+    for (struct connection *c = o->head; c && !late && spared < SPARED_MOST; c = c->next[which]) {
+        if (!is_dispensable(c))
+            continue;
+        oldest = oldest ? oldest : c;
+        if (has_unread_request(c))
+            spared++;
+        else
+            late = c;
+    }
+    if (!oldest)
         return false;
-    close_one(all, c);
+    close_one(all, late ? late : oldest);
     all->done.evicted++;
     return true;
 }

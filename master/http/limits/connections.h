@@ -5,7 +5,9 @@
 // a user (a task's connection to the owner of the task) or to an agent. Each class has a share of
 // the table. When a newcomer finds no place, the oldest newcomer is closed, preferably one of the
 // same address. When a user finds no place, the user's own longest idle connection is closed, or
-// else the longest idle one of all users. An agent's connection is never closed for another.
+// else the longest idle one of all users. An agent's connection is never closed for another. A
+// connection with a request that the server has not begun to read is closed only if there is no
+// other among the oldest.
 //
 // shutdown() closes a connection; the http thread that owns it reads the end and removes it from
 // the table, so a file descriptor stays open as long as it is in the table. One lock, never held

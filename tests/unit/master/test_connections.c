@@ -140,6 +140,39 @@ static void test_address_evicts_its_own_connections(void **state)
     assert_false(is_cut(mine[2]) || is_cut(other));
 }
 
+// The http thread of these connections is late, not their callers.
+static void test_unread_requests_are_spared(void **state)
+{
+    (void)state;
+    struct caller *mine[PER_ADDRESS];
+    for (int i = 0; i < PER_ADDRESS; i++) {
+        mine[i] = arrive("192.0.2.1");
+        if (i != 2)
+            assert_int_equal(write(mine[i]->theirs, "GET", 3), 3);
+    }
+    assert_non_null(arrive("192.0.2.1")->c);
+    assert_true(is_cut(mine[2]));
+    assert_false(is_cut(mine[0]) || is_cut(mine[1]) || is_cut(mine[3]));
+    enter(mine[1], PHASE_HEADERS); // it has been read in part
+    assert_non_null(arrive("192.0.2.1")->c);
+    assert_true(is_cut(mine[1]));
+}
+
+static void test_oldest_of_unread_requests_is_closed(void **state)
+{
+    (void)state;
+    struct caller *mine[PER_ADDRESS];
+    for (int i = 0; i < PER_ADDRESS; i++) {
+        mine[i] = arrive("192.0.2.1");
+        assert_int_equal(write(mine[i]->theirs, "GET", 3), 3);
+    }
+    assert_non_null(arrive("192.0.2.1")->c);
+    assert_int_equal(connections_count(table).evicted, 1);
+    assert_int_equal(connections_count(table).newcomers, PER_ADDRESS);
+    char byte;
+    assert_int_equal(recv(mine[1]->theirs, &byte, 1, MSG_DONTWAIT), -1); // it is open
+}
+
 static void test_ipv6_network_counts_as_one_address(void **state)
 {
     (void)state;
@@ -374,6 +407,8 @@ int main(void)
     setrlimit(RLIMIT_NOFILE, &files);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_address_evicts_its_own_connections, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_unread_requests_are_spared, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_oldest_of_unread_requests_is_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ipv6_network_counts_as_one_address, setup, teardown),
         cmocka_unit_test_setup_teardown(test_flood_does_not_evict_authenticated, setup, teardown),
         cmocka_unit_test_setup_teardown(test_users_share_and_each_gets_at_most_half, setup,
