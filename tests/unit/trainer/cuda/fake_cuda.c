@@ -410,14 +410,9 @@ void gpu_compute_us(int64_t us)
     fake_enqueue(cuda_stream(), be_busy, time);
 }
 
-struct counted_event {
-    const atomic_int *counter;
-    int value;
-};
-
 static void wait_for_count(void *arg)
 {
-    struct counted_event *w = arg;
+    struct gpu_wait *w = arg;
     while (atomic_load(w->counter) < w->value)
         clock_sleep_us(1000);
     free(w);
@@ -425,7 +420,7 @@ static void wait_for_count(void *arg)
 
 void gpu_wait_for(const atomic_int *counter, int value)
 {
-    struct counted_event *w = xcalloc(1, sizeof *w);
-    *w = (struct counted_event){counter, value};
+    struct gpu_wait *w = xcalloc(1, sizeof *w);
+    *w = (struct gpu_wait){counter, value};
     fake_enqueue(cuda_stream(), wait_for_count, w);
 }

@@ -27,6 +27,10 @@ bool gpu_is_real(void);          // faults cannot be injected
 void gpu_begin(int rank);        // first call in every rank
 void gpu_compute_us(int64_t us); // keeps the compute stream busy
 // Keeps it busy until the counter has reached the value.
+struct gpu_wait {
+    const atomic_int *counter;
+    int value;
+};
 void gpu_wait_for(const atomic_int *counter, int value);
 
 // From fake_cuda.c for fake_nccl.c.

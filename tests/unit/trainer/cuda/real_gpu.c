@@ -50,14 +50,9 @@ void gpu_compute_us(int64_t us)
     must(cudaLaunchHostFunc(cuda_stream(), be_busy, time) == cudaSuccess);
 }
 
-struct counted_event {
-    const atomic_int *counter;
-    int value;
-};
-
 static void wait_for_count(void *arg)
 {
-    struct counted_event *w = arg;
+    struct gpu_wait *w = arg;
     while (atomic_load(w->counter) < w->value)
         clock_sleep_us(1000);
     free(w);
@@ -65,8 +60,8 @@ static void wait_for_count(void *arg)
 
 void gpu_wait_for(const atomic_int *counter, int value)
 {
-    struct counted_event *w = malloc(sizeof *w);
+    struct gpu_wait *w = malloc(sizeof *w);
     must(w);
-    *w = (struct counted_event){counter, value};
+    *w = (struct gpu_wait){counter, value};
     must(cudaLaunchHostFunc(cuda_stream(), wait_for_count, w) == cudaSuccess);
 }
