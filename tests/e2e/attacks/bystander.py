@@ -115,8 +115,9 @@ class Bystander:
                     raise CallFailed(f"{status} {answer[:200]!r}")
                 took = time.monotonic() - begun
             except (OSError, http.client.HTTPException, CallFailed) as error:
-                self.failures.append((kind, f"{type(error).__name__}: {error}"))
-                took = max(self.patience, time.monotonic() - begun)
+                waited = time.monotonic() - begun
+                self.failures.append((kind, f"{type(error).__name__} after {waited:.3f} s: {error}"))
+                took = max(self.patience, waited)
             self.taken[kind].append((time.monotonic(), took))
             self.over.wait(self.pause)
 
