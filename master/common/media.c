@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/hash.h"
+#include "base/limits.h"
 #include "base/os/file.h"
 
 const struct media_type *media_type_find(const char *name)
@@ -57,8 +58,9 @@ int media_check_digest(int fd, const char *digest, struct error *e)
     char found[SHA256_HEX], *piece = xcalloc(1, PIECE);
     struct sha256 *sha = sha256_new();
     int64_t at = 0;
-    ssize_t n;
-    while ((n = pread(fd, piece, PIECE, (off_t)at)) > 0) {
+    ssize_t n = 0;
+    // A task may make its file longer meanwhile.
+    while (at <= LIMIT_MEDIA_ITEM && (n = pread(fd, piece, PIECE, (off_t)at)) > 0) {
         sha256_update(sha, piece, (size_t)n);
         at += n;
     }
