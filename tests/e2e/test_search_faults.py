@@ -67,6 +67,10 @@ SEARCHES = {  # each decides the same in every run: by itself, or because its tr
     "async_halving": "name: async_halving, num_rungs: 2, divisor: 3, max_time: 6, max_trials: 10, max_concurrent_trials: 1",
     "hyperband": "name: hyperband, max_time: 8, divisor: 2, max_rungs: 3, max_concurrent_trials: 2",
     "tpe": "name: tpe, max_trials: 8, startup_trials: 3, max_concurrent_trials: 1",
+    "adaptive_asha": "name: adaptive_asha, mode: aggressive, max_time: 8, divisor: 2, max_rungs: 3, max_trials: 8, "
+                     "max_concurrent_trials: 1",
+    "pbt": "name: pbt, population_size: 7, num_rounds: 2, length_per_round: {batches: 4}, max_concurrent_trials: 1, "
+           "replace_function: {truncate_fraction: 0.3}",
 }
 
 
@@ -166,6 +170,8 @@ class SearchFaults(unittest.TestCase):
         if not hasattr(type(self), "expected"):
             running = {name: self.start(searcher) for name, searcher in SEARCHES.items()}
             type(self).expected = {name: self.result(number) for name, number in running.items()}
+            self.assertGreater(len(type(self).expected["pbt"]["trials"]), 7, "a member was copied")
+            self.assertEqual(len(type(self).expected["adaptive_asha"]["rungs"]), 1, "one bracket: one order of arrival")
         return type(self).expected
 
     def test_master_is_killed_ten_times(self):

@@ -6,7 +6,10 @@ import json
 import struct
 import zlib
 
+from cluster import wait_for
 from contract import Contract
+
+USER_DOWNLOADS = 32  # LIMIT_MEDIA_DOWNLOADS_USER
 
 
 def chunk(name, data):
@@ -97,6 +100,22 @@ class Media(Contract):
         self.assertEqual(self.content(items[0]["digest"], self.caller.token)[2], PNG)  # the task itself
         self.assertEqual(self.content("0" * 64)[0], 404)
         self.assertEqual(self.content("..%2f..%2fmaster.token")[0], 404)
+
+    def test_contents_that_are_not_read(self):
+        """They take the places of their user, not those of others."""
+        large = self.item(1, "large", "text", bytes(12 << 20))  # more than the buffers of a connection hold
+        small = self.item(1, "small", "text", b"abc")
+        self.report(large, small)
+        unread = [http.client.HTTPConnection("127.0.0.1", self.cluster.port, timeout=20) for _ in range(USER_DOWNLOADS)]
+        for connection in unread:
+            connection.request("GET", f"/api/v1/trials/{self.trial}/media/{large['digest']}",
+                               headers={"Authorization": f"Bearer {self.user.token}"})
+        self.assertEqual([connection.getresponse().status for connection in unread], USER_DOWNLOADS * [200])
+        self.assertEqual(self.content(small["digest"])[0], 429)
+        self.assertEqual(self.content(small["digest"], self.admin.token)[0], 200)
+        for connection in unread:
+            connection.close()
+        wait_for("a place", lambda: self.content(small["digest"])[0] == 200, 30)
 
     def test_content_that_is_no_image(self):
         item = self.item(1, "cat", "image", b"<svg onload='alert(1)'/>")

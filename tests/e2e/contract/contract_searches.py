@@ -85,6 +85,22 @@ class Searches(Contract):
         refused = self.user.call("POST", "/experiments/preview", {"config": "name: x\n"}, expect=400)
         self.assertIn("searcher", refused["message"])
 
+    def test_preview_at_its_limit(self):
+        """It shows at most 1,000 trials, and says whether these are all."""
+        for trials in (1000, 1001):
+            config = self.edited(("name: single", f"name: random, max_trials: {trials}"),
+                                 ("hyperparameters: {width: 64}\n", RANGES))
+            shown = self.user.post("/experiments/preview", {"config": config}, PREVIEW)
+            self.assertEqual((len(shown["trials"]), shown["complete"]), (1000, trials == 1000))
+
+    def test_preview_of_trials_that_depend_on_results(self):
+        config = self.edited(("name: single", "name: tpe, max_trials: 9, startup_trials: 4, max_concurrent_trials: 2"),
+                             ("hyperparameters: {width: 64}\n", RANGES))
+        trials = self.user.post("/experiments/preview", {"config": config}, PREVIEW)["trials"]
+        self.assertEqual([trial["certain"] for trial in trials], 5 * [True] + 4 * [False])
+        for trial in trials:
+            self.assertEqual(("hparams" in trial, "seed" in trial), (trial["certain"], trial["certain"]))
+
     def test_continue_a_search(self):
         """The trials that have not completed run again; the others stay as they are."""
         config = self.edited(("name: single", "name: random, max_trials: 3, max_concurrent_trials: 3"),
