@@ -125,7 +125,7 @@ int err_from_http(int status)
     return status >= 500 ? ERR_INTERNAL : ERR_PEER;
 }
 
-enum { NEAR_WORD_MAX = 64, NEAR_DISTANCE_MAX = 3 };
+enum { NEAR_WORD_MAX = 64, NEAR_DISTANCE_MAX = 3, SHORT_WORD_MIN = 3 };
 
 static int min3(int a, int b, int c)
 {
@@ -166,6 +166,16 @@ static int edit_distance(const char *a, const char *b)
     return last[b_len];
 }
 
+// The first candidate that begins with the word, which is not shorter than SHORT_WORD_MIN.
+static const char *first_longer_word(const char *word, const char *const *candidates)
+{
+    size_t len = strlen(word);
+    for (; *candidates && len >= SHORT_WORD_MIN; candidates++)
+        if (strncmp(*candidates, word, len) == 0)
+            return *candidates;
+    return NULL;
+}
+
 const char *nearest_word(const char *word, const char *const *candidates)
 {
     size_t len = strlen(word);
@@ -182,5 +192,5 @@ const char *nearest_word(const char *word, const char *const *candidates)
         best = candidates[i];
         allowed = distance - 1; // only a nearer candidate may replace it
     }
-    return best;
+    return best ? best : first_longer_word(word, candidates);
 }

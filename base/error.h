@@ -69,6 +69,7 @@ int err_from_http(int status);  // the nearest code; 2xx -> 0
 
 // The candidate (the list ends with NULL) that is nearest to `word` by edit distance. NULL: none is
 // near enough to be a likely typing error. The limit is a third of the word's letters, at most 3.
+// If none is, the first candidate that begins with the word, of at least three letters.
 const char *nearest_word(const char *word, const char *const *candidates);
 
 #endif

@@ -53,7 +53,9 @@ static int fail_unknown(const char *word)
         names[i] = commands[i].name;
     const char *near = nearest_word(word, names);
     fprintf(stderr, "muster-trainer: there is no command \"%s\"", word);
-    if (near)
+    if (*word == '-')
+        fputs("; flags follow the command", stderr);
+    else if (near)
         fprintf(stderr, "; did you mean \"%s\"?", near);
     fputs("\n`muster-trainer --help` lists the commands.\n", stderr);
     return err_exit_code(ERR_INVALID);

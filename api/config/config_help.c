@@ -384,9 +384,6 @@ static int report_unknown(struct entries *all, const char *asked, struct error *
     }
     names[2 * count] = NULL;
     near = nearest_word(asked, names);
-    for (size_t i = 0; i < count && *asked && !near; i++)
-        if (!strncmp(names[i], asked, strlen(asked)))
-            near = names[i];
     if (!near && dot)
         near = nearest_word(dot + 1, names + count);
     for (size_t i = 0; i < all->count && near; i++)

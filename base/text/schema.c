@@ -158,16 +158,6 @@ bool schema_is_old(const struct schema_field *field)
     return field->doc && strncmp(field->doc, words, sizeof words - 1) == 0;
 }
 
-// The first word that begins with the name; NULL: none.
-static const char *longer_word(const char *name, const char *const *words)
-{
-    size_t len = strlen(name);
-    for (; *words && len >= 3; words++)
-        if (strncmp(*words, name, len) == 0)
-            return *words;
-    return NULL;
-}
-
 static int report_unknown_key(struct checker *c, const struct schema_keys *keys, const char *name)
 {
     const char *known[WORDS_MAX + 2] = {NULL};
@@ -183,7 +173,6 @@ static int report_unknown_key(struct checker *c, const struct schema_keys *keys,
     if (keys->tag)
         snprintf(context, sizeof context, " with %.50s: %.50s", keys->tag, keys->word);
     const char *near = nearest_word(name, known);
-    near = near ? near : longer_word(name, known);
     if (near)
         return report_fault(c, AT_KEY, "unknown key%s; did you mean \"%s\"?", context, near);
     struct buf list;

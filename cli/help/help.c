@@ -236,6 +236,9 @@ int run_help(struct cli *c, const struct command *self, struct error *e)
     for (size_t i = 0; i < TOPICS && word; i++) {
         if (strcmp(word, topics[i].name) != 0)
             continue;
+        if (c->arg_count > 1 && topics[i].print)
+            return error_set(e, ERR_INVALID, "\"%s\" is one argument too many: muster help %s",
+                             c->args[1], word);
         if (!topics[i].print)
             return help_config(c->arg_count > 1 ? c->args[1] : NULL, stdout, e);
         topics[i].print(stdout);

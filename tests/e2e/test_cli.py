@@ -112,6 +112,8 @@ class WithoutMaster(unittest.TestCase):
                              'usage: muster checkpoint download UUID: "got/" is one argument too many; did you mean --to got/?'),
                             (["trial", "download", "3", "got"], "did you mean --to got?"),
                             (["trial", "logs", "3", "4"], "did you mean --rank 4 or --tail 4?"),
+                            (["help", "filters", "state"], '"state" is one argument too many: muster help filters'),
+                            (["help", "config", "searcher", "tpe"], '"tpe" is one argument too many'),
                             (["whoami", "me"], 'usage: muster whoami: "me" is one argument too many\n')):
             done = muster(*words)
             self.assertEqual(done.returncode, 2)

@@ -110,6 +110,8 @@ static void near_words(void **state)
     assert_string_equal(nearest_word("Learning_Rate", words), "learning_rate");
     assert_string_equal(nearest_word("lerning_rat", words), "learning_rate");
     assert_null(nearest_word("batch", words));
+    assert_string_equal(nearest_word("opt", words), "optimizer"); // a beginning
+    assert_null(nearest_word("op", words));
     assert_null(nearest_word("", words));
     assert_null(nearest_word("lr", words));
     assert_null(nearest_word("anything", (const char *const[]){NULL}));
