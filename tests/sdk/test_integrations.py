@@ -35,6 +35,12 @@ class Base(unittest.TestCase):
                       key=lambda path: json.loads((path / "metadata.json").read_text())[
                           "steps_completed"])
 
+    def warm_start(self, own: bool = False) -> Any:
+        """Lets the run begin at step 10 of a checkpoint; catches warnings."""
+        self.run_.latest = types.SimpleNamespace(path=pathlib.Path("/x"), step=10, uuid="u-1",
+                                                 own=own)
+        return mock.patch("muster.failure.warn")
+
     def load(self, name: str, **modules: types.ModuleType) -> Any:
         with mock.patch.dict(sys.modules, modules):
             module = importlib.import_module(f"muster.integrations.{name}")
@@ -99,6 +105,17 @@ class TransformersTest(Base):
         self.assertEqual([("validation", 8, 0.5)], metrics_of(self.run_, "accuracy"))
         self.assertEqual([("training", 8, 3.0)], metrics_of(self.run_, "test_loss"))
 
+    def test_warm_start_without_steps(self) -> None:
+        for own, last, warnings in ((False, 10, 1), (False, 11, 0), (True, 10, 0)):
+            with self.warm_start(own) as warn:
+                callback = self.stand_in().MusterCallback(self.run_)
+                callback.on_train_begin(None, types.SimpleNamespace(global_step=10, max_steps=last),
+                                        None, model=None)
+            self.assertEqual(warnings, warn.call_count)
+            if warnings:
+                self.assertRegex(warn.call_args[0][0], r"Trainer.train\(\): no step is left.*u-1 of "
+                                 "another training, which is at step 10.*raise max_steps")
+
     def test_missing_folder(self) -> None:
         callback = self.stand_in().MusterCallback(self.run_)
         with self.assertRaisesRegex(muster.CheckpointError, "saved no folder nowhere/checkpoint-3"):
@@ -131,6 +148,19 @@ class TransformersTest(Base):
 
 
 class LightningTest(Base):
+    def test_warm_start_without_steps(self) -> None:
+        for own, batches, warnings in ((False, 0, 1), (False, 1, 0), (True, 0, 0)):
+            with self.warm_start(own) as warn:
+                callback = self.stand_in().MusterCallback(self.run_)
+                trainer = types.SimpleNamespace(global_step=10, max_steps=10)
+                for _ in range(batches):
+                    callback.on_train_batch_end(trainer, None, None, None, 0)
+                callback.on_fit_end(trainer, None)
+            self.assertEqual(warnings, warn.call_count)
+            if warnings:
+                self.assertRegex(warn.call_args[0][0], r"Trainer.fit\(\): no step is left.*at step "
+                                 "10.*pass ckpt_path=newest")
+
     def train(self, callback: Any, steps: int, accumulate: int = 2) -> None:
         trainer = types.SimpleNamespace(
             global_step=0, max_steps=steps, should_stop=False, sanity_checking=True,

@@ -186,14 +186,19 @@ class Run:
         call = f"run.steps({start!r}, {end!r})"
         self._check_usable(call)
         start, end = check_step(call, start), check_step(call, end)
-        if start >= end and self.rank == 0 and self.latest and not self.latest.own:
-            failure.warn(f"{call}: no step is left. The run starts from checkpoint "
-                         f"{self.latest.uuid} of another training, which is at step "
-                         f"{self.latest.step}. Begin at `run.latest.step if run.latest.own else 0` "
-                         f"to train {end} steps more, or raise the last step")
+        if start >= end:
+            self.warn_of_no_step(call, "Begin at `run.latest.step if run.latest.own else 0` to "
+                                 f"train {end} steps more, or raise the last step")
         self._ranks.gather(call, None)
         self._agreement.restart()
         return self._walk(start, end)
+
+    def warn_of_no_step(self, call: str, remedy: str) -> None:
+        """Warns on rank 0 that a warm start leaves no step to train; the callbacks use it."""
+        if self.rank == 0 and self.latest and not self.latest.own:
+            failure.warn(f"{call}: no step is left. The run starts from checkpoint "
+                         f"{self.latest.uuid} of another training, which is at step "
+                         f"{self.latest.step}. {remedy}")
 
     def _walk(self, start: int, end: int) -> Iterator[int]:
         if self._request:

@@ -37,9 +37,11 @@ class MusterCallback(Callback):
 
     def __init__(self, run: Run, report_every: int = 10, save_every: int = 500) -> None:
         self.run, self.report_every, self.save_every = run, report_every, save_every
+        self._trained = False
         self._step = self._validated = self._saved = run.latest.step if run.latest else 0
 
     def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
+        self._trained = True
         step = trainer.global_step
         if step == self._step:
             return  # this batch only accumulated gradients
@@ -64,6 +66,12 @@ class MusterCallback(Callback):
     def on_train_end(self, trainer: Any, *_: Any) -> None:
         if trainer.global_step != self._saved:
             self._save(trainer)
+
+    def on_fit_end(self, *_: Any) -> None:
+        if not self._trained:  # Lightning calls no other hook of the training then
+            self.run.warn_of_no_step(
+                "Trainer.fit()", "Load the weights alone and pass ckpt_path=newest(run) only if "
+                "`run.latest.own`, or raise max_steps or max_epochs")
 
     def _save(self, trainer: Any) -> None:
         self._saved = trainer.global_step

@@ -34,6 +34,12 @@ class MusterCallback(TrainerCallback):
         self._saved = run.latest.step if run.latest else 0
         self._step, self._reported = -1, set()  # the names that have a value in this step
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step >= state.max_steps:
+            self.run.warn_of_no_step(
+                "Trainer.train()", "Make the model by from_pretrained(run.latest.path) and resume "
+                "from newest(run) only if `run.latest.own`, or raise max_steps or num_train_epochs")
+
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         numbers = {name: value for name, value in (logs or {}).items()
                    if isinstance(value, (int, float)) and name not in _SKIPPED}
