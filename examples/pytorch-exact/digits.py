@@ -54,6 +54,8 @@ def train(run, steps=400, global_batch=64, micro_batch=8, width=16, learning_rat
                 torch.save(exact.state_dict(), folder / "state.pt")
     if run.rank == 0:
         print(f"step {exact.step_count}: SHA-256 of the weights and the optimizer {exact.digest()}", flush=True)
+    if run.world_size > 1:
+        dist.destroy_process_group()
 
 
 with muster.init() as run:

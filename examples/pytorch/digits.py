@@ -50,6 +50,7 @@ def train(run, steps=600, batch=64, width=16, learning_rate=0.05, pause=0.0):
                 run.validate(step, accuracy=(net(held_out[0]).argmax(1) == held_out[1]).float().mean())
             with run.checkpoint(step) as folder:
                 torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict()}, folder / "state.pt")
+    dist.destroy_process_group()
 
 
 with muster.init() as run:
