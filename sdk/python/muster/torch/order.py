@@ -8,6 +8,7 @@ base/rng.c), with the same values.
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import Optional
 
 import torch
 
@@ -18,6 +19,7 @@ _INCREMENTS = (0x9E3779B9, 0xBB67AE85)
 _FEISTEL_ROUNDS = 6
 _BLOCK = 16384  # positions that are permuted together: one call costs as much for one as for 1,000
 _BLOCKS_KEPT = 4
+_TABLE_BITS = 18  # a table of at most 12 MB, for up to 2^36 samples
 
 ORDER_DRAW = 0x6F72646572  # separates draws of the same seed, as in the native trainer
 MODEL_DRAW = 0x6D6F64656C  # dropout and other random numbers of the model
@@ -43,11 +45,11 @@ def draw_key(seed: int, draw: int, step: int, part: int) -> int:
     return (out[0] << 32 | out[1]) >> 1
 
 
-def _philox_first(key: int, high: int, low: torch.Tensor) -> torch.Tensor:
-    """The first output word for a tensor of counters. int64 products wrap, which keeps all bits."""
+def _philox_first(key: int, high: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
+    """The first output word for tensors of counters. int64 products wrap, which keeps all bits."""
     k0, k1 = key & _LOW, key >> 32 & _LOW
     c0, c1 = low & _LOW, low >> 32 & _LOW
-    c2, c3 = torch.full_like(low, high), torch.zeros_like(low)
+    c2, c3 = high, torch.zeros_like(high)
     for _ in range(10):
         p0, p1 = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
         c0, c1 = (p1 >> 32 & _LOW) ^ c1 ^ k0, p1 & _LOW
@@ -56,27 +58,45 @@ def _philox_first(key: int, high: int, low: torch.Tensor) -> torch.Tensor:
     return c0
 
 
-def _feistel_permute(key: int, value: torch.Tensor, left_bits: int,
-                     right_bits: int) -> torch.Tensor:
-    left, right = value >> right_bits, value & ((1 << right_bits) - 1)
-    for turn in range(_FEISTEL_ROUNDS):
-        mixed = _philox_first(key, turn, right)
-        left, right = right, (left ^ mixed) & ((1 << left_bits) - 1)
-        left_bits, right_bits = right_bits, left_bits
-    return left << right_bits | right
+class KeyedPermutation:
+    """The permutation of [0, count) that a key selects: a Feistel network.
 
+    A round of the network draws a number for each value of one half of the bits. The values are
+    few, so the numbers of all rounds lie in a table, unless the data set is enormous.
+    """
 
-def keyed_permutation(key: int, count: int, positions: torch.Tensor) -> torch.Tensor:
-    """The images of int64 positions in [0, count) under the permutation that the key selects."""
-    if count == 1:
-        return torch.zeros_like(positions)
-    bits = max((count - 1).bit_length(), 2)
-    out = _feistel_permute(key, positions, bits // 2, bits - bits // 2)
-    while True:  # a value outside [0, count) is mapped again; its cycle returns
-        outside = (out >= count).nonzero().squeeze(1)
-        if outside.numel() == 0:
-            return out
-        out[outside] = _feistel_permute(key, out[outside], bits // 2, bits - bits // 2)
+    def __init__(self, key: int, count: int) -> None:
+        self.key, self.count = key, count
+        bits = max((count - 1).bit_length(), 2)
+        self._left, self._right = bits // 2, bits - bits // 2  # bits of the halves
+        self._rounds = torch.arange(_FEISTEL_ROUNDS).unsqueeze(1)
+        self._drawn: Optional[torch.Tensor] = None
+        if self._right <= _TABLE_BITS:
+            self._drawn = _philox_first(key, self._rounds, torch.arange(1 << self._right))
+
+    def _draw(self, turn: int, half: torch.Tensor) -> torch.Tensor:
+        if self._drawn is None:
+            return _philox_first(self.key, self._rounds[turn], half)
+        return self._drawn[turn][half]
+
+    def _permute(self, value: torch.Tensor) -> torch.Tensor:
+        left_bits, right_bits = self._left, self._right
+        left, right = value >> right_bits, value & ((1 << right_bits) - 1)
+        for turn in range(_FEISTEL_ROUNDS):
+            left, right = right, (left ^ self._draw(turn, right)) & ((1 << left_bits) - 1)
+            left_bits, right_bits = right_bits, left_bits
+        return left << right_bits | right
+
+    def images(self, positions: torch.Tensor) -> torch.Tensor:
+        """The images of int64 positions in [0, count)."""
+        if self.count == 1:
+            return torch.zeros_like(positions)
+        out = self._permute(positions)
+        while True:  # a value outside [0, count) is mapped again; its cycle returns
+            outside = (out >= self.count).nonzero().squeeze(1)
+            if outside.numel() == 0:
+                return out
+            out[outside] = self._permute(out[outside])
 
 
 def share(items: int, world: int, rank: int) -> range:
@@ -92,14 +112,17 @@ class SampleOrder:
     def __init__(self, seed: int, count: int) -> None:
         self.seed, self.count = seed & _LONG, count
         self._blocks: OrderedDict[tuple[int, int], list[int]] = OrderedDict()
+        self._permutation: tuple[int, KeyedPermutation] = (-1, KeyedPermutation(0, 1))  # its epoch
 
     def _block(self, epoch: int, block: int) -> list[int]:
         indices = self._blocks.get((epoch, block))
         if indices is None:
-            draw = philox4x32(self.seed, ORDER_DRAW, epoch)
+            if self._permutation[0] != epoch:
+                draw = philox4x32(self.seed, ORDER_DRAW, epoch)
+                self._permutation = epoch, KeyedPermutation(draw[0] << 32 | draw[1], self.count)
             first = block * _BLOCK
             positions = torch.arange(first, min(first + _BLOCK, self.count))
-            indices = keyed_permutation(draw[0] << 32 | draw[1], self.count, positions).tolist()
+            indices = self._permutation[1].images(positions).tolist()
             self._blocks[epoch, block] = indices
             if len(self._blocks) > _BLOCKS_KEPT:
                 self._blocks.popitem(last=False)
