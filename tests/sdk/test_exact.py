@@ -29,7 +29,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent.parent / "sdk" / "python")]
 from exact_models import build, classify  # noqa: E402
 from muster.torch import (DeterminismError, Exact, ExactError, GradientError,  # noqa: E402
                           StateError)
-from muster.torch.order import SampleOrder, draw_key, philox4x32, share  # noqa: E402
+from muster.torch.order import ORDER_DRAW, SampleOrder, draw_key, philox4x32, share  # noqa: E402
 from muster.torch.reduction import Bucket, Entry, exponent_of, next_exponent  # noqa: E402
 
 
@@ -48,6 +48,28 @@ class OrderTest(unittest.TestCase):
         self.assertEqual([1, 0, 0, 1, 0, 1], SampleOrder(3, 2).indices(0, 6))
         self.assertEqual([2899903549, 3654423291, 3545559232, 3918955043, 2991933124, 1827245873],
                          SampleOrder(42, 5_000_000_000).indices(4_999_999_997, 6))
+
+    def test_orders_with_and_without_a_table(self) -> None:
+        for count in (5, 1000, (1 << 36) - 3, (1 << 36) + 3, 1 << 61):
+            seed, epoch = 9, 2
+            draw = philox4x32(seed, ORDER_DRAW, epoch)
+            key, bits = draw[0] << 32 | draw[1], (count - 1).bit_length()
+            first = 3 if count == 5 else count // 3
+            expected = [self.image(key, count, bits, at) for at in range(first, first + 2)]
+            self.assertEqual(expected, SampleOrder(seed, count).indices(epoch * count + first, 2))
+
+    def image(self, key: int, count: int, bits: int, value: int) -> int:
+        """A position under the keyed permutation, one number at a time."""
+        while True:
+            low, high = bits - bits // 2, bits // 2
+            left, right = value >> low, value & ((1 << low) - 1)
+            for turn in range(6):
+                drawn = philox4x32(key, turn, right)[0]
+                left, right = right, (left ^ drawn) & ((1 << high) - 1)
+                low, high = high, low
+            value = left << low | right
+            if value < count:
+                return value
 
     def test_an_epoch_has_every_sample_once(self) -> None:
         for count in (1, 2, 3, 17, 40_000):
@@ -89,7 +111,7 @@ class SumsTest(unittest.TestCase):
             bucket.add([None if g is None else g.clone() for g in row])
         bucket.start(None)
         bucket.finish([1] * len(like))
-        return [result.clone() for result in bucket.results]
+        return [part.clone() for part in bucket.parts]
 
     def test_order_does_not_matter(self) -> None:
         torch.manual_seed(1)
@@ -374,6 +396,31 @@ class StepTest(unittest.TestCase):
                 exact.step(loss_fn, batch)
             digests.add(exact.digest())
         self.assertEqual(1, len(digests))
+
+    def test_random_numbers_of_the_optimizer(self) -> None:
+        """They depend on the seed and the step, not on the micro-batches of the rank."""
+        drawn = []
+
+        class Noisy(torch.optim.SGD):
+            def step(self, closure: Any = None) -> None:
+                drawn.append(float(torch.rand(())))
+
+        for micro_batch in (2, 4):
+            model = nn.Sequential(nn.Linear(4, 4), nn.Dropout())
+            exact = Exact(model, Noisy(model.parameters(), 0.1), micro_batch=micro_batch,
+                          global_batch=8, seed=3)
+            for batch in exact.batches(make_rows(), steps=2):
+                exact.step(square_error, batch)
+        self.assertEqual(drawn[:2], drawn[2:])
+        self.assertNotEqual(drawn[0], drawn[1])
+
+    def test_metrics_of_any_type(self) -> None:
+        exact = make_exact(nn.Linear(4, 4))
+        exact.step(lambda model, batch: {
+            "loss": square_error(model, batch), "whole": 3, "real": 0.5, "count": torch.tensor([7]),
+            "wide": torch.tensor(0.25, dtype=torch.float64)}, next(exact.batches(make_rows())))
+        self.assertEqual((3, 0.5, 7, 0.25), tuple(exact.metrics[name] for name in (
+            "whole", "real", "count", "wide")))
 
     def test_seeding_leaves_nothing_behind(self) -> None:
         """Without a GPU in use, torch.manual_seed() stores each call with its place for later."""

@@ -23,8 +23,8 @@ from muster.torch.hooks import GradientHooks
 from muster.torch.norms import GhostNorms, running_norms
 from muster.torch.operations import explain_determinism
 from muster.torch.order import MODEL_DRAW, PAUSE_DRAW, SampleOrder, draw_key, share
-from muster.torch.reduction import (Bucket, Entry, Exchange, cut_buckets, fall_exponents,
-                                    judge_magnitudes, refuse_disagreement, world_of)
+from muster.torch.reduction import Bucket, Entry, cut_buckets, fall_exponents, judge_magnitudes
+from muster.torch.rows import fill_row, gather_rows, refuse_disagreement, world_of
 from muster.torch.state import (FORMAT, check_model, check_optimizer, checksum_of, fingerprint,
                                 sha256_of)
 from muster.torch.sync_norms import Lockstep
@@ -77,7 +77,6 @@ class Exact:
         self._hooks = GradientHooks(
             self.buckets, [[by_name[entry.name] for entry in bucket.entries]
                             for bucket in self.buckets], overlap and not self._lockstep)
-        self._exchange = Exchange(group, self.device)
         self._with_buffers = [(name, module) for name, module in model.named_modules()
                               if module._buffers]
 
@@ -167,8 +166,7 @@ class Exact:
         layout = [(name, tuple(p.shape), str(p.dtype)) for name, p in self._parameters]
         agreed = [checksum_of(repr(layout)), self.micro_batch, self.global_batch,
                   self.seed & _LOW_BITS, checksum_of(fingerprint(self.device, self.threads))]
-        _, _, spans = self._exchange.run([], agreed, 0, 0, [])
-        refuse_disagreement(spans, (
+        refuse_disagreement(self._gather(agreed), (
             "the parameters of the model (a checksum)", "micro_batch", "global_batch", "the seed",
             "the arithmetic: the type of device, the torch version, the instruction set or the "
             "number of threads (a checksum)"))
@@ -178,6 +176,10 @@ class Exact:
                 flat = tensor.detach().contiguous()
                 dist.broadcast(flat, source, group=self.group)
                 tensor.copy_(flat)
+
+    def _gather(self, integers: list[int]) -> list[list[int]]:
+        row = torch.tensor(integers, dtype=torch.int32, device=self.device)
+        return gather_rows(row, self.group).tolist()
 
     # ---- data -----------------------------------------------------------------------------------
 
@@ -267,7 +269,7 @@ class Exact:
         entries = self._entries()
         exponents = [entry.exponent for entry in entries]
         try:
-            magnitudes, values = self._sum_until_it_fits(loss_fn, own, entries)
+            magnitudes, values, calls = self._sum_until_it_fits(loss_fn, own, entries)
         except BaseException:
             for entry, exponent in zip(entries, exponents):
                 entry.exponent = exponent
@@ -275,12 +277,10 @@ class Exact:
             raise
         finally:
             self._norms.give_back()
-        self._update(entries, magnitudes)
+        self._update(entries, magnitudes, calls)
         self._take_metrics(values)
         self.step_count += 1
         self.cursor += self.global_batch
-        # Random numbers between two steps, too, are the same on all ranks and after a restart.
-        seed_generators(draw_key(self.seed, PAUSE_DRAW, self.step_count, 0))
         return self.metrics["loss"]
 
     def _entries(self) -> list[Entry]:
@@ -299,46 +299,48 @@ class Exact:
                 raise ExactError(f"{name} was frozen when Exact was made and is not any more: make "
                                  "a new Exact and load this one's state_dict() into it")
 
-    def _sum_until_it_fits(self, loss_fn: LossFn, own: list[Any],
-                           entries: list[Entry]) -> tuple[list[float], list[float]]:
+    def _sum_until_it_fits(self, loss_fn: LossFn, own: list[Any], entries: list[Entry]
+                           ) -> tuple[list[float], list[float], list[int]]:
         for _ in range(3):  # the first step raises the exponents; a second time they must fit
             with self._refuse_changed_buffers():
-                works, values = self._compute(loss_fn, own)
-            magnitudes, shared = self._share_totals(values)
+                values = self._compute(loss_fn, own)
+            works = self._start_sums(values)
+            self._seed_pause(self.step_count + 1)  # while the sums are on their way
             for work in works:
                 if work is not None:
                     work.wait()
+            magnitudes, shared, calls = self._read_rows(entries)
             if judge_magnitudes(entries, magnitudes):
-                return magnitudes, shared
+                return magnitudes, shared, calls
         raise DeterminismError("two passes over the same samples gave different gradients: look "
                                "for random numbers or a state of loss_fn that torch does not seed")
 
-    def _compute(self, loss_fn: LossFn, own: list[Any]) -> tuple[list, list[torch.Tensor]]:
+    def _seed_pause(self, step: int) -> None:
+        """Random numbers of the optimizer and between two steps, too, are the same on all ranks and
+        after a restart."""
+        seed_generators(draw_key(self.seed, PAUSE_DRAW, step, 0))
+
+    def _compute(self, loss_fn: LossFn, own: list[Any]) -> list[torch.Tensor]:
         self._forget_gradients()
         for bucket in self.buckets:
             bucket.begin_step()
         self._norms.begin_step()
         if self._lockstep:
-            values = self._lockstep.compute(loss_fn, own)
-        else:
-            values = self._compute_one_by_one(loss_fn, own)
-        works = self._hooks.start_rest(self.group)
-        if self._norms.bucket:
-            works.append(self._norms.bucket.start(self.group))
-        return works, values
+            return self._lockstep.compute(loss_fn, own)
+        return self._compute_one_by_one(loss_fn, own)
 
     def _compute_one_by_one(self, loss_fn: LossFn, own: list[Any]) -> list[torch.Tensor]:
         values = []
         self._norms.borrow()
-        for number, samples in zip(self.share, own):
-            seed_generators(self.model_key(number))
-            with explain_determinism(self.model, lambda: loss_fn(self.model, samples)):
+        with explain_determinism(self.model, lambda: loss_fn(self.model, samples)):
+            for number, samples in zip(self.share, own):
+                seed_generators(self.model_key(number))
                 loss, numbers = self.split_loss(loss_fn(self.model, samples))
                 self._hooks.begin(number == self.share[-1], self.group)
                 loss.backward()
-            self._hooks.end()
-            self._norms.end_micro_batch()
-            values.append(numbers)
+                self._hooks.end()
+                self._norms.end_micro_batch()
+                values += numbers
         self._norms.give_back()
         return values
 
@@ -346,7 +348,7 @@ class Exact:
         """The seed of the model's random numbers in a micro-batch of this step."""
         return draw_key(self.seed, MODEL_DRAW, self.step_count, number)
 
-    def split_loss(self, result: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def split_loss(self, result: Any) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """The loss, and the numbers of all metrics in the order of their names."""
         named = result if isinstance(result, dict) else {"loss": result}
         loss = named.get("loss")
@@ -357,7 +359,7 @@ class Exact:
         numbers = self._numbers_of(named)
         return loss.reshape(()), numbers
 
-    def _numbers_of(self, named: dict) -> torch.Tensor:
+    def _numbers_of(self, named: dict) -> list[torch.Tensor]:
         names = sorted(named)
         if self._names is None:
             self._names = names
@@ -368,42 +370,62 @@ class Exact:
         for name in names:
             value = named[name]
             if isinstance(value, torch.Tensor) and value.numel() == 1:
-                numbers.append(value.detach().reshape(1).to(torch.float32))
+                numbers.append(value.detach().to(self.device, torch.float32).reshape(1))
             elif isinstance(value, (int, float)):
-                numbers.append(torch.tensor([float(value)], device=self.device))
+                numbers.append(torch.tensor([float(value)], dtype=torch.float32)
+                               .to(self.device, non_blocking=True))
             else:
                 raise ExactError(f"the metric {name} is {describe(value)}: return one number")
-        return torch.cat(numbers)
+        return numbers
 
-    def _share_totals(self, values: list[torch.Tensor]) -> tuple[list[float], list[float]]:
-        """The largest magnitudes of all entries, and the metrics of all micro-batches."""
+    def _start_sums(self, values: list[torch.Tensor]) -> list[Any]:
+        """Starts the sums over the ranks; the last one carries this rank's row."""
         if not self._checked:
             self._compare_state()
+        integers = [self.step_count & _LOW_BITS, self.samples & _LOW_BITS, *self._norms.calls]
+        buckets = self._all_buckets()
+        width = len(integers) + sum(len(bucket.entries) for bucket in buckets) + \
+            len(share(self.micro_batches, self.world, 0)) * len(self._names)
+        rows = buckets[-1].reserve_rows(self.world, width)
+        fill_row(rows[self.rank], integers, [bucket.peaks() for bucket in buckets] + values)
+        works = self._hooks.start_rest(self.group)
+        if self._norms.bucket:
+            works.append(self._norms.bucket.start(self.group))
+        return works
+
+    def _read_rows(self, entries: list[Entry]) -> tuple[list[float], list[float], list[int]]:
+        """The largest magnitudes of all entries, the metrics of all micro-batches in their order,
+        and for each batch norm the number of micro-batches that it was in."""
+        rows = self._all_buckets()[-1].rows.cpu()
+        first = 2 + len(self._norms.calls)
+        integers, floats = rows[:, :first].tolist(), rows.view(torch.float32)[:, first:]
+        refuse_disagreement(integers, ("the step", "the number of samples"))
+        peaks = floats[:, :len(entries)].amax(0).tolist()
+        return ([peak * 2.0 ** entry.base for peak, entry in zip(peaks, entries)],
+                self._metrics_of_all(floats[:, len(entries):], self.micro_batches),
+                [sum(column) for column in zip(*integers)][2:])
+
+    def _metrics_of_all(self, floats: torch.Tensor, items: int) -> list[float]:
+        """The metrics of `items` micro-batches in their order, from one row for each rank."""
         width = len(self._names or [])
-        magnitudes, shared, spans = self._exchange.run(
-            [bucket.magnitudes for bucket in self._all_buckets()],
-            [self.step_count & _LOW_BITS, self.samples & _LOW_BITS],
-            self.micro_batches * width, self.share[0] * width, values)
-        refuse_disagreement(spans, ("the step", "the number of samples"))
-        return magnitudes, shared
+        return [number for rank, row in enumerate(floats.tolist())
+                for number in row[:len(share(items, self.world, rank)) * width]]
 
     def _compare_state(self) -> None:
         """Before the first update: ranks that loaded different states must not train together."""
         agreed = [zlib.crc32(repr(self._names).encode()) & _LOW_BITS, self.step_count & _LOW_BITS,
                   checksum_of(self._tensors_of_state())]
-        _, _, spans = self._exchange.run([], agreed, 0, 0, [])
-        refuse_disagreement(spans, ("the names of the metrics (a checksum)", "the step",
-                                    "the weights or the optimizer state (a checksum)"))
+        refuse_disagreement(self._gather(agreed), (
+            "the names of the metrics (a checksum)", "the step",
+            "the weights or the optimizer state (a checksum)"))
         self._checked = True
 
-    def _update(self, entries: list[Entry], magnitudes: list[float]) -> None:
+    def _update(self, entries: list[Entry], magnitudes: list[float], calls: list[int]) -> None:
         fall_exponents(entries, magnitudes)
-        by_name = dict(self._parameters)
-        for bucket in self.buckets:
+        for bucket, parameters in zip(self.buckets, self._hooks.parameters):
             bucket.finish([self.micro_batches] * len(bucket.entries))
-            for entry, result in zip(bucket.entries, bucket.results):
-                parameter = by_name[entry.name]
-                parameter.grad = result.to(parameter.dtype) if entry.used else None
+            for entry, parameter, total in zip(bucket.entries, parameters, bucket.parts):
+                parameter.grad = total.to(parameter.dtype) if entry.used else None
         norm = None
         if self.clip_norm is not None:
             norm = torch.nn.utils.clip_grad_norm_([p for _, p in self._parameters], self.clip_norm)
@@ -412,7 +434,7 @@ class Exact:
             if self._lockstep:
                 self._lockstep.commit()
             else:
-                self._norms.commit()
+                self._norms.commit(calls)
         if self.scheduler is not None:
             self.scheduler.step()
         self._norm = None if norm is None else float(norm)
@@ -453,15 +475,18 @@ class Exact:
                 samples = map_tensors(collate(fetch_samples(dataset, indices)),
                                       lambda tensor: tensor.to(self.device))
                 result = loss_fn(self.model, samples)
-                values.append(self._numbers_of(result if isinstance(result, dict)
-                                               else {"loss": result}))
-            names = self._names_of_all()
+                values += self._numbers_of(result if isinstance(result, dict)
+                                           else {"loss": result})
+            self._names = names = self._names_of_all()
+            row = torch.zeros(len(share(total, self.world, 0)) * len(names), dtype=torch.int32,
+                              device=self.device)
+            fill_row(row, [], values)
+            floats = gather_rows(row, self.group).view(torch.float32)
+            shared = self._metrics_of_all(floats, total)
         finally:
             self._names = names_of_training
             for module, training in modes:
                 module.training = training
-        _, shared, _ = self._exchange.run([], [], total * len(names), own.start * len(names),
-                                          values)
         sizes = [self.micro_batch] * total
         sizes[-1] = count - (total - 1) * self.micro_batch
         return {name: mean_of(shared[i::len(names)], sizes) for i, name in enumerate(names)}
@@ -524,7 +549,7 @@ class Exact:
         self.step_count, self.cursor = state["step"], state["cursor"]
         self.samples = state["samples"]
         self._checked = False
-        seed_generators(draw_key(self.seed, PAUSE_DRAW, self.step_count, 0))
+        self._seed_pause(self.step_count)
         self._warn_of_other_arithmetic(state["fingerprint"])
 
     def _warn_of_other_arithmetic(self, saved: dict[str, Any]) -> None:

@@ -14,7 +14,8 @@ class GradientHooks:
     """Moves each bucket's gradients into its sums as soon as the backward pass has made all.
 
     In the last local micro-batch of a step, full buckets start their sums over the ranks, in the
-    same order on every rank. Without `overlap` all of this happens after the backward pass.
+    same order on every rank. The last bucket has nothing to overlap with, so it needs no hooks.
+    Without `overlap` all of this happens after the backward pass.
     """
 
     def __init__(self, buckets: list[Bucket], parameters: list[list[torch.nn.Parameter]],
@@ -26,7 +27,7 @@ class GradientHooks:
         self._works: list[Any] = []
         self._kept: list[Any] = []
         if overlap:
-            for number, members in enumerate(parameters):
+            for number, members in enumerate(parameters[:-1]):
                 for parameter in members:
                     self._kept.append(call_after_gradient(parameter, self._hook_of(number)))
 
@@ -68,7 +69,8 @@ class GradientHooks:
         bucket.add(gradients)
 
     def _start_full(self) -> None:
-        while len(self._works) < len(self.buckets) and self._missing[len(self._works)] <= 0:
+        """Starts full buckets. The last one has no hooks, so it waits for start_rest()."""
+        while self._missing[len(self._works)] <= 0:
             self._works.append(self.buckets[len(self._works)].start(self._group))
 
     def end(self) -> None:

@@ -53,9 +53,10 @@ class GhostNorms:
                 like = torch.zeros_like(module.running_mean, dtype=torch.float64, device=device)
                 entries.append(Entry(f"{name}.{part}", like, "statistic"))
         self.bucket: Optional[Bucket] = \
-            Bucket(entries, micro_batches, len(self.modules)) if entries else None
+            Bucket(entries, micro_batches) if entries else None
+        self.calls = [0] * len(self.modules)  # local micro-batches of the step that a layer was in
         self._own: list[Any] = []
-        self._seen: list[list[tuple[torch.Tensor, torch.Tensor]]] = [[] for _ in self.modules]
+        self._seen: list[list[list[torch.Tensor]]] = [[] for _ in self.modules]
         self._hooks = [module.register_forward_hook(self._hook_of(i))
                        for i, module in enumerate(self.modules)]
         self._active = False
@@ -63,7 +64,9 @@ class GhostNorms:
     def _hook_of(self, number: int) -> Any:
         def hook(module: Any, _inputs: Any, _output: Any) -> None:
             if self._active and module.training:
-                self._seen[number].append((module.running_mean.clone(), module.running_var.clone()))
+                self._seen[number].append([
+                    statistic.to(torch.float64, copy=True)
+                    for statistic in (module.running_mean, module.running_var)])
         return hook
 
     def borrow(self) -> None:
@@ -89,6 +92,7 @@ class GhostNorms:
         self._seen = [[] for _ in self.modules]
 
     def begin_step(self) -> None:
+        self.calls = [0] * len(self.modules)
         if self.bucket:
             self.bucket.begin_step()
 
@@ -99,18 +103,23 @@ class GhostNorms:
         found: list[Optional[torch.Tensor]] = []
         for number, calls in enumerate(self._seen):
             for part in (0, 1):
-                found.append(torch.stack([call[part].to(self.bucket.sums.device, torch.float64)
-                                          for call in calls]).mean(0) if calls else None)
-            self.bucket.extra[number] += bool(calls)
+                if len(calls) > 1:
+                    found.append(torch.stack([call[part] for call in calls]).mean(0))
+                else:
+                    found.append(calls[0][part] if calls else None)
+            self.calls[number] += bool(calls)
         self.bucket.add(found)
         self._seen = [[] for _ in self.modules]
 
-    def commit(self) -> None:
-        """Updates the running statistics from the step's sums, which are complete."""
+    def commit(self, calls: list[int]) -> None:
+        """Updates the running statistics from the step's sums, which are complete.
+
+        calls: for each layer, in how many micro-batches of all ranks it was.
+        """
         if not self.bucket:
             return
-        counts = self.bucket.extra.tolist()
-        self.bucket.finish([max(counts[i // 2], 1) for i in range(len(self.bucket.entries))])
-        for number, module in enumerate(self.modules):
-            if counts[number] > 0:
-                update_running(module, *self.bucket.results[2 * number:2 * number + 2])
+        self.bucket.finish([max(count, 1) for count in calls for _ in (0, 1)])
+        for module, count, mean, variance in zip(self.modules, calls, self.bucket.parts[::2],
+                                                 self.bucket.parts[1::2]):
+            if count > 0:
+                update_running(module, mean, variance)

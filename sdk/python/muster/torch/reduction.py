@@ -6,11 +6,11 @@ per step. With V micro-batches per step, an element g becomes rint(g * 2^(p - e)
 p = 30 - ceil(log2 V) - 3. So a tensor may grow 8-fold from one step to the next, and the sum of V
 integers still fits into int32. (Tensors of float64 have int64 sums and p = 62 - ceil(log2 V) - 3.)
 Integer sums do not depend on their order. A tensor that outgrows its exponent shows in the largest
-magnitudes that the ranks exchange at the end of the step; then the step is repeated with a scale
-that fits.
+magnitudes of the ranks; then the step is repeated with a scale that fits.
 
 Tensors that are summed together form a bucket. A bucket of gradients starts its all-reduce as soon
-as the last local micro-batch has filled it, in parallel with the rest of the backward pass.
+as the last local micro-batch has filled it, in parallel with the rest of the backward pass. The
+last bucket starts at the end and carries the magnitudes and the metrics of every rank (rows.py).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Any, Optional, Sequence
 import torch
 import torch.distributed as dist
 
-from muster.torch.errors import ExactError, GradientError
+from muster.torch.errors import GradientError
+from muster.torch.rows import world_of
 
 GROWTH = 3  # by which an exponent may grow in one step without a repetition
 GROWTH_MAX = 34  # growth in one step that is reported as an explosion
 EXPONENT_FLOOR = -24
 UNKNOWN = None  # the exponent of a tensor that has had no gradient yet
-UNSEEN = -1.0  # the largest magnitude of a tensor that had no gradient in this step
-NOTHING = -(1 << 31)  # loses every maximum of int32
+UNSEEN = -1.0  # the largest magnitude of a tensor that has no gradient in this step
 
 
 def exponent_of(magnitude: float) -> Optional[int]:
@@ -41,18 +41,11 @@ def next_exponent(now: int, magnitude: float) -> int:
     return now if found is None else max(found, now - 1, EXPONENT_FLOOR)
 
 
-def world_of(group: Any) -> tuple[int, int]:
-    """The number of ranks and this rank's number."""
-    if not (dist.is_available() and dist.is_initialized()):
-        return 1, 0
-    return dist.get_world_size(group), dist.get_rank(group)
-
-
-def largest_magnitudes(tensors: list[torch.Tensor]) -> Sequence[torch.Tensor]:
-    """The largest magnitude of each tensor; NaN if it has one."""
-    if tensors[0].device.type == "cpu":  # its norm computes one element at a time
-        return [tensor.abs().max() for tensor in tensors]
-    return torch._foreach_norm(tensors, math.inf)
+def largest_values(pieces: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The largest value of each tensor of values >= 0: [tensors]; NaN if it has one."""
+    if pieces[0].device.type == "cpu":  # its norm computes one element at a time
+        return torch.stack([piece.max() for piece in pieces])
+    return torch.stack(torch._foreach_norm(pieces, math.inf))
 
 
 class Entry:
@@ -62,6 +55,11 @@ class Entry:
         self.name, self.noun, self.like = name, noun, like
         self.exponent: Optional[int] = UNKNOWN
         self.used = False  # had a gradient in the last step, on any rank
+
+    @property
+    def base(self) -> int:
+        """The exponent that the scale belongs to."""
+        return EXPONENT_FLOOR if self.exponent is None else self.exponent
 
 
 def _view_like(flat: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -80,7 +78,9 @@ def _view_like(flat: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 class Bucket:
     """Entries of one device and one number format, whose sums lie in one flat tensor."""
 
-    def __init__(self, entries: Sequence[Entry], micro_batches: int, extra: int = 0) -> None:
+    def __init__(self, entries: Sequence[Entry], micro_batches: int,
+                 scratch: Optional[torch.Tensor] = None) -> None:
+        """scratch: that of another bucket with the same type, which is shared if large enough."""
         self.entries = list(entries)
         first = self.entries[0].like
         wide = first.dtype == torch.float64
@@ -88,90 +88,107 @@ class Bucket:
         self.integer = torch.int64 if wide else torch.int32
         self.bits = (62 if wide else 30) - max(micro_batches - 1, 0).bit_length() - GROWTH
         sizes = [entry.like.numel() for entry in self.entries]
-        self.sums = torch.zeros(sum(sizes) + extra, dtype=self.integer, device=first.device)
+        # The scaled gradients of a micro-batch; after the step, the sums as real numbers.
         self.values = torch.zeros(sum(sizes), dtype=self.real, device=first.device)
-        self.parts = self._cut(self.sums, sizes)
-        self.results = self._cut(self.values, sizes)
-        self.extra = self.sums[sum(sizes):]  # more integers that are summed with the bucket
-        self.magnitudes = torch.empty(len(sizes), dtype=torch.float32, device=first.device)
+        self.parts = [_view_like(piece, entry.like)
+                      for piece, entry in zip(self.values.split(sizes), self.entries)]
+        self.scratch = scratch
+        if scratch is None or scratch.numel() < sum(sizes):
+            self.scratch = torch.empty_like(self.values)
+        self._absolute = self.scratch[:sum(sizes)]
+        self._pieces = self._absolute.split(sizes)
+        self._rounded = self.scratch.view(self.integer)[:sum(sizes)]
+        self.magnitudes = torch.empty(len(sizes), dtype=self.real, device=first.device)
         self.scales: list[float] = []
         self.empty = True
+        self.sums = torch.zeros(self.values.numel(), dtype=self.integer, device=first.device)
+        self.flat = self.sums  # everything that is summed over the ranks
+        self.rows: Optional[torch.Tensor] = None
 
-    def _cut(self, flat: torch.Tensor, sizes: list[int]) -> list[torch.Tensor]:
-        pieces = flat[:sum(sizes)].split(sizes)
-        return [_view_like(piece, entry.like) for piece, entry in zip(pieces, self.entries)]
+    def reserve_rows(self, ranks: int, width: int) -> torch.Tensor:
+        """Zeros of int32 [ranks, at least width], which are summed with the bucket (rows.py)."""
+        width += width % 2  # whole words of int64
+        if self.rows is None or self.rows.shape != (ranks, width):
+            count = self.sums.numel()
+            words = ranks * width * 4 // self.sums.element_size()
+            self.flat = torch.zeros(count + words, dtype=self.integer, device=self.sums.device)
+            self.flat[:count] = self.sums
+            self.sums = self.flat[:count]
+            self.rows = self.flat[count:].view(torch.int32).view(ranks, width)
+        return self.rows.zero_()
 
     def begin_step(self) -> None:
         self.empty = True
         self.magnitudes.fill_(UNSEEN)
-        self.scales = [math.ldexp(1.0, self.bits - (EXPONENT_FLOOR if entry.exponent is None
-                                                    else entry.exponent))
-                       for entry in self.entries]
-        self.extra.zero_()
+        self.scales = [math.ldexp(1.0, self.bits - entry.base) for entry in self.entries]
 
     def add(self, gradients: Sequence[Optional[torch.Tensor]]) -> None:
-        """Adds the gradients of one micro-batch, which it overwrites. None: no gradient.
+        """Adds the gradients of one micro-batch. None: no gradient.
 
         A gradient that is too large for its scale makes a sum of no meaning; the magnitudes show
         it, and the step is repeated.
         """
         here = [i for i, gradient in enumerate(gradients) if gradient is not None]
-        found = [gradients[i] for i in here]
-        if not found:
+        if not here:
             return
+        found = [gradients[i] for i in here]
         if found[0].dtype != self.real:  # gradients of bfloat16 or float16
             found = [gradient.to(self.real) for gradient in found]
-        scales, parts, magnitudes = self.scales, self.parts, self.magnitudes
-        peaks = torch.stack(largest_magnitudes(found)).to(torch.float32)
         if len(here) < len(self.entries):
-            scales, parts = [scales[i] for i in here], [parts[i] for i in here]
-            peaks = magnitudes.clone().index_copy_(
-                0, torch.tensor(here, device=peaks.device), peaks)
+            self.values.zero_()
+        for i, gradient in zip(here, found):
+            torch.mul(gradient, self.scales[i], out=self.parts[i])
+        torch.abs(self.values, out=self._absolute)
+        peaks = largest_values(self._pieces)
+        if len(here) < len(self.entries):
+            absent = torch.tensor([i for i, g in enumerate(gradients) if g is None])
+            peaks.index_fill_(0, absent.to(peaks.device, non_blocking=True), UNSEEN)
         # A maximum passes NaN on.
-        torch.maximum(magnitudes, peaks, out=magnitudes)
-        torch._foreach_mul_(found, scales)
-        torch._foreach_round_(found)
-        if self.empty and len(here) == len(self.entries):
-            for part, gradient in zip(parts, found):
-                part.copy_(gradient)
+        torch.maximum(self.magnitudes, peaks, out=self.magnitudes)
+        self.values.round_()
+        if self.empty:
+            self.sums.copy_(self.values)
         else:
-            if self.empty:
-                self.sums[:self.values.numel()].zero_()
-            torch._foreach_add_(parts, [gradient.to(self.integer) for gradient in found])
+            self.sums.add_(self._rounded.copy_(self.values))
         self.empty = False
+
+    def peaks(self) -> torch.Tensor:
+        """The largest magnitude of each entry as a multiple of 2^base, float32; negative: none."""
+        return (self.magnitudes * 2.0 ** -self.bits).to(torch.float32)
 
     def start(self, group: Any) -> Any:
         """Starts the sum over all ranks; returns the work to wait for (None: there is one rank)."""
         if self.empty:
-            self.sums[:self.values.numel()].zero_()
+            self.sums.zero_()
             self.empty = False
         if world_of(group)[0] == 1:
             return None
-        return dist.all_reduce(self.sums, group=group, async_op=True)
+        return dist.all_reduce(self.flat, group=group, async_op=True)
 
     def finish(self, divisors: Sequence[int]) -> None:
-        """Turns the sums into real numbers, divided by one divisor for each entry."""
-        self.values.copy_(self.sums[:self.values.numel()])
-        torch._foreach_mul_(self.results, [1.0 / (scale * divisor)
-                                           for scale, divisor in zip(self.scales, divisors)])
+        """Turns the sums into real numbers in `parts`, divided by one divisor for each entry."""
+        self.values.copy_(self.sums)
+        torch._foreach_mul_(self.parts, [1.0 / (scale * divisor)
+                                         for scale, divisor in zip(self.scales, divisors)])
 
 
 def cut_buckets(entries: Sequence[Entry], micro_batches: int, bucket_bytes: int) -> list[Bucket]:
     """Buckets of about bucket_bytes in the given order; the bits do not depend on the size."""
     buckets: list[Bucket] = []
+    scratch: dict[Any, torch.Tensor] = {}  # by type
     current: list[Entry] = []
     size = 0
-    for entry in entries:
-        like = entry.like
-        kind = like.dtype, like.device
-        if current and (size + like.numel() * 4 > bucket_bytes or
-                        kind != (current[0].like.dtype, current[0].like.device)):
-            buckets.append(Bucket(current, micro_batches))
+    for entry in [*entries, None]:
+        kind = entry and (entry.like.dtype, entry.like.device)
+        more = entry.like.numel() * 4 if entry else 0
+        first = current and (current[0].like.dtype, current[0].like.device)
+        if current and (size + more > bucket_bytes or kind != first):
+            buckets.append(Bucket(current, micro_batches, scratch.get(first)))
+            scratch[first] = buckets[-1].scratch
             current, size = [], 0
-        current.append(entry)
-        size += like.numel() * 4
-    if current:
-        buckets.append(Bucket(current, micro_batches))
+        if entry:
+            current.append(entry)
+            size += more
     return buckets
 
 
@@ -197,8 +214,7 @@ def judge_magnitudes(entries: Sequence[Entry], magnitudes: Sequence[float]) -> b
     fits = True
     for entry, magnitude in zip(entries, magnitudes):
         found = exponent_of(magnitude)
-        now = EXPONENT_FLOOR if entry.exponent is None else entry.exponent
-        if found is not None and found > now + GROWTH:
+        if found is not None and found > entry.base + GROWTH:
             entry.exponent = found
             fits = False
     return fits
@@ -208,49 +224,4 @@ def fall_exponents(entries: Sequence[Entry], magnitudes: Sequence[float]) -> Non
     for entry, magnitude in zip(entries, magnitudes):
         entry.used = magnitude >= 0
         if entry.used:
-            now = EXPONENT_FLOOR if entry.exponent is None else entry.exponent
-            entry.exponent = next_exponent(now, magnitude)
-
-
-class Exchange:
-    """One all-reduce (maximum of int32) of everything that the ranks agree on after a step.
-
-    Floats travel as their bits: for numbers >= 0 these have the same order. The value of a
-    micro-batch has a place of its own, where the other ranks send NOTHING; so all ranks get all
-    values bit by bit, and sum them in the same order.
-    """
-
-    def __init__(self, group: Any, device: torch.device) -> None:
-        self.group, self.device = group, device
-
-    def run(self, magnitudes: Sequence[torch.Tensor], agreed: Sequence[int],
-            places: int, first: int, values: Sequence[torch.Tensor]) -> tuple[list, list, list]:
-        """Returns magnitudes and values of all ranks, and [(minimum, maximum)] of `agreed`.
-
-        `values` are tensors of float32 that fill the places from `first` on.
-        """
-        peaks = torch.cat([m.to(self.device) for m in magnitudes]) if magnitudes else \
-            torch.empty(0, device=self.device)
-        peaks = torch.nan_to_num(peaks, nan=math.inf, posinf=math.inf)
-        slots = torch.full((places,), NOTHING, dtype=torch.int32, device=self.device)
-        if values:
-            own = torch.cat([v.reshape(-1) for v in values]).to(self.device, torch.float32)
-            slots[first:first + own.numel()] = own.view(torch.int32)
-        both = [number for n in agreed for number in (n, -n)]
-        numbers = torch.tensor(both, dtype=torch.int32, device=self.device)
-        flat = torch.cat([peaks.view(torch.int32), numbers, slots])
-        if world_of(self.group)[0] > 1:
-            dist.all_reduce(flat, op=dist.ReduceOp.MAX, group=self.group)
-        flat = flat.cpu()
-        end = peaks.numel() + len(both)
-        pairs = flat[peaks.numel():end].tolist()
-        spans = [(-pairs[i + 1], pairs[i]) for i in range(0, len(pairs), 2)]
-        return (flat[:peaks.numel()].view(torch.float32).tolist(),
-                flat[end:].view(torch.float32).tolist(), spans)
-
-
-def refuse_disagreement(spans: Sequence[tuple[int, int]], nouns: Sequence[str]) -> None:
-    for (least, most), noun in zip(spans, nouns):
-        if least != most:
-            raise ExactError(f"the ranks disagree about {noun} (from {least} to {most}): start all "
-                             "ranks from the same checkpoint, data set and program")
+            entry.exponent = next_exponent(entry.base, magnitude)

@@ -136,7 +136,7 @@ class Lockstep:
         self._runners = []
         torch.autograd.backward([loss for loss, _ in results])
         self._take_gradients()
-        return [numbers for _, numbers in results]
+        return [number for _, numbers in results for number in numbers]
 
     def _run_all(self, turn: threading.Semaphore) -> None:
         for runner in self._runners:
