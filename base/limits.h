@@ -85,7 +85,7 @@ enum {
     LIMIT_MEDIA_NAME = 256,          // bytes
     LIMIT_MEDIA_PER_POST = 1000,     // items
     LIMIT_MEDIA_BYTES_PER_CALL = 64 << 20, // of contents that an agent reports in one call
-    LIMIT_MEDIA_DOWNLOADS = 64,      // contents of items that are sent at the same time
+    LIMIT_MEDIA_DOWNLOADS = 64,            // contents of items that are sent at the same time
     LIMIT_MEDIA_DOWNLOADS_USER = 32, // to one user: a few pages, each with the six of a browser
     LIMIT_METADATA_KEYS = 1000,      // of a run; this and the next four are Determined's limits
     LIMIT_METADATA_KEY = 50,         // bytes
