@@ -21,6 +21,7 @@ import uuid
 from cluster import PASSWORD
 
 KINDS = ("info", "submit", "poll")
+LATE = 0.02  # seconds to connect and send a request, which a caller takes only if it waits for a processor
 CONFIG = """\
 name: bystander
 entrypoint: "true"
@@ -33,18 +34,29 @@ class CallFailed(Exception):
     pass
 
 
-def request(port, method, path, body=None, token=None, timeout=30.0, source=None):
+def request(port, method, path, body=None, token=None, timeout=30.0, source=None, again=False):
     """Returns (status, bytes) of one call on a new connection. `source` is the caller's own
-    loopback address."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout,
-                                            source_address=(source, 0) if source else None)
-    try:
-        data = json.dumps(body) if body is not None and not isinstance(body, (str, bytes)) else body
-        connection.request(method, path, data, {"Authorization": f"Bearer {token}"} if token else {})
-        response = connection.getresponse()
-        return response.status, response.read()
-    finally:
-        connection.close()
+    loopback address.
+
+    `again` is for small calls during a flood. The master closes the oldest connection of an address
+    that opens too many. On a busy machine this may be a caller who has connected and waits for a
+    processor before it sends its request. It connects again; the time counts."""
+    data = json.dumps(body) if body is not None and not isinstance(body, (str, bytes)) else body
+    begun = time.monotonic()
+    while True:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout,
+                                                source_address=(source, 0) if source else None)
+        connecting, late = time.monotonic(), False
+        try:
+            connection.request(method, path, data, {"Authorization": f"Bearer {token}"} if token else {})
+            late = time.monotonic() - connecting > LATE
+            response = connection.getresponse()
+            return response.status, response.read()
+        except ConnectionError:
+            if not again or not late or time.monotonic() - begun > timeout:
+                raise
+        finally:
+            connection.close()
 
 
 def log_in(port, user="determined", password=PASSWORD, source=None):
@@ -92,18 +104,18 @@ class Bystander:
     # calls
 
     def _info(self):
-        return request(self.port, "GET", "/info", timeout=self.patience, source=self.source)
+        return request(self.port, "GET", "/info", timeout=self.patience, source=self.source, again=True)
 
     def _submit(self):
         return request(self.port, "POST", "/api/v1/experiments",
                        {"config": CONFIG, "activate": False, "modelDefinition": []}, self.token,
-                       self.patience, self.source)
+                       self.patience, self.source, again=True)
 
     def _poll(self):
         return request(self.port, "POST", f"/api/v1/agents/{self.name}/sync",
                        {"version": "0", "session": self.session, "pool": "default", "hostname": self.name,
                         "address": "127.0.0.1", "slots": [], "seen": -1, "tasks": []},
-                       self.agent_token, self.patience, self.source)
+                       self.agent_token, self.patience, self.source, again=True)
 
     def _go_on(self, kind):
         call = getattr(self, "_" + kind)
