@@ -27,6 +27,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/os/file.h"
+#include "base/os/systemd.h"
 #include "base/rng.h"
 #include "base/text/json.h"
 
@@ -63,6 +64,7 @@ struct agent_daemon {
     int64_t seen;      // version of the desired state that was applied last
     int64_t posted_at; // monotonic
     int64_t post_at;   // monotonic; no call before
+    int64_t alive_at;  // monotonic; when systemd expects a sign of life
     int64_t backoff_us;
     int link_state; // 1: no call has ended yet, 0: connected, negative: the error
     bool stop;
@@ -108,6 +110,17 @@ static int64_t next_post(const struct agent_daemon *a)
     return has_news(a) ? a->posted_at + CANCEL_AFTER_US : INT64_MAX;
 }
 
+// The agent is ready when its first call has ended, even by an error: a start must not wait for a
+// master that is down.
+static void tell_link_state(const struct agent_daemon *a)
+{
+    char *lines = a->link_state == 0
+                      ? xasprintf("READY=1\nSTATUS=connected to %s", a->master.url)
+                      : xasprintf("READY=1\nSTATUS=no connection to %s", a->master.url);
+    systemd_notify(lines);
+    free(lines);
+}
+
 // Logs each change once.
 static void set_link_state(struct agent_daemon *a, int state, const struct error *e)
 {
@@ -115,6 +128,7 @@ static void set_link_state(struct agent_daemon *a, int state, const struct error
     if (state == a->link_state)
         return;
     a->link_state = state;
+    tell_link_state(a);
     if (state == 0) {
         log_info("connected to the master", "agent=%s url=%s slots=%zu", a->id, a->master.url,
                  a->slots.count);
@@ -227,6 +241,8 @@ static void wait_for_events(struct agent_daemon *a, int64_t now)
     int64_t until = now + WAIT_MAX_US, tick = tasks_next_tick(a->tasks), post = next_post(a);
     until = tick < until ? tick : until;
     until = post < until ? post : until;
+    if (systemd_watchdog_us() && a->alive_at < until)
+        until = a->alive_at;
     master_poll_wait(a->poll, fds, count, until <= now ? 0 : (int)((until - now) / 1000) + 1);
     free(fds);
 }
@@ -242,11 +258,20 @@ static int check_work_dir(const struct agent_daemon *a, struct error *e)
                      a->work_dir);
 }
 
+static void tell_alive(struct agent_daemon *a, int64_t now)
+{
+    if (!systemd_watchdog_us() || now < a->alive_at)
+        return;
+    systemd_notify("WATCHDOG=1");
+    a->alive_at = now + systemd_watchdog_us();
+}
+
 static int agent_loop(struct agent_daemon *a, struct error *e)
 {
     int err = 0;
     while (!a->stop && !err) {
         int64_t now = clock_mono_us();
+        tell_alive(a, now);
         post_when_due(a, now);
         wait_for_events(a, now);
         now = clock_mono_us();
@@ -498,11 +523,13 @@ int agent_run(const struct agent_options *options, struct error *e)
 {
     struct agent_daemon a = {
         .o = options, .signal_fd = -1, .work_lock = -1, .seen = -1, .link_state = 1};
+    systemd_open();
     int err = agent_start(&a, e);
     if (!err) {
         log_info("agent started", "agent=%s slots=%zu type=%s pool=%s", a.id, a.slots.count,
                  a.slots.cuda ? "CUDA" : "CPU", options->pool);
         err = agent_loop(&a, e);
+        systemd_notify("STOPPING=1");
         log_info("agent stopped; its tasks keep running until the next start recovers them",
                  "agent=%s", a.id);
     }

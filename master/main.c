@@ -16,6 +16,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/os/file.h"
+#include "base/os/systemd.h"
 #include "base/text/json.h"
 #include "base/text/yaml.h"
 #include "base/version.h"
@@ -33,6 +34,7 @@
 #include "master/options.h"
 #include "master/relocate.h"
 #include "master/sched/rules.h"
+
 enum {
     FILES_OF_MASTER = 512,  // open files besides connections
     SCHEDULE_GAP_US = 5000, // events within this time are decided in one scheduling pass
@@ -247,6 +249,12 @@ static int start_server(struct master *m, struct error *e)
     return server_start(&server, &m->server, e);
 }
 
+// The core thread says so, because nothing goes on without it.
+static void tell_alive(void)
+{
+    systemd_notify("WATCHDOG=1");
+}
+
 static int start_services(struct master *m, struct error *e)
 {
     const struct master_options *o = &m->options;
@@ -290,6 +298,8 @@ static int start_services(struct master *m, struct error *e)
         .outbox_ctx = m->delivery,
         .events_committed = hub_notify,
         .events_ctx = m->hub,
+        .alive = systemd_watchdog_us() ? tell_alive : NULL,
+        .alive_us = systemd_watchdog_us(),
     };
     rc = core_new(m->db, &core, &m->core, e);
     if (rc)
@@ -318,6 +328,10 @@ static int announce(struct master *m, struct error *e)
     char *line = xasprintf("%s\n", server_url(m->server));
     m->url_file = path_join(m->options.data_dir, "master.url");
     int rc = file_write_durable(m->url_file, line, strlen(line), 0644, e);
+    free(line);
+    line = xasprintf("READY=1\nSTATUS=listening on %s", server_url(m->server));
+    if (!rc)
+        systemd_notify(line);
     free(line);
     log_info("master is up", "version=%s url=%s data=%s", MUSTER_VERSION, server_url(m->server),
              log_quote(quoted, sizeof quoted, m->options.data_dir));
@@ -392,6 +406,7 @@ static int run_master(struct master *m, const sigset_t *stop, struct error *e)
     if (!rc) {
         int signal_number = 0;
         sigwait(stop, &signal_number);
+        systemd_notify("STOPPING=1");
         log_info("master is stopping", "signal=%s", signal_number == SIGINT ? "INT" : "TERM");
         pthread_sigmask(SIG_UNBLOCK, stop, NULL); // a second signal ends the process at once
     }
@@ -426,6 +441,7 @@ int main(int argc, char **argv)
             error_prefix(&e, "--scheduler");
         if (!rc) {
             log_set_level(level);
+            systemd_open();
             umask(077);
             fit_connections(&m.options);
             delivery_forget_proxies();

@@ -68,6 +68,10 @@ struct core_options {
     // once. NULL: there are no followers.
     void (*events_committed)(void *ctx, struct changes *changes);
     void *events_ctx;
+
+    // The core thread calls it every alive_us, and does not while a turn hangs. NULL: never.
+    void (*alive)(void);
+    int64_t alive_us;
 };
 
 // Loads the live state from the store. Active experiments go on; allocations that agents still run

@@ -330,9 +330,19 @@ static void core_end(struct core *c)
     barrier_flush(c);
 }
 
+static void alive_tell(struct core *c, void *unused)
+{
+    (void)unused;
+    c->options.alive();
+    timer_set(&c->timers, &c->alive, c->now + c->options.alive_us);
+}
+
 static void *core_run(void *arg)
 {
     struct core *c = arg;
+    c->alive.fire = alive_tell;
+    if (c->options.alive)
+        timer_set(&c->timers, &c->alive, c->now);
     turn_end(c); // commits what the load has changed
     while (turn_run(c, turn_deadline(c)))
         ;

@@ -63,6 +63,7 @@ struct core {
     struct workspace_removals *workspace_removals; // master/calls/bulk/workspace_removal.c
 
     struct timers timers;
+    struct timer alive;            // calls options.alive
     struct parked_request *parked; // all of them
     struct db_batch *batch;
     struct commit_barrier {
