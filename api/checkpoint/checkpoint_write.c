@@ -191,7 +191,7 @@ int checkpoint_write_file(const char *folder, const struct checkpoint_file *file
     buf_init(&header, CHECKPOINT_HEADER_MAX);
     int rc = check_tensors(file, e);
     if (!rc)
-        rc = dir_make(folder, 0755, e);
+        rc = dir_make(folder, 0775, e);
     if (rc)
         goto out;
     make_header(file, &header);
@@ -300,7 +300,7 @@ int checkpoint_write(const char *folder, const struct checkpoint_file *files, si
     json_t *entries = json_array();
     int rc = check_extra(extra, e);
     if (!rc)
-        rc = dir_make(folder, 0755, e);
+        rc = dir_make(folder, 0775, e);
     for (size_t i = 0; !rc && i < file_count; i++) {
         json_t *entry;
         rc = checkpoint_write_file(folder, &files[i], &entry, e);
