@@ -23,6 +23,9 @@ add_custom_command(
     COMMAND ${CMAKE_COMMAND} -E copy_directory ${CMAKE_SOURCE_DIR}/sdk/python ${wheel_build}/copy
     COMMAND ${CMAKE_COMMAND} -E chdir ${wheel_build}/copy ${WHEEL_PYTHON} -c
             "from setuptools import build_meta; build_meta.build_wheel('..')" > ${wheel_build}/wheel.log
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${wheel_build}/unpacked
+    COMMAND ${CMAKE_COMMAND} -E chdir ${wheel_build}/unpacked ${WHEEL_PYTHON} -c # for cmake/Packages.cmake
+            "import glob, zipfile; zipfile.ZipFile(*glob.glob('../*.whl')).extractall()"
     COMMAND ${CMAKE_COMMAND} -E touch ${wheel_build}/wheel.stamp
     DEPENDS ${wheel_sources} ${CMAKE_SOURCE_DIR}/sdk/python/pyproject.toml ${CMAKE_SOURCE_DIR}/sdk/python/README.md
     COMMENT "Building the wheel of the Python package"
