@@ -63,6 +63,8 @@ void start_core(void)
         .log_days = cl.more.log_days,
         .logs_committed = log_notice,
         .events_committed = cl.more.events_committed,
+        .alive = cl.more.alive,
+        .alive_us = cl.more.alive_us,
     };
     if (core_new(cl.db, &options, &cl.core, &e) || core_start(cl.core, &e))
         fail_msg("%s", e.text);
