@@ -78,6 +78,7 @@ list(JOIN loaded_later "\n" lines)
 file(WRITE ${package_scripts}/loaded_later "${lines}\n") # for packaging/tarball
 set(libraries ca-certificates)
 foreach(library ${loaded_later})
+    string(REGEX REPLACE "^/usr" "*" library ${library}) # a package has it in /lib or in /usr/lib
     execute_process(COMMAND dpkg-query -S ${library} OUTPUT_VARIABLE owner ERROR_QUIET)
     if(owner MATCHES "^([^:, ]+)")
         string(APPEND libraries ", ${CMAKE_MATCH_1}")

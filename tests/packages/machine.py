@@ -45,7 +45,11 @@ systemd-id128 new > etc/machine-id
 for unit in getty.target remote-fs.target systemd-networkd.service systemd-resolved.service ssh.service cron.service; do
     ln -sf /dev/null etc/systemd/system/$unit
 done
-exec chroot . env -i container=muster-test PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+mkdir .old
+pivot_root . .old # not chroot, in which no user namespaces can be made
+umount -l /.old
+rmdir /.old
+exec env -i container=muster-test PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
     /usr/lib/systemd/systemd --unit=basic.target
 """
 
