@@ -132,7 +132,8 @@ FOLDERS = [
      ""),
     ("tests", "`unit/` one program per file, `sim/` the master's core under a virtual clock with "
      "faults by seed, `sdk/` the Python package, `e2e/` real daemons, `ui/` the page in a browser, `fuzz/` hostile input, "
-     "`style/` these checks, `bench/` measurements", "base/* api/* db/* simulate cli/* agent/* master/* trainer/*"),
+     "`packages/` the packages on machines of their own, `style/` these checks, `bench/` measurements",
+     "base/* api/* db/* simulate cli/* agent/* master/* trainer/*"),
 ]
 
 # Files with rules of their own, which replace the rule of their folder.
