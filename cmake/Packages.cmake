@@ -116,5 +116,5 @@ debian_package(trainer_cuda muster-trainer-cuda science "orchestrator of deep-le
 "The native trainer for NVIDIA's GPUs. It needs the CUDA runtime 12.8 or newer
 with cuBLASLt and NVRTC, cuDNN 9.8 or newer, and NCCL, as they were when the
 package was built."
-    DEPENDS "muster-trainer (>= ${PROJECT_VERSION})" SHLIBDEPS OFF SUGGESTS "libnccl2, libcudnn9-cuda-12")
+    DEPENDS "muster-trainer (>= ${PROJECT_VERSION}), libstdc++6, libgcc-s1" SHLIBDEPS OFF SUGGESTS "libnccl2, libcudnn9-cuda-12")
 include(CPack)
