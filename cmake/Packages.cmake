@@ -47,7 +47,8 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 # packaging/maintainer has the scripts that dpkg runs, as NAME.postinst etc., and NAME.conffiles.
 function(debian_package component name section summary description)
     string(TOUPPER ${component} upper)
-    install(FILES ${packaging}/maintainer/copyright DESTINATION share/doc/${name} COMPONENT ${component} EXCLUDE_FROM_ALL)
+    install(FILES ${packaging}/maintainer/copyright DESTINATION share/doc/${name} COMPONENT ${component}
+            EXCLUDE_FROM_ALL)
     set(prefix CPACK_DEBIAN_${upper}_PACKAGE)
     set(${prefix}_NAME ${name} PARENT_SCOPE)
     set(${prefix}_SECTION ${section} PARENT_SCOPE)
@@ -116,5 +117,6 @@ debian_package(trainer_cuda muster-trainer-cuda science "orchestrator of deep-le
 "The native trainer for NVIDIA's GPUs. It needs the CUDA runtime 12.8 or newer
 with cuBLASLt and NVRTC, cuDNN 9.8 or newer, and NCCL, as they were when the
 package was built."
-    DEPENDS "muster-trainer (>= ${PROJECT_VERSION}), libstdc++6, libgcc-s1" SHLIBDEPS OFF SUGGESTS "libnccl2, libcudnn9-cuda-12")
+    DEPENDS "muster-trainer (>= ${PROJECT_VERSION}), libstdc++6, libgcc-s1"
+    SHLIBDEPS OFF SUGGESTS "libnccl2, libcudnn9-cuda-12")
 include(CPack)

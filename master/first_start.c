@@ -36,13 +36,31 @@ static int read_password(const char *path, char **out, struct error *e)
     return rc;
 }
 
+// Writes a random password into a new file.
+static int make_password_file(const char *path, char **out, struct error *e)
+{
+    char *line = xcalloc(1, RANDOM_PASSWORD + 2);
+    make_password(line);
+    *out = xstrdup(line);
+    line[RANDOM_PASSWORD] = '\n';
+    int rc = file_write_durable(path, line, RANDOM_PASSWORD + 1, 0600, e);
+    explicit_bzero(line, RANDOM_PASSWORD);
+    free(line);
+    if (!rc)
+        log_info("the file holds the password of the first users, admin and determined; sign in, "
+                 "change it, and delete the file",
+                 "file=%s", path);
+    return rc;
+}
+
 // The password of the first users; *shown: the caller must print it, because nobody knows it yet.
 static int initial_password(const struct first_start *o, char **out, bool *shown, struct error *e)
 {
     const char *given = getenv(INITIAL_PASSWORD_ENV);
     *shown = false;
     if (o->password_file) {
-        int rc = read_password(o->password_file, out, e);
+        int rc = path_exists(o->password_file) ? read_password(o->password_file, out, e)
+                                               : make_password_file(o->password_file, out, e);
         if (rc)
             return error_prefix(e, "--initial-password-file");
     } else if (given) {

@@ -7,8 +7,10 @@
 
 struct first_start {
     const char *data_dir;
-    const char *password_file; // NULL: MUSTER_INITIAL_PASSWORD, else a random one, shown once
-    const char *cluster_name;  // NULL: keep the one in the store
+    const char
+        *password_file;       // of the first users; made with a random password if it does not
+                              // exist. NULL: MUSTER_INITIAL_PASSWORD, else a random one, shown once
+    const char *cluster_name; // NULL: keep the one in the store
 };
 
 struct cluster_identity { // heap strings

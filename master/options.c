@@ -82,7 +82,10 @@ static const struct {
      "checkpoint directory no trial starts: 2GiB, 5%, 0 for never (1GiB or 5%, the smaller)",
      0, 0, NULL},
     {"initial-password-file", 0, FLAG_STRING, offsetof(struct master_options, password_file),
-     "FILE", "password of the first users, read at the first start only (else random)", 0, 0, NULL},
+     "FILE",
+     "password of the first users, at the first start only; a random one is written there if there "
+     "is no such file (without the flag, a random one is shown)",
+     0, 0, NULL},
     {"webhook-key-file", 0, FLAG_STRING, offsetof(struct master_options, webhook_key_file), "FILE",
      "key that webhooks are signed with; made when there is none (DATA_DIR/webhook.key)", 0, 0,
      NULL},

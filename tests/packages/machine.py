@@ -106,12 +106,11 @@ class Machine:
         self.stop()
         skip(f"systemd does not boot in namespaces here: {pathlib.Path('machine.log').read_text()[-500:]}")
 
-    def run(self, script, check=True, seconds=120, user=None):
+    def run(self, script, check=True, seconds=120):
         """Runs a bash script in the machine and returns its output; with `check` it must succeed."""
-        command = ["nsenter", "--target", self.pid1, "--all", "--root", "--wd", "env", "-i", "HOME=/root", "LANG=C.UTF-8",
-                   "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND=noninteractive"]
-        if user:
-            command += ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
+        command = ["nsenter", "--target", self.pid1, "--all", "--root", "--wd", "env", "-i", "HOME=/root",
+                   "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive",
+                   "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]
         answer = subprocess.run([*command, "bash", "-euo", "pipefail", "-c", script], stdin=subprocess.DEVNULL,
                                 capture_output=True, text=True, timeout=seconds, check=False)
         if check and answer.returncode != 0:

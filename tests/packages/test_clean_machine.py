@@ -1,5 +1,6 @@
-"""The packages on a bare Debian 12, which debootstrap makes: apt finds every dependency, and every program starts. Needs
-root and a mirror of Debian (MUSTER_DEBIAN_MIRROR, by default deb.debian.org)."""
+"""The packages on a bare Debian 12, which debootstrap makes: apt finds every dependency, and every program starts.
+
+It needs root and a mirror of Debian (MUSTER_DEBIAN_MIRROR, by default deb.debian.org)."""
 
 import os
 import pathlib
@@ -37,8 +38,8 @@ class CleanMachine(unittest.TestCase):
         """Runs a bash script in the root; its processes end with it. Without `proc` there is no /proc."""
         namespace = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
         namespace += [f"--mount-proc={self.root}/proc"] if proc else []
-        answer = subprocess.run([*namespace, "chroot", self.root, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
-                                 "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "bash", "-euc", script],
+        answer = subprocess.run([*namespace, "chroot", self.root, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+                                 "HOME=/root", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "bash", "-euc", script],
                                 capture_output=True, text=True, check=False)
         self.assertEqual(answer.returncode, 0, f"{script}\n{answer.stdout}{answer.stderr}")
         return answer.stdout + answer.stderr
@@ -47,16 +48,16 @@ class CleanMachine(unittest.TestCase):
         for program in ("libcurl-gnutls.so.4", "libarchive.so.13", "libjansson.so.4"):
             self.assertFalse(list(self.root.glob(f"usr/lib/*/{program}")), "the system is bare")
         # As in a build of an image.
-        self.run_there("cd /packages; apt-get update -q; apt-get install -q -y --no-install-recommends ./*.deb", proc=False)
+        self.run_there("cd /packages; apt-get update -q; apt-get install -q -y --no-install-recommends ./*.deb",
+                       proc=False)
         for program in PROGRAMS:
             self.run_there(f"{program} --version")
         self.run_there("python3 -c 'import muster'")
-        self.run_there("getent passwd muster muster-agent; test -s /var/lib/muster/initial-password;"
+        self.run_there("getent passwd muster muster-agent;"
                        "muster --master http://127.0.0.1:9 agent list 2>&1 | grep 'cannot reach'")
         # Without systemd the daemons run, too.
         self.run_there("""
-            mkdir /var/lib/muster-checkpoints
-            chown muster /var/lib/muster-checkpoints
+            systemd-tmpfiles --create muster-master.conf
             setpriv --reuid=muster --regid=muster --init-groups muster-master --config /etc/muster/master.yaml &
             master=$!
             for _ in $(seq 100); do

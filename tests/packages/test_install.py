@@ -109,8 +109,7 @@ class Install(unittest.TestCase):
         self.assertNotIn("password", self.machine.journal(), "the journal has no password")
         self.assertEqual(self.run_there("stat -c '%a %U' /var/lib/muster /var/lib/muster/initial-password"),
                          "700 muster\n600 muster\n")
-        self.run_there(re.sub(r"change-password \w+", r"& --password-file /mnt/password".replace("&", r"\g<0>"),
-                              blocks[1]))
+        self.run_there(re.sub(r"change-password \w+", r"\g<0> --password-file /mnt/password", blocks[1]))
         self.assertIn("machine", self.muster("agent list"))
         output = self.muster(" ".join(blocks[2].split()[1:]))
         self.assertIn("completed", output)
@@ -151,7 +150,8 @@ class Install(unittest.TestCase):
             self.run_there(f"kill -STOP {pid}")
             self.machine.wait_for(f"journalctl --no-pager -u {unit}", "Watchdog timeout")
             self.machine.wait_for(f"test $({MAIN_PID.format(unit)}) != {pid} && systemctl is-active {unit}", "active")
-            self.run_there(f"rm -r /run/systemd/system/{unit}.service.d; systemctl daemon-reload; systemctl restart {unit}")
+            self.run_there(f"rm -r /run/systemd/system/{unit}.service.d; systemctl daemon-reload;"
+                           f"systemctl restart {unit}")
 
     def test_5_upgrade(self):
         task = int(self.run_there(f"pgrep -x -f '{PROGRAM} 1000'"))
@@ -176,7 +176,8 @@ class Install(unittest.TestCase):
         self.machine.wait_for("pgrep -c -u muster-agent || true", "0")
         self.run_there(remove_master)
         self.assertEqual(self.run_there("pgrep -c muster-master || true").strip(), "0")
-        self.run_there("ls /var/lib/muster/muster.db /etc/muster/master.yaml /etc/muster/agent.token /var/lib/muster-agent")
+        self.run_there("ls /var/lib/muster/muster.db /etc/muster/master.yaml /etc/muster/agent.token "
+                       "/var/lib/muster-agent")
         install = pack.commands_of("A first cluster on one machine")[0].splitlines()[0]
         self.run_there(f"cd /mnt/new; {install}; systemctl start muster-master muster-agent")
         self.assertFalse(self.run_there("ls /var/lib/muster/initial-password", check=False).startswith("/"))

@@ -82,9 +82,10 @@ class Services(unittest.TestCase):
             (cls.folder / name).mkdir(parents=True)
         settings = (SOURCE / "packaging/etc/master.yaml").read_text().replace("/var/lib/", f"{cls.folder}/var/lib/")
         (cls.folder / "etc/muster/master.yaml").write_text(settings + "port: 0\nbind: 127.0.0.1\n")
-        (cls.folder / "var/lib/muster/initial-password").write_text("a password of the test\n")
         cls.master = Daemon("master", command_of("master", cls.folder))
         ready = cls.master.wait_for("READY=1")
+        password = cls.folder / "var/lib/muster/initial-password"
+        assert password.stat().st_mode & 0o777 == 0o600 and len(password.read_text()) > 8
         cls.url = re.search(r"^STATUS=listening on (http://\S+)$", ready, re.M).group(1)
         token = (cls.folder / "var/lib/muster/agent.token").read_text()
         (cls.folder / "etc/muster/agent.token").write_text(token)
@@ -107,7 +108,8 @@ class Services(unittest.TestCase):
 
     def run_muster(self, *arguments):
         environment = {**os.environ, "MUSTER_MASTER": self.url}
-        answer = subprocess.run([BIN / "muster", *arguments], env=environment, capture_output=True, text=True, check=False)
+        answer = subprocess.run([BIN / "muster", *arguments], env=environment, capture_output=True, text=True,
+                                check=False)
         self.assertEqual(answer.returncode, 0, answer.stderr)
         return answer.stdout
 

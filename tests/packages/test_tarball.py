@@ -29,7 +29,10 @@ BARE = r"""
 set -eu
 root=$1; shift
 mount -t proc proc "$root/proc"
-for device in null zero random urandom; do touch "$root/dev/$device"; mount --bind /dev/$device "$root/dev/$device"; done
+for device in null zero random urandom; do
+    touch "$root/dev/$device"
+    mount --bind /dev/$device "$root/dev/$device"
+done
 mount -t tmpfs tmpfs "$root/dev/shm"
 exec chroot "$root" "$@"
 """
@@ -112,15 +115,15 @@ class Tarball(unittest.TestCase):
         for program in ("muster", "muster-master", "muster-agent", "muster-trainer"):
             answer = run_bare(f"/muster/bin/{program}", "--version")
             self.assertEqual(answer.returncode, 0, answer.stderr)
-        answer = run_bare("/muster/bin/muster-trainer", "run", "/data/training.yaml", "--folder", "/data", "--slots", "2",
-                          "--checkpoint-dir", "/store")
+        answer = run_bare("/muster/bin/muster-trainer", "run", "/data/training.yaml", "--folder", "/data",
+                          "--slots", "2", "--checkpoint-dir", "/store")
         self.assertEqual(answer.returncode, 0, answer.stderr)
         # libcurl is loaded and calls: nobody listens there.
         answer = run_bare("/muster/bin/muster", "--master", "http://127.0.0.1:9", "agent", "list")
         self.assertIn("cannot reach http://127.0.0.1:9", answer.stderr)
         # libarchive is loaded and packs; then the call fails.
-        answer = run_bare("/muster/bin/muster", "--master", "http://127.0.0.1:9", "--token", "x", "experiment", "create",
-                          "/data/training.yaml", "/data")
+        answer = run_bare("/muster/bin/muster", "--master", "http://127.0.0.1:9", "--token", "x",
+                          "experiment", "create", "/data/training.yaml", "/data")
         self.assertIn("cannot reach http://127.0.0.1:9", answer.stderr)
 
 
@@ -142,7 +145,8 @@ class TarballServices(unittest.TestCase):
 
     def test_services(self):
         run = self.machine.run
-        run("mkdir -p /opt; cd /opt; tar -xf /mnt/muster-*.tar.xz; mv muster-* muster; rm -rf /etc/muster /var/lib/muster*")
+        run("rm -rf /etc/muster /var/lib/muster*; mkdir -p /opt; cd /opt;"
+            "tar -xf /mnt/muster-*.tar.xz; mv muster-* muster")
         run(pack.commands_of("The tarball")[1])
         run("systemctl enable --now muster-master")
         for line in pack.commands_of("A first cluster on one machine")[0].splitlines()[2:]:

@@ -386,8 +386,9 @@ static void test_empty_initial_password(void **state)
     assert_int_equal(first_start(db, &first, &id, &e), ERR_INVALID);
     assert_non_null(strstr(e.text, "blank"));
     assert_null(id.id);
-    first.password_file = "missing";
-    assert_int_equal(first_start(db, &first, &id, &e), ERR_NOT_FOUND);
+    first.password_file = "missing/file";
+    assert_int_equal(first_start(db, &first, &id, &e), ERR_IO);
+    assert_non_null(strstr(e.text, "missing/file"));
     first.password_file = NULL;
     setenv("MUSTER_INITIAL_PASSWORD", "", 1);
     assert_int_equal(first_start(db, &first, &id, &e), ERR_INVALID);
@@ -395,6 +396,30 @@ static void test_empty_initial_password(void **state)
     assert_int_equal(first_start(db, &first, &id, &e), 0);
     free(id.id);
     free(id.name);
+    db_close(db);
+}
+
+// A password file that does not exist is made once; the next start does not need it.
+static void test_random_initial_password_file(void **state)
+{
+    (void)state;
+    struct db *db;
+    struct error e = {0};
+    struct cluster_identity id;
+    struct stat info;
+    const struct first_start first = {.data_dir = "third", .password_file = "third/password"};
+    assert_int_equal(db_open("third", &db, &e), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(first_start(db, &first, &id, &e), 0);
+        free(id.id);
+        free(id.name);
+        assert_int_equal(stat("third/password", &info), i == 0 ? 0 : -1);
+        if (i == 0) {
+            assert_int_equal(info.st_mode & 0777, 0600);
+            assert_true(info.st_size > 16); // and a newline
+            unlink("third/password");
+        }
+    }
     db_close(db);
 }
 
@@ -412,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_change_users),
         cmocka_unit_test(test_agent_token),
         cmocka_unit_test(test_empty_initial_password),
+        cmocka_unit_test(test_random_initial_password_file),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }
