@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,10 +27,12 @@ PYTHON = "/usr/bin"  # Debian's packages belong to Debian's Python
 ENVIRONMENT = [f"PYTHONPATH={STAND_IN}", "GLOO_SOCKET_IFNAME=eth0", "PET_REDIRECTS=9:1", "PET_TEE=9:1"]
 
 # Programs that start again from the beginning: hyperparameters. The library of 1_metrics asks for preemption, but the
-# program does not listen, so it may go on for PREEMPTION_S. 0_start runs for 5 s in all, so it begins last, and 1_metrics
+# program does not listen, so it may go on for PREEMPTION_S. 0_start has no hyperparameters: it runs from a copy with a
+# longer pause, because its 5 s are over before a busy machine has noticed that it has begun. It begins last, and 1_metrics
 # outlasts it.
 PREEMPTION_S = 1
-RESTARTED = {"1_metrics": {"seconds_per_step": 0.3}, "0_start": {}}
+RESTARTED = {"1_metrics": {"seconds_per_step": 0.5}, "0_start": {}}
+PAUSE, LONGER_PAUSE = "time.sleep(0.1)", "time.sleep(0.25)"  # of 0_start, in each step
 # Programs that go on from their checkpoint. name: (folder, slots, last step, hyperparameters)
 RESUMED = {
     "2_checkpoints": (EXAMPLES, 1, 60, {"seconds_per_step": 0.04}),
@@ -60,10 +63,21 @@ class Programs:
         cls.machines = MACHINES[:len(cls.slots)]
         cls.storage = pathlib.Path(f"{cls.__name__}-storage").resolve()
         cls.storage.mkdir()
+        cls.restarted = cls.copy_examples(f"{cls.__name__}-examples")
         cls.cluster = cls.enterClassContext(Cluster(
             cls.__name__, slots=cls.slots, bind=f"{NETWORK}.1",
             master_flags=("--storage-allow", cls.storage),
             prefixes=[machine.prefix for machine in cls.machines]))
+
+    @staticmethod
+    def copy_examples(folder):
+        """Returns a copy of the examples in which 0_start runs longer."""
+        folder = pathlib.Path(shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns("__pycache__"))).resolve()
+        program = folder / "0_start.py"
+        text = program.read_text()
+        assert PAUSE in text
+        program.write_text(text.replace(PAUSE, LONGER_PAUSE))
+        return folder
 
     # experiments
 
@@ -128,7 +142,7 @@ class Programs:
         return trials and self.cluster.run("trial", "metrics", trials[0]["id"], "--group", "validation").returncode == 0
 
     def submit_restarted(self, name):
-        return self.submit(name, EXAMPLES, RESTARTED[name], "--config", f"preemption_timeout={PREEMPTION_S}")
+        return self.submit(name, self.restarted, RESTARTED[name], "--config", f"preemption_timeout={PREEMPTION_S}")
 
     def start_restarted(self, *names):
         """Returns the experiments of programs that run side by side, {name: experiment}, after undisturbed ones."""
