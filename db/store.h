@@ -100,6 +100,8 @@ struct db {
     bool by_hand; // in memory; the owner calls db_write()
     atomic_int readers;
     atomic_bool damaged; // a query found damage
+    struct histogram commits;
+    atomic_int_least64_t committing_since; // monotonic; 0: no transaction runs
     bool describes;      // the thread of damage_note() was started
     pthread_t describer;
     struct mailbox *queue; // of struct db_batch; NULL: the writer does not run

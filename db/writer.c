@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "db/statements/control.h"
@@ -167,8 +168,12 @@ static void break_store(struct db *db, const struct error *why)
 static void commit_group(struct db *db, void **group, size_t n)
 {
     struct error e = {0};
+    int64_t begun = clock_mono_us();
+    atomic_store(&db->committing_since, begun);
     if (!db->broken.code && (wal_check(db, &e) || run_group(db, group, n, &e)))
         break_store(db, &e);
+    atomic_store(&db->committing_since, 0);
+    histogram_add(&db->commits, clock_mono_us() - begun);
     for (size_t i = 0; i < n; i++) {
         struct db_batch *b = group[i];
         if (db->broken.code)

@@ -23,9 +23,10 @@ struct backups {
     int64_t every_us;
     int keep;
     pthread_t thread;
-    pthread_mutex_t lock; // protects `stopping`
+    pthread_mutex_t lock; // protects the following fields
     pthread_cond_t changed;
     bool stopping;
+    int64_t newest; // seconds since 1970; 0: none
 };
 
 static const char form[] = "muster-%Y%m%dT%H%M%SZ.db";
@@ -93,6 +94,22 @@ static void remove_old(const struct backups *b)
     free(found);
 }
 
+static void set_newest(struct backups *b, int64_t seconds)
+{
+    pthread_mutex_lock(&b->lock);
+    b->newest = seconds;
+    pthread_mutex_unlock(&b->lock);
+}
+
+int64_t backups_newest(void *backups)
+{
+    struct backups *b = backups;
+    pthread_mutex_lock(&b->lock);
+    int64_t newest = b->newest;
+    pthread_mutex_unlock(&b->lock);
+    return newest;
+}
+
 // Seconds until the next backup is due.
 static int64_t make(struct backups *b)
 {
@@ -100,13 +117,15 @@ static int64_t make(struct backups *b)
     struct backup_report report;
     struct error e = {0};
     char quoted[ERROR_TEXT_MAX];
-    char *path = name_of(b->folder, clock_wall_us() / 1000000);
+    int64_t now = clock_wall_us() / 1000000;
+    char *path = name_of(b->folder, now);
     int err = free_space_refuse_copy(b->free_space, &e);
     if (!err)
         err = backup_make(b->store, path, true, &watch, &report, &e);
     if (!err) {
         log_info("the store was backed up", "path=%s bytes=%lld rows=%lld", path,
                  (long long)report.bytes, (long long)report.rows);
+        set_newest(b, now);
         remove_old(b);
     } else if (err != ERR_TIMEOUT) {
         log_error("the store could not be backed up; it is tried again in ten minutes", "err=%s",
@@ -116,12 +135,18 @@ static int64_t make(struct backups *b)
     return err ? RETRY_S : b->every_us / 1000000;
 }
 
-static int64_t until_first(const struct backups *b)
+static int64_t newest_in(const char *folder)
 {
     size_t count;
-    int64_t *found = backups_found(b->folder, &count);
-    int64_t next = count ? found[0] + b->every_us / 1000000 - clock_wall_us() / 1000000 : 0;
+    int64_t *found = backups_found(folder, &count);
+    int64_t newest = count ? found[0] : 0;
     free(found);
+    return newest;
+}
+
+static int64_t until_first(const struct backups *b)
+{
+    int64_t next = b->newest + b->every_us / 1000000 - clock_wall_us() / 1000000;
     return next > 0 ? next : 0;
 }
 
@@ -158,6 +183,7 @@ int backups_start(const char *store, const char *folder, const struct free_space
     b->free_space = free_space;
     b->every_us = every_us;
     b->keep = keep;
+    b->newest = newest_in(folder);
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->changed, NULL);
     must(pthread_create(&b->thread, NULL, run, b) == 0);

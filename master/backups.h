@@ -15,6 +15,8 @@ struct backups; // opaque
 // `store`: the file that the master has open.
 int backups_start(const char *store, const char *folder, const struct free_space *free_space,
                   int64_t every_us, int keep, struct backups **out, struct error *e);
+// The time of the newest copy in seconds since 1970, 0 if there is none; b is the struct backups.
+int64_t backups_newest(void *b);
 void backups_stop(struct backups *b); // aborts a running backup, then frees; accepts NULL
 
 // The times of the copies in a folder, in seconds since 1970, newest first; the caller frees the

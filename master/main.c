@@ -26,14 +26,17 @@
 #include "master/first_start.h"
 #include "master/http/limits/connections.h"
 #include "master/http/memory.h"
+#include "master/http/routing/routes.h"
 #include "master/http/server.h"
 #include "master/kernel/core.h"
 #include "master/modules.h"
 #include "master/notify/log_followers.h"
+#include "master/notify/mail.h"
 #include "master/notify/webhook_delivery.h"
 #include "master/options.h"
 #include "master/relocate.h"
 #include "master/sched/rules.h"
+#include "master/watch/watch.h"
 
 enum {
     FILES_OF_MASTER = 512,  // open files besides connections
@@ -51,6 +54,10 @@ struct master {
     struct server *server;
     struct backups *backups;
     struct delivery *delivery;
+    struct mailer *mailer;
+    struct meters *meters;
+    struct watch *watch;
+    struct scrape_access scrape;
     struct master_log *master_log;
     struct cluster_identity cluster;
     struct storage *storage;
@@ -122,6 +129,24 @@ static void describe_resource_manager(const struct master *m, struct json_writer
     jw_object_end(w);
 }
 
+static void describe_monitoring(const struct master *m, struct json_writer *w)
+{
+    const struct master_options *o = &m->options;
+    jw_kv_int(w, "backup_every", o->backup_every);
+    jw_kv_int(w, "backup_keep", o->backup_keep);
+    jw_kv_string(w, "metrics", o->metrics);
+    jw_kv_int(w, "slow_request", o->slow_request);
+    jw_kv_int(w, "store_slow", o->store_slow);
+    jw_kv_int(w, "alert_calm", o->alert_calm);
+    jw_kv_string(w, "smtp_url", o->smtp_url);
+    jw_kv_string(w, "smtp_from", o->smtp_from);
+    jw_key(w, "alert_mail");
+    jw_array(w);
+    for (int i = 0; i < o->alert_mail.count; i++)
+        jw_string(w, o->alert_mail.items[i]);
+    jw_array_end(w);
+}
+
 // The configuration for GET /api/v1/master/config, without secrets.
 static void describe_config(struct master *m)
 {
@@ -153,6 +178,7 @@ static void describe_config(struct master *m)
     jw_kv_int(&w, "restart_backoff", o->restart_backoff);
     jw_kv_int(&w, "log_retention_days", o->log_retention_days);
     jw_kv_string(&w, "webhook_key_file", o->webhook_key_file);
+    describe_monitoring(m, &w);
     jw_kv_string(&w, "scheduler", o->scheduler);
     jw_kv_int(&w, "max_user_priority", o->max_user_priority);
     describe_pools(m, &w);
@@ -221,6 +247,46 @@ static int start_delivery(struct master *m, struct error *e)
     return rc;
 }
 
+static struct mailer_options mail_options(const struct master *m)
+{
+    const struct master_options *o = &m->options;
+    return (struct mailer_options){.url = o->smtp_url,
+                                   .from = o->smtp_from,
+                                   .to = o->alert_mail.items,
+                                   .to_count = o->alert_mail.count,
+                                   .user = o->smtp_user,
+                                   .password_file = o->smtp_password_file,
+                                   .cluster_name = m->cluster.name};
+}
+
+// Checks the flags of monitoring and alerts.
+static int check_monitoring(struct master *m, struct error *e)
+{
+    const struct mailer_options mail = mail_options(m);
+    int rc = scrape_from_parse(m->options.metrics, &m->scrape.from, e);
+    if (rc)
+        return error_prefix(e, "--metrics");
+    if (!mail.url && mail.to_count)
+        return error_set(e, ERR_INVALID, "--alert-mail needs --smtp-url, the server for e-mails");
+    return mail.url ? mailer_check(&mail, e) : 0;
+}
+
+// Makes the meters and the watch, which begins to work with the core, and starts the e-mails.
+static int start_monitoring(struct master *m, struct error *e)
+{
+    const struct master_options *o = &m->options;
+    const struct mailer_options mail = mail_options(m);
+    m->meters = meters_new(route_count);
+    m->watch = watch_new(&(struct watch_options){.db = m->db,
+                                                 .free_space = m->free_space,
+                                                 .store_slow_us = o->store_slow * 1000,
+                                                 .backup_every_us = o->backup_every * 3600000000});
+    char *path = path_join(o->data_dir, "metrics.token");
+    int rc = scrape_read_token(path, &m->scrape, e);
+    free(path);
+    return rc || !mail.url ? rc : mailer_start(m->db, &mail, &m->mailer, e);
+}
+
 static int start_server(struct master *m, struct error *e)
 {
     const struct master_options *o = &m->options;
@@ -230,6 +296,10 @@ static int start_server(struct master *m, struct error *e)
         .log_followers = m->log_followers,
         .hub = m->hub,
         .delivery = m->delivery,
+        .meters = m->meters,
+        .watch = m->watch,
+        .scrape = m->scrape,
+        .slow_request_us = o->slow_request * 1000,
         .master_log = m->master_log,
         .storage = m->storage,
         .free_space = m->free_space,
@@ -270,6 +340,8 @@ static int start_services(struct master *m, struct error *e)
         rc = watch_room(m, e);
     if (!rc)
         rc = start_delivery(m, e);
+    if (!rc)
+        rc = start_monitoring(m, e);
     if (rc)
         return rc;
     const struct core_options core = {
@@ -280,6 +352,9 @@ static int start_services(struct master *m, struct error *e)
         .external_url = o->external_url,
         .storage = m->storage,
         .free_space = m->free_space,
+        .meters = m->meters,
+        .alert_calm_us = o->alert_calm * 1000000,
+        .mail_alerts = m->mailer,
         .agent_silence_us = o->agent_silence * 1000000,
         .agent_reconnect_us = o->agent_reconnect * 1000000,
         .kill_grace_us = o->kill_grace * 1000000,
@@ -342,6 +417,7 @@ static void stop_master(struct master *m, bool core_runs)
 {
     if (m->url_file)
         unlink(m->url_file);
+    watch_stop(m->watch);
     backups_stop(m->backups);
     if (m->server)
         server_drain(m->server);
@@ -350,8 +426,11 @@ static void stop_master(struct master *m, bool core_runs)
     if (m->server)
         server_stop(m->server);
     delivery_stop(m->delivery);
+    mailer_stop(m->mailer);
     if (m->core)
         core_free(m->core);
+    watch_free(m->watch);
+    meters_free(m->meters);
     free_space_free(m->free_space);
     db_reader_close(m->room_reader);
     log_followers_free(m->log_followers);
@@ -402,6 +481,8 @@ static int run_master(struct master *m, const sigset_t *stop, struct error *e)
     if (!rc)
         rc = start_backups(m, e);
     if (!rc)
+        rc = watch_start(m->watch, m->core, m->backups ? backups_newest : NULL, m->backups, e);
+    if (!rc)
         rc = announce(m, e);
     if (!rc) {
         int signal_number = 0;
@@ -437,6 +518,8 @@ int main(int argc, char **argv)
             error_prefix(&e, "--disk-floor");
         if (!rc && m.options.external_url && (rc = options_check_url(m.options.external_url, &e)))
             error_prefix(&e, "--external-url");
+        if (!rc)
+            rc = check_monitoring(&m, &e);
         if (!rc && (rc = options_policy(m.options.scheduler, &m.scheduler, &e)))
             error_prefix(&e, "--scheduler");
         if (!rc) {

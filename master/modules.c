@@ -7,8 +7,9 @@
 #include "master/notify/module.h"
 #include "master/retention/module.h"
 #include "master/teams/module.h"
+#include "master/watch/module.h"
 
 const struct core_module *const master_modules[] = {
     &teams_module,  &lifecycle_module, &retention_module,         &ingest_module,
-    &notify_module, &calls_module,     &workspace_removal_module, NULL,
+    &notify_module, &calls_module,     &workspace_removal_module, &watch_module, NULL,
 };

@@ -13,12 +13,13 @@
 struct master_options {
     const char *config_file, *data_dir, *bind, *cluster_name, *api_version, *checkpoint_dir,
         *master_url, *external_url;
-    const char *webhook_key_file, *webui_dir, *disk_floor;
+    const char *webhook_key_file, *webui_dir, *disk_floor, *metrics;
+    const char *smtp_url, *smtp_from, *smtp_user, *smtp_password_file;
     const char *password_file, *tls_cert, *tls_key, *log_level, *scheduler;
     long long port, agent_silence, agent_reconnect, kill_grace, preemption_timeout, preempt_after,
         restart_backoff, log_retention_days, grow_after, backup_every, backup_keep, connections,
-        connections_per_address, max_user_priority;
-    struct flag_list storage_allow;
+        connections_per_address, max_user_priority, slow_request, store_slow, alert_calm;
+    struct flag_list storage_allow, alert_mail;
     bool help, version;
 };
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 
@@ -20,6 +21,7 @@ struct watched {
     struct free_space *free_space;
     enum free_space_place place;
     char *path;
+    bool same_disk; // as the place before
     atomic_bool low;
     atomic_int_least64_t since; // wall clock; of low
     atomic_uint_least64_t free, total;
@@ -167,6 +169,12 @@ static void *watch_place(void *arg)
 
 // --- creation and release ------------------------------------------------------------------------
 
+static bool on_one_disk(const char *a, const char *b)
+{
+    struct stat x, y;
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev;
+}
+
 struct free_space *free_space_new(const struct free_space_options *options)
 {
     struct free_space *r = xcalloc(1, sizeof *r);
@@ -183,6 +191,7 @@ struct free_space *free_space_new(const struct free_space_options *options)
         r->places[i].free_space = r;
         r->places[i].place = (enum free_space_place)i;
         r->places[i].path = xstrdup(options->paths[i]);
+        r->places[i].same_disk = i && on_one_disk(options->paths[i - 1], options->paths[i]);
         free_space_poll(r, (enum free_space_place)i);
     }
     return r;
@@ -267,6 +276,37 @@ const char *free_space_describe_public(enum free_space_place place)
     static const char *const texts[FREE_SPACE_PLACES] = {
         "the disk of the master's data is nearly full", "the checkpoint storage is nearly full"};
     return texts[place];
+}
+
+const char *const free_space_words[FREE_SPACE_PLACES] = {"data", "checkpoints"};
+
+void free_space_read(const struct free_space *r, enum free_space_place place,
+                     struct free_space_figures *out)
+{
+    *out = (struct free_space_figures){0};
+    if (!r)
+        return;
+    out->free = atomic_load(&r->places[place].free);
+    out->total = atomic_load(&r->places[place].total);
+    out->minimum = floor_of(&r->o.floor, out->total);
+}
+
+bool free_space_is_filling(const struct free_space *r, enum free_space_place place,
+                           char text[FREE_SPACE_TEXT])
+{
+    struct free_space_figures f;
+    char free[SIZE_TEXT], total[SIZE_TEXT], minimum[SIZE_TEXT];
+    free_space_read(r, place, &f);
+    if (f.free >= 2 * f.minimum || r->places[place].same_disk)
+        return false;
+    snprintf(text, FREE_SPACE_TEXT, "%s (%.200s) fills up: %s of %s are free; below %s %s",
+             place_names[place], r->places[place].path, size_text(f.free, free),
+             size_text(f.total, total), size_text(f.minimum, minimum),
+             place == FREE_SPACE_DATA
+                 ? "the master refuses submissions, metrics and logs; delete experiments or other "
+                   "files"
+                 : "no trial starts; delete checkpoints or other files");
+    return true;
 }
 
 int free_space_refuse_submission(const struct free_space *r, struct error *e)

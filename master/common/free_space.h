@@ -59,6 +59,19 @@ const char *free_space_describe(const struct free_space *r, enum free_space_plac
 // The same without path and sizes, for callers who are not signed in.
 const char *free_space_describe_public(enum free_space_place place);
 
+// The name of a place, "data" or "checkpoints", and its size in bytes; `minimum` is the floor.
+extern const char *const free_space_words[FREE_SPACE_PLACES];
+struct free_space_figures {
+    uint64_t free, total, minimum;
+};
+void free_space_read(const struct free_space *r, enum free_space_place place,
+                     struct free_space_figures *out);
+// Whether less than twice the floor is free, so that people should act before work is refused;
+// writes a text for administrators. When both places are on one disk, only the first one is
+// filling.
+bool free_space_is_filling(const struct free_space *r, enum free_space_place place,
+                           char text[FREE_SPACE_TEXT]);
+
 // The refusals: ERR_FULL for a submission and for a copy of the store, ERR_UNAVAILABLE for a report
 // that the sender repeats later.
 int free_space_refuse_submission(const struct free_space *r, struct error *e);

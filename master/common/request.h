@@ -55,6 +55,9 @@ struct request {
     const void *result;   // plain structs in the arena, for the view; NULL: none
     struct json_copy *json_copies; // that `result` refers to; request_release() frees them
 
+    // Microseconds that its handlers worked, and that it was parked for an event to happen.
+    int64_t worked_us, parked_us;
+
     // Set by the http layer:
     const char *(*query)(struct request *rq,
                          const char *name); // NULL: absent; both snake_case and camelCase

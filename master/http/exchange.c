@@ -12,6 +12,7 @@
 #include "master/common/audit.h"
 #include "master/common/free_space.h"
 #include "master/http/auth/auth.h"
+#include "master/http/auth/scrape.h"
 #include "master/http/auth/session.h"
 #include "master/http/limits/framing.h"
 #include "master/http/routing/schemas.h"
@@ -102,9 +103,11 @@ static void release_body(struct exchange *x)
     account_lower(x->account, &x->held, 0);
 }
 
-static void enter(struct exchange *x, enum connection_phase phase)
+static int64_t enter(struct exchange *x, enum connection_phase phase)
 {
-    connections_enter(x->server->connections, x->connection, phase, clock_mono_us());
+    int64_t now = clock_mono_us();
+    connections_enter(x->server->connections, x->connection, phase, now);
+    return now;
 }
 
 void exchange_end(struct exchange *x)
@@ -199,6 +202,21 @@ static void remember_address(struct exchange *x)
                   sizeof x->address);
 }
 
+// Whether the call is GET /metrics by a monitoring system, which is no user.
+static bool may_scrape(struct exchange *x, const struct auth_headers *given)
+{
+    if (!(x->route->auth & AUTH_SCRAPER))
+        return false;
+    remember_address(x);
+    const struct scrape_caller who = {
+        .address = x->address,
+        .authorization = given->authorization,
+        .has_other_token = given->allocation || given->cookie,
+        .is_forwarded = header(x, "Forwarded") || header(x, "X-Forwarded-For") ||
+                        header(x, "X-Real-IP") || header(x, "Via")};
+    return scrape_may(&x->server->service.scrape, &who);
+}
+
 // Authenticates the caller and checks that the caller may see the object of the path.
 static int prove_caller(struct exchange *x, struct error *e)
 {
@@ -206,6 +224,8 @@ static int prove_caller(struct exchange *x, struct error *e)
     const struct auth_headers given = {.authorization = header(x, MHD_HTTP_HEADER_AUTHORIZATION),
                                        .allocation = header(x, "Grpc-Metadata-x-allocation-token"),
                                        .cookie = header(x, MHD_HTTP_HEADER_COOKIE)};
+    if (may_scrape(x, &given))
+        return 0;
     int rc = auth_check(x->thread->db, x->route->auth, &given, &rq->principal, e);
     if (!rc)
         rc = connections_sign_in(x->server->connections, x->connection,
@@ -283,7 +303,7 @@ static int add_header(struct MHD_Response *response, const char *name, const cha
 static enum MHD_Result send_response(struct exchange *x, int status, struct MHD_Response *response)
 {
     x->stage = STAGE_ANSWERED;
-    enter(x, x->stream ? PHASE_ANSWER : PHASE_REPLY);
+    timing_answered(x, status, enter(x, x->stream ? PHASE_ANSWER : PHASE_REPLY));
     if (!response)
         return MHD_NO;
     if (status == 401)
@@ -419,21 +439,24 @@ static void fill_view(struct exchange *x, struct db_reader *db)
     jw_init(&x->view.w, &x->rq.answer);
 }
 
-static void run_view(struct exchange *x, struct db_reader *db)
+// Returns how long it took, in microseconds.
+static int64_t run_view(struct exchange *x, struct db_reader *db)
 {
     if (is_read(x) && counts(x) && x->rq.principal.kind != PRINCIPAL_NONE)
         x->rq.answer.limit = answers_room(&x->server->answers, x->rq.principal.user_id);
+    int64_t begun = clock_mono_us();
     fill_view(x, db);
     x->failed.code = x->route->view(&x->view, &x->failed);
+    int64_t took = clock_mono_us() - begun;
+    x->rq.worked_us += took;
+    return took;
 }
 
 // Runs on the http thread; its time counts against the caller's share.
 static void run_view_here(struct exchange *x)
 {
-    int64_t begun = clock_mono_us();
-    run_view(x, x->thread->db);
-    int64_t now = clock_mono_us();
-    answers_took(&x->server->answers, x->rq.principal.user_id, now, now - begun);
+    int64_t took = run_view(x, x->thread->db);
+    answers_took(&x->server->answers, x->rq.principal.user_id, clock_mono_us(), took);
 }
 
 static bool is_heavy(const struct exchange *x)
@@ -442,10 +465,8 @@ static bool is_heavy(const struct exchange *x)
            answers_is_heavy(&x->server->answers, x->rq.principal.user_id, clock_mono_us());
 }
 
-static int parse_body(struct exchange *x, struct error *e)
+static int read_body(struct exchange *x, struct error *e)
 {
-    if (!x->body.len || x->parsed)
-        return 0;
     x->parsed = true;
     if (x->route->read)
         return x->route->read(&x->rq, x->body.data, x->body.len, e);
@@ -480,6 +501,16 @@ static int parse_body(struct exchange *x, struct error *e)
     }
     x->rq.body = x->json;
     return x->json && x->route->takes ? schema_check(x->route->takes, x->json, e) : 0;
+}
+
+static int parse_body(struct exchange *x, struct error *e)
+{
+    if (!x->body.len || x->parsed)
+        return 0;
+    int64_t begun = clock_mono_us();
+    int rc = read_body(x, e);
+    x->rq.worked_us += clock_mono_us() - begun;
+    return rc;
 }
 
 static enum MHD_Result park(struct exchange *x);
@@ -790,12 +821,13 @@ enum MHD_Result exchange_step(struct exchange *x, const char *method, const char
     switch (x->stage) {
     case STAGE_HEADERS: {
         x->stage = STAGE_BODY;
-        enter(x, PHASE_BODY);
+        x->timing.begun = enter(x, PHASE_BODY);
         x->failed.code = framing_check(x->parked.connection, &x->failed);
         if (x->failed.code)
             return exchange_answer(x); // before its body: the connection ends with it
         x->failed.code = exchange_headers(x, method, &x->failed);
-        x->recheck = clock_mono_us() + BODY_TRUST_US;
+        x->timing.checked = clock_mono_us();
+        x->recheck = x->timing.checked + BODY_TRUST_US;
         const char *expect = header(x, MHD_HTTP_HEADER_EXPECT);
         return x->failed.code && expect ? exchange_answer(x) : MHD_YES;
     }
@@ -805,6 +837,7 @@ enum MHD_Result exchange_step(struct exchange *x, const char *method, const char
             *data_len = 0;
             return rc;
         }
+        x->timing.received = clock_mono_us();
         if (x->failed.code == ERR_METHOD && !strcmp(method, "OPTIONS"))
             return answer_options(x);
         return dispatch(x);

@@ -20,6 +20,7 @@
 #include "master/http/parking.h"
 #include "master/http/pump.h"
 #include "master/http/routing/routes.h"
+#include "master/http/timing.h"
 #include "master/http/view.h"
 
 enum {
@@ -53,12 +54,12 @@ struct server {
     struct pump *pump, *readers; // for streams; for reads that would occupy the http threads
     struct seats streams;
     atomic_bool draining;
-    atomic_int active;   // exchanges in progress
     atomic_int refusals; // in this minute
     atomic_int_least64_t refusal_minute;
     struct bodies bodies;
     struct answer_account answers;
     struct memory memory;
+    int64_t slow_us; // requests that take so long are logged; 0: none is
 
     struct http_thread threads[HTTP_THREADS];
     atomic_bool stopping;
@@ -99,6 +100,7 @@ struct exchange {
     bool busy;               // refused for now, because others hold too much
     bool parsed;             // the body was read, and is in rq
 
+    struct timing timing;
     struct view view;
     struct error failed; // code 0: no failure so far
     struct stream *stream;

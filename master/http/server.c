@@ -38,7 +38,7 @@ static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connectio
 {
     struct http_thread *t = cls;
     struct exchange *x = exchange_new(t);
-    atomic_fetch_add(&t->server->active, 1);
+    atomic_fetch_add(&t->server->service.active, 1);
     exchange_begin(x, connection, uri);
     return x;
 }
@@ -77,7 +77,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **x,
         return;
     exchange_end(*x);
     *x = NULL;
-    atomic_fetch_sub(&t->server->active, 1);
+    atomic_fetch_sub(&t->server->service.active, 1);
 }
 
 __attribute__((format(printf, 2, 0))) static void on_log(void *cls, const char *format,
@@ -363,6 +363,7 @@ static struct server *new_server(const struct server_options *o)
     s->listener = -1;
     bodies_init(&s->bodies, o->bodies_max);
     uuid_make(s->master_id);
+    s->slow_us = o->slow_request_us;
     s->connections = connections_new(
         &(struct connections_limits){.most = o->connections ? o->connections : LIMIT_CONNECTIONS,
                                      .per_address = o->connections_per_address});
@@ -373,6 +374,10 @@ static struct server *new_server(const struct server_options *o)
                                   .log_followers = o->log_followers,
                                   .hub = o->hub,
                                   .delivery = o->delivery,
+                                  .meters = o->meters,
+                                  .watch = o->watch,
+                                  .connections = s->connections,
+                                  .scrape = o->scrape,
                                   .master_log = o->master_log,
                                   .storage = o->storage,
                                   .free_space = o->free_space,
@@ -443,14 +448,14 @@ void server_drain(struct server *s)
 void server_stop(struct server *s)
 {
     int64_t deadline = clock_mono_us() + LAST_ANSWERS_US;
-    while (atomic_load(&s->active) && clock_mono_us() < deadline) {
+    while (atomic_load(&s->service.active) && clock_mono_us() < deadline) {
         log_followers_end_all(
             s->service.log_followers); // including streams that were being opened at this moment
         hub_end_all(s->service.hub);
         clock_sleep_us(2000);
     }
-    if (atomic_load(&s->active))
-        log_warn("stopping with requests under way", "count=%d", atomic_load(&s->active));
+    if (atomic_load(&s->service.active))
+        log_warn("stopping with requests under way", "count=%d", atomic_load(&s->service.active));
     parking_close(s->parking); // libmicrohttpd must not stop with suspended connections
     free_server(s);
 }

@@ -22,6 +22,10 @@ struct server_options {
     struct hub *hub;                     // for events
     struct delivery *delivery;           // of webhooks; NULL: webhooks are not sent
     struct master_log *master_log;       // NULL: none
+    struct meters *meters;               // lives as long as the server; NULL: nothing is counted
+    struct watch *watch;                 // the same; NULL: nobody watches
+    struct scrape_access scrape;         // who may read the metrics
+    int64_t slow_request_us;             // slower requests are logged; 0: none is
     const struct storage *storage;       // of checkpoints; lives as long as the server
     const struct free_space *free_space; // lives as long as the server; NULL: there is always space
     const char *cluster_id, *cluster_name; // live as long as the server

@@ -5,6 +5,7 @@
 
 #include "db/db.h"
 #include "master/common/request.h"
+#include "master/http/auth/scrape.h"
 #include "master/http/limits/seats.h"
 #include "master/http/page.h"
 #include "master/http/query.h"
@@ -22,6 +23,11 @@ struct service {
     const struct free_space *free_space; // NULL: there is always space
     const struct storage *storage;       // of checkpoints
     struct delivery *delivery;           // of webhooks; NULL: webhooks are not sent
+    struct meters *meters;               // NULL: nothing is counted
+    struct watch *watch;                 // of the cluster's health; NULL: nobody watches
+    struct connections *connections;
+    struct scrape_access scrape; // who may read the metrics
+    atomic_int active;           // exchanges in progress
     atomic_bool testing;                 // a webhook is being tested
     const char *cluster_id, *cluster_name, *master_id;
     const char *api_version; // the release of Determined whose API this master speaks

@@ -181,6 +181,7 @@ void logs_free(struct logs *l)
 static void store_chunk(struct core *c, struct log_task *t, const struct log_packed *chunk)
 {
     t->newest += chunk->lines;
+    meters_count(c->options.meters, METER_LOG_LINES, chunk->lines);
     STORE(c, LOG_CHUNK_INSERT, t->id, t->newest, chunk->lines, chunk->bytes, chunk->first_time,
           chunk->last_time, DB_BLOB(chunk->origins, chunk->origins_len),
           DB_BLOB(chunk->data, chunk->data_len));

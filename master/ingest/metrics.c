@@ -69,6 +69,7 @@ static bool steps_ascend(const struct series_block *b)
 static void store_block(struct core *c, struct trial *t, const char *group, struct series_block *b)
 {
     int64_t id = report_ids_take(c, b->count);
+    meters_count(c->options.meters, METER_METRIC_REPORTS, (int64_t)b->count);
     for (size_t i = 0; i < b->count; i++) {
         b->ids[i] = id + (int64_t)i;
         b->runs[i] = t->run;

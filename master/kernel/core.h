@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "db/db.h"
 #include "master/common/free_space.h"
+#include "master/common/meters.h"
 #include "master/common/request.h"
 #include "master/common/storage.h"
 #include "master/kernel/changes.h"
@@ -37,6 +38,9 @@ struct core_options {
     const struct storage *storage; // where checkpoints may be stored; outlives the core
     const struct free_space
         *free_space;               // watches the free space; outlives the core; NULL: no limit
+    struct meters *meters;         // counts; outlives the core; NULL: nothing is counted
+    int64_t alert_calm_us; // an alert ends when its trouble has been over for so long
+    bool mail_alerts;      // alerts are put into the outbox of e-mails, too
     int64_t agent_silence_us;      // 10 s
     int64_t agent_reconnect_us;    // 30 s until the allocations of a lost agent are given up
     int64_t kill_grace_us;         // from SIGTERM to SIGKILL, 10 s
@@ -94,6 +98,8 @@ typedef int core_handler(struct core *c, struct request *rq, struct error *e);
 
 // ERR_BUSY when LIMIT_CORE_QUEUE messages wait. On success the core owns rq until rq->complete().
 int core_submit(struct core *c, core_handler *handler, struct request *rq, struct error *e);
+
+size_t core_queue_length(const struct core *c); // messages that wait; any thread
 
 // The client of a parked request has gone (rq->client_gone is set); the core completes the request
 // soon.

@@ -54,6 +54,11 @@ int core_submit(struct core *c, core_handler *handler, struct request *rq, struc
     return message_send(c, m, e);
 }
 
+size_t core_queue_length(const struct core *c)
+{
+    return mailbox_length(c->inbox);
+}
+
 // The request may be completed and freed before the message is read; its address is only compared.
 void core_client_gone(struct core *c, struct request *rq)
 {
@@ -182,7 +187,8 @@ struct parked_request *core_park(struct core *c, struct request *rq, struct park
                                  void (*expire)(struct core *c, struct parked_request *p))
 {
     struct parked_request *p = arena_alloc(&rq->arena, sizeof *p);
-    *p = (struct parked_request){.rq = rq, .expire = expire, .owner = owner, .list = list};
+    *p = (struct parked_request){
+        .rq = rq, .expire = expire, .owner = owner, .since = c->now, .list = list};
     p->timer.fire = parked_expire;
     p->timer.arg = p;
     p->next = *list;
@@ -200,6 +206,7 @@ struct parked_request *core_park(struct core *c, struct request *rq, struct park
 struct request *core_unpark(struct core *c, struct parked_request *p)
 {
     timer_clear(&c->timers, &p->timer);
+    p->rq->parked_us += c->now - p->since;
     if (p->next)
         p->next->prev = p->prev;
     *(p->prev ? &p->prev->next : p->list) = p->next;
@@ -225,7 +232,9 @@ static void client_gone_handle(struct core *c, const struct request *rq)
 static void request_handle(struct core *c, core_handler *handler, struct request *rq)
 {
     struct error e = {0};
+    int64_t begun = clock_mono_us();
     int rc = handler(c, rq, &e);
+    rq->worked_us += clock_mono_us() - begun;
     if (rc == 0)
         core_complete(c, rq);
     else if (rc < 0)

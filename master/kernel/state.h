@@ -60,6 +60,7 @@ struct core {
     struct webhooks *webhooks;                     // master/notify/webhook_internal.h
     struct external_ids *external_ids;             // master/calls/external_ids.c
     struct unowned_archives *unowned_archives;     // code_archives.c
+    struct alerts *alerts;                         // master/watch/alerts.h
     struct workspace_removals *workspace_removals; // master/calls/bulk/workspace_removal.c
 
     struct timers timers;
@@ -93,6 +94,7 @@ struct parked_request {
     struct request *rq;
     void (*expire)(struct core *c, struct parked_request *p);
     void *owner;
+    int64_t since; // monotonic
     struct timer timer;
     struct parked_request **list, *next, *prev, *all_next, *all_prev;
 };

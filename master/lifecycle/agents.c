@@ -297,6 +297,7 @@ static void agent_give_up(struct core *c, struct agent *g)
 {
     char span[32];
     agent_set_lost(g, c->wall, agent_runs(g));
+    meters_count(c->options.meters, METER_AGENTS_LOST, 1);
     char *ran = json_text(g->lost_runs);
     STORE(c, AGENT_LOST, g->lost_at, ran, g->id);
     free(ran);

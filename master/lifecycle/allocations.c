@@ -188,7 +188,9 @@ static void schedule_now(struct core *c)
     const struct sched_command *commands;
     c->sched_due = false;
     c->sched_last = c->now;
+    int64_t begun = clock_mono_us(); // the machine's clock: a simulation moves that of the core
     size_t count = sched_pass(c->sched, c->now, &commands);
+    meters_decision(c->options.meters, clock_mono_us() - begun);
     for (size_t i = 0; i < count; i++) { // the scheduler's state must not change in here
         const struct sched_command *command = &commands[i];
         struct allocation *a = core_trial_find(c, command->tag)->allocation;

@@ -165,6 +165,7 @@ static void failure_retry(struct core *c, struct trial *t)
         return;
     }
     t->restarts++;
+    meters_count(c->options.meters, METER_TRIAL_RESTARTS, 1);
     STORE(c, TRIAL_SET_RESTARTS, t->restarts, t->id);
     CORE_DISPATCH(c, trial_failed, c, t);
     if (!retry_wait(c, t))

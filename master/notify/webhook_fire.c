@@ -141,6 +141,22 @@ void webhooks_validation(struct core *c, const struct trial *trial, const struct
     }
 }
 
+// --- alerts of the cluster -----------------------------------------------------------------------
+
+void webhooks_alert(struct core *c, const struct cluster_alert *alert)
+{
+    char event[UUID_TEXT];
+    for (struct webhook *w = c->webhooks->first; w; w = w->next)
+        for (size_t i = 0; i < w->trigger_count; i++) {
+            if (w->triggers[i].kind != TRIGGER_ALERT)
+                continue;
+            char *text = webhook_alert_payload(c, &w->triggers[i], alert, event);
+            STORE(c, OUTBOX_INSERT, w->id, event, text, c->wall);
+            core_notify_outbox(c);
+            free(text);
+        }
+}
+
 // --- alerts of programs --------------------------------------------------------------------------
 
 // A client that lost the connection repeats its alert at once.

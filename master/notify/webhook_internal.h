@@ -58,4 +58,8 @@ struct webhook_subject {        // what an event is about
 char *webhook_payload(struct core *c, const struct webhook_trigger *t,
                       const struct webhook_subject *s, char *event);
 
+// The same for an alert of the cluster.
+char *webhook_alert_payload(const struct core *c, const struct webhook_trigger *t,
+                            const struct cluster_alert *alert, char *event);
+
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/text/json.h"
 #include "master/common/failure_summary.h"
 #include "master/notify/webhook_internal.h"
@@ -332,6 +333,64 @@ static void write_slack(struct core *c, struct json_writer *w, const struct webh
     jw_object_end(w);
     free(logs);
     free(what);
+}
+
+static void write_alert(const struct core *c, struct json_writer *w,
+                        const struct webhook_trigger *t, const struct cluster_alert *alert,
+                        const char *event)
+{
+    char began[CLOCK_RFC3339_MAX];
+    jw_object(w);
+    jw_kv_string(w, "event_id", event);
+    jw_kv_string(w, "event_type", trigger_words[t->kind]);
+    jw_kv_int(w, "timestamp", c->wall / 1000000);
+    jw_key(w, "condition");
+    jw_json(w, t->condition);
+    jw_key(w, "event_data");
+    jw_object(w);
+    jw_key(w, "alert");
+    jw_object(w);
+    jw_kv_int(w, "id", alert->id);
+    jw_kv_string(w, "cluster", c->options.cluster_name);
+    jw_kv_string(w, "kind", alert->kind);
+    jw_kv_string(w, "subject", alert->subject);
+    jw_kv_string(w, "state", alert->ended ? "ENDED" : "BEGAN");
+    jw_kv_string(w, "text", alert->text);
+    jw_kv_string(w, "began_at", clock_format(alert->began_at, began));
+    jw_object_end(w);
+    jw_object_end(w);
+    jw_object_end(w);
+}
+
+static void write_slack_alert(const struct core *c, struct json_writer *w,
+                              const struct cluster_alert *alert)
+{
+    char *text = xasprintf("%s: %s%s", c->options.cluster_name, alert->ended ? "it is over: " : "",
+                           alert->text);
+    jw_object(w);
+    jw_key(w, "blocks");
+    jw_array(w);
+    open_section(w, "mrkdwn", text, "");
+    jw_object_end(w);
+    jw_array_end(w);
+    jw_object_end(w);
+    free(text);
+}
+
+char *webhook_alert_payload(const struct core *c, const struct webhook_trigger *t,
+                            const struct cluster_alert *alert, char *event)
+{
+    struct buf out;
+    struct json_writer w;
+    uuid_make(event);
+    buf_init(&out, PAYLOAD_MAX);
+    jw_init(&w, &out);
+    if (t->hook->slack)
+        write_slack_alert(c, &w, alert);
+    else
+        write_alert(c, &w, t, alert, event);
+    must(!out.err);
+    return buf_take(&out);
 }
 
 char *webhook_payload(struct core *c, const struct webhook_trigger *t,

@@ -21,6 +21,7 @@ const char *const trigger_words[TRIGGER_KINDS] = {
     [TRIGGER_METRIC] = "METRIC_THRESHOLD_EXCEEDED",
     [TRIGGER_LINE] = "TASK_LOG",
     [TRIGGER_CUSTOM] = "CUSTOM",
+    [TRIGGER_ALERT] = "CLUSTER_ALERT",
 };
 
 // --- the list ------------------------------------------------------------------------------------
@@ -157,12 +158,17 @@ static int read_trigger(struct webhook *w, const json_t *body, size_t index, str
     if (!kind_of(jget_string(body, "triggerType", ""), &t->kind))
         return error_set(e, ERR_INVALID,
                          "%s.triggerType: not one of TRIGGER_TYPE_EXPERIMENT_STATE_CHANGE, "
-                         "_METRIC_THRESHOLD_EXCEEDED, _TASK_LOG, _CUSTOM",
+                         "_METRIC_THRESHOLD_EXCEEDED, _TASK_LOG, _CUSTOM, _CLUSTER_ALERT",
                          where);
     if (t->kind == TRIGGER_CUSTOM && !w->specific)
         return error_set(e, ERR_INVALID,
                          "%s.triggerType: TRIGGER_TYPE_CUSTOM needs mode WEBHOOK_MODE_SPECIFIC, "
                          "since experiments name the webhooks for their alerts",
+                         where);
+    if (t->kind == TRIGGER_ALERT && w->workspace)
+        return error_set(e, ERR_INVALID,
+                         "%s.triggerType: TRIGGER_TYPE_CLUSTER_ALERT needs a webhook of the "
+                         "cluster; leave out workspaceId",
                          where);
     t->condition = json_is_object(condition) ? json_deep_copy(condition) : json_object();
     t->hook = w;

@@ -13,7 +13,14 @@
 #include "master/ingest/log_patterns.h"
 #include "master/kernel/state.h"
 
-enum trigger_kind { TRIGGER_STATE, TRIGGER_METRIC, TRIGGER_LINE, TRIGGER_CUSTOM, TRIGGER_KINDS };
+enum trigger_kind {
+    TRIGGER_STATE,
+    TRIGGER_METRIC,
+    TRIGGER_LINE,
+    TRIGGER_CUSTOM,
+    TRIGGER_ALERT, // of webhooks of the cluster alone
+    TRIGGER_KINDS
+};
 // Words of the store; TRIGGER_TYPE_.. in the API.
 extern const char *const trigger_words[TRIGGER_KINDS];
 
@@ -51,6 +58,15 @@ void webhooks_log_matched(struct core *c, const struct trial *t, const char *age
 // Report `at` of the block is a validation; each trigger fires once for a trial.
 void webhooks_validation(struct core *c, const struct trial *t, const struct series_block *b,
                          size_t at);
+
+// An alert of the cluster begins or ends.
+struct cluster_alert {
+    int64_t id;
+    const char *kind, *subject, *text; // the kind in the words of the store
+    int64_t began_at;                  // wall
+    bool ended;
+};
+void webhooks_alert(struct core *c, const struct cluster_alert *alert);
 
 // The workspace is deleted, and its webhooks with it.
 void webhooks_workspace_removed(struct core *c, const struct workspace *ws);

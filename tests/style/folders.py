@@ -62,7 +62,7 @@ FOLDERS = [
      CONTRACT + " agent agent/spool agent/tasks"),
     ("agent/gpu", "GPUs: discovery, health, utilization", CONTRACT + " agent"),
     ("master/common", "requests on their way between threads, audit trail, checkpoint storage, free "
-     "space, the master's own log", CONTRACT + " db/*"),
+     "space, meters, the master's own log", CONTRACT + " db/*"),
     ("master/sched", "the scheduler, pure", "base"),
     ("master/search", "the searchers (hyperparameter search), pure", "base base/text"),
     ("master/kernel", "the core thread's loop: turns, the commit barrier, timers, parked requests, "
@@ -77,6 +77,8 @@ FOLDERS = [
      MASTER + " master/kernel master/teams master/lifecycle master/retention"),
     ("master/notify", "events for followers, webhooks and their outbox",
      MASTER + " master/kernel master/teams master/lifecycle master/ingest master/http/stream.h"),
+    ("master/watch", "the cluster's health: alerts, readiness, the cluster in numbers",
+     MASTER + " master/kernel master/lifecycle master/notify"),
     ("master/calls/bulk", "requests that concern many experiments: verbs for all that are listed "
      "or selected; deletion of workspaces and projects",
      MASTER + " master/kernel master/teams master/lifecycle master/retention master/calls"),
@@ -88,7 +90,7 @@ FOLDERS = [
      "master/search"),
     ("master/http", "the server: requests, streams, the web page",
      MASTER + " master/http/* master/kernel/core.h master/teams master/notify "
-     "master/views/metrics/series_cache.h"),
+     "master/watch/watch.h master/views/metrics/series_cache.h"),
     ("master/http/routing", "the types of the route table, matching of paths, OpenAPI",
      MASTER + " master/http/* master/http/limits master/kernel/core.h"),
     ("master/http/auth", "tokens, passwords, the session of the web page",
@@ -96,7 +98,7 @@ FOLDERS = [
     ("master/http/limits", "limits for connections, bodies, answers and long calls",
      MASTER + " master/http/routing"),
     ("master/views", "answers read from the committed store; views never write",
-     MASTER + " master/http/* master/notify master/teams master/search simulate "
+     MASTER + " master/http/* master/notify master/teams master/watch master/search simulate "
      "master/retention/gc.h master/views/*"),
     ("master/views/lists", "lists with filters, an order and pages, as constant SQL",
      MASTER + " master/http/* master/teams master/views"),

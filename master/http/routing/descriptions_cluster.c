@@ -92,6 +92,22 @@ static const struct description rows[] = {
         "PUT /api/v1/master/cluster_message duration",
         "How long the message shows, as a number with its unit: 90m, 24h. Default: until endTime."),
     // --- the audit trail -------------------------------------------------------------------------
+    TEXT("Alert", "Trouble of the cluster that lasts, or that is over."),
+    TEXT("Alert.id", "The number of the alert. It grows."),
+    TEXT("Alert.kind", "The kind of trouble."),
+    TEXT("Alert.subject",
+         "The agent (AGENT_LOST) or the place (DISK_FILLING: data, checkpoints) that has the "
+         "trouble; empty for the cluster."),
+    TEXT("Alert.text", "A sentence about the trouble and its remedy, as of its beginning."),
+    TEXT("Alert.beganAt", "The time at which the trouble began."),
+    TEXT("Alert.endedAt",
+         "The time at which the alert ended, which is --alert-calm after the trouble was last seen; "
+         "null while it lasts."),
+    TEXT("AlertKind",
+         "AGENT_LOST: an agent was lost; STORE_SLOW: commits of the store take long; DISK_FILLING: "
+         "less than twice the --disk-floor is free; BACKUP_OVERDUE: no backup was made in time."),
+    TEXT("alerts", "The alerts that last, then those that are over; the newest first."),
+    TEXT("GET /api/v1/alerts limit", "The largest number of alerts, 1 to 1000. Default: 100."),
     TEXT("AuditRow", "One call that changed something, or that was refused with 403."),
     TEXT("AuditRow.id", "The number of the row. It grows."),
     TEXT("AuditRow.time", "The time of the call."),

@@ -103,7 +103,8 @@ static void write_security(struct json_writer *w, unsigned auth)
     } kinds[] = {{AUTH_USER, "{\"user\":[]}"},
                  {AUTH_ADMIN, "{\"admin\":[]}"},
                  {AUTH_AGENT, "{\"agent\":[]}"},
-                 {AUTH_TASK, "{\"task\":[]}"}};
+                 {AUTH_TASK, "{\"task\":[]}"},
+                 {AUTH_SCRAPER, "{\"metrics\":[]}"}};
     jw_key(w, "security");
     jw_array(w);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -221,7 +222,10 @@ static const char security_schemes[] =
     "\"agent\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":"
     "\"The token in agent.token of the master's data folder\"},"
     "\"task\":{\"type\":\"apiKey\",\"in\":\"header\",\"name\":\"Grpc-Metadata-x-allocation-token\","
-    "\"description\":\"Bearer and the DET_SESSION_TOKEN of an allocation\"}}";
+    "\"description\":\"Bearer and the DET_SESSION_TOKEN of an allocation\"},"
+    "\"metrics\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":"
+    "\"The token in metrics.token of the master's data folder; by default callers on the master's "
+    "machine need none (--metrics)\"}}";
 
 static const char error_response[] =
     "{\"Error\":{\"description\":\"The fault, its place and the remedy\","

@@ -13,6 +13,7 @@ enum { // the permitted callers; bits
     AUTH_ADMIN = 2, // a user who is an administrator
     AUTH_AGENT = 4,
     AUTH_TASK = 8,
+    AUTH_SCRAPER = 16, // a monitoring system (auth/scrape.h), beside the others
 };
 
 enum route_kind {

@@ -58,6 +58,8 @@ const struct schema schema_table[] = {
     WORDS("TokenType", "TOKEN_TYPE_", "USER_SESSION ACCESS_TOKEN"),
     OURS("AuditRow", "id:int time:time userId?:int username:string address:string method:string "
                      "path:string status:int detail:string"),
+    OURS("Alert", "id:int kind:AlertKind subject:string text:string beganAt:time endedAt?:time"),
+    WORDS("AlertKind", "", "AGENT_LOST STORE_SLOW DISK_FILLING BACKUP_OVERDUE"),
     OBJECT("ActionResult", "id:int error:string"),
     OURS("Import", "id:int keepsIds:bool lastExperiment:int"),
     OURS("ImportResult", "outcome:ImportOutcome id:int reason?:string"),
@@ -221,7 +223,7 @@ const struct schema schema_table[] = {
     WORDS("WebhookType", "WEBHOOK_TYPE_", "DEFAULT SLACK"),
     WORDS("WebhookMode", "WEBHOOK_MODE_", "WORKSPACE SPECIFIC"),
     WORDS("TriggerType", "TRIGGER_TYPE_",
-          "EXPERIMENT_STATE_CHANGE METRIC_THRESHOLD_EXCEEDED TASK_LOG CUSTOM"),
+          "EXPERIMENT_STATE_CHANGE METRIC_THRESHOLD_EXCEEDED TASK_LOG CUSTOM CLUSTER_ALERT"),
 
     // tasks
     OBJECT("Task", "taskId:string taskType:TaskType allocations:[Allocation] startTime:time "
