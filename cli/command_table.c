@@ -245,6 +245,7 @@ const struct command commands[] = {
     {"master", "set", "", "log-level", NULL, "Change the level of the master's log (administrators)", "muster master set --log-level debug", run_master_set, false},
     {"master", "logs", "", "follow tail", NULL, "Print the newest lines of the master's log", "muster master logs --follow --tail 20", run_master_logs, false},
     {"master", "message", "get|set|clear [TEXT]", "for since:begin until", NULL, "Read, set or clear the notice to all users", "muster master message set 'down at noon' --for 4h", run_master_message, false},
+    {"master", "alerts", "", "limit", "kind,subject,began,ended,text", "List trouble of the cluster: what lasts, then what is over (administrators)", "muster master alerts", run_master_alerts, false},
     {"master", "backup", "FILE", "data-dir force", NULL,
      "Copy the master's store to FILE and verify it; the master may be running", "muster master backup muster-2026-11-21.db", run_master_backup, true},
     {"master", "restore", "FILE", "data-dir", NULL,

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -183,25 +182,6 @@ int db_open_memory(struct db *from, struct db **out, struct error *e)
 const char *db_path(const struct db *db)
 {
     return db->path;
-}
-
-static int64_t file_bytes(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) ? 0 : (int64_t)s.st_size;
-}
-
-void db_read_figures(const struct db *db, struct db_figures *out)
-{
-    *out = (struct db_figures){.commits = &db->commits,
-                               .committing_since = atomic_load(&db->committing_since),
-                               .queued = mailbox_length(db->queue)};
-    if (!db->path)
-        return;
-    char *log = xasprintf("%s-wal", db->path);
-    out->bytes = file_bytes(db->path);
-    out->log_bytes = file_bytes(log);
-    free(log);
 }
 
 void db_close(struct db *db)

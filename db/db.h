@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/histogram.h"
 #include "db/statements.h" // enum stmt
 
 struct db;        // the store: any thread
@@ -27,15 +26,6 @@ int db_open(const char *dir, struct db **out, struct error *e);
 void db_close(struct db *db); // waits for queued batches
 
 const char *db_path(const struct db *db); // path of the file; valid until db_close()
-
-// How the store works. Any thread.
-struct db_figures {
-    const struct histogram *commits; // transactions; lives as long as the store
-    int64_t committing_since;        // monotonic: the running transaction; 0: there is none
-    size_t queued;                   // batches that wait for the writer
-    int64_t bytes, log_bytes;        // sizes of the file and of the write-ahead log
-};
-void db_read_figures(const struct db *db, struct db_figures *out);
 
 // A store in memory and without a thread, for simulations: db_commit() queues batches, and the
 // owner writes them. It begins as a copy of the committed rows of `from`, or empty (NULL).

@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 #include <stdatomic.h>
 
+#include "base/histogram.h"
 #include "base/os/mailbox.h"
 #include "db/db.h"
 
@@ -102,7 +103,7 @@ struct db {
     atomic_bool damaged; // a query found damage
     struct histogram commits;
     atomic_int_least64_t committing_since; // monotonic; 0: no transaction runs
-    bool describes;      // the thread of damage_note() was started
+    bool describes;                        // the thread of damage_note() was started
     pthread_t describer;
     struct mailbox *queue; // of struct db_batch; NULL: the writer does not run
     struct wal *wal;       // NULL: in memory

@@ -10,6 +10,6 @@
 #include "master/watch/module.h"
 
 const struct core_module *const master_modules[] = {
-    &teams_module,  &lifecycle_module, &retention_module,         &ingest_module,
-    &notify_module, &calls_module,     &workspace_removal_module, &watch_module, NULL,
+    &teams_module, &lifecycle_module,         &retention_module, &ingest_module, &notify_module,
+    &calls_module, &workspace_removal_module, &watch_module,     NULL,
 };

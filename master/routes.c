@@ -14,6 +14,7 @@
 #include "master/retention/module.h"
 #include "master/teams/module.h"
 #include "master/views/live_state/live_state.h"
+#include "master/views/monitoring/monitoring.h"
 #include "master/views/views.h"
 
 #include "master/route_rows.h" // last, because its names are short

@@ -155,6 +155,31 @@ int run_master_message(struct cli *c, const struct command *self, struct error *
     return err ? err : cli_report(c, json_pack("{s:n}", "message"), e, "The notice is cleared");
 }
 
+// --- alerts --------------------------------------------------------------------------------------
+
+static json_t *alert_row(const json_t *alert)
+{
+    return json_pack("{s:I, s:s, s:s, s:s, s:s?, s:s}", "id", (json_int_t)jget_int(alert, "id", 0),
+                     "kind", jget_string(alert, "kind", ""), "subject",
+                     jget_string(alert, "subject", ""), "began", jget_string(alert, "beganAt", ""),
+                     "ended", jget_string(alert, "endedAt", NULL), "text",
+                     jget_string(alert, "text", ""));
+}
+
+int run_master_alerts(struct cli *c, const struct command *self, struct error *e)
+{
+    json_t *answer = NULL, *rows = json_array();
+    long long limit = c->options.limit > 0 ? c->options.limit : 100;
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/alerts?limit=%lld", limit);
+    const json_t *list = jget(answer, "alerts");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        json_array_append_new(rows, alert_row(json_array_get(list, i)));
+    err = err ? err : output_rows(c, rows, self->columns, e);
+    json_decref(rows);
+    json_decref(answer);
+    return err;
+}
+
 // --- audit ---------------------------------------------------------------------------------------
 
 static json_t *audit_row(const json_t *audit)

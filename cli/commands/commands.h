@@ -34,11 +34,11 @@ cli_verb run_checkpoint_delete, run_checkpoint_rm, run_checkpoint_gc; // checkpo
 cli_verb run_agent_list, run_agent_describe, run_agent_set, run_agent_forget, run_slot_list,
     run_slot_set,
     run_master_info; // agent.c
-cli_verb run_master_config, run_master_set, run_master_logs, run_master_message, run_audit_list,
-    run_resources_raw, run_resources_aggregated, run_pool_list, run_api; // admin.c
-cli_verb run_import_determined;                                          // cli/import/import.c
-cli_verb run_master_backup, run_master_restore;                          // backup.c
-cli_verb run_queue_list, run_queue_why, run_queue_move;                  // queue.c
+cli_verb run_master_alerts, run_master_config, run_master_set, run_master_logs, run_master_message,
+    run_audit_list, run_resources_raw, run_resources_aggregated, run_pool_list, run_api; // admin.c
+cli_verb run_import_determined;                         // cli/import/import.c
+cli_verb run_master_backup, run_master_restore;         // backup.c
+cli_verb run_queue_list, run_queue_why, run_queue_move; // queue.c
 cli_verb run_command_run, run_task_run, run_task_list, run_task_describe, run_task_logs,
     run_task_act, run_task_set, run_task_delete; // task.c
 cli_verb run_events;                             // watch.c

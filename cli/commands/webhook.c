@@ -41,8 +41,8 @@ static int trigger_from_state(struct cli *c, const char *text, json_t **out, str
         *p = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
     int err = wire_parse(WIRE_EXPERIMENT_STATE, upper, &word, e);
     if (err) {
-        return error_prefix(e, "--on takes a state, METRIC<LIMIT, METRIC>LIMIT, log:PATTERN or "
-                               "custom");
+        return error_prefix(e, "--on takes a state, METRIC<LIMIT, METRIC>LIMIT, log:PATTERN, "
+                               "custom or alert");
     }
     const char *name = wire_name(WIRE_EXPERIMENT_STATE, word);
     *out = trigger_make("EXPERIMENT_STATE_CHANGE", json_pack("{s:s}", "state", name));
@@ -54,6 +54,10 @@ static int trigger_parse(struct cli *c, const char *text, json_t **out, struct e
     size_t at = strcspn(text, "<>");
     if (strcmp(text, "custom") == 0) {
         *out = trigger_make("CUSTOM", json_object());
+        return 0;
+    }
+    if (strcmp(text, "alert") == 0) {
+        *out = trigger_make("CLUSTER_ALERT", json_object());
         return 0;
     }
     if (strncmp(text, "log:", 4) == 0) {
@@ -78,6 +82,7 @@ static json_t *trigger_words(const json_t *triggers)
         json_t *word =
             strstr(type, "STATE_CHANGE")
                 ? json_string(strncmp(state, "STATE_", 6) == 0 ? state + 6 : state)
+            : strstr(type, "ALERT")    ? json_string("alert")
             : strstr(type, "TASK_LOG") ? json_sprintf("log:%s", jget_string(condition, "regex", ""))
             : strstr(type, "METRIC")   ? json_sprintf("%s%c%g", metric, below ? '<' : '>', limit)
                                        : json_string("custom");

@@ -150,7 +150,7 @@ static const struct flag_row rows[] = {
     OF("key", "metadata", 0, FLAG_LIST, metadata, "KEY=VALUE", "set one key (=null removes it), keep the others; may be given several times"),
     TEXT("notes", 0, notes, "TEXT", "notes, in Markdown"),
     TEXT("comment", 0, comment, "TEXT", "description of the changes"),
-    LIST("on", 0, on, "WHEN", "completed, error, canceled, .. (a state); 'loss<0.1' (a validation metric); log:PATTERN (a line of a log); custom"),
+    LIST("on", 0, on, "WHEN", "completed, error, canceled, .. (a state); 'loss<0.1' (a validation metric); log:PATTERN (a line of a log); custom; alert (trouble of the cluster)"),
     YES("slack", 0, slack, "the URL belongs to Slack: send messages in its format"),
     YES("specific", 0, specific, "only for experiments that name it under integrations.webhooks"),
     YES("regex", 0, regex, "treat TEXT of --search as a regular expression"),

@@ -65,7 +65,7 @@ static const struct {
     {"Operate", "agent", "machines: list, describe, enable, disable"},
     {NULL, "slot", "GPUs or CPU shares of agents: list, enable, disable"},
     {NULL, "pool", "groups of agents with one scheduling policy: list"},
-    {NULL, "master", "the master: info, config, logs, message, backup, restore, .."},
+    {NULL, "master", "the master: info, config, logs, alerts, message, backup, restore, .."},
     {NULL, "import", "take over a Determined cluster: determined"},
     {NULL, "user", "people: create, set, change-password, deactivate, .."},
     {NULL, "token", "access tokens for programs: create, list, revoke, .."},

@@ -50,8 +50,7 @@ void process_figures_read(struct process_figures *out)
     struct rlimit files;
     double per_second = (double)sysconf(_SC_CLK_TCK), boot;
     *out = (struct process_figures){-1, -1, -1, -1, -1, -1, -1};
-    const char *rest =
-        read_proc("/proc/self/stat", text, sizeof text) ? strrchr(text, ')') : NULL;
+    const char *rest = read_proc("/proc/self/stat", text, sizeof text) ? strrchr(text, ')') : NULL;
     // Fields 3 to 24 of proc(5): the name of the program may contain blanks and parentheses.
     if (rest && sscanf(rest + 1,
                        " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %ld "

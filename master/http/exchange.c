@@ -208,12 +208,12 @@ static bool may_scrape(struct exchange *x, const struct auth_headers *given)
     if (!(x->route->auth & AUTH_SCRAPER))
         return false;
     remember_address(x);
-    const struct scrape_caller who = {
-        .address = x->address,
-        .authorization = given->authorization,
-        .has_other_token = given->allocation || given->cookie,
-        .is_forwarded = header(x, "Forwarded") || header(x, "X-Forwarded-For") ||
-                        header(x, "X-Real-IP") || header(x, "Via")};
+    const struct scrape_caller who = {.address = x->address,
+                                      .authorization = given->authorization,
+                                      .has_other_token = given->allocation || given->cookie,
+                                      .is_forwarded = header(x, "Forwarded") ||
+                                                      header(x, "X-Forwarded-For") ||
+                                                      header(x, "X-Real-IP") || header(x, "Via")};
     return scrape_may(&x->server->service.scrape, &who);
 }
 

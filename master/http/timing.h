@@ -11,10 +11,10 @@
 
 struct exchange;
 
-struct timing { // monotonic microseconds
-    int64_t begun;     // the headers have arrived
-    int64_t checked;   // the headers were checked
-    int64_t received;  // the body has arrived; 0: the request was refused before
+struct timing {       // monotonic microseconds
+    int64_t begun;    // the headers have arrived
+    int64_t checked;  // the headers were checked
+    int64_t received; // the body has arrived; 0: the request was refused before
 };
 
 // The answer with this status begins now. http thread.

@@ -28,7 +28,7 @@ struct service {
     struct connections *connections;
     struct scrape_access scrape; // who may read the metrics
     atomic_int active;           // exchanges in progress
-    atomic_bool testing;                 // a webhook is being tested
+    atomic_bool testing;         // a webhook is being tested
     const char *cluster_id, *cluster_name, *master_id;
     const char *api_version; // the release of Determined whose API this master speaks
     int64_t log_days;        // how long logs are kept where nothing else says it; -1: for ever

@@ -39,8 +39,8 @@ struct core_options {
     const struct free_space
         *free_space;               // watches the free space; outlives the core; NULL: no limit
     struct meters *meters;         // counts; outlives the core; NULL: nothing is counted
-    int64_t alert_calm_us; // an alert ends when its trouble has been over for so long
-    bool mail_alerts;      // alerts are put into the outbox of e-mails, too
+    int64_t alert_calm_us;         // an alert ends when its trouble has been over for so long
+    bool mail_alerts;              // alerts are put into the outbox of e-mails, too
     int64_t agent_silence_us;      // 10 s
     int64_t agent_reconnect_us;    // 30 s until the allocations of a lost agent are given up
     int64_t kill_grace_us;         // from SIGTERM to SIGKILL, 10 s

@@ -160,9 +160,9 @@ static int send_message(struct mailer *m, const char *text, struct error *e)
     CURLcode code = curl_easy_perform(easy);
     curl_slist_free_all(to);
     curl_easy_cleanup(easy);
-    return code == CURLE_OK ? 0
-                            : error_set(e, ERR_PEER, "%s",
-                                        *reason ? reason : curl_easy_strerror(code));
+    return code == CURLE_OK
+               ? 0
+               : error_set(e, ERR_PEER, "%s", *reason ? reason : curl_easy_strerror(code));
 }
 
 // --- the outbox ----------------------------------------------------------------------------------
@@ -291,7 +291,8 @@ int mailer_start(struct db *db, const struct mailer_options *o, struct mailer **
     m->db = db;
     m->o = *o;
     sem_init(&m->wake, 0, 0);
-    int rc = o->password_file ? file_read(o->password_file, PASSWORD_MAX, &m->password, &len, e) : 0;
+    int rc =
+        o->password_file ? file_read(o->password_file, PASSWORD_MAX, &m->password, &len, e) : 0;
     if (!rc && m->password)
         m->password[strcspn(m->password, "\r\n")] = '\0';
     if (!rc)

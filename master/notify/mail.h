@@ -20,10 +20,10 @@ enum {
 
 struct mailer; // opaque
 
-struct mailer_options {           // texts live as long as the mailer
-    const char *url;              // smtp://HOST[:PORT] or smtps://HOST[:PORT]
-    const char *from;             // an address
-    const char *const *to;        // addresses
+struct mailer_options {    // texts live as long as the mailer
+    const char *url;       // smtp://HOST[:PORT] or smtps://HOST[:PORT]
+    const char *from;      // an address
+    const char *const *to; // addresses
     int to_count;
     const char *user, *password_file; // NULL: no login
     const char *cluster_name;         // begins the subject

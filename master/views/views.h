@@ -10,7 +10,6 @@
 
 // master.c, master_log.c
 view_handler view_info, view_health, view_openapi, view_master;
-view_handler view_healthz, view_readyz, view_metrics, view_alerts; // monitoring.c
 view_handler view_master_config, view_cluster_message, view_telemetry;
 stream_handler stream_master_logs;
 

@@ -5,8 +5,9 @@
 #include "master/lifecycle/lifecycle.h"
 
 const char *const slot_count_words[SLOT_COUNTS] = {
-    [SLOTS_ALLOCATED] = "allocated", [SLOTS_UNREACHABLE] = "unreachable", [SLOTS_FAULTY] = "faulty",
-    [SLOTS_DISABLED] = "disabled",   [SLOTS_FREE] = "free",
+    [SLOTS_ALLOCATED] = "allocated", [SLOTS_UNREACHABLE] = "unreachable",
+    [SLOTS_FAULTY] = "faulty",       [SLOTS_DISABLED] = "disabled",
+    [SLOTS_FREE] = "free",
 };
 const char *const job_count_words[JOB_COUNTS] = {
     [JOBS_QUEUED] = "queued",

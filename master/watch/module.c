@@ -6,12 +6,6 @@
 #include "master/lifecycle/lifecycle.h"
 #include "master/notify/webhooks.h"
 
-const struct core_module watch_module = {
-    .name = "watch",
-    .load = watch_module_load,
-    .free = watch_module_free,
-};
-
 // --- from the store ------------------------------------------------------------------------------
 
 static int load_open(struct core *c, struct error *e)
@@ -28,7 +22,7 @@ static int load_open(struct core *c, struct error *e)
     return more < 0 ? db_unreadable(c->reader, e) : 0;
 }
 
-int watch_module_load(struct core *c, struct error *e)
+static int alerts_read(struct core *c, struct error *e)
 {
     struct db_rows *rows = db_query_all(c->reader, STMT_LAST_ALERT_ID);
     int found = db_next(rows);
@@ -37,7 +31,7 @@ int watch_module_load(struct core *c, struct error *e)
     return found < 0 ? db_unreadable(c->reader, e) : load_open(c, e);
 }
 
-void watch_module_free(struct core *c)
+static void alerts_drop(struct core *c)
 {
     alerts_free(c->alerts);
     c->alerts = NULL;
@@ -97,7 +91,7 @@ static struct trouble lost_agent(const struct agent *g, struct arena *arena)
         .subject = arena_strdup(arena, g->id),
         .text = arena_printf(arena,
                              "agent %s (%d slots, pool %s) was lost at %s: it does not call any "
-                             "more, and its tasks were given up; muster agent remove ends this "
+                             "more, and its tasks were given up; muster agent forget ends this "
                              "alert if the machine stays away",
                              g->id, g->slot_count, g->pool->name, clock_format(g->lost_at, when))};
 }
@@ -122,3 +116,9 @@ int core_watch(struct core *c, struct request *rq, struct error *e)
         STORE(c, META_SET, "alive_at", clock_format(c->wall, when));
     return 0;
 }
+
+const struct core_module watch_module = {
+    .name = "watch",
+    .load = alerts_read,
+    .free = alerts_drop,
+};

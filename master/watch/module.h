@@ -8,18 +8,14 @@
 
 extern const struct core_module watch_module;
 
-struct watch_input { // rq->input of core_watch
+struct watch_input {                // rq->input of core_watch
     const struct trouble *troubles; // that the watch thread sees
     size_t trouble_count;
-    bool counts;   // rq->result shall be a struct cluster_counts
-    bool writes;   // a row is written, which proves that the store commits
+    bool counts; // rq->result shall be a struct cluster_counts
+    bool writes; // a row is written, which proves that the store commits
 };
 
 // Adds the trouble that only the core sees, begins and ends alerts, and counts.
 core_handler core_watch;
-
-// Hooks in module.c.
-int watch_module_load(struct core *c, struct error *e);
-void watch_module_free(struct core *c);
 
 #endif

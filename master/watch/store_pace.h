@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 enum {
-    PACE_SAMPLES = 60,   // of which the mean commit time is taken
-    PACE_STUCK = 5,      // a single commit that runs for so many times the limit is too slow, too
+    PACE_SAMPLES = 60, // of which the mean commit time is taken
+    PACE_STUCK = 5,    // a single commit that runs for so many times the limit is too slow, too
 };
 
 struct store_pace { // initialized by zeroing

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "db/figures.h"
 #include "master/watch/module.h"
 #include "master/watch/store_pace.h"
 
@@ -39,7 +40,7 @@ struct watch {
     pthread_mutex_t lock; // protects the following fields
     pthread_cond_t changed;
     bool stopping, under_way;
-    struct arena arena; // of `counts`
+    struct arena arena;                  // of `counts`
     const struct cluster_counts *counts; // NULL: none yet
 };
 
@@ -141,8 +142,8 @@ static void ask_core(struct watch *w)
     *in = (struct watch_input){.troubles = list,
                                .trouble_count = count,
                                .counts = w->looks++ % COUNT_EVERY == 0,
-                               .writes = clock_mono_us() - w->committed_at >
-                                         PROVE_EVERY_S * 1000000LL};
+                               .writes =
+                                   clock_mono_us() - w->committed_at > PROVE_EVERY_S * 1000000LL};
     rq->input = in;
     pthread_mutex_lock(&w->lock);
     w->under_way = true;

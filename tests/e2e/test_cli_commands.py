@@ -441,6 +441,8 @@ class EveryCommand(unittest.TestCase):
         self.assertEqual(self.json("master", "message", "get")["message"], "down at noon")
         self.says("cleared", "master", "message", "clear")
         self.refused(2, "TEXT", "master", "message", "set")
+        self.assertEqual(self.json("master", "alerts"), [])
+        self.refused(2, "limit", "master", "alerts", "--limit", "1001")
         self.muster("master", "backup", "copy.db")
         self.muster("master", "restore", "copy.db", "--data-dir", "restored")
         self.assertTrue(pathlib.Path("restored/muster.db").exists())

@@ -98,7 +98,7 @@ FOLDERS = [
     ("master/http/limits", "limits for connections, bodies, answers and long calls",
      MASTER + " master/http/routing"),
     ("master/views", "answers read from the committed store; views never write",
-     MASTER + " master/http/* master/notify master/teams master/watch master/search simulate "
+     MASTER + " master/http/* master/notify master/teams master/search simulate "
      "master/retention/gc.h master/views/*"),
     ("master/views/lists", "lists with filters, an order and pages, as constant SQL",
      MASTER + " master/http/* master/teams master/views"),
@@ -106,6 +106,8 @@ FOLDERS = [
      MASTER + " master/http/* master/notify master/views"),
     ("master/views/metrics", "reported metrics: streams, charts, comparisons",
      MASTER + " master/http/* master/views master/views/lists"),
+    ("master/views/monitoring", "metrics in the format of Prometheus, probes, alerts",
+     MASTER + " master/http/* master/views master/watch"),
     ("master/views/live_state", "answers made from structs that the core thread filled",
      MASTER + " master/http/* master/views master/calls master/lifecycle"),
     ("master/registry", "models, templates, tokens, accounts, settings",

@@ -4,11 +4,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/arena.h"
 #include "base/os/file.h"
-#include "master/http/auth/auth.h"
+#include "base/rng.h"
 
-enum { FILE_MAX = 1024 };
+enum { FILE_MAX = 1024, TOKEN_BYTES = 32 };
 
 int scrape_from_parse(const char *word, enum scrape_from *out, struct error *e)
 {
@@ -23,13 +22,14 @@ int scrape_from_parse(const char *word, enum scrape_from *out, struct error *e)
 
 static int make_token(const char *path, struct error *e)
 {
-    char token[TOKEN_TEXT], hash[SHA256_HEX];
-    auth_token_make(token, hash);
-    char *line = xasprintf("%s\n", token);
-    int rc = file_write_durable(path, line, strlen(line), 0600, e);
-    explicit_bzero(line, strlen(line));
-    explicit_bzero(token, sizeof token);
-    free(line);
+    uint8_t secret[TOKEN_BYTES];
+    char line[2 * TOKEN_BYTES + 2];
+    rng_secret(secret, sizeof secret);
+    hex_encode(secret, sizeof secret, line);
+    line[2 * TOKEN_BYTES] = '\n';
+    int rc = file_write_durable(path, line, sizeof line - 1, 0600, e);
+    explicit_bzero(secret, sizeof secret);
+    explicit_bzero(line, sizeof line);
     return rc;
 }
 

@@ -100,9 +100,10 @@ static const struct description rows[] = {
          "trouble; empty for the cluster."),
     TEXT("Alert.text", "A sentence about the trouble and its remedy, as of its beginning."),
     TEXT("Alert.beganAt", "The time at which the trouble began."),
-    TEXT("Alert.endedAt",
-         "The time at which the alert ended, which is --alert-calm after the trouble was last seen; "
-         "null while it lasts."),
+    TEXT(
+        "Alert.endedAt",
+        "The time at which the alert ended, which is --alert-calm after the trouble was last seen; "
+        "null while it lasts."),
     TEXT("AlertKind",
          "AGENT_LOST: an agent was lost; STORE_SLOW: commits of the store take long; DISK_FILLING: "
          "less than twice the --disk-floor is free; BACKUP_OVERDUE: no backup was made in time."),

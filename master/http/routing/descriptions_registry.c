@@ -188,10 +188,10 @@ static const struct description rows[] = {
     TEXT("Trigger", "An event that a webhook tells about."),
     TEXT("Trigger.id", "The id of the trigger. Default: nothing; the master chooses it."),
     TEXT("Trigger.triggerType", "The kind of the event. Default: none; it must be given."),
-    TEXT(
-        "Trigger.condition",
-        "The details: {state} of an experiment's change, {regex} of a log line, {metric, above or "
-        "below} of a validation metric. Default: none; only TRIGGER_TYPE_CUSTOM and _CLUSTER_ALERT need no details."),
+    TEXT("Trigger.condition",
+         "The details: {state} of an experiment's change, {regex} of a log line, {metric, above or "
+         "below} of a validation metric. Default: none; only TRIGGER_TYPE_CUSTOM and "
+         "_CLUSTER_ALERT need no details."),
     TEXT("Trigger.webhookId", "The id of the webhook. Default: nothing; the master knows it."),
     TEXT("WebhookType",
          "The form of a message: WEBHOOK_TYPE_DEFAULT is signed JSON, WEBHOOK_TYPE_SLACK a message "
@@ -203,7 +203,8 @@ static const struct description rows[] = {
          "The kind of an event: TRIGGER_TYPE_EXPERIMENT_STATE_CHANGE: an experiment reaches a "
          "state; TRIGGER_TYPE_METRIC_THRESHOLD_EXCEEDED: a validation metric passes a limit; "
          "TRIGGER_TYPE_TASK_LOG: a log line matches an expression; TRIGGER_TYPE_CUSTOM: a program "
-         "sends an alert; TRIGGER_TYPE_CLUSTER_ALERT (a webhook of the cluster): trouble of the cluster begins or ends. TRIGGER_TYPE_UNSPECIFIED is refused."),
+         "sends an alert; TRIGGER_TYPE_CLUSTER_ALERT (a webhook of the cluster): trouble of the "
+         "cluster begins or ends. TRIGGER_TYPE_UNSPECIFIED is refused."),
 };
 
 const struct description_table registry_descriptions = {"descriptions_registry.c", rows,

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "master/views/exposition.h"
+#include "master/views/monitoring/exposition.h"
 
 static struct buf out;
 

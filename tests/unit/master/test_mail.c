@@ -60,8 +60,8 @@ static void refuse(struct mailer_options o, const char *part)
 static void test_options(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"ann@example.org", "bob"},
-                             *const forged[] = {"a@b>\r\nRCPT TO:<c@d"};
+    static const char *const bad[] = {"ann@example.org", "bob"}, *const forged[] = {
+                                                                     "a@b>\r\nRCPT TO:<c@d"};
     struct mailer_options o = good;
     struct error e;
     assert_int_equal(mailer_check(&good, &e), 0);

@@ -22,9 +22,14 @@ static void test_addresses(void **state)
     static const struct {
         const char *address;
         bool is_here;
-    } cases[] = {{"127.0.0.1", true}, {"127.8.9.1", true},    {"::1", true},
-                 {"::ffff:127.0.0.1", true}, {"::ffff:10.0.0.1", false}, {"10.127.0.1", false},
-                 {"::12", false},     {"", false}};
+    } cases[] = {{"127.0.0.1", true},
+                 {"127.8.9.1", true},
+                 {"::1", true},
+                 {"::ffff:127.0.0.1", true},
+                 {"::ffff:10.0.0.1", false},
+                 {"10.127.0.1", false},
+                 {"::12", false},
+                 {"", false}};
     const struct scrape_access local = {.from = SCRAPE_LOOPBACK};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_int_equal(scrape_may(&local, &(struct scrape_caller){.address = cases[i].address}),

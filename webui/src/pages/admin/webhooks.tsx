@@ -26,6 +26,8 @@ function triggerText({ triggerType, condition }: Trigger): string {
             return `log line matches ${of("regex")}`;
         case "METRIC_THRESHOLD_EXCEEDED":
             return `${of("metric")} ${of("above") ? `above ${of("above")}` : `below ${of("below")}`}`;
+        case "CLUSTER_ALERT":
+            return "alert of the cluster";
         default:
             return "custom alert";
     }

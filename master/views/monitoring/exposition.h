@@ -2,8 +2,8 @@
 //
 //   exposition_family(out, "muster_slots", EXPOSITION_GAUGE, "Slots by pool and state");
 //   exposition_sample(out, "muster_slots", 4, "pool", name, "state", "free");
-#ifndef MUSTER_MASTER_VIEWS_EXPOSITION_H
-#define MUSTER_MASTER_VIEWS_EXPOSITION_H
+#ifndef MUSTER_MASTER_VIEWS_MONITORING_EXPOSITION_H
+#define MUSTER_MASTER_VIEWS_MONITORING_EXPOSITION_H
 
 #include "base/buf.h"
 #include "base/histogram.h"

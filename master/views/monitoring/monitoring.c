@@ -1,14 +1,16 @@
-// For monitoring systems: GET /metrics, /healthz and /readyz, and the alerts of the cluster.
-// docs/operating.md lists the metrics for operators, and packaging/monitoring has a dashboard.
+// docs/operating.md lists the metrics for operators, and packaging/monitoring has a dashboard; a test
+// compares both with these functions.
+#include "master/views/monitoring/monitoring.h"
 
 #include <stdio.h>
 
 #include "base/version.h"
+#include "db/figures.h"
 #include "master/common/meters.h"
 #include "master/common/process_figures.h"
 #include "master/http/limits/connections.h"
 #include "master/http/routing/routes.h"
-#include "master/views/exposition.h"
+#include "master/views/monitoring/exposition.h"
 #include "master/views/views.h"
 #include "master/watch/watch.h"
 
@@ -180,8 +182,7 @@ static void write_store(struct buf *out, const struct service *s)
     exposition_family(out, "muster_store_size_bytes", EXPOSITION_GAUGE,
                       "Size of the store's files");
     exposition_sample(out, "muster_store_size_bytes", LABELS({"file", "store"}), (double)f.bytes);
-    exposition_sample(out, "muster_store_size_bytes", LABELS({"file", "log"}),
-                      (double)f.log_bytes);
+    exposition_sample(out, "muster_store_size_bytes", LABELS({"file", "log"}), (double)f.log_bytes);
 }
 
 static void write_disks(struct buf *out, const struct free_space *free_space)

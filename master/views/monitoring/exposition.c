@@ -1,4 +1,4 @@
-#include "master/views/exposition.h"
+#include "master/views/monitoring/exposition.h"
 
 #include <math.h>
 #include <stdio.h>
