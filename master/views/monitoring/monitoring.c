@@ -1,5 +1,5 @@
-// docs/operating.md lists the metrics for operators, and packaging/monitoring has a dashboard; a test
-// compares both with these functions.
+// docs/operating.md lists the metrics for operators, and packaging/monitoring has a dashboard; a
+// test compares both with these functions.
 #include "master/views/monitoring/monitoring.h"
 
 #include <stdio.h>

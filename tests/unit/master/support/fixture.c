@@ -97,6 +97,7 @@ void start_server(void)
                                            .api_version = "0.38.1",
                                            .config = "{\"port\":0}",
                                            .bind = "127.0.0.1",
+                                           .scrape = {.from = SCRAPE_TOKEN},
                                            .log_search_us = fixture_log_search_us};
     if (server_start(&options, &fx.server, &e))
         fail_msg("%s", e.text);
