@@ -31,7 +31,7 @@ struct mailer {
     struct db_reader *reader;
     struct mailer_options o;
     char *password;
-    int64_t failures, next_at; // in a row; wall: the next attempt
+    int64_t failures, next_at; // in a row; monotonic: the next attempt
     pthread_t thread;
     bool runs;
     sem_t wake; // posted to stop
@@ -220,7 +220,7 @@ static void send_gathered(struct mailer *m, const struct gathered *g, int64_t no
                  log_quote(quoted, sizeof quoted, e.text));
     if (!err || given_up)
         forget(m, g);
-    m->next_at = err ? now + delivery_backoff(m->failures) * 1000000 : 0;
+    m->next_at = err ? clock_mono_us() + delivery_backoff(m->failures) * 1000000 : 0;
     m->failures = err ? m->failures + 1 : 0;
 }
 
@@ -228,10 +228,11 @@ static void look(struct mailer *m)
 {
     struct gathered g;
     int64_t now = clock_wall_us();
-    if (now < m->next_at)
+    if (clock_mono_us() < m->next_at)
         return;
     gather(m, &g);
-    if (g.count && (now - g.oldest >= MAIL_GATHER_S * 1000000LL || g.count == MAIL_TOGETHER))
+    int64_t age = now - g.oldest; // negative: the clock was set back
+    if (g.count && (age < 0 || age >= MAIL_GATHER_S * 1000000LL || g.count == MAIL_TOGETHER))
         send_gathered(m, &g, now);
     free(g.subject);
     buf_free(&g.body);

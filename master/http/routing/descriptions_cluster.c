@@ -7,6 +7,10 @@ static const struct description rows[] = {
     TEXT("GET / ->", "The page as HTML."),
     TEXT("GET /assets/{file} ->",
          "A file of the web page: JavaScript, a style sheet, a font or a picture."),
+    TEXT("GET /healthz ->", "The word ok."),
+    TEXT("GET /readyz ->", "The word ok; a 503 says what the master waits for."),
+    TEXT("GET /metrics ->",
+         "The metrics in the text format 0.0.4 of Prometheus; docs/operating.md lists them."),
     TEXT("GET /info -> version", "The version of Determined's API that the master speaks, which "
                                  "Determined's clients compare with their own."),
     TEXT("GET /info -> musterVersion", "The version of the master."),
