@@ -43,7 +43,8 @@ OTHER_TYPES = [{}, [], "text", 7, 1.5, True, [{}], {"a": {}}, "99999999999999999
 class ApiRobustness(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster("cluster", slots=(), master_flags=("--storage-allow", pathlib.Path("storage").resolve()))
+        cls.cluster = Cluster("cluster", slots=(), master_flags=(
+            "--storage-allow", pathlib.Path("storage").resolve(), "--metrics", "token"))
         cls.addClassCleanup(cls.cluster.__exit__, None, None, None)
         cls.cluster.start_master()
         cls.nobody = Det(cls.cluster.port)
