@@ -47,6 +47,7 @@ function WebhookForm({ teams, onClose }: { teams: readonly Workspace[]; onClose:
         CANCELED: useSignal(false),
     };
     const alerts = useSignal(false);
+    const clusterAlerts = useSignal(false);
     const logPattern = useSignal("");
     const submit = async () => {
         const kind = (word: string, condition: object) => ({ triggerType: TRIGGER_PREFIX + word, condition });
@@ -56,6 +57,7 @@ function WebhookForm({ teams, onClose }: { teams: readonly Workspace[]; onClose:
                 .map((state) => kind("EXPERIMENT_STATE_CHANGE", { state })),
             ...(logPattern.value ? [kind("TASK_LOG", { regex: logPattern.value })] : []),
             ...(alerts.value ? [kind("CUSTOM", {})] : []),
+            ...(clusterAlerts.value && !team.value ? [kind("CLUSTER_ALERT", {})] : []),
         ];
         await send("POST", "/webhooks", {
             ...(name.value.trim() ? { name: name.value.trim() } : {}),
@@ -97,6 +99,9 @@ function WebhookForm({ teams, onClose }: { teams: readonly Workspace[]; onClose:
                 ))}
                 <Switch label="sent a custom alert" bind={alerts} />
             </fieldset>
+            {!team.value && (
+                <Switch label="Notify when trouble of the cluster begins or ends (a lost agent, a filling disk, ..)" bind={clusterAlerts} />
+            )}
             <Field label="Notify when a log line matches" help="A regular expression, or empty">
                 <TextInput bind={logPattern} placeholder="out of memory" />
             </Field>
