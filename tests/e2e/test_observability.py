@@ -88,7 +88,7 @@ class MailServer:
     """A small SMTP server. It refuses the first `fails` e-mails for now."""
 
     def __init__(self, fails=0):
-        self.mails, self.fails, self.attempts = [], fails, 0
+        self.mails, self.fails, self.attempts, self.said = [], fails, 0, []
         sink = self
 
         class Handler(socketserver.StreamRequestHandler):
@@ -101,6 +101,7 @@ class MailServer:
                 for raw in self.rfile:
                     words = raw.decode().strip()
                     verb = words.upper()
+                    sink.said.append(verb)
                     if verb.startswith("RCPT"):
                         people.append(re.search("<(.*)>", words)[1])
                     if verb == "DATA":
@@ -328,7 +329,7 @@ class Access(unittest.TestCase):
 class Alerts(unittest.TestCase):
     def test_a_lost_agent(self):
         hook, mail = Receiver(), MailServer(fails=1)
-        flags = ("--agent-silence", "1", "--agent-reconnect", "1", "--alert-calm", "3", "--cluster-name", "lab",
+        flags = ("--agent-silence", "3", "--agent-reconnect", "2", "--alert-calm", "3", "--cluster-name", "lab",
                  "--smtp-url", mail.url, "--alert-mail", "ann@example.org", "--alert-mail", "bob@example.org")
         with Monitored("alerts", slots=(1, 1), master_flags=flags) as cluster:
             done = cluster.run("webhook", "create", hook.url, "--on", "alert", "--team", "Uncategorized")
@@ -387,6 +388,21 @@ class Alerts(unittest.TestCase):
             wait_for("the second e-mail", lambda: len(mail.mails) >= 2)
             self.assertEqual(len(mail.mails), 2)
             self.assertIn(", and 1 more", mail.subjects()[1])
+
+    def test_a_password_needs_tls(self):
+        mail = MailServer()
+        secret = pathlib.Path("smtp-password").resolve()
+        secret.write_text("confidential\n")
+        flags = ("--smtp-url", mail.url, "--alert-mail", "ann@example.org", "--smtp-user", "muster",
+                 "--smtp-password-file", secret, "--disk-floor", "99%")
+        with Monitored("password", slots=(), master_flags=flags) as cluster:
+            wait_for("a refusal", lambda: "an e-mail could not be sent" in cluster.master.tail())
+            self.assertIn("EHLO", mail.said[0])
+            self.assertFalse([words for words in mail.said if "AUTH" in words or "MAIL" in words])
+            self.assertNotIn("confidential", cluster.master.tail())
+            config = cluster.get("/api/v1/master/config", cluster.token_of("admin"))[2]
+            self.assertIn("ann@example.org", config)
+            self.assertNotIn("confidential", config)
 
     def test_an_automatic_backup_is_restored(self):
         with Monitored("source", slots=(), master_flags=("--backup-every", "24", "--backup-keep", "1")) as cluster:
