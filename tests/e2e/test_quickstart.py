@@ -65,8 +65,8 @@ class QuickStart(unittest.TestCase):
     def test_trains_and_stops(self):
         home = pathlib.Path("home").resolve()
         done = subprocess.run([SOURCE / "packaging" / "quickstart", "--stop-after", "--port", "0",
-                               "--home", home], text=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=1100)
+                               "--home", home], text=True, errors="replace", stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=1100)  # the model writes any bytes
         print(done.stdout)
         self.assertEqual(done.returncode, 0)
         before, after = map(float, re.search(r"([\d.]+) before the first step, ([\d.]+) after the last",
