@@ -4,7 +4,7 @@
 
 #include "base/limits.h"
 
-static int check_value(const json_t *value, int depth, size_t *keys, struct error *e);
+static int check_value(const json_t *value, int depth, size_t *values, struct error *e);
 
 static int check_key(const char *key, struct error *e)
 {
@@ -17,7 +17,7 @@ static int check_key(const char *key, struct error *e)
     return 0;
 }
 
-static int check_object(const json_t *object, int depth, size_t *keys, struct error *e)
+static int check_object(const json_t *object, int depth, size_t *values, struct error *e)
 {
     const char *key;
     json_t *value;
@@ -25,14 +25,14 @@ static int check_object(const json_t *object, int depth, size_t *keys, struct er
     {
         int err = check_key(key, e);
         if (!err)
-            err = check_value(value, depth + 1, keys, e);
+            err = check_value(value, depth + 1, values, e);
         if (err)
             return err;
     }
     return 0;
 }
 
-static int check_list(const json_t *list, int depth, size_t *keys, struct error *e)
+static int check_list(const json_t *list, int depth, size_t *values, struct error *e)
 {
     size_t i;
     json_t *value;
@@ -41,34 +41,34 @@ static int check_list(const json_t *list, int depth, size_t *keys, struct error 
                          LIMIT_METADATA_LIST);
     json_array_foreach(list, i, value)
     {
-        int err = check_value(value, depth + 1, keys, e);
+        int err = check_value(value, depth + 1, values, e);
         if (err)
             return err;
     }
     return 0;
 }
 
-static int check_value(const json_t *value, int depth, size_t *keys, struct error *e)
+static int check_value(const json_t *value, int depth, size_t *values, struct error *e)
 {
     if (depth > LIMIT_METADATA_DEPTH)
         return error_set(e, ERR_INVALID, "metadata: nested more than %d levels deep",
                          LIMIT_METADATA_DEPTH);
     if (json_is_object(value) && json_object_size(value))
-        return check_object(value, depth, keys, e);
+        return check_object(value, depth, values, e);
     if (json_is_array(value) && json_array_size(value))
-        return check_list(value, depth, keys, e);
+        return check_list(value, depth, values, e);
     if (json_string_length(value) > LIMIT_METADATA_TEXT)
         return error_set(e, ERR_INVALID, "metadata: a text of more than %d bytes",
                          LIMIT_METADATA_TEXT);
-    if (++*keys > LIMIT_METADATA_KEYS)
-        return error_set(e, ERR_INVALID, "metadata: more than %d values", LIMIT_METADATA_KEYS);
+    if (++*values > LIMIT_METADATA_VALUES)
+        return error_set(e, ERR_INVALID, "metadata: more than %d values", LIMIT_METADATA_VALUES);
     return 0;
 }
 
 int run_metadata_check(const json_t *metadata, struct error *e)
 {
-    size_t keys = 0;
+    size_t values = 0;
     if (!json_is_object(metadata))
         return error_set(e, ERR_INVALID, "metadata: missing, or not an object");
-    return check_value(metadata, 0, &keys, e);
+    return check_value(metadata, 0, &values, e);
 }

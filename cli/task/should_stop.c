@@ -9,13 +9,29 @@
 
 enum { CONNECT_S = 2, CALL_S = 10, GO_ON = 1 };
 
+// The agent names the authority of the master's certificate to programs.
+static const char *find_authority(void)
+{
+    const char *file = getenv("DET_MASTER_CERT_FILE");
+    return file && *file ? file : getenv("MUSTER_CA_FILE");
+}
+
+// A proxy before the master answers in its place. A certificate that is not trusted is no such
+// case: it stays so.
+static bool is_away(const struct client *client, int err)
+{
+    return err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_BUSY ||
+           (err == ERR_PEER && client_status(client) >= 500);
+}
+
+// *away: the master cannot be reached now.
 static int ask_master(const char *url, const char *token, const char *allocation, bool *stop,
-                      struct error *e)
+                      bool *away, struct error *e)
 {
     const struct client_options options = {.url = url,
                                            .auth = CLIENT_TASK,
                                            .token = token,
-                                           .ca_file = getenv("MUSTER_CA_FILE"),
+                                           .ca_file = find_authority(),
                                            .connect_timeout_s = CONNECT_S,
                                            .timeout_s = CALL_S};
     struct client *client = NULL;
@@ -29,6 +45,7 @@ static int ask_master(const char *url, const char *token, const char *allocation
     *stop = jget_bool(answer, "preempt", false);
     if (!err && *stop)
         err = client_call(client, "POST", hear, NULL, NULL, e);
+    *away = client && is_away(client, err);
     client_close(client);
     json_decref(answer);
     free(hear);
@@ -41,13 +58,13 @@ static int ask_master(const char *url, const char *token, const char *allocation
 int run_should_stop(struct cli *c, const struct command *self, struct error *e)
 {
     const char *url, *token, *allocation;
-    bool stop = false;
+    bool stop = false, away = false;
     (void)self;
     int err = own_task_variable("DET_ALLOCATION_ID", &allocation, e);
     err = err ? err : own_task_variable("DET_MASTER", &url, e);
     err = err ? err : own_task_variable("DET_SESSION_TOKEN", &token, e);
-    err = err ? err : ask_master(url, token, allocation, &stop, e);
-    if (err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_BUSY || err == ERR_PEER) {
+    err = err ? err : ask_master(url, token, allocation, &stop, &away, e);
+    if (away) {
         if (!c->options.quiet)
             fprintf(stderr, "muster: %s; the program goes on\n", e->text);
         *e = (struct error){0};

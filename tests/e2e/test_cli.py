@@ -1,10 +1,15 @@
 """The muster command without a cluster: help, suggestions, formats and exit codes."""
 
+import contextlib
 import hashlib
+import http.server
 import json
+import os
 import pathlib
 import re
+import ssl
 import subprocess
+import threading
 import unittest
 
 from cluster import BIN, SOURCE, Cluster, wait_for
@@ -13,6 +18,39 @@ from cluster import BIN, SOURCE, Cluster, wait_for
 def muster(*arguments, **options):
     return subprocess.run([str(BIN / "muster"), *map(str, arguments)], capture_output=True, text=True,
                           timeout=60, stdin=subprocess.DEVNULL, **options)
+
+
+@contextlib.contextmanager
+def answering(status, body, tls=None):
+    """A server that gives one answer to all calls; yields its address."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever).start()
+    try:
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def should_stop(url, **env):
+    """Runs `muster should-stop` as the program of a trial does."""
+    env = {"DET_ALLOCATION_ID": "1.1.1", "DET_MASTER": url, "DET_SESSION_TOKEN": "token", **env}
+    return muster("should-stop", env={**{key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}, **env})
 
 
 class WithoutMaster(unittest.TestCase):
@@ -49,6 +87,32 @@ class WithoutMaster(unittest.TestCase):
         for program in ("muster", "muster-master", "muster-agent", "muster-supervisor", "muster-trainer"):
             shown = subprocess.run([str(BIN / program), "--version"], capture_output=True, text=True, timeout=60)
             self.assertRegex(shown.stdout, rf"^{program} \d+\.\d+\.\d+(\+[0-9a-f]{{7,}}(-dirty)?)?\n$")
+
+    def test_should_stop_trusts_the_authority_that_the_agent_names(self):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                        "-keyout", "key.pem", "-out", "cert.pem", "-days", "2", "-subj", "/CN=localhost",
+                        "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain("cert.pem", "key.pem")
+        with answering(200, b'{"preempt": true}', tls) as url:
+            self.assertEqual(should_stop(url, DET_MASTER_CERT_FILE="cert.pem").returncode, 0)
+            self.assertEqual(should_stop(url, MUSTER_CA_FILE="cert.pem").returncode, 0)
+            self.assertEqual(should_stop(url, DET_MASTER_CERT_FILE="", MUSTER_CA_FILE="cert.pem").returncode, 0)
+            done = should_stop(url)  # it stays so: the program must not go on without ever hearing of a stop
+            self.assertNotIn(done.returncode, (0, 1))
+            self.assertIn("no trusted connection", done.stderr)
+
+    def test_should_stop_goes_on_without_a_master(self):
+        for status in (502, 503):  # a proxy whose master is away
+            with answering(status, b"<html>Bad Gateway</html>") as url:
+                done = should_stop(url)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("the program goes on", done.stderr)
+        done = should_stop(url)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the program goes on", done.stderr)
+        with answering(200, b"<html>welcome</html>") as url:  # no master
+            self.assertNotIn(should_stop(url).returncode, (0, 1))
 
     def test_large_libraries_are_loaded_on_demand(self):
         """Libraries with dozens of dependencies are loaded by the calls that need them, not at
