@@ -43,10 +43,8 @@ static int find_end(int fd, int64_t size, int64_t *end, int64_t *sequence, struc
     return 0;
 }
 
-int spool_open(struct spool *s, const char *path, int64_t shipped, int64_t disk_max,
-               struct error *e)
+static int open_file(struct spool *s, const char *path, int64_t shipped, struct error *e)
 {
-    *s = (struct spool){.fd = -1, .disk_max = disk_max};
     s->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     struct stat st;
     if (s->fd < 0 || fstat(s->fd, &st) != 0)
@@ -60,6 +58,16 @@ int spool_open(struct spool *s, const char *path, int64_t shipped, int64_t disk_
         return error_set_errno(e, ERR_IO, errno, "cannot remove the incomplete last line of %s",
                                path);
     return 0;
+}
+
+int spool_open(struct spool *s, const char *path, int64_t shipped, int64_t disk_max,
+               struct error *e)
+{
+    *s = (struct spool){.fd = -1, .disk_max = disk_max};
+    int err = open_file(s, path, shipped, e);
+    if (err)
+        spool_close(s);
+    return err;
 }
 
 // Counting the blocks of the file is a system call, so it is done once for many lines, and for each

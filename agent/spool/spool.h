@@ -32,6 +32,7 @@ struct spool {
 
 // Opens or creates the file and removes an incomplete last line. The sequence numbers continue
 // after the last one in the file and after `shipped`, the last one that the master has received.
+// ERR_IO: nothing is open, and spool_close() may be called.
 int spool_open(struct spool *s, const char *path, int64_t shipped, int64_t disk_max,
                struct error *e);
 // Appends a complete line, which has the sequence number s->sequence + 1 and ends with "\n".

@@ -146,6 +146,21 @@ static void a_torn_line_is_taken_away(void **state)
     log_spool_close(&s);
 }
 
+// The report socket tries to open its spool again for each line.
+static void a_failed_open_leaves_no_descriptor(void **state)
+{
+    (void)state;
+    struct log_spool s;
+    struct error e = {0};
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0); // it can be opened, but not read at an offset
+    assert_int_equal(log_spool_open(&s, path, 0, LOG_SPOOL_DISK_MAX, &e), ERR_IO);
+    assert_non_null(strstr(e.text, path));
+    assert_int_equal(s.file.fd, -1);
+    unlink(path);
+    log_spool_close(&s);
+}
+
 // After a power failure the file may lack lines that the master has received.
 static void sequence_numbers_are_never_used_again(void **state)
 {
@@ -332,6 +347,7 @@ int main(void)
         cmocka_unit_test(lines_come_back),
         cmocka_unit_test(batches_are_bounded),
         cmocka_unit_test(a_torn_line_is_taken_away),
+        cmocka_unit_test(a_failed_open_leaves_no_descriptor),
         cmocka_unit_test(sequence_numbers_are_never_used_again),
         cmocka_unit_test(damage_is_stepped_over),
         cmocka_unit_test(a_full_disk_costs_lines_and_says_so),
