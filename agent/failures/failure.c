@@ -183,7 +183,8 @@ static bool find_panic(const struct output_lines *l, size_t i, struct failure *o
         return false;
     line_copy(line, sanitizer ? "SUMMARY: " : NULL, out->text, sizeof out->text);
     size_t used = strlen(out->text);
-    if (used > 0 && out->text[used - 1] == ':' && i + 1 < l->count) {
+    bool room = used + 2 < sizeof out->text;
+    if (used > 0 && out->text[used - 1] == ':' && i + 1 < l->count && room) {
         out->text[used++] = ' '; // since 1.73 Rust prints the text on the next line
         line_copy(&l->at[i + 1], NULL, out->text + used, sizeof out->text - used);
     }

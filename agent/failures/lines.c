@@ -3,6 +3,8 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/log.h"
+
 // Returns the bytes of "[rank0]: " or "[default0]:" at `text`; 0: there is no such prefix.
 static size_t torch_prefix(const char *text, size_t len)
 {
@@ -73,6 +75,7 @@ void line_copy(const struct output_line *line, const char *after, char *out, siz
     const char *found = after ? line_find(line, after) : NULL;
     const char *from = found ? found + strlen(after) : line->text;
     size_t len = (size_t)(line->text + line->len - from);
+    must(cap > 0);
     len = len < cap ? len : cap - 1;
     memcpy(out, from, len);
     while (len > 0 && out[len - 1] == ' ')

@@ -25,7 +25,8 @@ void lines_split(const char *text, struct output_lines *out);
 bool line_starts(const struct output_line *line, const char *with);
 // Returns the place of `words` in the line; NULL: they are not there.
 const char *line_find(const struct output_line *line, const char *words);
-// Copies the line, or what follows `after` (NULL: all) in it, to `out`.
+// Copies the line, or what follows `after` (NULL: all) in it, to `out`. `cap`: its bytes, at
+// least 1.
 void line_copy(const struct output_line *line, const char *after, char *out, size_t cap);
 
 // Cuts UTF-8 text that is longer than `max` bytes and marks the cut with "..".

@@ -319,6 +319,25 @@ static void a_long_assertion_is_cut(void **state)
     assert_non_null(strstr(f.sentence, "(a.c:3)"));
 }
 
+// The text has no room for the next line, which Rust prints after a colon.
+static void a_long_panic_is_cut(void **state)
+{
+    (void)state;
+    char line[1200];
+    struct failure f;
+    for (int more = -3; more <= 3; more++) {
+        int len = (int)sizeof f.text + more;
+        snprintf(line, sizeof line, "panic: %0*d:\nnext\n", len - 8, 0);
+        const struct failure_facts facts = {.wait_status = EXITED(2),
+                                            .err_lines = line,
+                                            .out_lines = "",
+                                            .last_line = "",
+                                            .work_dir = ""};
+        failure_explain(&facts, &f);
+        assert_non_null(strstr(f.sentence, "panic: 0000"));
+    }
+}
+
 static void kills_of_other_tasks_do_not_count(void **state)
 {
     (void)state;
@@ -344,6 +363,7 @@ int main(void)
         cmocka_unit_test(the_kernel_kills_when_memory_runs_out),
         cmocka_unit_test(kills_of_other_tasks_do_not_count),
         cmocka_unit_test(a_long_assertion_is_cut),
+        cmocka_unit_test(a_long_panic_is_cut),
         cmocka_unit_test(the_program_reports_its_exception),
         cmocka_unit_test(a_handled_exception_is_no_cause),
         cmocka_unit_test(stdout_is_searched_if_stderr_has_no_error),
