@@ -9,13 +9,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { TEXT_MAX = 1024 };
+#include "base/arena.h"
+#include "base/os/proc_stat.h"
+
+enum { TEXT_MAX = 1024, PROCESSES_FIRST = 256 };
 
 struct process {
     pid_t pid;
-    char state;
-    int group, session;
-    int64_t cpu; // microseconds
+    struct proc_stat stat;
+};
+
+struct process_list { // of the machine, ordered by pid
+    struct process *at;
+    size_t count;
 };
 
 // --- /proc ---------------------------------------------------------------------------------------
@@ -33,28 +39,44 @@ static bool read_file(pid_t pid, const char *name, char *out, size_t cap)
     return len > 0;
 }
 
-// proc(5): pid (name) state ppid pgrp session tty tpgid flags 4 faults utime stime; the name may
-// contain any character.
-static bool read_process(pid_t pid, struct process *out)
+static int compare_pids(const void *a, const void *b)
 {
-    char text[TEXT_MAX];
-    unsigned long user, system;
-    const char *fields = read_file(pid, "stat", text, sizeof text) ? strrchr(text, ')') : NULL;
-    *out = (struct process){.pid = pid};
-    if (!fields || sscanf(fields, ") %c %*d %d %d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &out->state,
-                          &out->group, &out->session, &user, &system) != 5)
-        return false;
-    out->cpu = (int64_t)(user + system) * 1000000 / sysconf(_SC_CLK_TCK);
-    return out->state != 'Z' && out->state != 'X';
+    pid_t one = ((const struct process *)a)->pid, other = ((const struct process *)b)->pid;
+    return one < other ? -1 : one > other;
 }
 
-// Reads the next process; false: there are no more.
-static bool next_process(DIR *proc, struct process *out)
+static void list_processes(struct process_list *out)
 {
-    for (struct dirent *entry; (entry = readdir(proc));)
-        if (isdigit((unsigned char)entry->d_name[0]) &&
-            read_process((pid_t)strtol(entry->d_name, NULL, 10), out))
+    char text[TEXT_MAX];
+    size_t room = 0;
+    DIR *proc = opendir("/proc");
+    *out = (struct process_list){0};
+    for (struct dirent *entry; proc && (entry = readdir(proc));) {
+        struct process p = {.pid = (pid_t)strtol(entry->d_name, NULL, 10)};
+        if (!isdigit((unsigned char)entry->d_name[0]) ||
+            !read_file(p.pid, "stat", text, sizeof text) || !proc_stat_parse(text, &p.stat))
+            continue;
+        if (out->count == room) {
+            room = room ? 2 * room : PROCESSES_FIRST;
+            out->at = xrealloc(out->at, room * sizeof *out->at);
+        }
+        out->at[out->count++] = p;
+    }
+    if (proc)
+        closedir(proc);
+    if (out->count)
+        qsort(out->at, out->count, sizeof *out->at, compare_pids);
+}
+
+// The list is no snapshot of one moment, so the parents may form a circle.
+static bool descends_from(const struct process_list *list, const struct process *p, pid_t ancestor)
+{
+    for (size_t i = 0; p && i < list->count; i++) {
+        if (p->pid == ancestor)
             return true;
+        const struct process parent = {.pid = p->stat.parent};
+        p = bsearch(&parent, list->at, list->count, sizeof *list->at, compare_pids);
+    }
     return false;
 }
 
@@ -162,13 +184,13 @@ static void describe_process(const struct process *p, char *out, size_t cap)
     char channel[64] = "";
     long first = 0;
     const struct system_call *call = find_call(p->pid, &first);
-    if (p->state == 'T' || p->state == 't') {
+    if (p->stat.state == 'T' || p->stat.state == 't') {
         snprintf(out, cap, "is stopped by a signal or a debugger");
-    } else if (p->state == 'D') {
+    } else if (p->stat.state == 'D') {
         read_file(p->pid, "wchan", channel, sizeof channel);
         snprintf(out, cap, "waits for a disk, a device or a network file system (%s)", channel);
-    } else if (p->state == 'R') {
-        snprintf(out, cap, "runs, but hardly");
+    } else if (p->stat.state == 'R') {
+        snprintf(out, cap, "runs, but uses almost no processor time");
     } else if (call) {
         describe_call(p->pid, call, first, out, cap);
     } else {
@@ -184,22 +206,23 @@ static bool waits_for_child(pid_t pid)
     return call && call->kind == WAIT_CHILD;
 }
 
-void processes_describe(pid_t group, char *out, size_t cap)
+void processes_describe(pid_t rank, char *out, size_t cap)
 {
-    struct process p, best = {0};
-    bool found = false;
-    DIR *proc = opendir("/proc");
-    snprintf(out, cap, "has no process");
-    while (proc && next_process(proc, &p)) {
-        if (p.group != group)
+    struct process_list list;
+    const struct process *best = NULL;
+    list_processes(&list);
+    for (size_t i = 0; i < list.count; i++) {
+        const struct process *p = &list.at[i];
+        // A process whose parent has ended still has the group.
+        if (p->stat.dead || (p->stat.group != rank && !descends_from(&list, p, rank)))
             continue;
-        bool better = !found || (waits_for_child(best.pid) && !waits_for_child(p.pid)) ||
-                      (p.cpu > best.cpu && !waits_for_child(p.pid));
-        best = better ? p : best;
-        found = true;
+        if (!best || (waits_for_child(best->pid) && !waits_for_child(p->pid)) ||
+            (p->stat.cpu > best->stat.cpu && !waits_for_child(p->pid)))
+            best = p;
     }
-    if (proc)
-        closedir(proc);
-    if (found)
-        describe_process(&best, out, cap);
+    if (best)
+        describe_process(best, out, cap);
+    else
+        snprintf(out, cap, "has no process");
+    free(list.at);
 }

@@ -5,8 +5,10 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-// Describes what the processes of a group do, by the one that works and does not only wait for a
-// child: "waits for a socket (recvfrom)", "sleeps (clock_nanosleep)", "is stopped".
-void processes_describe(pid_t group, char *out, size_t cap);
+// Describes what a rank does, by the process that has worked most and does not only wait for a
+// child: "waits for a socket (recvfrom)", "sleeps (clock_nanosleep)", "is stopped". `rank`: the
+// process that leads the rank's group; its descendants count, too, because launchers such as
+// torchrun start their workers in sessions of their own.
+void processes_describe(pid_t rank, char *out, size_t cap);
 
 #endif

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/os/proc_stat.h"
 
 enum {
     ENVIRONMENT_MAX = 16 << 20,
@@ -44,27 +45,9 @@ static bool has_marker(const struct buf *environment, const char *marker)
     return false;
 }
 
-struct proc_stat {
-    char state;
-    int parent, session, threads;
-    unsigned flags;
-    int64_t cpu; // microseconds
-};
-
-// proc(5): pid (name) state ppid pgrp session tty tpgid flags .. utime stime .. num_threads ..; the
-// name may contain any character.
 static bool read_stat(int proc_fd, struct proc_stat *out, struct buf *text)
 {
-    unsigned long user = 0, system = 0;
-    const char *fields = read_proc_file(proc_fd, "stat", text) ? strrchr(buf_str(text), ')') : NULL;
-    int found = !fields ? 0
-                        : sscanf(fields,
-                                 ") %c %d %*d %d %*d %*d %u %*u %*u %*u %*u %lu %lu %*d %*d %*d "
-                                 "%*d %d",
-                                 &out->state, &out->parent, &out->session, &out->flags, &user,
-                                 &system, &out->threads);
-    out->cpu = (int64_t)(user + system) * 1000000 / sysconf(_SC_CLK_TCK);
-    return found == 7;
+    return read_proc_file(proc_fd, "stat", text) && proc_stat_parse(buf_str(text), out);
 }
 
 static bool is_known(const struct process_filter *filter, pid_t pid)
@@ -81,11 +64,10 @@ static bool is_task_process(int proc_fd, pid_t pid, const void *ctx, struct buf 
     struct proc_stat line;
     if (!read_stat(proc_fd, &line, text))
         return false;
-    bool dead = line.state == 'Z' || line.state == 'X';
     // The first thread may be dead while other threads are dying.
-    if (line.flags & FLAG_EXITING && (!dead || line.threads > 1) && is_known(filter, pid))
+    if (line.flags & FLAG_EXITING && (!line.dead || line.threads > 1) && is_known(filter, pid))
         return true;
-    if (dead)
+    if (line.dead)
         return false;
     if ((filter->parent != 0 && line.parent == filter->parent) ||
         (filter->session != 0 && line.session == filter->session))
@@ -169,8 +151,7 @@ static bool is_orphan(int proc_fd, pid_t pid, const void *ctx, struct buf *text)
 {
     struct proc_stat line;
     (void)pid;
-    if (!read_stat(proc_fd, &line, text) || line.state == 'Z' || line.state == 'X' ||
-        !read_proc_file(proc_fd, "environ", text))
+    if (!read_stat(proc_fd, &line, text) || line.dead || !read_proc_file(proc_fd, "environ", text))
         return false;
     const char *dir = marked_folder(text, ctx);
     int root = dir ? openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
