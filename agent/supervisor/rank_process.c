@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@ enum {
 void rank_process_init(struct rank_process *r, int number, struct log_spool *spool)
 {
     *r = (struct rank_process){.number = number};
+    log_tail_init(&r->told_traceback);
     for (int i = 0; i < 2; i++) {
         r->outputs[i] = (struct rank_output){
             .fd = -1, .rank = number, .name = i == 0 ? "stdout" : "stderr", .spool = spool};
@@ -39,6 +41,7 @@ void rank_process_free(struct rank_process *r)
         line_splitter_free(&r->outputs[i].lines);
         log_tail_free(&r->outputs[i].tail);
     }
+    log_tail_free(&r->told_traceback);
     free(r->told_text);
     free(r->told_place);
 }
@@ -51,12 +54,21 @@ const struct log_tail *rank_process_tail(const struct rank_process *r)
 
 // --- failures ------------------------------------------------------------------------------------
 
-void rank_process_tell(struct rank_process *r, const char *text, const char *place)
+static void split_traceback(struct rank_process *r, const char *text)
+{
+    for (size_t len; *text; text += len + (text[len] == '\n')) {
+        len = strcspn(text, "\n");
+        log_tail_add(&r->told_traceback, text, len);
+    }
+}
+
+void rank_process_tell(struct rank_process *r, const json_t *failure)
 {
     if (r->told_text)
         return;
-    r->told_text = xstrdup(text);
-    r->told_place = xstrdup(place);
+    r->told_text = xstrdup(jget_string(failure, "text", ""));
+    r->told_place = xstrdup(jget_string(failure, "place", ""));
+    split_traceback(r, jget_string(failure, "traceback", ""));
 }
 
 void rank_process_explain(const struct rank_process *r, const char *work_dir,
@@ -84,7 +96,9 @@ void rank_process_explain(const struct rank_process *r, const char *work_dir,
 json_t *rank_process_last_lines(const struct rank_process *r, const char *work_dir,
                                 const struct failure *f)
 {
-    const struct log_tail *tail = f->of_stdout ? &r->outputs[0].tail : rank_process_tail(r);
+    const struct log_tail *tail = r->told_traceback.lines > 0 ? &r->told_traceback
+                                  : f->of_stdout              ? &r->outputs[0].tail
+                                                              : rank_process_tail(r);
     json_t *lines = log_tail_json(tail, f->end_line);
     char *folder = xasprintf("%s/", work_dir), *text = xstrdup(json_string_value(lines));
     text_remove(text, folder);

@@ -29,8 +29,9 @@ struct rank_process {
     bool ended;
     bool asked_to_end; // by the supervisor, before it ended
     int wait_status;
-    int64_t peak_bytes;            // of its largest process, once it has ended
-    char *told_text, *told_place;  // the exception that the program has reported; NULL: none
+    int64_t peak_bytes;           // of its largest process, once it has ended
+    char *told_text, *told_place; // the exception that the program has reported; NULL: none
+    struct log_tail told_traceback;
     struct rank_output outputs[2]; // stdout, stderr
 };
 
@@ -55,15 +56,16 @@ void rank_output_drain(struct rank_output *o); // reads all and closes the pipe
 // The last lines of the rank's stderr, or of its stdout if its stderr is empty.
 const struct log_tail *rank_process_tail(const struct rank_process *r);
 
-// Keeps the exception that the program reports before it fails; the first one counts, because it is
-// the cause of the others.
-void rank_process_tell(struct rank_process *r, const char *text, const char *place);
+// Keeps the exception that the program reports before it fails, {text, place, traceback}; the first
+// one counts, because it is the cause of the others.
+void rank_process_tell(struct rank_process *r, const json_t *failure);
 
 // Explains the failure of a rank that has ended. `work_dir`: its folder; `memory`: whether the
 // kernel has killed meanwhile for lack of memory.
 void rank_process_explain(const struct rank_process *r, const char *work_dir,
                           enum memory_verdict memory, struct failure *out);
-// The last lines up to the error, as a JSON string, without `work_dir` in paths.
+// The end of the traceback that the program has reported, else the last lines of its output up to
+// the error, as a JSON string, without `work_dir` in paths.
 json_t *rank_process_last_lines(const struct rank_process *r, const char *work_dir,
                                 const struct failure *f);
 

@@ -272,21 +272,23 @@ static void describe_ranks(const struct supervisor *s, struct buf *out)
     }
 }
 
-static void describe_hang(const struct supervisor *s, int64_t idle, struct buf *out)
+// The ranks come last, because they may fill the text.
+static void describe_hang(const struct supervisor *s, int64_t idle, bool kill, struct buf *out)
 {
     char span[32];
+    const char *action = kill ? "; it is ended (hang.kill_after)" : "";
     const struct rank_process *left = first_that_left(s);
     duration_format(idle, span, sizeof span);
     if (left)
         buf_printf(out,
                    "rank %d has ended with exit 0, and the other ranks have done nothing for %s, "
-                   "as if they waited for it: ",
-                   left->number, span);
+                   "as if they waited for it%s: ",
+                   left->number, span, action);
     else
         buf_printf(out,
                    "the task seems to hang: for %s it has printed and reported nothing and used "
-                   "almost no processor time: ",
-                   span);
+                   "almost no processor time%s: ",
+                   span, action);
     describe_ranks(s, out);
 }
 
@@ -297,9 +299,7 @@ static void handle_hang(struct supervisor *s, int64_t idle)
     if (s->warned_hang && !kill)
         return;
     buf_init(&text, sizeof s->reason);
-    describe_hang(s, idle, &text);
-    if (kill)
-        buf_puts(&text, "; it is ended (hang.kill_after)");
+    describe_hang(s, idle, kill, &text);
     write_log(s, kill ? "ERROR" : "WARNING", "%s", buf_str(&text));
     s->warned_hang = true;
     if (kill) {
@@ -538,8 +538,10 @@ static void reap_children(struct supervisor *s)
     struct rusage used;
     pid_t pid;
     while ((pid = wait4(-1, &wait_status, WNOHANG, &used)) > 0) {
-        if (pid == startup_hook(s)->pid && !startup_hook(s)->ended)
+        if (pid == startup_hook(s)->pid && !startup_hook(s)->ended) {
+            startup_hook(s)->peak_bytes = used.ru_maxrss * 1024;
             hook_ended(s, wait_status);
+        }
         for (size_t i = 0; i < s->count; i++)
             if (s->ranks[i].pid == pid && !s->ranks[i].ended) {
                 s->ranks[i].peak_bytes = used.ru_maxrss * 1024;
@@ -796,13 +798,14 @@ static int enter_sandbox(struct supervisor *s, struct error *e)
     return err ? 0 : mounts_make(mounts, &places, e);
 }
 
+// A launcher such as torchrun is the only rank on its machine, and its workers have ranks of their
+// own.
 static void program_told_failure(void *ctx, const json_t *failure)
 {
     struct supervisor *s = ctx;
     for (size_t i = 0; i < s->count; i++)
-        if (s->ranks[i].number == jget_int(failure, "rank", -1))
-            rank_process_tell(&s->ranks[i], jget_string(failure, "text", ""),
-                              jget_string(failure, "place", ""));
+        if (s->count == 1 || s->ranks[i].number == jget_int(failure, "rank", -1))
+            rank_process_tell(&s->ranks[i], failure);
 }
 
 // Without the socket a program can still run; it learns that it cannot report.

@@ -95,6 +95,34 @@ with muster.init() as run:
             raise ArithmeticError("the loss is not finite")
 """
 
+# As torchrun: the launcher is the rank of this machine, and its workers have ranks of their own.
+# The worker reports its exception, but its output is lost.
+TRACE = """\
+Traceback (most recent call last):
+  File "train.py", line 9, in <module>
+    fit(model)
+  File "model.py", line 12, in forward
+    raise ShapeError("3 channels, not 1")
+ShapeError: 3 channels, not 1
+"""
+WORKERS = f"""\
+import subprocess, sys
+worker = {REPORTS.replace('"rank": 0', '"rank": 1').replace('"traceback": ""', f'"traceback": {TRACE!r}')!r}
+done = subprocess.run([sys.executable, "-c", worker], stderr=subprocess.DEVNULL, start_new_session=True)
+for i in range(30):
+    print("launcher: a worker has failed, see its own output", file=sys.stderr)
+sys.exit(done.returncode)
+"""
+
+# Each rank waits for a pipe with a long name.
+LONG = """\
+import os
+name = "pipe-" + "x" * 200 + os.environ["RANK"]
+os.mkfifo(name)
+print("waits", flush=True)
+os.read(os.open(name, os.O_RDWR), 1)
+"""
+
 # The kernel kills it, because its own memory cgroup has room for 64 MiB.
 CGROUP = pathlib.Path("/sys/fs/cgroup/memory")
 KERNEL = f"""\
@@ -121,6 +149,9 @@ PROGRAMS = {
     "relative-paths": ({"train.py": "def build(c):\n    return c['rl']\nbuild({})\n"}, "python3 train.py",
                        ['  File "train.py", line 2, in build']),
     "reported": ({"train.py": REPORTS}, "python3 train.py", ["rank 0: exit 1: ShapeError: 3 channels, not 1 (model.py:12)"]),
+    "workers": ({"train.py": WORKERS}, "python3 train.py",
+                ["rank 0: exit 1: ShapeError: 3 channels, not 1 (model.py:12)",
+                 '  File "model.py", line 12, in forward']),
     "sdk": ({"train.py": SDK}, "python3 train.py",
             ["rank 0: exit 1: ArithmeticError: the loss is not finite (train.py:6)"]),
     "key-error": ({"train.py": "def build(c):\n    return c['lr']\nbuild({})\n"}, "python3 train.py",
@@ -220,11 +251,21 @@ class BrokenPrograms(unittest.TestCase):
 
     @unittest.skipUnless(os.access(CGROUP / "memory.limit_in_bytes", os.W_OK), "needs root and memory cgroups of version 1")
     def test_the_kernel_kills_for_lack_of_memory(self):
-        text = self.follow("kernel", {"train.py": KERNEL}, CONFIG.format(name="kernel", entrypoint="exec python3 train.py",
-                                                                       slots=1, restarts=0, more=""))
-        for group in CGROUP.glob("muster-test-*"):
-            group.rmdir()
-        self.assertIn("rank 0: out of memory: the kernel probably killed it (SIGKILL); its largest process used ", text)
+        config = CONFIG.format(name="kernel", entrypoint="exec python3 train.py", slots=1, restarts=0, more="")
+        hook = {"startup-hook.sh": "exec python3 train.py\n"}
+        for place, more in (("rank 0", {}), ("startup-hook.sh", hook)):
+            text = self.follow(f"kernel-{len(more)}", {"train.py": KERNEL, **more}, config)
+            for group in CGROUP.glob("muster-test-*"):
+                group.rmdir()
+            self.assertIn(f"{place}: out of memory: the kernel probably killed it (SIGKILL); its largest process used ",
+                          text)
+            self.assertNotIn("used 0.0 GiB", text)
+
+    def test_the_report_of_a_hang_says_that_it_is_ended(self):
+        """The ranks may fill the text."""
+        text = self.follow("long", {"train.py": LONG}, CONFIG.format(
+            name="long", entrypoint="python3 train.py", slots=8, restarts=0, more="hang: {warn_after: 2, kill_after: 5}"))
+        self.assertIn("; it is ended (hang.kill_after): rank 0 waits for ", text.splitlines()[-1])
 
     def search(self, name, script):
         return self.follow(name, {"train.py": script}, SEARCH.replace("name: search", f"name: {name}", 1))
