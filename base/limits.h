@@ -84,10 +84,10 @@ enum {
     LIMIT_MEDIA_ITEMS = 20000,       // of a trial
     LIMIT_MEDIA_NAME = 256,          // bytes
     LIMIT_MEDIA_PER_POST = 1000,     // items
-    LIMIT_MEDIA_BYTES_PER_CALL = 64 << 20, // of contents that an agent reports in one call
+    LIMIT_MEDIA_BYTES_PER_CALL = 64 << 20, // of contents in one call of an agent or an import
     LIMIT_MEDIA_DOWNLOADS = 64,            // contents of items that are sent at the same time
     LIMIT_MEDIA_DOWNLOADS_USER = 32, // to one user: a few pages, each with the six of a browser
-    LIMIT_METADATA_KEYS = 1000,      // of a run; this and the next four are Determined's limits
+    LIMIT_METADATA_VALUES = 1000,    // of a run; this and the next four are Determined's limits
     LIMIT_METADATA_KEY = 50,         // bytes
     LIMIT_METADATA_TEXT = 5000,      // bytes of a value
     LIMIT_METADATA_LIST = 100,       // elements

@@ -4,12 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/media.h"
 #include "api/run_metadata.h"
 #include "base/limits.h"
 #include "base/rng.h"
 #include "base/text/json.h"
-
-enum { DIGEST_HEX = 64 };
 
 static int check_integer(const json_t *value, const char *field, struct error *e)
 {
@@ -196,56 +195,6 @@ static int check_metadata(const json_t *line, struct error *e)
     return run_metadata_check(jget(line, "metadata"), e);
 }
 
-static int check_media_name(const json_t *value, struct error *e)
-{
-    int err = check_text(value, "name", LIMIT_MEDIA_NAME, e);
-    for (const char *at = err ? "" : json_string_value(value); *at; at++)
-        if ((unsigned char)*at < ' ' || *at == 0x7f)
-            return error_set(e, ERR_INVALID,
-                             "name: has a control character; use printable characters");
-    return err;
-}
-
-static int check_type(const json_t *item, struct error *e)
-{
-    static const char *const types[] = {"image", "histogram", "table", "text", NULL};
-    static const char *const formats[] = {"png", "json", "json", "text"}; // of these types
-    int err = check_word(jget(item, "type"), "type", types, e);
-    for (size_t i = 0; types[i] && !err; i++) {
-        const char *const only[] = {formats[i], NULL};
-        if (strcmp(types[i], json_string_value(jget(item, "type"))) == 0)
-            err = check_word(jget(item, "format"), "format", only, e);
-    }
-    return err;
-}
-
-static int check_media_numbers(const json_t *item, struct error *e)
-{
-    int err = check_integer(jget(item, "size"), "size", e);
-    if (!err && jget_int(item, "size", 0) > LIMIT_MEDIA_ITEM)
-        return error_set(e, ERR_INVALID,
-                         "size: more than %d bytes; make the content smaller, or save it in a "
-                         "checkpoint",
-                         LIMIT_MEDIA_ITEM);
-    err = err ? err : check_integer(jget(item, "time"), "time", e);
-    if (!err && jget_int(item, "time", 0) == 0)
-        return error_set(e, ERR_INVALID, "time: expected microseconds since 1970");
-    return err;
-}
-
-static int check_item(const json_t *item, struct error *e)
-{
-    const char *digest = jget_string(item, "digest", "");
-    int err = check_integer(jget(item, "step"), "step", e);
-    err = err ? err : check_media_name(jget(item, "name"), e);
-    err = err ? err : check_type(item, e);
-    if (!err && (strlen(digest) != DIGEST_HEX || strspn(digest, "0123456789abcdef") != DIGEST_HEX))
-        err = error_set(e, ERR_INVALID,
-                        "digest: expected the SHA-256 of the content, 64 hexadecimal digits in "
-                        "lower case");
-    return err ? err : check_media_numbers(item, e);
-}
-
 static int check_media(const json_t *line, struct error *e)
 {
     const json_t *items = jget(line, "items");
@@ -256,8 +205,10 @@ static int check_media(const json_t *line, struct error *e)
                          LIMIT_MEDIA_PER_LINE);
     json_array_foreach(items, i, item)
     {
-        if (check_item(item, e) != 0)
-            return error_prefix(e, "items[%zu]", i);
+        struct media_item unused;
+        struct error why = {0};
+        if (media_item_read(item, 0, &unused, &why) != 0)
+            return error_set(e, ERR_INVALID, "items[%zu]: %s", i, why.text);
     }
     return 0;
 }

@@ -1,14 +1,13 @@
 // Images, histograms, tables and texts of a trial: lists them, writes them to files.
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "api/media.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
 #include "cli/commands/commands.h"
+#include "cli/common/media_download.h"
 #include "cli/output/output.h"
 
 static json_t *row_media(const json_t *item)
@@ -20,12 +19,6 @@ static json_t *row_media(const json_t *item)
     json_object_set(row, "reported", jget(item, "time"));
     json_object_set(row, "run", jget(item, "trialRunId"));
     return row;
-}
-
-static const char *suffix_of(const json_t *item)
-{
-    const char *format = jget_string(item, "format", "");
-    return !strcmp(format, "png") ? ".png" : !strcmp(format, "json") ? ".json" : ".txt";
 }
 
 // A name that leads out of its folder becomes a single percent-encoded component. Dots stay as they
@@ -43,8 +36,9 @@ static char *path_of(const char *folder, const json_t *item)
 {
     const char *name = jget_string(item, "name", "");
     char *escaped = path_is_inside(name) ? NULL : escape_name(name);
+    const struct media_type *type = media_type_find(jget_string(item, "type", ""));
     char *path = xasprintf("%s/%s/%lld%s", folder, escaped ? escaped : name,
-                           (long long)jget_int(item, "step", 0), suffix_of(item));
+                           (long long)jget_int(item, "step", 0), type ? type->suffix : "");
     free(escaped);
     return path;
 }
@@ -60,22 +54,9 @@ static int make_parent(const char *path, struct error *e)
 static int download_item(struct cli *c, long long trial, const json_t *item, const char *folder,
                          struct error *e)
 {
-    char *path = path_of(folder, item), *part = xasprintf("%s.part", path);
-    char *from = xasprintf("/api/v1/trials/%lld/media/%s", trial, jget_string(item, "digest", ""));
+    char *path = path_of(folder, item);
     int err = make_parent(path, e);
-    int fd = err ? -1 : open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (!err && fd < 0)
-        err = error_set_errno(e, ERR_IO, errno, "%s", part);
-    if (!err)
-        err = client_download(c->client, from, NULL, fd, e);
-    if (fd >= 0 && close(fd) && !err)
-        err = error_set_errno(e, ERR_IO, errno, "%s", part);
-    if (!err && rename(part, path))
-        err = error_set_errno(e, ERR_IO, errno, "%s", path);
-    if (err && fd >= 0)
-        unlink(part);
-    free(from);
-    free(part);
+    err = err ? err : media_download(c, trial, jget_string(item, "digest", ""), path, e);
     free(path);
     return err;
 }

@@ -1,12 +1,11 @@
 #include "cli/common/bundle_media.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "api/checkpoint/checkpoint.h"
+#include "api/media.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -14,13 +13,12 @@
 #include "base/os/file.h"
 #include "base/text/json.h"
 #include "cli/common/bundle.h"
+#include "cli/common/media_download.h"
 
 static const char *digest_of(const json_t *item)
 {
     const char *digest = jget_string(item, "digest", "");
-    bool good =
-        strlen(digest) == SHA256_HEX - 1 && strspn(digest, "0123456789abcdef") == SHA256_HEX - 1;
-    return good ? digest : NULL;
+    return media_is_digest(digest) ? digest : NULL;
 }
 
 // Reads a content and compares it with its digest. The caller frees *content.
@@ -41,21 +39,6 @@ static int read_content(const char *path, const char *digest, char **content, si
 
 // --- export --------------------------------------------------------------------------------------
 
-static int download(struct cli *c, long long trial, const char *digest, const char *path,
-                    struct error *e)
-{
-    char *from = xasprintf("/api/v1/trials/%lld/media/%s", trial, digest);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    int err = fd < 0 ? error_set_errno(e, ERR_IO, errno, "%s", path)
-                     : client_download(c->client, from, NULL, fd, e);
-    if (fd >= 0 && close(fd) != 0 && !err)
-        err = error_set_errno(e, ERR_IO, errno, "%s", path);
-    if (err)
-        unlink(path);
-    free(from);
-    return err;
-}
-
 // *missing: the content is gone, damaged, or not readable for the master.
 static int save_content(struct cli *c, const char *folder, long long trial, const json_t *item,
                         bool *missing, struct error *e)
@@ -65,7 +48,7 @@ static int save_content(struct cli *c, const char *folder, long long trial, cons
     int err = digest ? 0 : error_set(e, ERR_PEER, "the master sent an item without a digest");
     *missing = false;
     if (!err && !path_exists(path)) {
-        err = download(c, trial, digest, path, e);
+        err = media_download(c, trial, digest, path, e);
         *missing = err == ERR_NOT_FOUND || err == ERR_FORBIDDEN || err == ERR_INVALID;
     }
     free(path);
@@ -110,6 +93,7 @@ struct media_import {
     struct bundle_media_counts *counts;
     char *from, *folder; // of the contents, in the export and in the storage; NULL: no way there
     json_t *batch;       // items that are not reported yet
+    int64_t batch_bytes; // of their contents
 };
 
 static int report_batch(struct media_import *m, struct error *e)
@@ -122,14 +106,18 @@ static int report_batch(struct media_import *m, struct error *e)
     json_decref(body);
     m->counts->items += err ? 0 : (long long)count;
     json_array_clear(m->batch);
+    m->batch_bytes = 0;
     return err;
 }
 
-static int place_content(const struct media_import *m, const char *digest, struct error *e)
+// *size: the bytes of the content.
+static int place_content(const struct media_import *m, const char *digest, int64_t *size,
+                         struct error *e)
 {
     char *from = path_join(m->from, digest), *to = path_join(m->folder, digest), *content = NULL;
     size_t len = 0;
     int err = read_content(from, digest, &content, &len, e);
+    *size = (int64_t)len;
     if (!err && !path_exists(to))
         err = file_write_durable(to, content, len, 0644, e);
     free(content);
@@ -138,11 +126,22 @@ static int place_content(const struct media_import *m, const char *digest, struc
     return err;
 }
 
+// The master reads the contents within one call, so their bytes are limited, too.
+static int append_item(struct media_import *m, json_t *item, int64_t size, struct error *e)
+{
+    bool full = json_array_size(m->batch) >= LIMIT_MEDIA_PER_POST ||
+                m->batch_bytes + size > LIMIT_MEDIA_BYTES_PER_CALL;
+    int err = full ? report_batch(m, e) : 0;
+    json_array_append_new(m->batch, item);
+    m->batch_bytes += size;
+    return err;
+}
+
 static int on_item(void *ctx, const json_t *item, struct error *e)
 {
     static const char *const kept[] = {"step", "name", "type", "format", "digest", "size"};
     struct media_import *m = ctx;
-    int64_t time = 0;
+    int64_t time = 0, size = 0;
     const char *digest = digest_of(item);
     if (!m->folder) {
         m->counts->missing++;
@@ -150,7 +149,7 @@ static int on_item(void *ctx, const json_t *item, struct error *e)
     }
     if (!digest)
         return error_set(e, ERR_INVALID, "media.jsonl: an item has no digest");
-    int err = place_content(m, digest, e);
+    int err = place_content(m, digest, &size, e);
     if (err)
         return err;
     json_t *one = json_object();
@@ -158,8 +157,7 @@ static int on_item(void *ctx, const json_t *item, struct error *e)
         json_object_set(one, kept[i], jget(item, kept[i]));
     if (clock_parse(jget_string(item, "time", ""), &time) == 0)
         json_object_set_new(one, "time", json_integer(time));
-    json_array_append_new(m->batch, one);
-    return json_array_size(m->batch) >= LIMIT_MEDIA_PER_LINE ? report_batch(m, e) : 0;
+    return append_item(m, one, size, e);
 }
 
 // The folder of the contents in the storage; NULL: this machine cannot write there.

@@ -11,33 +11,6 @@
 #include "base/limits.h"
 #include "base/os/file.h"
 
-const struct media_type *media_type_find(const char *name)
-{
-    static const struct media_type types[] = {
-        {"image", "png", "image/png", ".png"},
-        {"histogram", "json", "application/json", ".json"},
-        {"table", "json", "application/json", ".json"},
-        {"text", "text", "text/plain; charset=utf-8", ".txt"},
-    };
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (!strcmp(types[i].name, name))
-            return &types[i];
-    return NULL;
-}
-
-int media_type_check(const char *name, struct error *e)
-{
-    return media_type_find(name)
-               ? 0
-               : error_set(e, ERR_INVALID, "\"%.64s\" is none of image, histogram, table and text",
-                           name);
-}
-
-bool media_is_digest(const char *text)
-{
-    return strlen(text) == MEDIA_DIGEST && strspn(text, "0123456789abcdef") == MEDIA_DIGEST;
-}
-
 static int check_size(int fd, const char *path, int64_t size, struct error *e)
 {
     struct stat st;

@@ -5,20 +5,9 @@
 #ifndef MUSTER_MASTER_COMMON_MEDIA_H
 #define MUSTER_MASTER_COMMON_MEDIA_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "master/common/storage.h"
-
-enum { MEDIA_DIGEST = 64 }; // hexadecimal digits of a SHA-256
-
-struct media_type {
-    const char *name, *format, *content_type, *suffix; // "image", "png", "image/png", ".png"
-};
-const struct media_type *media_type_find(const char *name); // NULL: no such type
-int media_type_check(const char *name, struct error *e);    // ERR_INVALID lists the types
-
-bool media_is_digest(const char *text);
 
 struct media_folder {
     const struct storage *storage;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/media.h"
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
@@ -16,11 +17,6 @@
 #include "master/lifecycle/lifecycle.h"
 #include "master/lifecycle/unmanaged.h"
 #include "master/teams/teams.h"
-
-struct media_item {
-    const char *name, *type, *digest; // in the body of the request
-    int64_t step, size, time;
-};
 
 struct media_post {
     struct work work; // first
@@ -44,70 +40,6 @@ static void post_free(struct work *work)
 
 // --- reading the body ----------------------------------------------------------------------------
 
-static int check_name(const char *name, struct error *e)
-{
-    size_t len = strlen(name);
-    if (!len || len > LIMIT_MEDIA_NAME)
-        return error_set(e, ERR_INVALID, "name: %zu bytes, not 1 to %d", len, LIMIT_MEDIA_NAME);
-    for (const char *p = name; *p; p++)
-        if ((unsigned char)*p < ' ' || *p == 0x7f)
-            return error_set(e, ERR_INVALID,
-                             "name: byte %zu is a control character; use printable ones",
-                             (size_t)(p - name));
-    return 0;
-}
-
-static int check_type(const json_t *from, const char *name, struct error *e)
-{
-    const struct media_type *type = media_type_find(name);
-    if (media_type_check(name, e))
-        return error_prefix(e, "type");
-    const char *format = jget_string(from, "format", type->format);
-    return strcmp(format, type->format) ? error_set(e, ERR_INVALID,
-                                                    "format: \"%.64s\"; the format of type %s is "
-                                                    "%s",
-                                                    format, type->name, type->format)
-                                        : 0;
-}
-
-static int check_numbers(const struct media_item *item, struct error *e)
-{
-    if (item->step < 0)
-        return error_set(e, ERR_INVALID, "step: missing, or not a number of steps");
-    if (item->size < 0)
-        return error_set(e, ERR_INVALID, "size: missing, or not a number of bytes");
-    if (item->size > LIMIT_MEDIA_ITEM)
-        return error_set(e, ERR_TOO_LARGE,
-                         "size: %lld bytes, at most %d; make it smaller, or save it in a "
-                         "checkpoint",
-                         (long long)item->size, LIMIT_MEDIA_ITEM);
-    if (item->time <= 0)
-        return error_set(e, ERR_INVALID, "time: not a number of microseconds since 1970");
-    return 0;
-}
-
-static int read_item(const struct core *c, const json_t *from, struct media_item *item,
-                     struct error *e)
-{
-    *item = (struct media_item){
-        .name = jget_string(from, "name", ""),
-        .type = jget_string(from, "type", ""),
-        .digest = jget_string(from, "digest", ""),
-        .step = jget_int(from, "step", -1),
-        .size = jget_int(from, "size", -1),
-        .time = jget_int(from, "time", c->wall),
-    };
-    int err = check_name(item->name, e);
-    if (!err)
-        err = check_type(from, item->type, e);
-    if (!err && !media_is_digest(item->digest))
-        err = error_set(e, ERR_INVALID,
-                        "digest: \"%.80s\" is not the SHA-256 of the content as %d lower-case "
-                        "hexadecimal digits",
-                        item->digest, MEDIA_DIGEST);
-    return err ? err : check_numbers(item, e);
-}
-
 static int read_items(const struct core *c, struct media_post *p, struct error *e)
 {
     size_t i;
@@ -121,7 +53,7 @@ static int read_items(const struct core *c, struct media_post *p, struct error *
     p->items = xcalloc(json_array_size(list) + 1, sizeof *p->items);
     json_array_foreach(list, i, from)
     {
-        int err = read_item(c, from, &p->items[i], e);
+        int err = media_item_read(from, c->wall, &p->items[i], e);
         if (err)
             return error_prefix(e, "items.%zu", i);
         p->count++;

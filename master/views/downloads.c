@@ -16,6 +16,7 @@
 
 #include "api/archive/archive.h"
 #include "api/checkpoint/checkpoint.h"
+#include "api/media.h"
 #include "api/wire.h"
 #include "base/limits.h"
 #include "base/log.h"

@@ -1,5 +1,5 @@
 // Images, histograms, tables and texts of a trial: lists. downloads.c sends their content.
-#include "master/common/media.h"
+#include "api/media.h"
 #include "db/statements/compose.h"
 #include "master/views/lists/list.h"
 #include "master/views/views.h"

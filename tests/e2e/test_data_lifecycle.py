@@ -17,6 +17,7 @@ import zipfile
 import trainings
 from cluster import BIN, Cluster, wait_for
 
+LARGE = 16 << 20  # bytes of an item of media; four of them fit into a call
 SLOW = 3000  # steps of a training that is observed while it runs
 
 
@@ -146,18 +147,20 @@ class DataLifecycle(unittest.TestCase):
         self.refused(2, "no files within", "checkpoint", "rm", uuid, "--files", "../*", "--yes")
 
     def report_media(self, experiment):
-        """Reports the same text at two steps, and one whose content is removed; returns the items that are left."""
+        """Reports the same text at two steps, large ones, and one whose content is removed; returns the items that
+        are left."""
         trial, cluster = self.cluster.trial(experiment)["id"], self.api("/master")["clusterId"]
         folder = self.cluster.folder / "master" / "checkpoints" / "media" / cluster / str(experiment)
         folder.mkdir(parents=True)
         items = []
-        for step, content in ((10, b"of a test"), (20, b"of a test"), (30, b"gone")):
+        large = [(20 + i, str(i).encode() * LARGE) for i in range(1, 6)]
+        for step, content in ((10, b"of a test"), (20, b"of a test"), *large, (30, b"gone")):
             digest = hashlib.sha256(content).hexdigest()
             (folder / digest).write_bytes(content)
             items.append({"step": step, "name": "words", "type": "text", "digest": digest, "size": len(content)})
         self.cluster.muster("api", "POST", f"trials/{trial}/media", "--body", json.dumps({"items": items}))
         (folder / items[-1]["digest"]).unlink()
-        return self.api(f"/trials/{trial}/media")["media"][:2]
+        return [item for item in self.api(f"/trials/{trial}/media")["media"] if item["step"] < 30]
 
     def test_export_and_import_of_an_experiment(self):
         experiment = self.submit(30, 10)
@@ -170,7 +173,8 @@ class DataLifecycle(unittest.TestCase):
         with tarfile.open(out) as tar:
             names = set(tar.getnames())
             trial = self.cluster.trial(experiment)["id"]
-            self.assertEqual({name for name in names if name.startswith("media/")}, {f"media/{media[0]['digest']}"})
+            self.assertEqual({name for name in names if name.startswith("media/")},
+                             {f"media/{item['digest']}" for item in media})
             for name in ("manifest.json", "config.yaml", "config.json", "experiment.json", "trials.jsonl",
                          "checkpoints.jsonl", f"trials/{trial}/metrics.jsonl", f"trials/{trial}/training.csv",
                          f"trials/{trial}/validation.csv", f"trials/{trial}/logs.jsonl",
@@ -196,6 +200,9 @@ class DataLifecycle(unittest.TestCase):
         with sqlite3.connect(f"file:{self.cluster.folder}/master/muster.db?mode=ro", uri=True) as store:
             told = [path.split("/metrics")[1] for path, in store.execute(
                 "SELECT path FROM audit WHERE path LIKE ?", (f"/api/v1/trials/{here[0]['id']}/metrics%",))]
+            posts = store.execute("SELECT count(*) FROM audit WHERE method = 'POST' AND path = ?",
+                                  (f"/api/v1/trials/{here[0]['id']}/media",)).fetchone()
+        self.assertEqual(posts, (2,))
         self.assertEqual(set(told), {"/columns"})
         for group in ("training", "validation"):
             rows = [self.cluster.rows("experiment", "metrics", id, "--group", group) for id in (experiment, new)]

@@ -111,19 +111,20 @@ static const struct {
     {"{\"kind\":\"media\",\"items\":[]}", "items: "},
     {"{\"kind\":\"media\",\"items\":[{}]}", "items[0]: step: "},
     {"{\"kind\":\"media\",\"items\":[{\"step\":1,\"name\":\"a\",\"type\":\"film\"}]}",
-     "items[0]: type: expected one of image, histogram, table, text"},
+     "items[0]: type: \"film\" is none of image, histogram, table and text"},
     {"{\"kind\":\"media\",\"items\":[{\"step\":1,\"name\":\"a\",\"type\":\"text\","
      "\"format\":\"text\",\"digest\":\"BA\"}]}",
      "items[0]: digest: "},
     {"{\"kind\":\"media\",\"items\":[" ITEM "\"time\":4}]}", "items[0]: size: "},
     {"{\"kind\":\"media\",\"items\":[" ITEM "\"size\":16777217,\"time\":4}]}",
-     "items[0]: size: more than 16777216 bytes"},
+     "items[0]: size: 16777217 bytes, at most 16777216"},
     {"{\"kind\":\"media\",\"items\":[" ITEM "\"size\":3,\"time\":0}]}", "items[0]: time: "},
+    {"{\"kind\":\"media\",\"items\":[" ITEM "\"size\":3}]}", "items[0]: time: "},
     {"{\"kind\":\"media\",\"items\":[{\"step\":1,\"name\":\"a\\tb\"}]}",
-     "items[0]: name: has a control character"},
+     "items[0]: name: byte 1 is a control character"},
     {"{\"kind\":\"media\",\"items\":[{\"step\":1,\"name\":\"a\",\"type\":\"table\","
      "\"format\":\"png\"}]}",
-     "items[0]: format: expected one of json"},
+     "items[0]: format: \"png\"; the format of type table is json"},
     {"{\"kind\":\"exited\",\"reason\":\"INIT_INVALID_HP\"}", "reason: expected one of "},
     {"{\"kind\":\"exited\",\"reason\":\"INVALID_HP\",\"text\":\"\"}",
      "text: expected a text of 1 "},
@@ -303,8 +304,8 @@ static void metadata_has_limits(void **state)
     (void)state;
     assert_metadata(nested(LIMIT_METADATA_DEPTH), "");
     assert_metadata(nested(LIMIT_METADATA_DEPTH + 1), "metadata: nested more than 10 levels");
-    assert_metadata(with_values(LIMIT_METADATA_KEYS), "");
-    assert_metadata(with_values(LIMIT_METADATA_KEYS + 1), "metadata: more than 1000 values");
+    assert_metadata(with_values(LIMIT_METADATA_VALUES), "");
+    assert_metadata(with_values(LIMIT_METADATA_VALUES + 1), "metadata: more than 1000 values");
     assert_metadata(with_list(LIMIT_METADATA_LIST), "");
     assert_metadata(with_list(LIMIT_METADATA_LIST + 1), "metadata: a list of more than 100");
     assert_metadata(with_texts(LIMIT_METADATA_KEY, LIMIT_METADATA_TEXT), "");
