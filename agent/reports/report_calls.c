@@ -246,13 +246,6 @@ void report_calls_make(const struct reporting_trial *target, const json_t *lines
     json_array_foreach(lines, i, line) add_line(&b, line);
 }
 
-bool report_patience_over(int64_t *since, bool failed, int64_t now)
-{
-    if (!failed || *since == 0)
-        *since = failed ? now : 0;
-    return failed && now - *since >= REPORT_PATIENCE_US;
-}
-
 void report_calls_free(struct report_calls *calls)
 {
     for (size_t i = 0; i < calls->count; i++) {

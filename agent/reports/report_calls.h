@@ -31,15 +31,10 @@ struct reporting_trial { // the trial that reports
     const char *task, *allocation;
 };
 
-// Makes the calls for `lines`, reports in their order. Skips lines that
-// report_check() does not accept.
+// Makes the calls for `lines`, reports in their order. Skips lines that report_check() does not
+// accept.
 void report_calls_make(const struct reporting_trial *target, const json_t *lines,
                        struct report_calls *out);
-// Returns whether the master has failed with calls that read the storage for so long that it gets
-// no more time. `since`: of the first failure (monotonic; 0: it does not fail), kept between calls;
-// `failed`: it has just answered a call with a failure of its own.
-bool report_patience_over(int64_t *since, bool failed, int64_t now);
-enum { REPORT_PATIENCE_US = 120 * 1000 * 1000 };
 
 void report_calls_free(struct report_calls *calls);
 

@@ -52,7 +52,8 @@ static void log_refusal(const struct shipment *s, const struct error *why)
     free(text);
 }
 
-// The master replaces all metadata of a run, and nobody but this task changes it.
+// The master replaces all metadata of a run. A change that a user makes between the two calls is
+// lost.
 static int merge_metadata(const struct shipment *s, const struct report_call *call, struct error *e)
 {
     json_t *answer = NULL;
@@ -87,6 +88,13 @@ static int64_t env_number(const json_t *spec, const char *name)
 
 static int send_reports(const struct shipment *s, const json_t *reports, bool patient,
                         struct error *e);
+
+bool report_patience_over(int64_t *since, bool failed, int64_t now)
+{
+    if (!failed || *since == 0)
+        *since = failed ? now : 0;
+    return failed && now - *since >= REPORT_PATIENCE_US;
+}
 
 // Returns whether the master refuses this call for good. It looks for the content of media in the
 // checkpoint storage, so it may fail with them alone for ever, and the reports behind them must not

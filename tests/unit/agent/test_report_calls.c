@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "agent/reports/report_calls.h"
+#include "agent/reports/report_shipper.h"
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
