@@ -17,8 +17,8 @@ int64_t idle_look(struct idle_watch *w, int64_t now, int64_t cpu)
     int64_t most = (now - w->since) * IDLE_CPU_PERCENT / 100;
     bool works = w->known && (cpu < w->cpu || cpu - w->cpu > most);
     w->looked_at = now;
-    if (works ||
-        !w->known) { // the first look knows no earlier time, but there was no output either
+    // The first look has nothing to compare with; it keeps `since`.
+    if (works || !w->known) {
         w->since = works ? now : w->since;
         w->cpu = cpu;
         w->known = true;

@@ -5,11 +5,12 @@
 
 #include <stdint.h>
 
-// How often the kernel has killed a process for lack of memory; -1: it does not say. Only whether a
-// number grows has a meaning. Kills of other tasks count for the machine, so its number is used
-// only where the kernel does not count for the cgroup.
+// How often the kernel has killed a process for lack of memory; -1: the kernel does not say. Only
+// whether a number grows has a meaning. The number of the machine is used only where the kernel
+// does not count for the cgroup.
 struct memory_kills {
-    int64_t cgroup, machine; // of the caller's cgroup
+    int64_t cgroup;  // of the caller's cgroup
+    int64_t machine; // of the whole machine, tasks of others included
 };
 struct memory_kills memory_count_kills(void);
 

@@ -24,9 +24,9 @@ static int check_range(const struct active_experiment *active, const struct resi
                          LIMIT_SLOTS_PER_TRIAL);
     if (r->min_slots < 0 || r->min_slots > r->slots)
         return error_set(e, ERR_INVALID,
-                         "%s.minSlots: %lld is not a number from 1 to %lld, the slots of a trial; "
-                         "0: a trial runs with exactly %lld",
-                         path, (long long)r->min_slots, (long long)r->slots, (long long)r->slots);
+                         "%s.minSlots: %lld; give a number from 1 to %lld (the slots of a trial), "
+                         "or 0 for exactly that many",
+                         path, (long long)r->min_slots, (long long)r->slots);
     if (active->one_agent && (r->min_slots ? r->min_slots : r->slots) > LIMIT_SLOTS_PER_AGENT)
         return error_set(e, ERR_INVALID,
                          "%s.slotsPerTrial: the experiment asks for one machine (is_single_node), "

@@ -643,7 +643,8 @@ static void bracket_search_load(struct search *s, const json_t *saved)
 
 // --- for people ----------------------------------------------------------------------------------
 
-// How many of its trials go on: at most so far; of a synchronous rung, once all have arrived.
+// Returns how many trials of the rung go on. In an asynchronous bracket the number is an upper
+// bound so far; in a synchronous one it is the number after all trials have arrived.
 static int64_t rung_goes_on(const struct bracket_search *bs, const struct search_rung *rung,
                             bool top)
 {

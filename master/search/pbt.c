@@ -3,8 +3,8 @@
 // copy of one of the best: the copy starts from that member's newest checkpoint with perturbed
 // hyperparameters.
 //
-// Members are compared after the same number of rounds, so a member that
-// started late is not worse for that.
+// Members are compared after the same number of rounds, so a member that started late is not worse
+// for that.
 #include "master/search/pbt.h"
 
 #include <inttypes.h>
@@ -77,8 +77,8 @@ static void pbt_free(struct search *s)
 
 // --- comparison ----------------------------------------------------------------------------------
 
-// After the last round that both have finished. A copy that is ahead of its source has the same
-// score there, and neither beats the other.
+// Compares a and b after the last round that both have finished. A copy that is ahead of its source
+// has the same score there, and neither beats the other.
 static bool beats(const struct pbt_member *a, const struct pbt_member *b)
 {
     int64_t common = a->rounds < b->rounds ? a->rounds : b->rounds;
@@ -90,7 +90,7 @@ static bool has_score(const struct pbt_member *m)
     return m->number && m->rounds > 0;
 }
 
-// How many members are better, of those that have a score; *of: how many have one.
+// Returns how many members with a score are better than m. *of: how many members have a score.
 static int64_t rank_of(const struct pbt_search *p, const struct pbt_member *m, int64_t *of)
 {
     int64_t better = 0;

@@ -514,8 +514,9 @@ static void test_resize_refused(void **state)
     assert_resize_refused(1, "\"slotsPerTrial\":0", "resources.slotsPerTrial: not a number from 1");
     assert_resize_refused(1, "\"slotsPerTrial\":8193", "from 1 to 8192");
     assert_int_equal(resize(as_user(OWNER, false), 1, "\"slotsPerTrial\":8192"), 200);
-    assert_resize_refused(1, "\"slotsPerTrial\":2,\"minSlots\":3", "resources.minSlots: 3 is not");
-    assert_resize_refused(1, "\"minSlots\":-1", "resources.minSlots: -1 is not");
+    assert_resize_refused(1, "\"slotsPerTrial\":2,\"minSlots\":3",
+                          "resources.minSlots: 3; give a number from 1 to 2");
+    assert_resize_refused(1, "\"minSlots\":-1", "resources.minSlots: -1; give a number from 1 ");
     assert_int_equal(resize(as_user(OWNER, false), 1, "\"slotsPerTrial\":1,\"maxSlots\":1"), 400);
     assert_int_equal(resize(as_user(OWNER, false), 1, "\"slotsPerTrial\":2"), 200);
     assert_int_equal(resize(as_user(OWNER, false), 1, "\"maxSlots\":2"), 200);
