@@ -9,7 +9,7 @@
 
 enum { CONNECT_S = 2, CALL_S = 10, GO_ON = 1 };
 
-// The agent names the authority of the master's certificate to programs.
+// Programs find the authority of the master's certificate where those for Determined do.
 static const char *find_authority(void)
 {
     const char *file = getenv("DET_MASTER_CERT_FILE");

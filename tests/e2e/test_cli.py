@@ -88,7 +88,7 @@ class WithoutMaster(unittest.TestCase):
             shown = subprocess.run([str(BIN / program), "--version"], capture_output=True, text=True, timeout=60)
             self.assertRegex(shown.stdout, rf"^{program} \d+\.\d+\.\d+(\+[0-9a-f]{{7,}}(-dirty)?)?\n$")
 
-    def test_should_stop_trusts_the_authority_that_the_agent_names(self):
+    def test_should_stop_trusts_the_authority_of_programs(self):
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                         "-keyout", "key.pem", "-out", "cert.pem", "-days", "2", "-subj", "/CN=localhost",
                         "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
