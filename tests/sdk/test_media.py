@@ -25,6 +25,36 @@ except ImportError:
     torch = None
 
 
+class TensorStandIn:
+    """A tensor of floating point numbers of `size` bytes."""
+
+    def __init__(self, values, size):
+        self.values, self.size = values, size
+
+    def detach(self):
+        return self
+
+    cpu = detach
+
+    def is_floating_point(self):
+        return True
+
+    def element_size(self):
+        return self.size
+
+    def float(self):
+        rounded = [math.inf if value > 3e38 else struct.unpack("f", struct.pack("f", value))[0] for value in self.values]
+        return TensorStandIn(rounded, 4)
+
+    def numpy(self):
+        raise RuntimeError("Numpy is not available")
+
+    def tolist(self):
+        if self.size < 4:
+            raise TypeError("no such type outside torch")
+        return self.values
+
+
 def decode_png(content):
     """(width, height, channels, samples) of a PNG with eight bits and filter 0."""
     assert content[:8] == b"\x89PNG\r\n\x1a\n"
@@ -103,6 +133,18 @@ class Images(Errors):
         self.assertEqual(decode_png(media.image(tensor).content), (5, 2, 1, [0] * 10))
         half = torch.ones(2, 2, dtype=torch.bfloat16)
         self.assertEqual(decode_png(media.image(half).content), (2, 2, 1, [255] * 4))
+        double = torch.tensor([0.1, 1e300], dtype=torch.float64)
+        self.assertEqual(json.loads(media.table({"x": double}).content)["rows"], [[0.1], [1e300]])
+        self.assertIn(b"1e+300", media.histogram(double, 2).content)
+
+    def test_numbers_of_tensors_keep_their_bits(self):
+        """Without numpy, a tensor of 64 bits becomes a list of the same numbers."""
+        def rows(values, size):
+            return json.loads(media.table({"x": TensorStandIn(values, size)}).content)["rows"]
+        self.assertEqual(rows([0.1, 1e300], 8), [[0.1], [1e300]])
+        self.assertEqual(rows([0.5, 0.25], 2), [[0.5], [0.25]])
+        self.assertEqual(json.loads(media.histogram(TensorStandIn([1e300, 2e300], 8), 2).content),
+                         json.loads(media.histogram([1e300, 2e300], 2).content))
 
     def test_refused(self):
         self.refused("row 1, column 0.*0 to 255", media.image, [[0], [256]])

@@ -72,7 +72,7 @@ def _plain(value: Any) -> Any:
     """A tensor as a numpy array if numpy is there, else as nested lists; other values unchanged."""
     if hasattr(value, "detach") and hasattr(value, "cpu"):
         value = value.detach().cpu()
-        if value.is_floating_point():
+        if value.is_floating_point() and value.element_size() < 4:
             value = value.float()  # numpy has no bfloat16
         try:
             return value.numpy()
@@ -357,7 +357,7 @@ def _of_columns(value: Mapping[str, Any]) -> tuple[list[str], list[Sequence[Any]
 
 
 def _of_rows(value: Sequence[Any]) -> tuple[list[str], list[Sequence[Any]]]:
-    """Of a list of dicts; a key that a row lacks is None."""
+    """Reads a list of dicts. A row without a key gets None."""
     columns: list[str] = []
     for row, cells in enumerate(value):
         if not isinstance(cells, Mapping):
