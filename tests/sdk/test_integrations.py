@@ -49,11 +49,12 @@ class Base(unittest.TestCase):
 
 
 class TransformersTest(Base):
-    def train(self, callback: Any, steps: int) -> None:
+    def train(self, callback: Any, steps: int, prefix: str = "out-") -> None:
         """A Trainer with logging_steps=2, save_steps=4, eval_steps=4."""
-        args = types.SimpleNamespace(output_dir="out-" + self.run_.folder.name)
+        args = types.SimpleNamespace(output_dir=prefix + self.run_.folder.name)
         state = types.SimpleNamespace(global_step=0, max_steps=steps)
         control = types.SimpleNamespace(should_save=False, should_training_stop=False)
+        callback.on_train_begin(args, state, control, model=None)
         while state.global_step < steps and not control.should_training_stop:
             state.global_step += 1
             control.should_save = state.global_step % 4 == 0
@@ -105,6 +106,17 @@ class TransformersTest(Base):
         self.assertEqual([("validation", 8, 0.5)], metrics_of(self.run_, "accuracy"))
         self.assertEqual([("training", 8, 3.0)], metrics_of(self.run_, "test_loss"))
 
+    def test_warm_start_from_step_zero(self) -> None:
+        """The step of the other training has a meaning for that training alone."""
+        with self.warm_start():
+            self.train(self.stand_in().MusterCallback(self.run_), 12)
+        self.run_.latest.step = 4
+        with mock.patch("muster.failure.warn"):
+            callback = self.stand_in().MusterCallback(self.run_)
+            self.train(callback, 8, "again-")
+        self.assertEqual(["4", "4", "8", "8", "12"], [(path / "trainer_state.json").read_text()
+                                                      for path in self.checkpoints()])
+
     def test_warm_start_without_steps(self) -> None:
         for own, last, warnings in ((False, 10, 1), (False, 11, 0), (True, 10, 0)):
             with self.warm_start(own) as warn:
@@ -154,6 +166,7 @@ class LightningTest(Base):
                 callback = self.stand_in().MusterCallback(self.run_)
                 trainer = types.SimpleNamespace(global_step=10, max_steps=10)
                 for _ in range(batches):
+                    callback.on_train_start(trainer, None)
                     callback.on_train_batch_end(trainer, None, None, None, 0)
                 callback.on_fit_end(trainer, None)
             self.assertEqual(warnings, warn.call_count)
@@ -161,13 +174,14 @@ class LightningTest(Base):
                 self.assertRegex(warn.call_args[0][0], r"Trainer.fit\(\): no step is left.*at step "
                                  "10.*pass ckpt_path=newest")
 
-    def train(self, callback: Any, steps: int, accumulate: int = 2) -> None:
+    def train(self, callback: Any, steps: int, accumulate: int = 2, start: int = 0) -> None:
         trainer = types.SimpleNamespace(
-            global_step=0, max_steps=steps, should_stop=False, sanity_checking=True,
+            global_step=start, max_steps=steps, should_stop=False, sanity_checking=True,
             logged_metrics={}, callback_metrics={"val_loss": 9.0},
             save_checkpoint=lambda path: path.write_text(str(trainer.global_step)))
         callback.on_validation_end(trainer, None)  # the sanity check
         trainer.sanity_checking = False
+        callback.on_train_start(trainer, None)
         batch = 0
         while trainer.global_step < steps and not trainer.should_stop:
             batch += 1
@@ -179,6 +193,27 @@ class LightningTest(Base):
                 trainer.callback_metrics = {"val_loss": 0.5}
                 callback.on_validation_end(trainer, None)
         callback.on_train_end(trainer, None)
+
+    def test_warm_start_from_step_zero(self) -> None:
+        """The step of the other training has a meaning for that training alone."""
+        with self.warm_start():
+            self.train(self.stand_in().MusterCallback(self.run_, save_every=4), 10)
+        self.assertEqual(["4", "8", "10"], self.saved())
+
+    def test_warm_start_with_as_many_steps(self) -> None:
+        """The first validation and the first checkpoint come at the step of the other training."""
+        with self.warm_start():
+            self.run_.latest.step = 4
+            self.train(self.stand_in().MusterCallback(self.run_), 4)
+        self.run_.flush()
+        self.assertEqual([("validation", 4, 0.5)], metrics_of(self.run_, "val_loss"))
+        self.assertEqual(["4"], self.saved())
+
+    def test_warm_start_that_goes_on(self) -> None:
+        """The first batch behind the other training's step only accumulates gradients."""
+        with self.warm_start(), mock.patch.object(self.run_, "should_stop", return_value=False) as ask:
+            self.train(self.stand_in().MusterCallback(self.run_), 12, start=10)
+        self.assertEqual([11, 12], [call[0][0] for call in ask.call_args_list])
 
     def stand_in(self) -> Any:
         pytorch = types.SimpleNamespace(Callback=object)

@@ -29,6 +29,7 @@ def newest(run: Run) -> Optional[str]:
 
 
 def numbers_of(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics as numbers, without those that Lightning adds."""
     return {name: float(value) for name, value in metrics.items() if name not in ("epoch", "step")}
 
 
@@ -38,7 +39,10 @@ class MusterCallback(Callback):
     def __init__(self, run: Run, report_every: int = 10, save_every: int = 500) -> None:
         self.run, self.report_every, self.save_every = run, report_every, save_every
         self._trained = False
-        self._step = self._validated = self._saved = run.latest.step if run.latest else 0
+        self._step = self._validated = self._saved = 0  # the steps that are done already
+
+    def on_train_start(self, trainer: Any, *_: Any) -> None:
+        self._step = self._validated = self._saved = trainer.global_step
 
     def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
         self._trained = True

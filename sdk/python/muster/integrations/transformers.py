@@ -31,10 +31,11 @@ class MusterCallback(TrainerCallback):
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self._saved = run.latest.step if run.latest else 0
+        self._saved = 0  # the step of the newest checkpoint
         self._step, self._reported = -1, set()  # the names that have a value in this step
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._saved = state.global_step
         if state.global_step >= state.max_steps:
             self.run.warn_of_no_step(
                 "Trainer.train()", "Make the model by from_pretrained(run.latest.path) and resume "
