@@ -200,33 +200,49 @@ class RanksTest(unittest.TestCase):
             self.assertEqual(expected[name]["losses"][5:], result["losses"])
             self.assertEqual(expected[name]["evaluation"], result["evaluation"])
 
-    def test_ranks_that_loaded_different_states_are_refused(self) -> None:
+    def disagreement(self, options: str = "{}", before: str = "") -> list[str]:
+        """The errors of two ranks, one of which takes other options or loads another state."""
+        self.starts += 1
         program = (
             "import sys, torch, torch.distributed as dist\n"
             f"sys.path.insert(0, {str(HERE)!r})\n"
             "from exact_models import build\n"
             "from muster.torch import Exact, ExactError\n"
             "rank = int(sys.argv[1])\n"
-            f"meeting = 'file://{self.folder}/differ'\n"
+            f"meeting = 'file://{self.folder}/differ-{self.starts}'\n"
             "dist.init_process_group('gloo', init_method=meeting, rank=rank, world_size=2)\n"
             "model, optimizer, loss, data = build('lenet')\n"
-            "exact = Exact(model, optimizer, micro_batch=4, global_batch=16)\n"
-            "if rank == 1:\n"
-            "    exact.step_count, exact.cursor = 3, 48\n"
-            "before = exact.digest()\n"
+            f"options = dict(seed=3, clip_norm=1, **{{}}) if rank == 0 else dict(dict(seed=3, clip_norm=1.0), **{options})\n"
             "try:\n"
-            "    exact.step(loss, next(exact.batches(data, steps=9)))\n"
+            "    exact = Exact(model, optimizer, micro_batch=4, global_batch=16, **options)\n"
+            f"    {before or 'pass'}\n"
+            "    before = exact.digest()\n"
+            "    try:\n"
+            "        exact.step(loss, next(exact.batches(data, steps=9)))\n"
+            "    except ExactError:\n"
+            "        assert exact.digest() == before\n"
+            "        raise\n"
             "except ExactError as error:\n"
-            "    assert exact.digest() == before\n"
             "    print(error)\n"
             "dist.destroy_process_group()\n")
         environment = dict(os.environ, PYTHONPATH=str(HERE.parent.parent / "sdk" / "python"))
         ranks = [subprocess.Popen([sys.executable, "-c", program, str(rank)], text=True,
                                   stdout=subprocess.PIPE, env=environment) for rank in range(2)]
-        for rank in ranks:
-            output = rank.communicate()[0]
+        return [rank.communicate()[0] for rank in ranks]
+
+    def test_ranks_that_loaded_different_states_are_refused(self) -> None:
+        for output in self.disagreement(before="exact.step_count, exact.cursor = 3 * rank, 48 * rank"):
             self.assertIn("the ranks disagree about the step (from 0 to 3): start all ranks from "
                           "the same checkpoint", output)
+
+    def test_ranks_with_different_options_are_refused(self) -> None:
+        self.assertEqual(["", ""], self.disagreement())
+        for output in self.disagreement("{'seed': 4}"):
+            self.assertIn("the ranks disagree about the seed (from 3 to 4)", output)
+        for options in ("{'seed': 3 + 2**31}", "{'seed': 3 - 2**31}", "{'batch_norm': 'sync'}",
+                        "{'clip_norm': 2.0}", "{'clip_norm': None}"):
+            for output in self.disagreement(options):
+                self.assertIn("the ranks disagree about the seed, batch_norm or clip_norm", output)
 
 
 class Counter(nn.Module):

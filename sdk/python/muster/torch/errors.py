@@ -18,4 +18,5 @@ class StateError(ExactError):
 
 
 class DeterminismError(ExactError):
-    """An operation of the model has no deterministic implementation."""
+    """An operation of the model has no deterministic implementation, or two passes over the same
+    samples gave different gradients."""

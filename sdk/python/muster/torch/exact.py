@@ -164,10 +164,14 @@ class Exact:
         if self.world == 1:
             return
         layout = [(name, tuple(p.shape), str(p.dtype)) for name, p in self._parameters]
+        clip = self.clip_norm
         agreed = [checksum_of(repr(layout)), self.micro_batch, self.global_batch,
-                  self.seed & _LOW_BITS, checksum_of(fingerprint(self.device, self.threads))]
+                  self.seed & _LOW_BITS,
+                  checksum_of([self._settings(), None if clip is None else float(clip)]),
+                  checksum_of(fingerprint(self.device, self.threads))]
         refuse_disagreement(self._gather(agreed), (
             "the parameters of the model (a checksum)", "micro_batch", "global_batch", "the seed",
+            "the seed, batch_norm or clip_norm (a checksum)",
             "the arithmetic: the type of device, the torch version, the instruction set or the "
             "number of threads (a checksum)"))
         with torch.no_grad():
@@ -259,8 +263,8 @@ class Exact:
 
         loss_fn(model, samples) returns the mean loss of a micro-batch, or a dictionary with "loss"
         and other numbers; `metrics` then has the means of all. If a gradient outgrows its scale,
-        loss_fn is called again for the same samples. An exception leaves the training as it was
-        before the step.
+        loss_fn is called again for the same samples. An exception of loss_fn or of the sums leaves
+        the training as it was before the step.
         """
         own = self._own_micro_batches(batch)
         self._refuse_unfrozen()
@@ -604,6 +608,7 @@ def mean_of(values: list[float], weights: Optional[list[int]] = None) -> float:
 
 
 def describe(value: Any) -> str:
+    """A value in the words of an error."""
     if isinstance(value, torch.Tensor):
         return f"a tensor of the shape {tuple(value.shape)}" + \
             ("" if value.requires_grad else " without a gradient")
