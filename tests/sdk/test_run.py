@@ -14,6 +14,7 @@ import unittest
 from unittest import mock
 
 import muster
+from muster import local
 from supervisor import Supervisor
 
 
@@ -574,7 +575,7 @@ class Local(unittest.TestCase):
     """A run outside a cluster."""
 
     def begin(self, **arguments):
-        run = muster.init("local", quiet=True, **arguments)
+        run = muster.init(self._testMethodName, quiet=True, **arguments)
         self.addCleanup(run.finish)
         return run
 
@@ -595,7 +596,7 @@ class Local(unittest.TestCase):
         for step in run.steps(run.latest.step, 30):
             run.report(step, loss=float(step))
         run.finish()
-        lines = pathlib.Path("muster-runs/local/metrics.jsonl").read_text().splitlines()
+        lines = pathlib.Path("muster-runs/test_resume/metrics.jsonl").read_text().splitlines()
         self.assertEqual([json.loads(line)["metrics"] for line in lines],
                          [{"loss": float(step)} for step in range(1, 31)])
 
@@ -611,6 +612,60 @@ class Local(unittest.TestCase):
                 self.assertEqual((media / "0" / "1.txt").read_text(), "To be")
                 self.assertEqual(sorted(os.listdir(media)), [".contents", "0"])
                 self.assertNotIn("not stored", str(warn.mock_calls))
+
+    def test_names_of_media(self):
+        """Each name has a folder of its own, which the file system takes."""
+        names = ["a/b", "a_b", "a%2Fb", "..", "_", "n" * 255, "n" * 256, "n" * 255 + "m", "\u20ac" * 85, "worst digit"]
+        run = self.begin()
+        for name in names:
+            run.text(1, name, "text of " + name)
+        run.finish()
+        media = run.folder / "media"
+        self.assertEqual(sorted(path.read_text() for path in media.glob("*/1.txt")),
+                         sorted("text of " + name for name in names))
+        self.assertEqual((media / "worst digit" / "1.txt").read_text(), "text of worst digit")
+
+    def test_a_file_system_without_hard_links(self):
+        run = self.begin()
+        with mock.patch("os.link", side_effect=PermissionError("no links")):
+            run.text(1, "sample", "To be")
+            run.flush()
+        self.assertEqual((run.folder / "media" / "sample" / "1.txt").read_text(), "To be")
+
+    def test_an_item_that_cannot_be_written(self):
+        """It is told, and the reports and checkpoints behind it are stored."""
+        run = self.begin()
+        (run.folder / "media").mkdir()
+        (run.folder / "media" / "sample").write_text("in the way of the folder")
+        with mock.patch("muster.failure.warn"):
+            run._reporter._warn = warn = mock.Mock()
+            run.text(1, "sample", "To be")
+            run.report(1, loss=1.0)
+            run.flush()
+        self.assertRegex(warn.call_args_list[0][0][0], "not stored: media: .*sample")
+        self.assertEqual(warn.call_count, 1)
+        self.assertEqual(len((run.folder / "metrics.jsonl").read_text().splitlines()), 1)
+        with mock.patch("muster.local.LocalSink._append", side_effect=OSError(28, "No space left")):
+            with self.assertRaisesRegex(muster.CheckpointError, "did not take the checkpoint: checkpoint: .*No space"):
+                with run.checkpoint(1) as folder:
+                    (folder / "model").write_text("1")
+        with run.checkpoint(1) as folder:
+            (folder / "model").write_text("1")
+        self.assertEqual(len(os.listdir(run.folder / "checkpoints")), 1)
+
+    def test_a_torn_record_of_a_checkpoint(self):
+        """The disk was full for a time: the records behind the torn line count."""
+        run = self.begin()
+        for step in (1, 2, 3):
+            with run.checkpoint(step) as folder:
+                (folder / "step").write_text(str(step))
+            if step == 1:
+                with open(run.folder / local.CHECKPOINTS, "a", encoding="utf-8") as file:
+                    file.write('{"uuid": "2fd2d2e8-6d')
+            if step == 2:
+                self.assertEqual(local.latest_checkpoint(run.folder).step, 2)
+        run.finish()
+        self.assertEqual(self.begin(resume=True).latest.step, 3)
 
     def test_the_end_is_printed(self):
         """The last report of each group, though others were printed a moment ago, and the checkpoint."""

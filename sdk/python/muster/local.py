@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import os
 import pathlib
 import re
+import shutil
 import sys
 import time
+import urllib.parse
 from typing import Any, Optional
 
 from muster.checkpoint import STEPS, Checkpoint, open_checkpoint
+from muster.columns import encode
 from muster.errors import Error
 
 FOLDER = "muster-runs"
 CONTENTS = "media/.contents"  # of images and the like, by digest; names of media begin with no dot
 METRICS, CHECKPOINTS = "metrics.jsonl", "checkpoints.jsonl"
+FOLDER_NAME_BYTES = 255
 PRINT_S = 1.0  # a group of metrics is printed at most once in this time
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -41,13 +46,19 @@ def new_folder(base: pathlib.Path, name: Optional[str], resume: bool) -> pathlib
     return folder
 
 
-def safe_name(name: str) -> str:
-    """A name of a folder for the name of an image or text."""
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", name).lstrip(".") or "_"
+def folder_name(name: str) -> str:
+    """The name of the folder for an image or text: percent-encoded, and another one for each name.
+    The end of a long one is replaced by a digest, because a file system takes 255 bytes."""
+    quoted = urllib.parse.quote(name, safe=" ")
+    if quoted.startswith("."):
+        quoted = "%2E" + quoted[1:]  # "." and ".." are folders
+    if len(quoted) > FOLDER_NAME_BYTES:
+        quoted = quoted[:FOLDER_NAME_BYTES - 65] + "-" + hashlib.sha256(name.encode()).hexdigest()
+    return quoted
 
 
 def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
-    """The objects of a file; a last line that a kill has torn is left out."""
+    """The objects of a file; a line that a kill or a full disk has torn is left out."""
     if not path.exists():
         return []
     found = []
@@ -55,7 +66,7 @@ def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
         try:
             found.append(json.loads(line))
         except ValueError:
-            break
+            continue
     return found
 
 
@@ -66,7 +77,18 @@ def write_lines(path: pathlib.Path, rows: list[dict[str, Any]]) -> None:
     os.replace(temporary, path)
 
 
+def append_line(path: pathlib.Path, row: dict[str, Any]) -> None:
+    """Adds an object to a file, in a line of its own even if the last line is torn."""
+    with open(path, "ab+") as file:
+        torn = False
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            torn = file.read(1) != b"\n"
+        file.write(b"\n" * torn + encode(row))
+
+
 def latest_checkpoint(folder: pathlib.Path) -> Optional[Checkpoint]:
+    """The newest checkpoint of a run whose folder is there."""
     for row in reversed(read_lines(folder / CHECKPOINTS)):
         path = folder / "checkpoints" / row["uuid"]
         if path.is_dir():
@@ -92,27 +114,39 @@ class LocalSink:
         self._step, self._failed, self._stored = 0, False, ""
 
     def write(self, lines: list[bytes]) -> list[str]:
+        """Writes the lines; the answer says which could not be written."""
+        refused = []
         for line in lines:
             message = json.loads(line)
             kind = message.pop("kind")
-            if kind == "metrics":
-                self._write_metrics(message)
-            elif kind == "checkpoint":
-                self._append(CHECKPOINTS, {"uuid": message["uuid"], STEPS: message["steps"],
-                                           "time": message["time"], "files": message["resources"]})
-                path = os.path.relpath(self._folder / "checkpoints" / message["uuid"])
-                self._stored = f", checkpoint of step {message['steps']} in {path}"
-            elif kind == "media":
-                for item in message["items"]:
-                    self._write_item(item)
-            elif kind == "failure":
-                self._failed = True
-            elif kind != "progress":
-                self._append(f"{kind}.jsonl", message)
-        self._metrics.flush()
-        return []
+            try:
+                self._write_message(kind, message)
+            except OSError as error:
+                refused.append(f"{kind}: {error}")
+        try:
+            self._metrics.flush()
+        except OSError as error:
+            refused.append(f"{METRICS}: {error}")
+        return refused
+
+    def _write_message(self, kind: str, message: dict[str, Any]) -> None:
+        if kind == "metrics":
+            self._write_metrics(message)
+        elif kind == "checkpoint":
+            self._append(CHECKPOINTS, {"uuid": message["uuid"], STEPS: message["steps"],
+                                       "time": message["time"], "files": message["resources"]})
+            path = os.path.relpath(self._folder / "checkpoints" / message["uuid"])
+            self._stored = f", checkpoint of step {message['steps']} in {path}"
+        elif kind == "media":
+            for item in message["items"]:
+                self._write_item(item)
+        elif kind == "failure":
+            self._failed = True
+        elif kind != "progress":
+            self._append(f"{kind}.jsonl", message)
 
     def close(self) -> None:
+        """Closes the files, and prints how the run has ended."""
         self._metrics.close()
         if not self._quiet:
             with contextlib.suppress(OSError, ValueError):  # nobody reads the output any more
@@ -130,17 +164,20 @@ class LocalSink:
         """Nothing is buffered between two writes."""
 
     def _append(self, name: str, row: dict[str, Any]) -> None:
-        with open(self._folder / name, "a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        append_line(self._folder / name, row)
 
     def _write_item(self, item: dict[str, Any]) -> None:
         """Gives the content a name that a person finds: media/NAME/STEP.png."""
         self._append("media.jsonl", item)
         ending = {"png": "png", "json": "json"}.get(item["format"], "txt")
-        path = self._folder / "media" / safe_name(item["name"]) / f"{item['step']}.{ending}"
+        path = self._folder / "media" / folder_name(item["name"]) / f"{item['step']}.{ending}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
-        os.link(self._folder / CONTENTS / item["digest"], path)
+        content = self._folder / CONTENTS / item["digest"]
+        try:
+            os.link(content, path)
+        except OSError:  # a file system without hard links
+            shutil.copyfile(content, path)
 
     def _write_metrics(self, message: dict[str, Any]) -> None:
         columns, row = message["metrics"], {}
@@ -164,6 +201,7 @@ class LocalSink:
 
 
 def print_row(row: dict[str, Any]) -> None:
+    """Prints a report as a short line."""
     words = [f"{name} {NOT_FINITE.get(value, value):.6g}" for name, value in row["metrics"].items()]
     label = "" if row["group"] == "training" else f"  [{row['group']}]"
     print(f"step {row['step']}{label}  " + "  ".join(words[:8]), flush=True)
