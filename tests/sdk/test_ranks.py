@@ -132,6 +132,42 @@ class Ranks(unittest.TestCase):
         self.assertIn("['from', 0]", outputs[0])
         self.assertEqual(self.supervisor.curve("loss"), [(1, 0)])  # rank 0 alone reports
 
+    def test_values_that_are_too_large_together(self):
+        """Each fits, but not the answer with all of them: every rank gets the exception and goes on."""
+        outputs = self.run_ranks("""
+            muster.ranks.MESSAGE_BYTES = 1000
+            with muster.init() as run:
+                try:
+                    run.gather("x" * 400)
+                except muster.RankError as error:
+                    print(error)
+                print(run.gather(1))
+            """)
+        for output in outputs:
+            self.assertRegex(output, r"run.gather\(\): the values of all ranks have 12\d\d bytes together.*at most 1000.*file")
+            self.assertIn("[1, 1, 1]", output)
+
+    def test_a_value_that_is_too_large(self):
+        results = self.finish(self.start("""
+            muster.ranks.MESSAGE_BYTES = 1000
+            with muster.init() as run:
+                run.gather("x" * 1000 * (run.rank == 1))
+            """, ranks=2))
+        self.assertEqual([code for code, _, _ in results], [1, 1])
+        self.assertRegex(results[1][2], r"run.gather\(\): 10\d\d bytes; ranks exchange at most 1000")
+
+    def test_a_program_with_many_files(self):
+        """The sockets of the ranks have descriptors beyond 1023, the limit of select()."""
+        outputs = self.run_ranks("""
+            import resource
+            most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(2048, most) if most > 0 else 2048, most))
+            files = [open("/dev/null") for _ in range(1100)]
+            with muster.init() as run:
+                print(run.gather(run.rank))
+            """)
+        self.assertEqual(outputs, ["[0, 1, 2]\n"] * 3)
+
     def test_sharded_checkpoint(self):
         self.run_ranks("""
             with muster.init() as run:
@@ -277,6 +313,22 @@ class Ranks(unittest.TestCase):
             """, ranks=1)
         self.assertEqual(self.master.asked, 0)
 
+    def test_nobody_asks_after_the_end(self):
+        """A process that goes on after its run holds no call at the master."""
+        for stop in (False, True):
+            self.master.stop = stop
+            self.run_ranks("""
+                import threading
+                run = muster.init()
+                run.should_stop(0)
+                time.sleep(0.5)
+                run.finish()
+                end = time.monotonic() + 10
+                while "muster-stop" in [thread.name for thread in threading.enumerate()] and time.monotonic() < end:
+                    time.sleep(0.01)
+                assert time.monotonic() < end
+                """, ranks=1)
+
     def test_ranks_that_disagree(self):
         for program, expected in (
                 ("list(run.steps(0 if run.rank == 0 else 500, 1000))", r"rank 1 is at run.steps\(500, 1000\)"),
@@ -315,7 +367,7 @@ class Ranks(unittest.TestCase):
             told, found = [], {}
             with ours, theirs:
                 theirs.sendall(sent)
-                ranks.Ranks(environment.Place(0, 2), told.append)._welcome(ours, found)
+                ranks.Ranks(environment.RankAddress(0, 2), told.append)._welcome(ours, found)
             self.assertEqual((len(told), found), (1, {}), sent[:60])
             self.assertIn("refuses a connection", told[0])
 
@@ -337,11 +389,11 @@ class Ranks(unittest.TestCase):
         self.finish(started)
         code = "import muster.ranks, muster.environment as e\n" \
                "muster.ranks.JOIN_S = 0.5\n" \
-               "r = muster.ranks.Ranks(e.Place(1, 2, 1, '127.0.0.1', {port}, b'{secret}'), print)\n" \
+               "r = muster.ranks.Ranks(e.RankAddress(1, 2, 1, '127.0.0.1', {port}, b'{secret}'), print)\n" \
                "print(r.gather('x', 1))"
         port = free_port()
         honest = subprocess.Popen([sys.executable, "-c", code.format(port=port, secret="a").replace(
-            "e.Place(1,", "e.Place(0,").replace("JOIN_S = 0.5", "JOIN_S = 2")],
+            "e.RankAddress(1,", "e.RankAddress(0,").replace("JOIN_S = 0.5", "JOIN_S = 2")],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         stranger = subprocess.run([sys.executable, "-c", code.format(port=port, secret="b")],
                                   capture_output=True, text=True, timeout=60)

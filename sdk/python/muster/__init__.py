@@ -25,7 +25,7 @@ from typing import Any, Mapping, Optional
 
 from muster import failure
 from muster.checkpoint import Checkpoint, Storage, open_checkpoint
-from muster.environment import Place, Trial, read_place, read_trial, storage_folder
+from muster.environment import RankAddress, Trial, read_address, read_trial, storage_folder
 from muster.errors import (AllocationEnded, CheckpointError, Error, InvalidHyperparameters,
                            RankError, ReportError)
 from muster.local import CONTENTS, FOLDER, LocalSink, cut_metrics, latest_checkpoint, new_folder
@@ -56,13 +56,13 @@ def init(name: Optional[str] = None, *, hparams: Optional[Mapping[str, Any]] = N
     if current():
         raise Error("muster.init(): the run of this process has begun; call init() once and pass "
                     "the run on, or end it with run.finish()")
-    place, trial = read_place(os.environ), read_trial(os.environ)
+    address, trial = read_address(os.environ), read_trial(os.environ)
     if trial:
-        run = _begin_trial(place, trial, dict(hparams or {}))
+        run = _begin_trial(address, trial, dict(hparams or {}))
     else:
-        if os.environ.get("DET_TASK_ID") and place.rank == 0:
+        if os.environ.get("DET_TASK_ID") and address.rank == 0:
             failure.warn("this task is no trial, so its reports go to ./muster-runs")
-        run = _begin_local(place, dict(hparams or {}), seed, quiet,
+        run = _begin_local(address, dict(hparams or {}), seed, quiet,
                            os.environ.get("MUSTER_RUN_NAME") or name,
                            resume or os.environ.get("MUSTER_RESUME", "0") not in ("", "0"))
     _current = run
@@ -74,7 +74,7 @@ def current() -> Optional[Run]:
     return _current if _current and not _current.ended else None
 
 
-def _begin_trial(place: Place, trial: Trial, hparams: dict[str, Any]) -> Run:
+def _begin_trial(address: RankAddress, trial: Trial, hparams: dict[str, Any]) -> Run:
     task = trial.allocation_id.rpartition(".")[0] or trial.allocation_id
     root = storage_folder(trial.config)
     storage = Storage(root, task, folder_of(root, trial.cluster_id, trial.experiment_id))
@@ -83,33 +83,33 @@ def _begin_trial(place: Place, trial: Trial, hparams: dict[str, Any]) -> Run:
         source = (trial.config.get("searcher") or {}).get("source_checkpoint_uuid")
         latest = open_checkpoint(storage.path(trial.latest), trial.latest,
                                  trial.latest_step or None, own=trial.latest != source)
-    if place.rank == 0:
+    if address.rank == 0:
         storage.remove_leftovers()
         reporter = Reporter(SocketSink(trial.run_dir, failure.warn), failure.warn)
         master = Master(trial, os.environ.get("DET_MASTER_CERT_FILE"))
         request = StopRequest(master, trial.allocation_id, failure.warn)
-    return Run(place, {**hparams, **trial.hparams}, trial.seed, storage, latest, reporter,
-               Ranks(place, failure.warn), request, trial, task_folder=str(trial.run_dir))
+    return Run(address, {**hparams, **trial.hparams}, trial.seed, storage, latest, reporter,
+               Ranks(address, failure.warn), request, trial, task_folder=str(trial.run_dir))
 
 
-def _begin_local(place: Place, hparams: dict[str, Any], seed: int, quiet: bool, name: Optional[str],
-                 resume: bool) -> Run:
-    ranks = Ranks(place, failure.warn)
+def _begin_local(address: RankAddress, hparams: dict[str, Any], seed: int, quiet: bool,
+                 name: Optional[str], resume: bool) -> Run:
+    ranks = Ranks(address, failure.warn)
     folder, reporter = None, None
-    if place.rank == 0:
+    if address.rank == 0:
         folder = new_folder(pathlib.Path.cwd() / FOLDER, name, resume)
     folder = pathlib.Path(ranks.gather("muster.init()", str(folder))[0])
     latest = latest_checkpoint(folder) if resume else None
     ranks.gather("muster.init(), found", None)  # before rank 0 changes the files
     storage = Storage(folder / "checkpoints", "muster", folder / CONTENTS)
-    if place.rank == 0:
+    if address.rank == 0:
         cut_metrics(folder, latest.step if latest else 0)
         storage.remove_leftovers()
         reporter = Reporter(LocalSink(folder, quiet), failure.warn)
         if not quiet:
             print(f"muster: the run is in {os.path.relpath(folder)}" +
                   (f" and goes on from step {latest.step}" if latest else ""), flush=True)
-    return Run(place, hparams, seed, storage, latest, reporter, ranks, folder=folder,
+    return Run(address, hparams, seed, storage, latest, reporter, ranks, folder=folder,
                task_folder=os.environ.get("MUSTER_RUN_DIR"))
 
 

@@ -14,7 +14,7 @@ LINE_BYTES = 480 << 10  # of numbers in a line; the names may take as much
 NAME_BYTES = 480 << 10  # of all names of one line, as JSON
 NAMES_LIMIT = 10_000  # metrics in one line
 
-Point = tuple  # (group, step, microseconds since 1970, {name: number})
+Report = tuple  # (group, step, microseconds since 1970, {name: number})
 
 
 def encode(value: Any) -> bytes:
@@ -42,6 +42,7 @@ class Block:
         self.name_bytes = 0
 
     def add(self, step: int, time: int, values: dict[str, float]) -> None:
+        """Adds a row: one report, and its time in microseconds since 1970."""
         columns = self.columns
         if len(values) == len(columns):
             try:
@@ -79,6 +80,7 @@ class Block:
                               self.name_bytes + names_bytes(new) > NAME_BYTES)
 
     def line(self) -> bytes:
+        """The block as one line of JSON."""
         columns = ",".join(f"{json.dumps(name)}:{encode_numbers(column)}"
                            for name, column in self.columns.items())
         return (f'{{"kind":"metrics","group":{json.dumps(self.group)},'
@@ -101,8 +103,9 @@ class Packer:
         self.blocks: dict[str, Block] = {}
         self.last: Optional[Block] = None
 
-    def add_point(self, point: Point) -> None:
-        group, step, time, values = point
+    def add_report(self, report: Report) -> None:
+        """Adds one report to the lines."""
+        group, step, time, values = report
         block = self.last
         if block is None or block.group != group:
             block = self.blocks.get(group) or self.blocks.setdefault(group, Block(group))
@@ -113,14 +116,17 @@ class Packer:
         block.add(step, time, values)
 
     def add_line(self, line: bytes) -> None:
+        """Adds a line behind all reports before it."""
         self.end_blocks()
         self.lines.append(line)
 
     def end_blocks(self) -> None:
+        """Turns the reports so far into lines."""
         self.lines += [block.line() for block in self.blocks.values()]
         self.blocks, self.last = {}, None
 
     def take(self) -> list[bytes]:
+        """Returns all lines, and begins again without any."""
         self.end_blocks()
         lines, self.lines = self.lines, []
         return lines

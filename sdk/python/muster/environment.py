@@ -38,13 +38,13 @@ def read_object(env: Mapping[str, str], name: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Place:
-    """This process among those of the run."""
+class RankAddress:
+    """The number of this process among those of the run, and where rank 0 listens."""
 
     rank: int = 0
     world_size: int = 1
     local_rank: int = 0
-    address: str = "127.0.0.1"  # of rank 0
+    host: str = "127.0.0.1"  # of rank 0
     port: int = 0  # where rank 0 listens for the other ranks
     secret: bytes = b""  # proves to the others that a process belongs to this run
 
@@ -67,7 +67,7 @@ class Trial:
     config: dict[str, Any] = field(default_factory=dict)
 
 
-def read_place(env: Mapping[str, str]) -> Place:
+def read_address(env: Mapping[str, str]) -> RankAddress:
     """The rank of this process, from the variables that agents and torchrun set."""
     size = read_int(env, "WORLD_SIZE", 1)
     rank = read_int(env, "RANK", 0)
@@ -79,8 +79,8 @@ def read_place(env: Mapping[str, str]) -> Place:
         port = read_int(env, "MUSTER_PORT", read_int(env, "MASTER_PORT", 29500) + 1)
     key = env.get("DET_SESSION_TOKEN") or env.get("TORCHELASTIC_RUN_ID") or "local"
     secret = hmac.new(key.encode(), b"muster ranks", hashlib.sha256).digest()
-    return Place(rank, size, read_int(env, "LOCAL_RANK", 0), env.get("MASTER_ADDR", "127.0.0.1"),
-                 port, secret)
+    return RankAddress(rank, size, read_int(env, "LOCAL_RANK", 0),
+                       env.get("MASTER_ADDR", "127.0.0.1"), port, secret)
 
 
 def read_trial(env: Mapping[str, str]) -> Optional[Trial]:

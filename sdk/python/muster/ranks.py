@@ -16,7 +16,7 @@ import threading
 import time
 from typing import Any, Callable, Optional
 
-from muster.environment import Place
+from muster.environment import RankAddress
 from muster.errors import Error, RankError
 
 MESSAGE_BYTES = 64 << 20
@@ -28,6 +28,7 @@ PATIENCE_S = 5.0  # a rank that waits so long for a decision tells rank 0 where 
 
 
 def proof(secret: bytes, *parts: str) -> str:
+    """The HMAC of some texts: its sender knows the secret."""
     data = "\0".join(parts).encode(errors="replace")
     return hmac.new(secret, data, hashlib.sha256).hexdigest()
 
@@ -35,6 +36,19 @@ def proof(secret: bytes, *parts: str) -> str:
 def same(found: Any, expected: str) -> bool:
     """Whether a stranger's text is the expected one."""
     return hmac.compare_digest(str(found).encode(errors="replace"), expected.encode())
+
+
+def wait_readable(connection: socket.socket, seconds: float) -> bool:
+    """Waits until there is something to read or accept. False: not within these seconds. Unlike
+    select(), poll() takes descriptors of 1024 and more."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """A message as a line."""
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
 class Peer:
@@ -47,10 +61,15 @@ class Peer:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     def send(self, message: dict[str, Any]) -> None:
-        data = json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        """Sends a message. Error: it is too large; RankError: the other rank is gone."""
+        data = encode(message)
         if len(data) > MESSAGE_BYTES:
             raise Error(f"{message.get('call', 'a message')}: {len(data)} bytes; ranks exchange at "
                         f"most {MESSAGE_BYTES} bytes at once: write large data into a file")
+        self.send_line(data)
+
+    def send_line(self, data: bytes) -> None:
+        """Sends an encoded message of at most MESSAGE_BYTES."""
         try:
             self.connection.sendall(data)
         except OSError as error:
@@ -92,7 +111,7 @@ class Peer:
     def _wait(self, what: str, start: float, seconds: Optional[float],
               patience: Optional[dict[str, Any]]) -> None:
         told = start
-        while not select.select([self.connection], [], [], min(1.0, seconds or 1.0))[0]:
+        while not wait_readable(self.connection, min(1.0, seconds or 1.0)):
             now = time.monotonic()
             if patience and now - start > PATIENCE_S:
                 self.send(patience)
@@ -108,12 +127,12 @@ class Ranks:
     """The meetings of this process with the other ranks. One thread at a time may use it; the
     connections are made at the first meeting, which every rank must reach."""
 
-    def __init__(self, place: Place, tell: Callable[[str], None]) -> None:
-        self.rank, self.size = place.rank, place.world_size
-        self._place, self._tell = place, tell
+    def __init__(self, address: RankAddress, tell: Callable[[str], None]) -> None:
+        self.rank, self.size = address.rank, address.world_size
+        self._address, self._tell = address, tell
         self._peers: list[Peer] = []  # on rank 0: ranks 1 and up; elsewhere: rank 0
         self._calls = 0
-        self._point = -1  # the step of the newest decision of rank 0
+        self._decided_step = -1  # the step of the newest decision of rank 0
         self._busy = threading.Lock()
 
     # joining
@@ -128,12 +147,12 @@ class Ranks:
             self._peers = [self._join()]
 
     def _accept_all(self) -> list[Peer]:
-        place = self._place
+        address = self._address
         try:
-            listener = listen(place)
+            listener = listen(address)
         except OSError as error:
-            raise RankError(f"rank 0 cannot listen at port {place.port}: {error}; set MUSTER_PORT "
-                            "to a free port on every rank") from None
+            raise RankError(f"rank 0 cannot listen at port {address.port}: {error}; set "
+                            "MUSTER_PORT to a free port on every rank") from None
         found: dict[int, Peer] = {}
         start = told = time.monotonic()
         with listener:
@@ -145,7 +164,7 @@ class Ranks:
                 if now - told > TELL_S:
                     told = now
                     self._tell(f"rank 0 waits for ranks {missing} to join")
-                if select.select([listener], [], [], 1.0)[0]:
+                if wait_readable(listener, 1.0):
                     self._welcome(listener.accept()[0], found)
         return [found[rank] for rank in sorted(found)]
 
@@ -160,11 +179,11 @@ class Ranks:
             if type(rank) is not int or not 0 < rank < self.size:
                 raise RankError("not a rank of this run")
             if not same(hello.get("proof"),
-                        proof(self._place.secret, "join", nonce, answer, str(rank))):
+                        proof(self._address.secret, "join", nonce, answer, str(rank))):
                 raise RankError("not a rank of this run")
             if hello.get("size") != self.size:
                 raise RankError(f"rank {rank} counts {hello.get('size')} ranks, not {self.size}")
-            peer.send({"proof": proof(self._place.secret, "welcome", answer, nonce)})
+            peer.send({"proof": proof(self._address.secret, "welcome", answer, nonce)})
         except RankError as error:
             self._tell(f"rank 0 refuses a connection: {error}")
             connection.close()
@@ -183,8 +202,8 @@ class Ranks:
                 now = time.monotonic()
                 if now - start > JOIN_S:
                     raise RankError(
-                        f"rank {self.rank} cannot reach rank 0 at {self._place.address}:"
-                        f"{self._place.port} for {JOIN_S:.0f} s: {error}; does rank 0 make the "
+                        f"rank {self.rank} cannot reach rank 0 at {self._address.host}:"
+                        f"{self._address.port} for {JOIN_S:.0f} s: {error}; does rank 0 make the "
                         "same calls (barrier, gather, steps, should_stop)?") from None
                 if now - told > TELL_S:
                     told = now
@@ -192,18 +211,18 @@ class Ranks:
                 time.sleep(0.05)
 
     def _try_to_join(self) -> Peer:
-        place = self._place
-        connection = socket.create_connection((place.address, place.port), HELLO_S)
+        address = self._address
+        connection = socket.create_connection((address.host, address.port), HELLO_S)
         try:
             connection.settimeout(None)
             peer = Peer(connection, "rank 0", self._tell)
             nonce = os.urandom(16).hex()
             theirs = str(peer.receive("the first message", HELLO_S,
                                       limit=HELLO_BYTES).get("nonce"))
-            peer.send({"rank": place.rank, "size": place.world_size, "nonce": nonce,
-                       "proof": proof(place.secret, "join", theirs, nonce, str(place.rank))})
+            peer.send({"rank": address.rank, "size": address.world_size, "nonce": nonce,
+                       "proof": proof(address.secret, "join", theirs, nonce, str(address.rank))})
             answer = peer.receive("the welcome", HELLO_S, limit=HELLO_BYTES).get("proof")
-            if not same(answer, proof(place.secret, "welcome", nonce, theirs)):
+            if not same(answer, proof(address.secret, "welcome", nonce, theirs)):
                 raise RankError("the program at this port is not rank 0 of this run")
             return peer
         except BaseException:
@@ -211,6 +230,7 @@ class Ranks:
             raise
 
     def close(self) -> None:
+        """Ends the connections."""
         for peer in self._peers:
             peer.connection.close()
         self._peers = []
@@ -238,19 +258,27 @@ class Ranks:
             self._peers[0].send(mine)
             return self._take("values", call)["values"]
         messages = [mine] + [self._next_call(peer, call) for peer in self._peers]
-        fault = differing_calls(messages)
+        fault, values, answer = differing_calls(messages), [], b""
+        if not fault:
+            values = [message["value"] for message in messages]
+            answer = encode({"values": values})
+        if len(answer) > MESSAGE_BYTES:
+            fault = (f"{call}: the values of all ranks have {len(answer)} bytes together; ranks "
+                     f"exchange at most {MESSAGE_BYTES} bytes at once: write large data into a "
+                     "file")
+        if fault:
+            answer = encode({"error": fault})
         for peer in self._peers:
-            peer.send({"error": fault} if fault else
-                      {"values": [message["value"] for message in messages]})
+            peer.send_line(answer)
         if fault:
             raise RankError(fault)
-        return [message["value"] for message in messages]
+        return values
 
     def _next_call(self, peer: Peer, call: str) -> dict[str, Any]:
         """The next call of another rank. One that waits for a decision of a later step is at
         another place of the program, and would wait for ever."""
         message = peer.receive(call)
-        while message.get("waits", self._point + 1) <= self._point:
+        while message.get("waits", self._decided_step + 1) <= self._decided_step:
             message = peer.receive(call)
         if "waits" in message:
             message["call"] = f"step {message['waits']}"
@@ -272,7 +300,7 @@ class Ranks:
     def announce(self, decision: dict[str, Any]) -> None:
         """Rank 0 tells the others a decision and does not wait for them."""
         self.open()
-        self._point = decision["point"]
+        self._decided_step = decision["step"]
         for peer in self._peers:
             peer.send({"decision": decision})
 
@@ -282,14 +310,14 @@ class Ranks:
         return self._take("decision", f"step {step}", step)["decision"]
 
 
-def listen(place: Place) -> socket.socket:
+def listen(address: RankAddress) -> socket.socket:
     """Rank 0 listens only where the others look for it."""
-    local = place.address in ("127.0.0.1", "localhost", "::1")
-    family = socket.AF_INET6 if ":" in place.address else socket.AF_INET
+    local = address.host in ("127.0.0.1", "localhost", "::1")
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((place.address if local else "", place.port))
+        listener.bind((address.host if local else "", address.port))
         listener.listen(128)
     except BaseException:
         listener.close()

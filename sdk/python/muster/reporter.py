@@ -12,10 +12,10 @@ import threading
 import time
 from typing import Any, Callable, Optional, Protocol, Union
 
-from muster.columns import Packer, Point
+from muster.columns import Packer, Report
 
 GATHER_S = 0.1  # a report waits so long for others of its line
-QUEUE_POINTS = 200_000  # reports in memory; beyond them report() waits
+QUEUE_REPORTS = 200_000  # reports in memory; beyond them report() waits
 WORK_BYTES = 64 << 20  # of images and the like in memory; beyond them their calls wait
 TAKE = 20_000  # reports in one round
 
@@ -51,7 +51,7 @@ class Mark:
         self.error, self.refused = "", False
 
 
-Item = Union[Point, bytes, Mark, Work]
+Item = Union[Report, bytes, Mark, Work]
 
 
 class Reporter:
@@ -73,12 +73,12 @@ class Reporter:
         queue.append(item)
         if self._idle:
             self._wake.set()
-        if len(queue) > QUEUE_POINTS:
+        if len(queue) > QUEUE_REPORTS:
             self._wait_for_room()
 
     def _wait_for_room(self) -> None:
         self._urgent.set()
-        while len(self._queue) > QUEUE_POINTS // 2 and self._thread.is_alive():
+        while len(self._queue) > QUEUE_REPORTS // 2 and self._thread.is_alive():
             time.sleep(0.005)
 
     def add_work(self, work: Work) -> None:
@@ -144,7 +144,7 @@ class Reporter:
         for _ in range(min(len(queue), TAKE)):
             item = queue.popleft()
             if type(item) is tuple:
-                packer.add_point(item)
+                packer.add_report(item)
             elif isinstance(item, bytes):
                 packer.add_line(item)
             elif isinstance(item, Work):

@@ -16,7 +16,7 @@ from muster import failure, media
 from muster.checkpoint import (METADATA, Checkpoint, Storage, check_unchanged, list_files, settle,
                                write_metadata)
 from muster.columns import encode
-from muster.environment import Place, Trial
+from muster.environment import RankAddress, Trial
 from muster.errors import CheckpointError, Error, InvalidHyperparameters, ReportError
 from muster.ranks import Ranks
 from muster.reporter import Reporter, Work
@@ -39,8 +39,8 @@ class Run:
     rank must call them, in the same order.
     """
 
-    def __init__(self, place: Place, hparams: Mapping[str, Any], seed: int, storage: Storage,
-                 latest: Optional[Checkpoint], reporter: Optional[Reporter], ranks: Ranks,
+    def __init__(self, address: RankAddress, hparams: Mapping[str, Any], seed: int,
+                 storage: Storage, latest: Optional[Checkpoint], reporter: Optional[Reporter], ranks: Ranks,
                  request: Optional[StopRequest] = None, trial: Optional[Trial] = None,
                  folder: Optional[pathlib.Path] = None,
                  task_folder: Optional[str] = None) -> None:
@@ -50,8 +50,8 @@ class Run:
         self.folder = folder  #: the folder of a run outside a cluster
         self.trial_id = trial.trial_id if trial else None
         self.experiment_id = trial.experiment_id if trial else None
-        self.rank, self.world_size = place.rank, place.world_size
-        self.local_rank = place.local_rank
+        self.rank, self.world_size = address.rank, address.world_size
+        self.local_rank = address.local_rank
         self._trial, self._storage, self._reporter = trial, storage, reporter
         self._task_folder = pathlib.Path(task_folder) if task_folder else None
         self._request, self._ranks = request, ranks
@@ -378,6 +378,8 @@ class Run:
             failure.warn(f"the last reports were not taken within {seconds:.0f} s and are lost")
         if self._request and not self._request.wait_until_acknowledged(seconds):
             failure.warn("the master did not take the acknowledgement of the stop request")
+        if self._request:
+            self._request.close()
         self._ranks.close()
 
     @property

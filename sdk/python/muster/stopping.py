@@ -1,8 +1,9 @@
 """Requests to stop: pause, preemption, cancel, and the end of a trial by its searcher.
 
-Rank 0 asks the master in a thread of its own. At points that all ranks know (step numbers), rank 0
-tells the others whether to stop, so all ranks stop at the same step. The distance of the points
-adapts to the speed of the steps: a point costs some microseconds, and there are a few in a second.
+Rank 0 asks the master in a thread of its own. At certain steps, which all ranks know, rank 0
+decides whether to stop and tells the others, so all ranks stop at the same step. The distance of
+these steps adapts to the speed of the training: a decision costs some microseconds, and there are
+a few in a second.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from muster.ranks import Ranks
 ASK_S = 20  # the master holds the question so long
 ANSWER_S = 15  # beyond that, the connection counts as broken
 PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)  # after failures
-POINT_S = 0.25  # seconds between two points, about
-POINT_STEPS = 10_000  # steps between two points, at most
+DECISION_S = 0.25  # seconds between two decisions, about
+DECISION_STEPS = 10_000  # steps between two decisions, at most
 ENDED = "allocation has ended"
 
 
@@ -40,6 +41,8 @@ class Master:
             urllib.request.HTTPSHandler(context=self._tls))
 
     def call(self, method: str, path: str, seconds: float, body: Any = None) -> dict[str, Any]:
+        """Sends a request and returns the answer, an object. OSError, HTTPException or ValueError:
+        there is none."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self._trial.master + path, data=data, method=method)
         request.add_header("Grpc-Metadata-x-allocation-token", "Bearer " + self._trial.token)
@@ -55,12 +58,13 @@ class StopRequest:
         self._master, self._warn = master, warn
         self._path = f"/api/v1/allocations/{allocation}/signals/"
         self.requested = False
-        self.ended = False  # the cluster has given this start up
+        self.ended = False  # the cluster has given this start up, or the run has ended
         self._acknowledge = threading.Event()
         self._acknowledged = threading.Event()
         self._thread: Optional[threading.Thread] = None
 
     def start(self) -> None:
+        """Begins to ask; further calls do nothing."""
         if not self._thread:
             self._thread = threading.Thread(target=self._work, name="muster-stop", daemon=True)
             self._thread.start()
@@ -70,7 +74,14 @@ class StopRequest:
         self._acknowledge.set()
 
     def wait_until_acknowledged(self, seconds: float) -> bool:
+        """Waits until the master has the acknowledgement, if there is one. False: not within these
+        seconds."""
         return not self._acknowledge.is_set() or self.ended or self._acknowledged.wait(seconds)
+
+    def close(self) -> None:
+        """Ends the thread after the call to the master that it is in."""
+        self.ended = True
+        self._acknowledge.set()
 
     def _work(self) -> None:
         while not self.requested and not self.ended:
@@ -112,13 +123,13 @@ class Agreement:
 
     def __init__(self, ranks: Ranks, request: Optional[StopRequest]) -> None:
         self._ranks, self._request = ranks, request
-        self._next = -1  # the step of the next point
+        self._next = -1  # the step of the next decision
         self._interval = 1
         self._last, self._last_time = 0, 0.0
         self.decided = False
 
     def restart(self) -> None:
-        """A new loop begins, on every rank; its first step is a point."""
+        """A new loop begins, on every rank; its first step has a decision."""
         self._next = -1
 
     def at(self, step: int) -> bool:
@@ -143,24 +154,24 @@ class Agreement:
         self.decided = bool(request and request.requested)
         self._adapt(step)
         self._next = step + self._interval
-        self._ranks.announce({"point": step, "stop": self.decided, "ended": ended,
+        self._ranks.announce({"step": step, "stop": self.decided, "ended": ended,
                               "next": self._next})
         if ended:
             raise AllocationEnded()
 
     def _adapt(self, step: int) -> None:
-        """Chooses the distance to the next point from the speed since the last one."""
+        """Chooses the distance to the next decision from the speed since the last one."""
         now = time.monotonic()
         if self._last_time and step > self._last:
             seconds = max((now - self._last_time) / (step - self._last), 1e-9)
-            wanted = int(min(POINT_S / seconds, POINT_STEPS))
+            wanted = int(min(DECISION_S / seconds, DECISION_STEPS))
             self._interval = max(1, min(wanted, 2 * self._interval))
         self._last, self._last_time = step, now
 
     def _follow(self, step: int) -> None:
         decision = self._ranks.hear(step)
-        if decision.get("point") != step:
-            raise RankError(f"rank 0 is at step {decision.get('point')} and rank "
+        if decision.get("step") != step:
+            raise RankError(f"rank 0 is at step {decision.get('step')} and rank "
                             f"{self._ranks.rank} at step {step}: every rank must make the same "
                             "steps; load the checkpoint run.latest on every rank")
         if decision.get("ended"):
