@@ -11,7 +11,8 @@
 #include "cli/task/own_task.h"
 
 static const char SHARED_FS[] = "/determined_shared_fs";
-static const char LATEST[] = "checkpoint.latest"; // in the folder of the task
+// In the folder of the task, the id of the newest checkpoint. The Python package writes it, too.
+static const char LATEST[] = "checkpoint.latest";
 
 // --- storage -------------------------------------------------------------------------------------
 
@@ -48,6 +49,7 @@ int own_task_storage(struct cli *c, const char **folder, struct error *e)
 // --- temporary folders ---------------------------------------------------------------------------
 
 // Whether `name` is .ALLOCATION-UUID.tmp with an earlier allocation, TASK.EPOCH, of the same task.
+// The Python package uses the same names.
 static bool is_leftover(const char *name, const char *allocation)
 {
     const char *dot = strrchr(allocation, '.');

@@ -14,7 +14,7 @@ import unittest
 from unittest import mock
 
 import muster
-from muster import local
+from muster import local, socket_sink
 from supervisor import Supervisor
 
 
@@ -248,11 +248,13 @@ class InTrial(unittest.TestCase):
         run.finish()
         for message in self.supervisor.lines:
             self.assertLessEqual(len(message["metrics"]), 10_000)
-        for group, reports in (("wide", wide), ("long", long), ("odd", odd)):
-            for step, values in enumerate(reports):
-                for name in values:
-                    self.assertEqual(self.supervisor.curve(name, group) if name == next(iter(values))
-                                     else [(step, 1)], [(step, 1)])
+        found = {}
+        for message in self.supervisor.lines:
+            for name, column in message["metrics"].items():
+                found.setdefault((message["group"], name), []).extend(
+                    (step, value) for step, value in zip(message["steps"], column) if value is not None)
+        self.assertEqual(found, {(group, name): [(step, 1)] for group, reports in (("wide", wide), ("long", long), ("odd", odd))
+                                 for step, values in enumerate(reports) for name in values})
         self.assertEqual(self.supervisor.refused, [])
 
     def test_a_refused_report_costs_no_checkpoint(self):
@@ -461,6 +463,95 @@ class InTrial(unittest.TestCase):
             run.metadata(more=1)
         run.finish()
         self.assertEqual(len(self.supervisor.of_kind("metadata")), 3)
+
+    def test_refused_metadata_does_not_count(self):
+        """Metadata that one line cannot hold is not stored, so the limit of values is as before."""
+        run = self.begin()
+        with self.assertRaisesRegex(muster.ReportError, "at most 1048576 fit"):
+            run.metadata({f"t{i}": "x" * 5000 for i in range(250)})
+        run.metadata({f"k{i}": 1 for i in range(1000)})
+        run.finish()
+        self.assertEqual([len(message["metadata"]) for message in self.supervisor.of_kind("metadata")], [1000])
+
+    def test_refused_metadata_on_other_ranks(self):
+        with self.assertRaisesRegex(muster.ReportError, "at most 1048576 fit"):
+            self.begin(RANK="1", WORLD_SIZE="2").metadata({f"t{i}": "x" * 5000 for i in range(250)})
+
+    def test_invalid_without_a_supervisor(self):
+        """The program ends as invalid, whether its supervisor refuses the connection or never answers."""
+        run = self.begin(RANK="1", WORLD_SIZE="2")
+        with mock.patch("muster.run.FAILED_S", 0.5), mock.patch("muster.failure.warn") as warn:
+            self.supervisor.full = True
+            with self.assertRaisesRegex(muster.InvalidHyperparameters, "too wide"):
+                run.invalid("too wide")
+            self.assertRegex(warn.call_args[0][0], "may not know.*not taken a line within 0.5 s.*the spool of reports is full")
+            self.supervisor.full = False
+            self.supervisor.refuse = lambda message: time.sleep(3) or ""
+            with self.assertRaisesRegex(muster.InvalidHyperparameters, "too wide"):
+                run.invalid("too wide")
+            self.assertRegex(warn.call_args[0][0], "may not know.*not taken a line within 0.5 s")
+            (self.supervisor.folder / "report.sock").unlink()
+            with self.assertRaisesRegex(muster.InvalidHyperparameters, "too wide"):
+                run.invalid("too wide")
+            self.assertRegex(warn.call_args[0][0], "may not know.*cannot reach the supervisor")
+
+    def test_answers_that_are_none(self):
+        """After a bad answer, later answers belong to the lines that they answer."""
+        told = []
+        with mock.patch.object(self.supervisor, "_answer", lambda line: told.append(line) or (
+                [1] if len(told) == 1 else {"error": "of the first write"} if len(told) == 2 else {"sequence": 1})):
+            sink = socket_sink.SocketSink(self.supervisor.folder, print)
+            self.addCleanup(sink.close)
+            with self.assertRaisesRegex(muster.Error, "is no answer to a report"):
+                sink.write([b'{"a":1}\n', b'{"a":2}\n'])
+            while len(told) < 2:
+                time.sleep(0.01)
+            self.assertEqual(sink.write([b'{"a":3}\n']), [])
+
+    def test_a_sink_that_closes_while_it_is_reset(self):
+        sink = socket_sink.SocketSink(self.supervisor.folder, print)
+        real = sink._socket
+
+        class Vanishing:
+            def shutdown(self, how):
+                sink._socket = None  # the other thread resets the sink now
+                real.shutdown(how)
+
+            def close(self):
+                real.close()
+        sink._socket = Vanishing()
+        sink.close()
+        self.assertEqual(real.fileno(), -1)
+
+    def test_leftovers_of_earlier_starts(self):
+        """They have the names that `muster checkpoint save` uses; the folders of this start and others stay."""
+        uuid = "2fd2d2e8-6d4e-4c2c-9c5f-3c1b9d0a7e11"
+        names = [f".3.task.{epoch}-{uuid}.tmp" for epoch in (0, 1, 2)] + [
+            f".another.0-{uuid}.tmp", f".3.task.0-{uuid}.tmp.old", ".3.task.0-notes.tmp", f"3.task.0-{uuid}.tmp"]
+        for name in names:
+            (self.storage / name).mkdir(parents=True)
+            (self.storage / name / "part").write_text("1")
+        run = self.begin()
+        self.assertEqual(sorted(os.listdir(self.storage)), sorted(names[1:]))
+        with run.checkpoint(1) as folder:
+            (folder / "model").write_text("1")
+            self.assertRegex(folder.name, r"^\.3\.task\.1-[0-9a-f-]{36}\.tmp$")
+
+    def test_the_newest_checkpoint_for_commands(self):
+        """`muster checkpoint latest` in the same start reads the name from the folder of the task."""
+        run = self.begin()
+        self.assertFalse((self.supervisor.folder / "checkpoint.latest").exists())
+        for step in (1, 2):
+            with run.checkpoint(step) as folder:
+                (folder / "model").write_text("1")
+            self.assertEqual((self.supervisor.folder / "checkpoint.latest").read_text(),
+                             self.supervisor.of_kind("checkpoint")[-1]["uuid"])
+        with mock.patch("muster.run.write_whole", side_effect=OSError("read-only")), \
+                mock.patch("muster.failure.warn") as warn:
+            with run.checkpoint(3) as folder:
+                (folder / "model").write_text("1")
+        self.assertEqual(len(self.supervisor.of_kind("checkpoint")), 3)
+        self.assertRegex(warn.call_args[0][0], "`muster checkpoint latest` does not find.*read-only")
 
     def test_missing_checkpoint_and_socket(self):
         with self.assertRaisesRegex(muster.CheckpointError, "not at .*; mount|not at .*: mount"):

@@ -20,6 +20,7 @@ import atexit
 import os
 import pathlib
 import sys
+import time
 from types import TracebackType
 from typing import Any, Mapping, Optional
 
@@ -75,9 +76,9 @@ def current() -> Optional[Run]:
 
 
 def _begin_trial(address: RankAddress, trial: Trial, hparams: dict[str, Any]) -> Run:
-    task = trial.allocation_id.rpartition(".")[0] or trial.allocation_id
     root = storage_folder(trial.config)
-    storage = Storage(root, task, folder_of(root, trial.cluster_id, trial.experiment_id))
+    storage = Storage(root, trial.allocation_id,
+                      folder_of(root, trial.cluster_id, trial.experiment_id))
     latest, reporter, request = None, None, None
     if trial.latest:
         source = (trial.config.get("searcher") or {}).get("source_checkpoint_uuid")
@@ -101,7 +102,7 @@ def _begin_local(address: RankAddress, hparams: dict[str, Any], seed: int, quiet
     folder = pathlib.Path(ranks.gather("muster.init()", str(folder))[0])
     latest = latest_checkpoint(folder) if resume else None
     ranks.gather("muster.init(), found", None)  # before rank 0 changes the files
-    storage = Storage(folder / "checkpoints", "muster", folder / CONTENTS)
+    storage = Storage(folder / "checkpoints", f"muster.{time.time_ns()}", folder / CONTENTS)
     if address.rank == 0:
         cut_metrics(folder, latest.step if latest else 0)
         storage.remove_leftovers()

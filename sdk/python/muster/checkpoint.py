@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 from dataclasses import dataclass, field
 from typing import Any, Mapping, Optional
@@ -20,6 +21,7 @@ from muster.files import sync
 METADATA = "metadata.json"  # as Determined's library names it
 STEPS = "steps_completed"
 FILES = 100_000  # the master's limit
+UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ def check_unchanged(before: Mapping[str, Any], after: Mapping[str, Any]) -> None
 
 
 def write_metadata(folder: pathlib.Path, step: int, metadata: dict[str, Any]) -> None:
+    """Writes the file METADATA, which the program must not have written."""
     path = folder / METADATA
     if path.exists():
         raise CheckpointError(f"{METADATA} is the name of a file that the checkpoint gets anyway; "
@@ -124,18 +127,25 @@ def write_metadata(folder: pathlib.Path, step: int, metadata: dict[str, Any]) ->
 
 
 class Storage:
-    """A folder of checkpoints and the names in it, and the folder of media."""
+    """A folder of checkpoints and the names in it, and the folder of media.
+
+    owner: this start, TASK.EPOCH; each start of a task has a larger epoch than the one before. An
+    unfinished checkpoint is .TASK.EPOCH-UUID.tmp, as of `muster checkpoint save`.
+    """
 
     def __init__(self, folder: pathlib.Path, owner: str, media: pathlib.Path) -> None:
         self.folder, self._owner, self.media = folder, owner, media
 
     def path(self, name: str) -> pathlib.Path:
+        """The folder of a complete checkpoint."""
         return self.folder / name
 
     def temporary(self, name: str) -> pathlib.Path:
+        """The folder of a checkpoint that is being written."""
         return self.folder / f".{self._owner}-{name}.tmp"
 
     def make_temporary(self, name: str) -> pathlib.Path:
+        """Makes the folder in which a checkpoint is written."""
         path = self.temporary(name)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -154,6 +164,11 @@ class Storage:
         return path
 
     def remove_leftovers(self) -> None:
-        """Removes what earlier starts of this run left unfinished."""
-        for path in self.folder.glob(f".{self._owner}-*.tmp"):
-            shutil.rmtree(path, ignore_errors=True)
+        """Removes what earlier starts of this task left unfinished. Other processes of this start
+        may be writing."""
+        task, _, epoch = self._owner.rpartition(".")
+        form = re.compile(re.escape(f".{task}.") + r"(\d+)-" + UUID + r"\.tmp")
+        for path in self.folder.glob(".*.tmp") if task else ():
+            found = form.fullmatch(path.name)
+            if found and int(found[1]) < int(epoch):
+                shutil.rmtree(path, ignore_errors=True)

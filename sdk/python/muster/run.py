@@ -18,6 +18,7 @@ from muster.checkpoint import (METADATA, Checkpoint, Storage, check_unchanged, l
 from muster.columns import encode
 from muster.environment import RankAddress, Trial
 from muster.errors import CheckpointError, Error, InvalidHyperparameters, ReportError
+from muster.files import write_whole
 from muster.ranks import Ranks
 from muster.reporter import Reporter, Work
 from muster.socket_sink import LINE_BYTES, SocketSink
@@ -27,12 +28,13 @@ from muster.values import (GROUP_LIMIT, LARGEST, Hyperparameters, check_metadata
 
 END_S = 600.0  # the end of the program waits so long for its reports
 FAILED_S = 10.0  # and a program that has failed
+LATEST = "checkpoint.latest"  # in the folder of the task, the id of the newest checkpoint
 PARTS = ".parts"  # holds a folder for each rank while a checkpoint is written
 PROGRESS_S = 1.0  # between two reports of the progress
 
 
 class Run:
-    """What a program may ask and tell. `muster.init()` makes it.
+    """The handle of a program to its run. `muster.init()` makes it.
 
     Every rank may call every method. Rank 0 alone sends reports, progress and metadata; the same
     calls of other ranks are checked and end there. Methods that say "every rank" are meetings: each
@@ -165,10 +167,11 @@ class Run:
                                   "name=value, or one dictionary of names and values")
             values = {**facts, **values}
         values = check_object("run.metadata()", values, stored=True)
-        self._facts = check_metadata("run.metadata()", values, self._facts)
+        merged = check_metadata("run.metadata()", values, self._facts)
+        line = self._line("run.metadata()", {"kind": "metadata", "metadata": values})
+        self._facts = merged
         if self._reporter:
-            self._reporter.add(self._line("run.metadata()",
-                                          {"kind": "metadata", "metadata": values}))
+            self._reporter.add(line)
 
     def flush(self, seconds: float = END_S) -> bool:
         """Waits until all reports so far would survive a kill of this process."""
@@ -352,6 +355,15 @@ class Run:
             raise CheckpointError(f"{call}: nobody knows whether the cluster took the checkpoint: "
                                   f"{sent.error}; if it is not in the list of checkpoints, remove "
                                   f"{path}")
+        if self._trial and self._task_folder:
+            self._name_latest(self._task_folder / LATEST, name)
+
+    def _name_latest(self, path: pathlib.Path, name: str) -> None:
+        """Tells the command `muster checkpoint latest` in this start about a new checkpoint."""
+        try:
+            write_whole(path, name.encode())
+        except OSError as error:
+            failure.warn(f"`muster checkpoint latest` does not find checkpoint {name}: {error}")
 
     # the end
 
@@ -361,8 +373,11 @@ class Run:
         self._check_usable("run.invalid()")
         failure.warn(f"invalid hyperparameters: {reason}")
         text = failure.cut(" ".join(str(reason).split()), failure.TEXT_BYTES - len("..."))
-        told = {"text": text} if text else {}
-        self._send_now({"kind": "exited", "reason": "INVALID_HP", **told})
+        message = {"kind": "exited", "reason": "INVALID_HP", **({"text": text} if text else {})}
+        try:
+            self._send_now(message)
+        except Error as error:
+            failure.warn(f"the cluster may not know about the invalid hyperparameters: {error}")
         raise InvalidHyperparameters(str(reason))
 
     def finish(self) -> None:
@@ -420,9 +435,11 @@ class Run:
         if self._reporter and (self._trial or not self._task_folder):
             self._reporter.send(line, FAILED_S)
         elif self._task_folder:
-            sink = SocketSink(self._task_folder, failure.warn)
-            sink.write([line])
-            sink.close()
+            sink = SocketSink(self._task_folder, failure.warn, FAILED_S)
+            try:
+                sink.write([line])
+            finally:
+                sink.close()
 
     def _line(self, call: str, message: Mapping[str, Any]) -> bytes:
         line = encode(message)
