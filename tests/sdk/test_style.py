@@ -47,6 +47,17 @@ class Style(unittest.TestCase):
                 if argument.arg not in ("self", "cls"):
                     self.assertIsNotNone(argument.annotation, f"{name}: no type of {argument.arg}")
 
+    def test_public_functions_have_docstrings(self):
+        """Functions of a module and methods of a class whose names begin with no underscore; the hooks on_...() of the
+        callbacks belong to the training libraries, which document them."""
+        for path, tree in self.trees.items():
+            classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name[0] != "_"]
+            for owner in [tree, *classes]:
+                for node in owner.body:
+                    if isinstance(node, ast.FunctionDef) and not node.name.startswith(("_", "on_")):
+                        with self.subTest(f"{path}:{node.lineno}: {node.name}"):
+                            self.assertTrue(ast.get_docstring(node))
+
     @unittest.skipIf(sys.version_info < (3, 10), "older Python cannot list its standard library")
     def test_standard_library_alone(self):
         for path, tree in self.trees.items():

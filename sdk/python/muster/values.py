@@ -42,6 +42,7 @@ def check_step(call: str, step: Any, least: int = 0) -> int:
 
 
 def kind_of(value: Any) -> str:
+    """The type of a value in the words of an error."""
     return f"of type {type(value).__name__}"
 
 
@@ -72,6 +73,7 @@ def number(call: str, name: str, value: Any) -> float:
 
 
 def whole_to_float(call: str, name: str, value: int) -> float:
+    """The nearest number of 64 bits."""
     try:
         return float(value)
     except OverflowError:
@@ -80,6 +82,7 @@ def whole_to_float(call: str, name: str, value: int) -> float:
 
 
 def check_name(call: str, what: str, name: Any, limit: int) -> str:
+    """The name of a metric or group (`what`), of 1 to `limit` bytes."""
     if not isinstance(name, str) or not name:
         raise ReportError(f"{call}: the name {name!r} of a {what} is {kind_of(name)}, not a text "
                           f"of 1 to {limit} bytes")
@@ -199,6 +202,7 @@ def find_fault(value: Any, place: str, stored: bool, depth: int = 0) -> str:
 
 
 def text_fault(text: str, place: str) -> str:
+    """Says why the cluster cannot store a text; empty: it can."""
     if "\0" in text:
         return f"{place} has a NUL character; remove it"
     try:

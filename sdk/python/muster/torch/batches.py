@@ -31,6 +31,7 @@ def generator_states() -> tuple[Any, Any, Any, Any]:
 
 
 def set_generator_states(states: tuple[Any, Any, Any, Any]) -> None:
+    """Sets the states that generator_states() has returned."""
     own, cuda, plain, numpy = states
     torch.set_rng_state(own)
     if cuda is not None:
@@ -90,12 +91,15 @@ class MicroBatches(torch.utils.data.Dataset):
 
 
 def fetch_samples(dataset: Any, indices: list[int]) -> list:
+    """The samples of a data set with these indices; at once if it has __getitems__."""
     if hasattr(dataset, "__getitems__"):
         return dataset.__getitems__(indices)
     return [dataset[index] for index in indices]
 
 
 def count_samples(dataset: Any, noun: str) -> int:
+    """The number of samples. ExactError: the data set has no length or no samples by index;
+    `noun` names it."""
     if isinstance(dataset, torch.utils.data.DataLoader):
         raise ExactError(f"{noun} is a DataLoader, whose order depends on the ranks: pass its data "
                          "set (loader.dataset) and its collate function (collate=...)")
@@ -113,6 +117,7 @@ class Loader:
         self.source, self.workers, self.pin = source, workers, pin
 
     def load(self, cursors: Iterator[int]) -> Iterator[Any]:
+        """The micro-batches that begin at these cursors."""
         if self.workers == 0:
             return (self.source[cursor] for cursor in cursors)
         return iter(torch.utils.data.DataLoader(

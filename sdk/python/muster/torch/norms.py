@@ -83,6 +83,7 @@ class GhostNorms:
         self._active = True
 
     def give_back(self) -> None:
+        """Gives the layers their running statistics back; further calls do nothing."""
         self._active = False
         for module, (mean, variance, momentum, batches) in zip(self.modules, self._own):
             module._buffers["running_mean"], module._buffers["running_var"] = mean, variance
@@ -92,6 +93,7 @@ class GhostNorms:
         self._seen = [[] for _ in self.modules]
 
     def begin_step(self) -> None:
+        """Forgets the statistics of the step before."""
         self.calls = [0] * len(self.modules)
         if self.bucket:
             self.bucket.begin_step()

@@ -37,6 +37,8 @@ def exponent_of(magnitude: float) -> Optional[int]:
 
 
 def next_exponent(now: int, magnitude: float) -> int:
+    """The exponent after a step whose largest magnitude is known: it rises at once and falls by
+    one in a step, down to EXPONENT_FLOOR."""
     found = exponent_of(magnitude)
     return now if found is None else max(found, now - 1, EXPONENT_FLOOR)
 
@@ -118,6 +120,7 @@ class Bucket:
         return self.rows.zero_()
 
     def begin_step(self) -> None:
+        """Forgets the sums of the step before, and takes the scales of the exponents."""
         self.empty = True
         self.magnitudes.fill_(UNSEEN)
         self.scales = [math.ldexp(1.0, self.bits - entry.base) for entry in self.entries]
@@ -221,6 +224,8 @@ def judge_magnitudes(entries: Sequence[Entry], magnitudes: Sequence[float]) -> b
 
 
 def fall_exponents(entries: Sequence[Entry], magnitudes: Sequence[float]) -> None:
+    """After a step that fitted: notes which entries had a gradient, and lets their exponents follow
+    the magnitudes (one for each entry)."""
     for entry, magnitude in zip(entries, magnitudes):
         entry.used = magnitude >= 0
         if entry.used:

@@ -57,6 +57,7 @@ def hash_tree(digest: Any, tree: Any) -> None:
 
 
 def sha256_of(tree: Any) -> str:
+    """The SHA-256 of all tensors, numbers and texts of nested containers, as 64 hex digits."""
     digest = hashlib.sha256()
     hash_tree(digest, tree)
     return digest.hexdigest()

@@ -193,6 +193,7 @@ class Lockstep:
         return table[:, :-1]
 
     def keep_statistics(self, layer: str, mean: torch.Tensor, variance: torch.Tensor) -> None:
+        """Keeps the mean and variance [channels] of a layer for commit()."""
         self._found.setdefault(layer, []).append((mean, variance))
 
     def commit(self) -> None:
@@ -204,6 +205,7 @@ class Lockstep:
                 update_running(module, torch.stack(means).mean(0), torch.stack(variances).mean(0))
 
     def epsilon(self, layer: str) -> float:
+        """The number that a layer adds to the variance."""
         return self._norms[layer].eps
 
 
