@@ -15,6 +15,7 @@ import time
 
 BIN = pathlib.Path(os.environ["MUSTER_BIN"])
 SOURCE = pathlib.Path(os.environ["MUSTER_SOURCE"])
+PYTHON = "/usr/bin"  # Debian's packages belong to Debian's Python
 PASSWORD = "correct horse battery staple"
 
 # Lines of a shell script that ask once whether the program should leave.
@@ -193,6 +194,14 @@ class Cluster:
     def wait_for_checkpoint(self, experiment):
         return wait_for("a checkpoint", lambda: self.rows("checkpoint", "list", "--experiment", experiment))
 
+    def last_step(self, experiment):
+        """Returns the last step that the experiment's first trial has reported in the group training; 0: none."""
+        trials = self.rows("trial", "list", experiment)
+        if not trials or self.run("trial", "metrics", trials[0]["id"], "--group", "training").returncode:
+            return 0
+        rows = self.rows("trial", "metrics", trials[0]["id"], "--group", "training")
+        return max((row["steps"] for row in rows), default=0)
+
     # processes
 
     def processes_below(self, program=None):
@@ -224,6 +233,24 @@ class Cluster:
 
     def ranks(self):
         return [pid for pid in self.processes_below("muster-trainer")]
+
+    def ranks_of(self, script):
+        """Returns the Python processes of trials that run this script."""
+        found = []
+        for pid in self.processes_below():
+            try:
+                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if script.encode() in words[-2:] and words[0].endswith(b"python3"):
+                found.append(pid)
+        return found
+
+
+def has_torch():
+    """Whether the Python of the tests' programs has PyTorch."""
+    done = subprocess.run([f"{PYTHON}/python3", "-c", "import torch.distributed"], capture_output=True)
+    return done.returncode == 0
 
 
 def write_corpus(path, size=60000):

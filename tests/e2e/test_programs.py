@@ -6,23 +6,16 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
 import textwrap
 import time
 import unittest
 import urllib.request
 
-from cluster import SOURCE, Cluster, outage_seconds, wait_for
+from cluster import PYTHON, SOURCE, Cluster, has_torch, outage_seconds, wait_for
 
-PYTHON = "/usr/bin"  # Debian's packages belong to Debian's Python
 OUTAGE_S = outage_seconds(15)
 EXAMPLE = SOURCE / "examples" / "pytorch"
 STEPS, EVERY = 600, 50
-
-
-def has_torch():
-    done = subprocess.run([f"{PYTHON}/python3", "-c", "import torch.distributed"], capture_output=True)
-    return done.returncode == 0
 
 
 class Programs(unittest.TestCase):
@@ -60,26 +53,8 @@ class Programs(unittest.TestCase):
     def log(self, experiment):
         return self.cluster.muster("experiment", "logs", experiment)
 
-    def last_step(self, experiment):
-        trials = self.cluster.rows("trial", "list", experiment)
-        if not trials or self.cluster.run("trial", "metrics", trials[0]["id"], "--group", "training").returncode:
-            return 0
-        return max((step for step, _ in self.curve(trials[0]["id"], "loss")), default=0)
-
     def wait_for_step(self, experiment, step):
-        wait_for(f"step {step}\n{self.log(experiment)[-2000:]}", lambda: self.last_step(experiment) >= step, every=0.3)
-
-    def ranks(self):
-        """The Python processes of the trial with the example."""
-        found = []
-        for pid in self.cluster.processes_below():
-            try:
-                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if b"digits.py" in words[-2:] and words[0].endswith(b"python3"):
-                found.append(pid)
-        return found
+        wait_for(f"step {step}\n{self.log(experiment)[-2000:]}", lambda: self.cluster.last_step(experiment) >= step, every=0.3)
 
     # tests
 
@@ -96,10 +71,10 @@ class Programs(unittest.TestCase):
                                  f"hyperparameters.pause={pause}")
         self.wait_for_step(experiment, 60)
         self.cluster.muster("experiment", "pause", experiment)
-        wait_for("the ranks to leave", lambda: not self.ranks())
+        wait_for("the ranks to leave", lambda: not self.cluster.ranks_of("digits.py"))
         self.cluster.muster("experiment", "activate", experiment)
         self.wait_for_step(experiment, 130)
-        os.kill(self.ranks()[-1], signal.SIGKILL)
+        os.kill(self.cluster.ranks_of("digits.py")[-1], signal.SIGKILL)
         wait_for("the next start", lambda: self.cluster.trial(experiment)["restarts"] == 1)
         self.wait_for_step(experiment, 200)
         with self.cluster.master_outage(OUTAGE_S):
@@ -107,7 +82,7 @@ class Programs(unittest.TestCase):
             self.cluster.agents[0].kill9()
             self.cluster.agents[0].start()
             time.sleep(OUTAGE_S / 2)
-            self.assertEqual(len(self.ranks()), 2)
+            self.assertEqual(len(self.cluster.ranks_of("digits.py")), 2)
         self.cluster.wait(experiment)
 
         trial = self.cluster.trial(experiment)
@@ -192,6 +167,30 @@ class Programs(unittest.TestCase):
         log = "".join(self.cluster.muster("trial", "logs", trial["id"]) for trial in trials)
         self.assertEqual(log.count("ended at"), 6, log)
         self.assertRegex(log, r"ended at \d+ True")
+
+    def test_commands_see_the_checkpoints_of_a_run(self):
+        """In the same start: muster checkpoint latest finds them; the next start removes what either left unfinished."""
+        experiment = self.submit_program("""
+            import pathlib, subprocess
+            with muster.init() as run:
+                storage, start = run._storage.folder, os.environ["DET_ALLOCATION_ID"]
+                if run.latest:
+                    print("left:", len(list(storage.glob(f".{start.rpartition('.')[0]}.*"))), flush=True)
+                    sys.exit(0)
+                print("before:", subprocess.run(["muster", "checkpoint", "latest"]).returncode, flush=True)
+                for step in (1, 2):
+                    with run.checkpoint(step) as folder:
+                        (folder / "step").write_text(str(step))
+                    found = subprocess.run(["muster", "checkpoint", "latest"], capture_output=True, text=True, check=True)
+                    print("found step", pathlib.Path(found.stdout.strip(), "step").read_text(), flush=True)
+                with run.checkpoint(3) as folder:
+                    (folder / "step").write_text("3")
+                    os.kill(os.getpid(), 9)
+            """, max_restarts=1)
+        self.cluster.wait(experiment)
+        log = self.log(experiment)
+        for text in ("before: 3", "found step 1", "found step 2", "left: 0"):
+            self.assertIn(text, log)
 
     def test_what_a_run_stores(self):
         """Metadata, groups of metrics, progress, and values that JSON has no number for."""
