@@ -42,8 +42,8 @@ class Run:
     """
 
     def __init__(self, address: RankAddress, hparams: Mapping[str, Any], seed: int,
-                 storage: Storage, latest: Optional[Checkpoint], reporter: Optional[Reporter], ranks: Ranks,
-                 request: Optional[StopRequest] = None, trial: Optional[Trial] = None,
+                 storage: Storage, latest: Optional[Checkpoint], reporter: Optional[Reporter],
+                 ranks: Ranks, request: Optional[StopRequest] = None, trial: Optional[Trial] = None,
                  folder: Optional[pathlib.Path] = None,
                  task_folder: Optional[str] = None) -> None:
         self.hparams: dict[str, Any] = Hyperparameters(hparams)  #: the hyperparameters
