@@ -319,7 +319,7 @@ class SlotSharing(unittest.TestCase):
     def test_impossible_requests_are_refused_at_once(self):
         large, _ = self.hold(SLOTS + 1)
         self.wait_for_code(large, "OVER_POOL")
-        self.explained(large, f"asks for {SLOTS + 1} slots", f"at most {SLOTS}")
+        self.explained(large, f"asks for {SLOTS + 1} slots", f"experiment resize {large} --slots {SLOTS} ")
         tall, _ = self.hold(SLOTS, "resources.is_single_node=true")
         self.wait_for_code(tall, "OVER_AGENT")
         self.explained(tall, "on one machine")
