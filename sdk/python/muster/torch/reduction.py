@@ -4,9 +4,11 @@ The number format is that of the native trainer (trainer/reduction/reducer.c). E
 exponent e: that of its largest micro-batch gradient in the previous step; it falls by at most one
 per step. With V micro-batches per step, an element g becomes rint(g * 2^(p - e)) with
 p = 30 - ceil(log2 V) - 3. So a tensor may grow 8-fold from one step to the next, and the sum of V
-integers still fits into int32. (Tensors of float64 have int64 sums and p = 62 - ceil(log2 V) - 3.)
-Integer sums do not depend on their order. A tensor that outgrows its exponent shows in the largest
-magnitudes of the ranks; then the step is repeated with a scale that fits.
+integers still fits into int32. (Tensors of float64 have int64 sums and p = 62 - ceil(log2 V) - 3.
+With more than 64 micro-batches p would be too small for gradients far below the largest one, so
+the sums of all tensors are int64, with p of at most 40 for float32.) Integer sums do not depend on
+their order. A tensor that outgrows its exponent shows in the largest magnitudes of the ranks; then
+the step is repeated with a scale that fits.
 
 Tensors that are summed together form a bucket. A bucket of gradients starts its all-reduce as soon
 as the last local micro-batch has filled it, in parallel with the rest of the backward pass. The
@@ -27,7 +29,9 @@ from muster.torch.rows import world_of
 GROWTH = 3  # by which an exponent may grow in one step without a repetition
 GROWTH_MAX = 34  # growth in one step that is reported as an explosion
 EXPONENT_FLOOR = -24
-UNKNOWN = None  # the exponent of a tensor that has had no gradient yet
+NARROW_MAX = 64  # micro-batches of a step whose sums of float32 fit into int32 with enough bits
+WIDE_BITS = 40  # p of float32 in int64: the scale of a first gradient leaves room up to 2^64
+UNKNOWN = None  # the exponent of a tensor that has had no gradient but zeros yet
 UNSEEN = -1.0  # the largest magnitude of a tensor that has no gradient in this step
 
 
@@ -85,10 +89,13 @@ class Bucket:
         """scratch: that of another bucket with the same type, which is shared if large enough."""
         self.entries = list(entries)
         first = self.entries[0].like
-        wide = first.dtype == torch.float64
-        self.real = torch.float64 if wide else torch.float32
+        double = first.dtype == torch.float64
+        wide = double or micro_batches > NARROW_MAX
+        self.real = torch.float64 if double else torch.float32
         self.integer = torch.int64 if wide else torch.int32
         self.bits = (62 if wide else 30) - max(micro_batches - 1, 0).bit_length() - GROWTH
+        if wide and not double:
+            self.bits = min(self.bits, WIDE_BITS)
         sizes = [entry.like.numel() for entry in self.entries]
         # The scaled gradients of a micro-batch; after the step, the sums as real numbers.
         self.values = torch.zeros(sum(sizes), dtype=self.real, device=first.device)
@@ -96,10 +103,10 @@ class Bucket:
                       for piece, entry in zip(self.values.split(sizes), self.entries)]
         self.scratch = scratch
         if scratch is None or scratch.numel() < sum(sizes):
-            self.scratch = torch.empty_like(self.values)
-        self._absolute = self.scratch[:sum(sizes)]
+            self.scratch = torch.empty_like(self.values, dtype=self.integer)
+        self._absolute = self.scratch.view(self.real)[:sum(sizes)]
         self._pieces = self._absolute.split(sizes)
-        self._rounded = self.scratch.view(self.integer)[:sum(sizes)]
+        self._rounded = self.scratch[:sum(sizes)]
         self.magnitudes = torch.empty(len(sizes), dtype=self.real, device=first.device)
         self.scales: list[float] = []
         self.empty = True
@@ -202,10 +209,11 @@ def judge_magnitudes(entries: Sequence[Entry], magnitudes: Sequence[float]) -> b
     """
     for entry, magnitude in zip(entries, magnitudes):
         if not math.isfinite(magnitude):
+            first = ", or too large for a first gradient" if entry.exponent is UNKNOWN else ""
             raise GradientError(
-                f"the {entry.noun} {entry.name} is not a finite number: lower the learning rate, "
-                "clip gradients (clip_norm), or look for bad values in the data. The weights and "
-                "the optimizer are those before this step")
+                f"the {entry.noun} {entry.name} is not a finite number{first}: lower the learning "
+                "rate, clip gradients (clip_norm), or look for bad values in the data. The weights "
+                "and the optimizer are those before this step")
     for entry, magnitude in zip(entries, magnitudes):
         found = exponent_of(magnitude)
         if found is not None and entry.exponent is not None and \
@@ -228,5 +236,5 @@ def fall_exponents(entries: Sequence[Entry], magnitudes: Sequence[float]) -> Non
     the magnitudes (one for each entry)."""
     for entry, magnitude in zip(entries, magnitudes):
         entry.used = magnitude >= 0
-        if entry.used:
+        if magnitude > 0 or (entry.used and entry.exponent is not UNKNOWN):
             entry.exponent = next_exponent(entry.base, magnitude)
