@@ -335,7 +335,7 @@ class Exact:
 
     def _compute_one_by_one(self, loss_fn: LossFn, own: list[Any]) -> list[torch.Tensor]:
         values = []
-        self._norms.borrow()
+        self._norms.begin()
         with explain_determinism(self.model, lambda: loss_fn(self.model, samples)):
             for number, samples in zip(self.share, own):
                 seed_generators(self.model_key(number))

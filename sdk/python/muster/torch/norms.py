@@ -15,6 +15,8 @@ from torch.nn.modules.batchnorm import _NormBase
 from muster.torch.errors import ExactError
 from muster.torch.reduction import Bucket, Entry
 
+_STATISTICS = ("running_mean", "running_var", "num_batches_tracked")  # buffers of a layer
+
 
 def running_norms(model: torch.nn.Module) -> list[tuple[str, Any]]:
     """The layers that have running statistics, with their names."""
@@ -55,41 +57,51 @@ class GhostNorms:
         self.bucket: Optional[Bucket] = \
             Bucket(entries, micro_batches) if entries else None
         self.calls = [0] * len(self.modules)  # local micro-batches of the step that a layer was in
-        self._own: list[Any] = []
+        self._own: list[Any] = [None] * len(self.modules)  # of the layers that have borrowed
         self._seen: list[list[list[torch.Tensor]]] = [[] for _ in self.modules]
-        self._hooks = [module.register_forward_hook(self._hook_of(i))
-                       for i, module in enumerate(self.modules)]
+        self._lent: list[Any] = [None] * len(self.modules)
+        for number, module in enumerate(self.modules):  # a copy of a layer has its hooks, too
+            module.register_forward_pre_hook(
+                lambda layer, _inputs, number=number: self._borrow(number, layer))
+            module.register_forward_hook(
+                lambda layer, _inputs, _output, number=number: self._keep(number, layer))
         self._active = False
 
-    def _hook_of(self, number: int) -> Any:
-        def hook(module: Any, _inputs: Any, _output: Any) -> None:
-            if self._active and module.training:
-                self._seen[number].append([
-                    statistic.to(torch.float64, copy=True)
-                    for statistic in (module.running_mean, module.running_var)])
-        return hook
+    def _borrow(self, number: int, layer: Any) -> None:
+        """Lets a layer in training mode write a micro-batch's statistics elsewhere (momentum 1)."""
+        if not self._active or not layer.training or layer is not self.modules[number]:
+            return
+        own = self._own[number]
+        if own is None:
+            own = self._own[number] = (*map(layer._buffers.get, _STATISTICS), layer.momentum)
+        if self._lent[number] is None:
+            self._lent[number] = torch.zeros_like(own[0]), torch.zeros_like(own[1]), None
+        layer._buffers.update(zip(_STATISTICS, self._lent[number]))
+        object.__setattr__(layer, "momentum", 1.0)  # a module's own __setattr__ is slow
 
-    def borrow(self) -> None:
-        """Lets the layers write the statistics of a micro-batch to other tensors (momentum 1)."""
-        self._own = []
-        for module in self.modules:
-            self._own.append((module.running_mean, module.running_var, module.momentum,
-                              module.num_batches_tracked))
-            if module.training:
-                module._buffers["running_mean"] = torch.zeros_like(module.running_mean)
-                module._buffers["running_var"] = torch.zeros_like(module.running_var)
-                module._buffers["num_batches_tracked"] = None
-                module.momentum = 1.0
+    def _keep(self, number: int, layer: Any) -> None:
+        if layer is self.modules[number] and self._own[number] is not None:
+            self._seen[number].append([lent.to(torch.float64, copy=True)
+                                       for lent in self._lent[number][:2]])
+            self._give_back(number)
+
+    def _give_back(self, number: int) -> None:
+        layer, own = self.modules[number], self._own[number]
+        layer._buffers.update(zip(_STATISTICS, own))
+        object.__setattr__(layer, "momentum", own[-1])
+        self._own[number] = None
+
+    def begin(self) -> None:
+        """Before the first local micro-batch of a step."""
         self._active = True
 
     def give_back(self) -> None:
         """Gives the layers their running statistics back; further calls do nothing."""
         self._active = False
-        for module, (mean, variance, momentum, batches) in zip(self.modules, self._own):
-            module._buffers["running_mean"], module._buffers["running_var"] = mean, variance
-            module._buffers["num_batches_tracked"] = batches
-            module.momentum = momentum
-        self._own = []
+        for number, own in enumerate(self._own):
+            if own is not None:
+                self._give_back(number)
+        self._lent = [None] * len(self.modules)
         self._seen = [[] for _ in self.modules]
 
     def begin_step(self) -> None:
