@@ -53,8 +53,9 @@ class GradientHooks:
         self._works = []
         for number, members in enumerate(self.parameters):
             self._missing[number] = len(members)
-            for parameter in members:
-                parameter.grad = None
+            for entry, parameter in zip(self.buckets[number].entries, members):
+                if parameter.grad is not None:
+                    refuse_gradient(entry.name, parameter)
 
     def _take(self, number: int) -> None:
         bucket, members = self.buckets[number], self.parameters[number]
@@ -87,6 +88,15 @@ class GradientHooks:
             self._works.append(self.buckets[len(self._works)].start(group))
         works, self._works = self._works, []
         return works
+
+
+def refuse_gradient(name: str, parameter: torch.nn.Parameter) -> None:
+    """Refuses a gradient of loss_fn's own; forgets zeros, which a zero_grad() left there."""
+    if bool(parameter.grad.any()):
+        raise ExactError(
+            f"loss_fn called backward() itself, and the gradient of {name} would be lost: add the "
+            "term to the loss that it returns, or use torch.autograd.grad()")
+    parameter.grad = None
 
 
 def call_after_gradient(parameter: torch.nn.Parameter, function: Callable[[], None]) -> Any:

@@ -20,6 +20,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 
 from muster.torch.batches import generator_states, seed_generators, set_generator_states
 from muster.torch.errors import ExactError
+from muster.torch.hooks import refuse_gradient
 from muster.torch.norms import running_norms, update_running
 
 
@@ -101,6 +102,7 @@ class Lockstep:
                     module.forward = functools.partial(self._forward_of_norm, index, name, module)
             self._replicas.append(replica)
         for replica in self._replicas:
+            replica.zero_grad(set_to_none=True)  # those of a step that failed
             for own, original in zip(replica.modules(), self._exact.model.modules()):
                 own.training = original.training
 
@@ -134,6 +136,10 @@ class Lockstep:
                 runner.join()
         results = [exact.split_loss(runner.result) for runner in self._runners]
         self._runners = []
+        for replica in self._replicas:
+            for name, parameter in replica.named_parameters():
+                if parameter.grad is not None:
+                    refuse_gradient(name, parameter)
         torch.autograd.backward([loss for loss, _ in results])
         self._take_gradients()
         return [number for _, numbers in results for number in numbers]
