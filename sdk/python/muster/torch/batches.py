@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sys
 from typing import Any, Callable, Iterator, Optional, Sequence
@@ -39,6 +40,16 @@ def set_generator_states(states: tuple[Any, Any, Any, Any]) -> None:
     random.setstate(plain)
     if numpy is not None:
         sys.modules["numpy"].random.set_state(numpy)
+
+
+@contextlib.contextmanager
+def kept_generators() -> Iterator[None]:
+    """Leaves the global generators as they were: between two steps they are equal on all ranks."""
+    states = generator_states()
+    try:
+        yield
+    finally:
+        set_generator_states(states)
 
 
 def map_tensors(tree: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
@@ -86,8 +97,9 @@ class MicroBatches(torch.utils.data.Dataset):
             chosen = torch.tensor(indices)
             return [tensor[chosen] for tensor in self._tensors]
         # Random transformations depend on the samples alone, not on the process that loads them.
-        seed_generators(draw_key(self.order.seed, DATA_DRAW, cursor, 0))
-        return self._collate(fetch_samples(self.dataset, indices))
+        with kept_generators():
+            seed_generators(draw_key(self.order.seed, DATA_DRAW, cursor, 0))
+            return self._collate(fetch_samples(self.dataset, indices))
 
 
 def fetch_samples(dataset: Any, indices: list[int]) -> list:

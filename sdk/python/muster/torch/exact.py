@@ -17,12 +17,13 @@ import torch
 import torch.distributed as dist
 
 from muster.torch.batches import (Batch, Loader, MicroBatches, count_samples, fetch_samples,
-                                  map_tensors, seed_generators)
+                                  kept_generators, map_tensors, seed_generators)
 from muster.torch.errors import DeterminismError, ExactError, StateError
 from muster.torch.hooks import GradientHooks
 from muster.torch.norms import GhostNorms, running_norms
 from muster.torch.operations import explain_determinism
-from muster.torch.order import MODEL_DRAW, PAUSE_DRAW, SampleOrder, draw_key, share
+from muster.torch.order import (EVALUATION_DRAW, MODEL_DRAW, PAUSE_DRAW, SampleOrder, draw_key,
+                                share)
 from muster.torch.reduction import Bucket, Entry, cut_buckets, fall_exponents, judge_magnitudes
 from muster.torch.rows import fill_row, gather_rows, refuse_disagreement, world_of
 from muster.torch.state import (FORMAT, check_model, check_optimizer, checksum_of, fingerprint,
@@ -90,6 +91,7 @@ class Exact:
 
     # ---- the start ------------------------------------------------------------------------------
 
+        self._seed_pause(0)
     def _check_sizes(self) -> None:
         for name in ("micro_batch", "global_batch", "threads"):
             value = getattr(self, name)
@@ -293,6 +295,7 @@ class Exact:
     def _all_buckets(self) -> list[Bucket]:
         return self.buckets + ([self._norms.bucket] if self._norms.bucket else [])
 
+            self._seed_pause(self.step_count)
     def _forget_gradients(self) -> None:
         for _, parameter in self._parameters:
             parameter.grad = None
@@ -460,7 +463,8 @@ class Exact:
                  collate: Optional[Callable[[list], Any]] = None) -> dict[str, float]:
         """The means of loss_fn's numbers over a data set, in eval mode: the same bits on all ranks.
 
-        The data set is cut into micro-batches; the last one may be smaller and counts less.
+        The data set is cut into micro-batches; the last one may be smaller and counts less. Random
+        numbers of the data set and loss_fn depend on the seed and the micro-batch alone.
         """
         count = count_samples(dataset, "the data set of evaluate()")
         if count == 0:
@@ -491,6 +495,7 @@ class Exact:
             self._names = names_of_training
             for module, training in modes:
                 module.training = training
+    @kept_generators()
         sizes = [self.micro_batch] * total
         sizes[-1] = count - (total - 1) * self.micro_batch
         return {name: mean_of(shared[i::len(names)], sizes) for i, name in enumerate(names)}
@@ -509,6 +514,7 @@ class Exact:
     def _tensors_of_state(self) -> dict[str, Any]:
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
 
+                seed_generators(draw_key(self.seed, EVALUATION_DRAW, 0, number))
     def digest(self) -> str:
         """The SHA-256 of all weights, buffers and the optimizer state, as 64 hex digits."""
         return sha256_of(self._tensors_of_state())

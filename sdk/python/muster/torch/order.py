@@ -24,6 +24,7 @@ _TABLE_BITS = 18  # a table of at most 12 MB, for up to 2^36 samples
 ORDER_DRAW = 0x6F72646572  # separates draws of the same seed, as in the native trainer
 MODEL_DRAW = 0x6D6F64656C  # dropout and other random numbers of the model
 DATA_DRAW = 0x64617461  # random transformations in a data set
+EVALUATION_DRAW = 0x6576616C  # random numbers of an evaluation, the same in every step
 PAUSE_DRAW = 0x7061757365  # random numbers between two steps
 
 
