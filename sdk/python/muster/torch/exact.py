@@ -215,7 +215,7 @@ class Exact:
         self.samples = count
         last = self._last_step(count, epochs, steps)
         source = MicroBatches(dataset, SampleOrder(self.seed, count), self.micro_batch, collate)
-        return self._iterate(Loader(source, workers, pin_memory), last)
+        return self._iterate(Loader(source, workers, pin_memory), last, self.seed)
 
     def _last_step(self, count: int, epochs: Optional[int], steps: Optional[int]) -> int:
         if epochs is None and steps is None:
@@ -226,7 +226,7 @@ class Exact:
             ends.append(self.step_count + -(-left // self.global_batch))
         return min(ends)
 
-    def _iterate(self, loader: Loader, last: int) -> Iterator[Batch]:
+    def _iterate(self, loader: Loader, last: int, seed: int) -> Iterator[Batch]:
         first = self.step_count
         start = self.cursor
 
@@ -248,6 +248,9 @@ class Exact:
                     f"{self.cursor}: call step() once for every batch, and batches() again after "
                     "load_state_dict()")
             return list(batch.micro_batches)
+            if self.seed != seed:
+                raise ExactError(f"the batches have the seed {seed}, and the training has "
+                                 f"{self.seed}: call batches() again after load_state_dict()")
         sizes = set()
         map_tensors(batch, lambda tensor: sizes.add(tensor.shape[0] if tensor.dim() else 0))
         if sizes != {self.global_batch}:
@@ -535,13 +538,16 @@ class Exact:
                 "seed": self.seed, "batch_norm": self.batch_norm}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a state_dict() of any number of ranks; every rank loads the same one."""
+        """Continues from a state_dict() of any number of ranks; every rank loads the same one.
+
+        The training takes over the saved seed: in a search, a copy of a trial has another one.
+        """
         if not isinstance(state, dict) or state.get("format") != FORMAT:
             raise StateError("the saved state was not made by Exact.state_dict() of this version: "
                              "load the weights alone with model.load_state_dict()")
         for name, value in self._settings().items():
             saved = state["settings"][name]
-            if saved != value:
+            if saved != value and name != "seed":
                 raise StateError(f"{name} is {value} here and {saved} in the saved state, which "
                                  f"would change the results: use {name}={saved!r}, or begin a new "
                                  "training with model.load_state_dict(state[\"model\"])")
@@ -557,7 +563,7 @@ class Exact:
         for entry in self._entries():
             entry.exponent = state["exponents"].get(entry.name)
         self.step_count, self.cursor = state["step"], state["cursor"]
-        self.samples = state["samples"]
+        self.samples, self.seed = state["samples"], state["settings"]["seed"]
         self._checked = False
         self._seed_pause(self.step_count)
         self._warn_of_other_arithmetic(state["fingerprint"])
