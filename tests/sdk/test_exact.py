@@ -134,6 +134,16 @@ class SumsTest(unittest.TestCase):
             total = self.sum_of(like, largest)[0]
             self.assertTrue(torch.allclose(total, torch.full((4,), 63.99 * micro_batches)))
 
+    def test_many_micro_batches_keep_small_values(self) -> None:
+        """A value of 2^-23 of the largest one, in one micro-batch of many."""
+        for micro_batches in (2, 64, 65, 512, 5000):
+            like = [torch.zeros(2)]
+            rows = [[torch.tensor([63.99, 0.0])] for _ in range(micro_batches)]
+            rows[1] = [torch.tensor([63.99, 2.0 ** -17])]
+            total = self.sum_of(like, rows)[0]
+            self.assertTrue(torch.allclose(total[0], torch.tensor(63.99 * micro_batches)))
+            self.assertEqual(2.0 ** -17, float(total[1]), micro_batches)
+
     def test_types_and_strides(self) -> None:
         wide = torch.randn(4, dtype=torch.float64)
         self.assertTrue(torch.allclose(self.sum_of([wide], [[wide], [wide]])[0], 2 * wide,
@@ -172,6 +182,35 @@ class RanksTest(unittest.TestCase):
             else:
                 self.assertEqual(0, rank.returncode, errors)
         return {line["name"]: line for line in map(json.loads, outputs[0][0].splitlines())}
+
+    def run_loops(self, world: int) -> list[dict]:
+        """The lines of all ranks of exact_loops.py."""
+        environment = dict(os.environ, PYTHONPATH=str(HERE.parent.parent / "sdk" / "python"),
+                           OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo")
+        ranks = [subprocess.Popen(
+            [sys.executable, str(HERE / "exact_loops.py"), str(rank), str(world), str(self.folder)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+            for rank in range(world)]
+        outputs = [rank.communicate() for rank in ranks]
+        for rank, (_, errors) in zip(ranks, outputs):
+            self.assertEqual(0, rank.returncode, errors)
+        return [json.loads(output) for output, _ in outputs]
+
+    def test_loops_of_programs(self) -> None:
+        expected = self.run_loops(1)[0]
+        self.assertEqual(0, expected["teach"]["wrong"])
+        self.assertEqual(expected["mix"], expected["mix with workers"])
+        self.assertEqual(7, expected["copy"]["seed"])
+        self.assertRegex(expected["parameter"]["error"],
+                         r"^the optimizer updates extra, which .* when Exact was made: make a new")
+        self.assertTrue(expected["parameter"]["intact"])
+        self.assertEqual({"error": "", "step": 101}, expected.pop("part"))
+        for world in (2, 3):
+            for found in self.run_loops(world):
+                self.assertEqual({"error": "the ranks disagree about the weights or the optimizer "
+                                           "state", "step": 100}, found.pop("part"))
+                for name, result in expected.items():
+                    self.assertEqual(result, found[name], f"{name} on {world} ranks")
 
     def test_ranks_kill_and_resize(self) -> None:
         plain = [{"name": name, "kind": kind, "batch_norm": mode, "steps": self.STEPS}
@@ -518,6 +557,60 @@ class RefusalTest(unittest.TestCase):
         self.refused(GradientError, r"gradient exploded: the gradient of \S+ grew from 2\^",
                      exact, lambda: exact.step(square_error, (x, y * 1e15)))
         exact.step(square_error, (x, y))
+
+    def test_first_gradients_of_zero(self) -> None:
+        """They say nothing about the size of later ones."""
+        exact = make_exact(nn.Linear(4, 4), rate=0.0)
+        x, y = (tensor[:8] for tensor in make_rows().tensors)
+        for factor in (0, 0, 1e6):
+            exact.step(lambda m, b, f=factor: square_error(m, b) * f, (x, y))
+        self.refused(GradientError, r"gradient exploded", exact, lambda: exact.step(
+            lambda m, b: square_error(m, b) * 1e20, (x, y)))
+
+    def test_first_gradients_beyond_every_scale(self) -> None:
+        exact = make_exact(nn.Linear(4, 4))
+        x, y = (tensor[:8] for tensor in make_rows().tensors)
+        self.refused(GradientError, "not a finite number, or too large for a first gradient",
+                     exact, lambda: exact.step(lambda m, b: square_error(m, b) * 1e30, (x, y)))
+
+    def test_optimizers_and_schedulers_that_need_more(self) -> None:
+        model = nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        sizes = {"micro_batch": 2, "global_batch": 8}
+        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+        with self.assertRaisesRegex(ExactError, r"the scheduler ReduceLROnPlateau needs .*metrics"
+                                    r".*call its step\(\) yourself"):
+            Exact(model, optimizer, scheduler=plateau, **sizes)
+        with self.assertRaisesRegex(ExactError, "the optimizer LBFGS needs .*closure.*use another"):
+            Exact(model, torch.optim.LBFGS(model.parameters()), **sizes)
+        Exact(model, optimizer, scheduler=torch.optim.lr_scheduler.StepLR(optimizer, 1), **sizes)
+
+    def test_backward_passes_inside_the_loss_function(self) -> None:
+        for options in ({}, {"overlap": False}, {"bucket_bytes": 1}, {"batch_norm": "sync"}):
+            exact = make_exact(nn.Linear(4, 4), **options)
+            batch = next(exact.batches(make_rows()))
+
+            def loss_fn(model: Any, b: Any) -> torch.Tensor:
+                model.weight.pow(2).sum().backward()
+                return square_error(model, b)
+
+            def attack(model: Any, b: Any) -> torch.Tensor:
+                x = b[0].clone().requires_grad_()
+                square_error(model, (x, b[1])).backward()
+                model.zero_grad()
+                return square_error(model, ((x + x.grad).detach(), b[1]))
+
+            self.refused(ExactError, r"loss_fn called backward\(\).* gradient of weight.*"
+                         r"torch\.autograd\.grad",
+                         exact, lambda e=exact, b=batch: e.step(loss_fn, b))
+            exact.step(attack, batch)
+
+    def test_batches_of_another_seed(self) -> None:
+        exact, other = make_exact(nn.Linear(4, 4), seed=1), make_exact(nn.Linear(4, 4), seed=2)
+        batches = exact.batches(make_rows())
+        exact.load_state_dict(other.state_dict())
+        self.refused(ExactError, r"have the seed 1, .* has 2: call batches\(\) again",
+                     exact, lambda: next(batches))
 
     def test_sizes(self) -> None:
         for options, text in (

@@ -7,6 +7,7 @@ as integers (reduction.py). Everything else is a function of (seed, step, micro-
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import warnings
@@ -32,7 +33,9 @@ from muster.torch.sync_norms import Lockstep
 
 LossFn = Callable[[torch.nn.Module, Any], Union[torch.Tensor, dict]]
 _WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel")
+_STATE = "the weights or the optimizer state (a checksum)"
 _LOW_BITS = 0x7FFFFFFF
+_STEPS_TO_COMPARE = 100  # from one comparison of the ranks' states to the next
 
 
 class Exact:
@@ -88,10 +91,10 @@ class Exact:
         self._names: Optional[list[str]] = None  # of the metrics
         self._checked = False  # the ranks have compared their state
         self._same_start()
+        self._seed_pause(0)
 
     # ---- the start ------------------------------------------------------------------------------
 
-        self._seed_pause(0)
     def _check_sizes(self) -> None:
         for name in ("micro_batch", "global_batch", "threads"):
             value = getattr(self, name)
@@ -106,6 +109,14 @@ class Exact:
         if self.batch_norm not in ("ghost", "sync"):
             raise ExactError(f"batch_norm is {self.batch_norm!r}: give \"ghost\" (over each "
                              "micro-batch) or \"sync\" (over the global batch)")
+        for noun, part, remedy in (
+                ("scheduler", self.scheduler, "call its step() yourself after exact.step(), for "
+                 "example with a number of evaluate(), and save its state_dict(), too"),
+                ("optimizer", self.optimizer, "use another optimizer")):
+            needed = needed_arguments(type(part).step) if part is not None else ""
+            if needed:
+                raise ExactError(f"the {noun} {type(part).__name__} needs an argument ({needed}) "
+                                 f"in each step, which Exact does not have: {remedy}")
 
     def _join(self) -> tuple[int, int]:
         world, rank = world_of(self.group)
@@ -137,7 +148,7 @@ class Exact:
                 raise ExactError(f"{name} has the type {parameter.dtype}, which has no exact sum: "
                                  "train real numbers, or freeze it (requires_grad_(False))")
         self._frozen = [(name, p) for name, p in everything if not p.requires_grad]
-        own = {id(p) for _, p in everything}
+        own = self._known = {id(p): p for _, p in everything}
         for number, group in enumerate(self.optimizer.param_groups):
             for parameter in group["params"]:
                 if id(parameter) not in own:
@@ -237,6 +248,9 @@ class Exact:
 
         loaded = loader.load(cursors())
         for ahead in range(last - first):
+            if self.seed != seed:
+                raise ExactError(f"the batches have the seed {seed}, and the training has "
+                                 f"{self.seed}: call batches() again after load_state_dict()")
             own = [next(loaded) for _ in self.share]
             yield Batch(start + ahead * self.global_batch, self.global_batch, self.samples, own)
 
@@ -248,9 +262,6 @@ class Exact:
                     f"{self.cursor}: call step() once for every batch, and batches() again after "
                     "load_state_dict()")
             return list(batch.micro_batches)
-            if self.seed != seed:
-                raise ExactError(f"the batches have the seed {seed}, and the training has "
-                                 f"{self.seed}: call batches() again after load_state_dict()")
         sizes = set()
         map_tensors(batch, lambda tensor: sizes.add(tensor.shape[0] if tensor.dim() else 0))
         if sizes != {self.global_batch}:
@@ -273,6 +284,7 @@ class Exact:
         """
         own = self._own_micro_batches(batch)
         self._refuse_unfrozen()
+        self._refuse_new_parameters()
         own = [map_tensors(samples, lambda tensor: tensor.to(self.device, non_blocking=True))
                for samples in own]
         entries = self._entries()
@@ -283,6 +295,7 @@ class Exact:
             for entry, exponent in zip(entries, exponents):
                 entry.exponent = exponent
             self._forget_gradients()
+            self._seed_pause(self.step_count)
             raise
         finally:
             self._norms.give_back()
@@ -298,7 +311,6 @@ class Exact:
     def _all_buckets(self) -> list[Bucket]:
         return self.buckets + ([self._norms.bucket] if self._norms.bucket else [])
 
-            self._seed_pause(self.step_count)
     def _forget_gradients(self) -> None:
         for _, parameter in self._parameters:
             parameter.grad = None
@@ -308,6 +320,16 @@ class Exact:
             if parameter.requires_grad:
                 raise ExactError(f"{name} was frozen when Exact was made and is not any more: make "
                                  "a new Exact and load this one's state_dict() into it")
+
+    def _refuse_new_parameters(self) -> None:
+        for group in self.optimizer.param_groups:
+            for parameter in group["params"]:
+                if id(parameter) not in self._known:
+                    names = [name for name, p in self.model.named_parameters() if p is parameter]
+                    raise ExactError(
+                        f"the optimizer updates {(names or ['a parameter'])[0]}, which was not "
+                        "part of the model when Exact was made: make a new Exact after a change "
+                        "of the parameters")
 
     def _sum_until_it_fits(self, loss_fn: LossFn, own: list[Any], entries: list[Entry]
                            ) -> tuple[list[float], list[float], list[int]]:
@@ -392,7 +414,8 @@ class Exact:
         """Starts the sums over the ranks; the last one carries this rank's row."""
         if not self._checked:
             self._compare_state()
-        integers = [self.step_count & _LOW_BITS, self.samples & _LOW_BITS, *self._norms.calls]
+        integers = [self.step_count & _LOW_BITS, self.samples & _LOW_BITS, self._state_in_row(),
+                    *self._norms.calls]
         buckets = self._all_buckets()
         width = len(integers) + sum(len(bucket.entries) for bucket in buckets) + \
             len(share(self.micro_batches, self.world, 0)) * len(self._names)
@@ -407,13 +430,13 @@ class Exact:
         """The largest magnitudes of all entries, the metrics of all micro-batches in their order,
         and for each batch norm the number of micro-batches that it was in."""
         rows = self._all_buckets()[-1].rows.cpu()
-        first = 2 + len(self._norms.calls)
+        first = 3 + len(self._norms.calls)
         integers, floats = rows[:, :first].tolist(), rows.view(torch.float32)[:, first:]
-        refuse_disagreement(integers, ("the step", "the number of samples"))
+        refuse_disagreement(integers, ("the step", "the number of samples", _STATE))
         peaks = floats[:, :len(entries)].amax(0).tolist()
         return ([peak * 2.0 ** entry.base for peak, entry in zip(peaks, entries)],
                 self._metrics_of_all(floats[:, len(entries):], self.micro_batches),
-                [sum(column) for column in zip(*integers)][2:])
+                [sum(column) for column in zip(*integers)][3:])
 
     def _metrics_of_all(self, floats: torch.Tensor, items: int) -> list[float]:
         """The metrics of `items` micro-batches in their order, from one row for each rank."""
@@ -424,11 +447,20 @@ class Exact:
     def _compare_state(self) -> None:
         """Before the first update: ranks that loaded different states must not train together."""
         agreed = [zlib.crc32(repr(self._names).encode()) & _LOW_BITS, self.step_count & _LOW_BITS,
-                  checksum_of(self._tensors_of_state())]
+                  checksum_of(self.seed), checksum_of(self._tensors_of_state())]
         refuse_disagreement(self._gather(agreed), (
-            "the names of the metrics (a checksum)", "the step",
-            "the weights or the optimizer state (a checksum)"))
+            "the names of the metrics (a checksum)", "the step", "the seed (a checksum)",
+            _STATE))
         self._checked = True
+
+    def _state_in_row(self) -> int:
+        """A checksum of the state before some of the steps; 0 before the others.
+
+        They show a program that changes the weights of one rank differently.
+        """
+        if self.world == 1 or self.step_count % _STEPS_TO_COMPARE:
+            return 0
+        return checksum_of(self._tensors_of_state())
 
     def _update(self, entries: list[Entry], magnitudes: list[float], calls: list[int]) -> None:
         fall_exponents(entries, magnitudes)
@@ -462,6 +494,7 @@ class Exact:
     # ---- evaluation -----------------------------------------------------------------------------
 
     @torch.no_grad()
+    @kept_generators()
     def evaluate(self, loss_fn: LossFn, dataset: Any,
                  collate: Optional[Callable[[list], Any]] = None) -> dict[str, float]:
         """The means of loss_fn's numbers over a data set, in eval mode: the same bits on all ranks.
@@ -481,6 +514,7 @@ class Exact:
             self.model.eval()
             values = []
             for number in own:
+                seed_generators(draw_key(self.seed, EVALUATION_DRAW, 0, number))
                 first = number * self.micro_batch
                 indices = list(range(first, min(first + self.micro_batch, count)))
                 samples = map_tensors(collate(fetch_samples(dataset, indices)),
@@ -498,7 +532,6 @@ class Exact:
             self._names = names_of_training
             for module, training in modes:
                 module.training = training
-    @kept_generators()
         sizes = [self.micro_batch] * total
         sizes[-1] = count - (total - 1) * self.micro_batch
         return {name: mean_of(shared[i::len(names)], sizes) for i, name in enumerate(names)}
@@ -517,7 +550,6 @@ class Exact:
     def _tensors_of_state(self) -> dict[str, Any]:
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
 
-                seed_generators(draw_key(self.seed, EVALUATION_DRAW, 0, number))
     def digest(self) -> str:
         """The SHA-256 of all weights, buffers and the optimizer state, as 64 hex digits."""
         return sha256_of(self._tensors_of_state())
@@ -617,6 +649,16 @@ def mean_of(values: list[float], weights: Optional[list[int]] = None) -> float:
         return math.nan
     weights = weights or [1] * len(values)
     return math.fsum(value * weight for value, weight in zip(values, weights)) / sum(weights)
+
+
+def needed_arguments(call: Any) -> str:
+    """The names of the arguments without which a method cannot be called."""
+    try:
+        _, *parameters = inspect.signature(call).parameters.values()
+    except (TypeError, ValueError):  # it does not tell
+        return ""
+    return ", ".join(p.name for p in parameters if p.default is p.empty and
+                     p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
 
 
 def describe(value: Any) -> str:
