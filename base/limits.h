@@ -102,7 +102,8 @@ enum {
     LIMIT_MILESTONES = 64,       // steps at which a learning rate drops
     LIMIT_REPORT_LINE = 1 << 20, // bytes of a line on the report socket of a task
     LIMIT_REPORT_CLIENTS = 256,  // open connections to it; more wait
-    LIMIT_REPORT_IDLE_S = 10,    // an idle connection gives its place to one that waits
+    LIMIT_REPORT_MEMORY = 64 << 20, // bytes of lines without an end and of unread answers
+    LIMIT_REPORT_IDLE_S = 10,       // an idle connection gives its place to one that waits
     LIMIT_REPORT_SPOOL = 256 << 20, // bytes of reports that are not sent yet; then programs wait
     LIMIT_EXIT_TEXT = 4096,         // bytes of a program's reason for its early exit
     LIMIT_MEDIA_PER_LINE = 1000,    // items in one report of media

@@ -29,13 +29,15 @@ enum {
     ANSWERS_WAITING = 64 * 1024, // bytes; a client that does not read its answers is not read
     EVENTS_PER_TURN = 64,
     BACKLOG = 4096,
-    ENVELOPE = 128, // bytes of a record around the line
+    ENVELOPE = 128,                       // bytes of a record around the line
+    ANSWER_MAX = 6 * ERROR_TEXT_MAX + 64, // bytes; JSON escapes a byte with up to six
 };
 
 struct report_client {
     int fd;
     struct buf in, out;
     bool skipping;     // a line that is too long, up to its end
+    bool waits;        // with whole lines, for the client to read its answers
     bool blocked;      // by answers that it does not read
     bool deaf;         // it has closed its end; its lines still count
     bool owes;         // a line that is to be sent again; no later report comes before it
@@ -54,6 +56,60 @@ struct report_server {
     bool spool_open;
     struct buf record;
 };
+
+// --- answers -------------------------------------------------------------------------------------
+
+static void watch(struct report_server *s, int operation, int fd, unsigned events, void *what)
+{
+    struct epoll_event event = {.events = events, .data.ptr = what};
+    if (epoll_ctl(s->epoll_fd, operation, fd, &event) != 0)
+        log_warn("cannot watch a connection", "err=\"%s\"", strerrordesc_np(errno));
+}
+
+static void answer_line(struct report_server *s, struct report_client *c, int err,
+                        const struct error *e)
+{
+    struct json_writer w;
+    jw_init(&w, &c->out);
+    jw_object(&w);
+    if (!err) {
+        jw_kv_int(&w, "sequence", s->spool.sequence);
+    } else {
+        jw_kv_string(&w, "error", e->text);
+        if (err == ERR_BUSY || err == ERR_FULL || err == ERR_IO)
+            jw_kv_bool(&w, "retry", true);
+    }
+    jw_object_end(&w);
+    buf_puts(&c->out, "\n");
+}
+
+// A long line does not leave its memory behind.
+static void drop_front(struct buf *b, size_t bytes)
+{
+    buf_drop_front(b, bytes);
+    if (b->len == 0 && b->cap > CHUNK)
+        buf_free(b);
+}
+
+static void send_answers(struct report_server *s, struct report_client *c)
+{
+    size_t sent = 0;
+    while (sent < c->out.len && !c->deaf) {
+        ssize_t n = send(c->fd, c->out.data + sent, c->out.len - sent, MSG_NOSIGNAL);
+        if (n < 0 && errno == EAGAIN)
+            break;
+        c->deaf = n < 0 && errno != EINTR;
+        sent += n > 0 ? (size_t)n : 0;
+    }
+    c->active_us = sent > 0 ? clock_mono_us() : c->active_us;
+    drop_front(&c->out, c->deaf ? c->out.len : sent);
+    bool blocked = c->out.len > 0 || c->waits;
+    if (blocked != c->blocked)
+        watch(s, EPOLL_CTL_MOD, c->fd, blocked ? EPOLLIN | EPOLLOUT : EPOLLIN, c);
+    c->blocked = blocked;
+    if (c->out.len > ANSWERS_WAITING)
+        watch(s, EPOLL_CTL_MOD, c->fd, EPOLLOUT, c);
+}
 
 // --- lines ---------------------------------------------------------------------------------------
 
@@ -117,23 +173,6 @@ static int take_line(struct report_server *s, struct report_client *c, const cha
     return err;
 }
 
-static void answer_line(struct report_server *s, struct report_client *c, int err,
-                        const struct error *e)
-{
-    struct json_writer w;
-    jw_init(&w, &c->out);
-    jw_object(&w);
-    if (!err) {
-        jw_kv_int(&w, "sequence", s->spool.sequence);
-    } else {
-        jw_kv_string(&w, "error", e->text);
-        if (err == ERR_BUSY || err == ERR_FULL || err == ERR_IO)
-            jw_kv_bool(&w, "retry", true);
-    }
-    jw_object_end(&w);
-    buf_puts(&c->out, "\n");
-}
-
 static void handle_line(struct report_server *s, struct report_client *c, const char *line,
                         size_t len)
 {
@@ -147,29 +186,31 @@ static void handle_line(struct report_server *s, struct report_client *c, const 
     answer_line(s, c, err, &e);
 }
 
+static bool has_room(struct report_server *s, struct report_client *c)
+{
+    if (c->out.len > ANSWERS_WAITING)
+        send_answers(s, c);
+    return c->out.len <= ANSWERS_WAITING;
+}
+
+// Lines wait while the client does not read its answers.
 static void handle_lines(struct report_server *s, struct report_client *c)
 {
     size_t used = 0;
     const char *stop;
-    while (used < c->in.len && (stop = memchr(c->in.data + used, '\n', c->in.len - used))) {
+    while (!(c->waits = !has_room(s, c)) && used < c->in.len &&
+           (stop = memchr(c->in.data + used, '\n', c->in.len - used))) {
         handle_line(s, c, c->in.data + used, (size_t)(stop - c->in.data) - used);
         used = (size_t)(stop - c->in.data) + 1;
     }
-    buf_drop_front(&c->in, used);
-    if (c->in.len > LIMIT_REPORT_LINE) {
+    drop_front(&c->in, used);
+    if (!c->waits && c->in.len > LIMIT_REPORT_LINE) {
         c->skipping = true;
-        buf_reset(&c->in);
+        buf_free(&c->in);
     }
 }
 
 // --- connections ---------------------------------------------------------------------------------
-
-static void watch(struct report_server *s, int operation, int fd, unsigned events, void *what)
-{
-    struct epoll_event event = {.events = events, .data.ptr = what};
-    if (epoll_ctl(s->epoll_fd, operation, fd, &event) != 0)
-        log_warn("cannot watch a connection", "err=\"%s\"", strerrordesc_np(errno));
-}
 
 static void close_client(struct report_server *s, struct report_client *c)
 {
@@ -186,31 +227,13 @@ static void close_client(struct report_server *s, struct report_client *c)
     }
 }
 
-static void send_answers(struct report_server *s, struct report_client *c)
-{
-    size_t sent = 0;
-    while (sent < c->out.len && !c->deaf) {
-        ssize_t n = send(c->fd, c->out.data + sent, c->out.len - sent, MSG_NOSIGNAL);
-        if (n < 0 && errno == EAGAIN)
-            break;
-        c->deaf = n < 0 && errno != EINTR;
-        sent += n > 0 ? (size_t)n : 0;
-    }
-    c->active_us = sent > 0 ? clock_mono_us() : c->active_us;
-    buf_drop_front(&c->out, c->deaf ? c->out.len : sent);
-    bool blocked = c->out.len > 0;
-    if (blocked != c->blocked)
-        watch(s, EPOLL_CTL_MOD, c->fd, blocked ? EPOLLIN | EPOLLOUT : EPOLLIN, c);
-    c->blocked = blocked;
-    if (c->out.len > ANSWERS_WAITING)
-        watch(s, EPOLL_CTL_MOD, c->fd, EPOLLOUT, c);
-}
-
 // Returns 1: there may be more; 0: not now; -1: the connection has ended.
 static int read_client(struct report_server *s, struct report_client *c)
 {
     char chunk[CHUNK];
-    if (c->out.len > ANSWERS_WAITING)
+    handle_lines(s, c); // those that wait
+    send_answers(s, c);
+    if (c->waits)
         return 0;
     ssize_t n = recv(c->fd, chunk, sizeof chunk, 0);
     if (n < 0)
@@ -228,7 +251,6 @@ static int read_client(struct report_server *s, struct report_client *c)
 static void handle_client(struct report_server *s, struct report_client *c)
 {
     int more = 1;
-    send_answers(s, c);
     for (int i = 0; i < READS_PER_TURN && more > 0; i++)
         more = read_client(s, c);
     if (more < 0)
@@ -241,7 +263,6 @@ static void handle_client(struct report_server *s, struct report_client *c)
 static void finish_client(struct report_server *s, struct report_client *c)
 {
     shutdown(c->fd, SHUT_RD);
-    send_answers(s, c);
     while (read_client(s, c) > 0)
         ;
     close_client(s, c);
@@ -262,9 +283,42 @@ static bool accept_client(struct report_server *s)
     s->clients = c;
     s->count++;
     buf_init(&c->in, LIMIT_REPORT_LINE + CHUNK + 1);
-    // An answer to each blank line of a chunk.
-    buf_init(&c->out, ANSWERS_WAITING + CHUNK * (ERROR_TEXT_MAX + 64));
+    buf_init(&c->out, ANSWERS_WAITING + ANSWER_MAX);
     watch(s, EPOLL_CTL_ADD, fd, EPOLLIN, c);
+    return true;
+}
+
+// --- limits of all connections -------------------------------------------------------------------
+
+static size_t memory_of(const struct report_client *c)
+{
+    return sizeof *c + c->in.cap + c->out.cap;
+}
+
+// Half lines and answers that are not read hold memory. If all connections together hold too much,
+// the one that is idle for longest is closed, of those that hold more than their share: at least
+// one does. Its line may be sent again on a new connection.
+static bool give_up_client(struct report_server *s)
+{
+    size_t held = 0;
+    struct report_client *idle = NULL;
+    for (struct report_client *c = s->clients; c; c = c->next) {
+        bool large = memory_of(c) > LIMIT_REPORT_MEMORY / LIMIT_REPORT_CLIENTS;
+        held += memory_of(c);
+        if (large && (!idle || c->active_us < idle->active_us))
+            idle = c;
+    }
+    if (held <= LIMIT_REPORT_MEMORY)
+        return false;
+    struct error e = {0};
+    int err = error_set(&e, ERR_BUSY,
+                        "the connections of this task hold more than %d MiB of lines without an "
+                        "end; this one is closed, connect and send the line again",
+                        LIMIT_REPORT_MEMORY >> 20);
+    if (has_room(s, idle))
+        answer_line(s, idle, err, &e);
+    send_answers(s, idle);
+    close_client(s, idle);
     return true;
 }
 
@@ -332,9 +386,12 @@ void report_server_handle(struct report_server *s)
 {
     struct epoll_event events[EVENTS_PER_TURN];
     int count = epoll_wait(s->epoll_fd, events, EVENTS_PER_TURN, 0);
-    for (int i = 0; i < count; i++)
-        if (events[i].data.ptr)
+    bool full = false;
+    for (int i = 0; i < count && !full; i++)
+        if (events[i].data.ptr) {
             handle_client(s, events[i].data.ptr);
+            full = give_up_client(s); // it may be one of the events
+        }
     for (int i = 0; i < count; i++)
         if (!events[i].data.ptr)
             accept_clients(s);

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -450,6 +451,100 @@ static void unread_answers_stop_a_program(void **state)
     report_server_close(s);
 }
 
+static int64_t heap_bytes(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return (int64_t)(info.uordblks + info.hblkhd);
+}
+
+// Sends as much of the text as the server takes.
+static size_t send_much(struct report_server *s, int fd, const char *text, size_t len)
+{
+    size_t sent = 0;
+    for (int still = 0; sent < len && still < 100; still++) {
+        ssize_t n = send(fd, text + sent, len - sent, MSG_NOSIGNAL);
+        sent += n > 0 ? (size_t)n : 0;
+        still = n > 0 ? 0 : still;
+        report_server_handle(s);
+    }
+    report_server_handle(s);
+    return sent;
+}
+
+// Each program holds a line that does not end. Those that were idle for longest give way.
+static void half_lines_have_a_limit_together(void **state)
+{
+    (void)state;
+    enum { PROGRAMS = 100, FIT = LIMIT_REPORT_MEMORY / LIMIT_REPORT_LINE - 1 };
+    int fds[PROGRAMS];
+    struct report_server *s = open_server((struct report_server_options){0});
+    char *line = line_of(LIMIT_REPORT_LINE), answer[ERROR_TEXT_MAX];
+    int64_t before = heap_bytes();
+    for (size_t i = 0; i < PROGRAMS; i++) {
+        fds[i] = connect_client();
+        assert_int_equal(send_much(s, fds[i], line, LIMIT_REPORT_LINE - 1), LIMIT_REPORT_LINE - 1);
+        assert_true(heap_bytes() - before < LIMIT_REPORT_MEMORY + (2 << 20));
+    }
+    for (size_t i = 0; i < PROGRAMS; i++) {
+        bool closed = send(fds[i], "\n", 1, MSG_NOSIGNAL) < 0 && errno == EPIPE;
+        assert_int_equal(closed, i < PROGRAMS - FIT);
+    }
+    ssize_t n = recv(fds[0], answer, sizeof answer - 1, 0);
+    assert_true(n > 0);
+    answer[n] = '\0';
+    assert_non_null(strstr(answer, "hold more than 64 MiB"));
+    assert_non_null(strstr(answer, "\"retry\":true}\n"));
+    json_t *answers = exchange(s, fds[PROGRAMS - 1], "", 0, 1); // its line has ended
+    assert_string_not_equal(error_of(answers, 0), "");
+    json_decref(answers);
+    answers = exchange(s, fds[PROGRAMS - 1], PROGRESS, strlen(PROGRESS), 1);
+    assert_int_equal(sequence_of(answers, 0), 1);
+    json_decref(answers);
+    for (size_t i = 0; i < PROGRAMS; i++)
+        close(fds[i]);
+    assert_int_equal(spooled(), 1);
+    free(line);
+    report_server_close(s);
+}
+
+// Short lines have long answers; a program that does not read them gets a few of them at a time.
+static void unread_answers_need_little_memory(void **state)
+{
+    (void)state;
+    enum { LINES = 32 << 10, MOST = 512 << 10 };
+    struct report_server *s = open_server((struct report_server_options){0});
+    int fd = connect_client();
+    char *lines = xcalloc(LINES, 1);
+    memset(lines, '\n', LINES);
+    int64_t before = heap_bytes();
+    size_t sent = send_much(s, fd, lines, LINES);
+    assert_true(heap_bytes() - before < MOST);
+    json_t *answers = exchange(s, fd, lines + sent, LINES - sent, LINES);
+    json_decref(answers);
+    free(lines);
+    close(fd);
+    report_server_close(s);
+}
+
+// A program that has sent a long line keeps no memory for it.
+static void idle_programs_need_little_memory(void **state)
+{
+    (void)state;
+    enum { PROGRAMS = 20, MOST = 512 << 10 };
+    int fds[PROGRAMS];
+    struct report_server *s = open_server((struct report_server_options){0});
+    char *line = line_of(LIMIT_REPORT_LINE);
+    json_decref(exchange(s, fds[0] = connect_client(), line, strlen(line), 1));
+    int64_t before = heap_bytes();
+    for (size_t i = 1; i < PROGRAMS; i++)
+        json_decref(exchange(s, fds[i] = connect_client(), line, strlen(line), 1));
+    assert_true(heap_bytes() - before < MOST);
+    for (size_t i = 0; i < PROGRAMS; i++)
+        close(fds[i]);
+    free(line);
+    report_server_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -466,6 +561,9 @@ int main(void)
         cmocka_unit_test(an_endless_writer_does_not_hold_the_end),
         cmocka_unit_test(unread_answers_do_not_hide_the_rest),
         cmocka_unit_test(unread_answers_stop_a_program),
+        cmocka_unit_test(half_lines_have_a_limit_together),
+        cmocka_unit_test(unread_answers_need_little_memory),
+        cmocka_unit_test(idle_programs_need_little_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
