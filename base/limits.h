@@ -109,4 +109,7 @@ enum {
     LIMIT_MEDIA_PER_LINE = 1000,    // items in one report of media
 };
 
+// Steps, times and sizes that programs report: every JSON reader keeps such an integer exactly.
+#define LIMIT_REPORTED_INTEGER (1LL << 53)
+
 #endif

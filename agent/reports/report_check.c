@@ -10,11 +10,17 @@
 #include "base/rng.h"
 #include "base/text/json.h"
 
+static bool is_count(const json_t *value)
+{
+    return json_is_integer(value) && json_integer_value(value) >= 0 &&
+           json_integer_value(value) <= LIMIT_REPORTED_INTEGER;
+}
+
 static int check_integer(const json_t *value, const char *field, struct error *e)
 {
-    if (json_is_integer(value) && json_integer_value(value) >= 0)
-        return 0;
-    return error_set(e, ERR_INVALID, "%s: expected an integer of 0 or more", field);
+    return is_count(value) ? 0
+                           : error_set(e, ERR_INVALID, "%s: expected an integer from 0 to %lld",
+                                       field, LIMIT_REPORTED_INTEGER);
 }
 
 static int check_text(const json_t *value, const char *field, size_t max, struct error *e)
@@ -108,7 +114,7 @@ static int check_axis(const json_t *list, const char *field, size_t count, struc
                          field, LIMIT_STEPS_PER_POST);
     json_array_foreach(list, i, value)
     {
-        if (!json_is_integer(value) || json_integer_value(value) < 0) {
+        if (!is_count(value)) {
             snprintf(place, sizeof place, "%s[%zu]", field, i);
             err = err ? err : check_integer(value, place, e);
         }
@@ -148,6 +154,7 @@ static int check_resources(const json_t *resources, struct error *e)
 {
     const char *path;
     json_t *bytes;
+    json_int_t total = 0;
     if (!json_is_object(resources) || json_object_size(resources) > LIMIT_CHECKPOINT_FILES)
         return error_set(e, ERR_INVALID,
                          "resources: expected an object of at most %d files, {\"path\": bytes}",
@@ -155,11 +162,15 @@ static int check_resources(const json_t *resources, struct error *e)
     json_object_foreach((json_t *)resources, path, bytes)
     {
         // A folder has the size 0 and a slash at its end, as in Determined.
-        if (!is_inside(path) || !json_is_integer(bytes) || json_integer_value(bytes) < 0)
+        if (!is_inside(path) || !is_count(bytes))
             return error_set(e, ERR_INVALID,
                              "resources: \"%.64s\": expected a path inside the checkpoint's folder "
                              "and its size in bytes",
                              path);
+        total += json_integer_value(bytes);
+        if (total > LIMIT_REPORTED_INTEGER)
+            return error_set(e, ERR_INVALID, "resources: expected sizes of at most %lld together",
+                             LIMIT_REPORTED_INTEGER);
     }
     return 0;
 }
@@ -186,6 +197,9 @@ static int check_checkpoint(const json_t *line, struct error *e)
     int err = check_integer(jget(line, "steps"), "steps", e);
     if (!err && metadata && !json_is_object(metadata))
         err = error_set(e, ERR_INVALID, "metadata: expected an object");
+    if (!err && metadata && json_is_deeper_than(metadata, LIMIT_JSON_DEPTH - 1))
+        err = error_set(e, ERR_INVALID, "metadata: more than %d levels of objects and lists",
+                        LIMIT_JSON_DEPTH - 1);
     err = err ? err : check_resources(jget(line, "resources"), e);
     return err ? err : check_integer(jget(line, "time"), "time", e);
 }

@@ -28,18 +28,10 @@ static bool is_power_of_ten(int64_t n)
     return n == 1;
 }
 
-// Writes to the task's log, as the agent, because the supervisor owns the log spool. A program may
-// send many reports that are refused, so only the first, the tenth, the hundredth are named.
-static void log_refusal(const struct shipment *s, const struct error *why)
+// Writes to the task's log, as the agent, because the supervisor owns the log spool.
+static void log_line(const struct shipment *s, const char *text)
 {
-    char quoted[ERROR_TEXT_MAX], time[CLOCK_RFC3339_MAX];
-    if (!is_power_of_ten(++*s->refused))
-        return;
-    log_warn("the master refuses reports", "alloc=%s count=%" PRId64 " err=%s", s->id, *s->refused,
-             log_quote(quoted, sizeof quoted, why->text));
-    char *text =
-        xasprintf("the master refuses a report of this program (number %" PRId64 " so far): %s",
-                  *s->refused, why->text);
+    char time[CLOCK_RFC3339_MAX];
     json_t *body = json_pack("{s:s, s:s, s:s, s:[{s:s, s:s, s:s, s:s, s:s}]}", "taskId",
                              jget_string(s->spec, "taskId", ""), "allocationId", s->id, "agentId",
                              jget_string(s->spec, "agentId", ""), "logs", "timestamp",
@@ -49,6 +41,40 @@ static void log_refusal(const struct shipment *s, const struct error *why)
     if (client_call(s->client, "POST", "/api/v1/task/logs", body, NULL, NULL) != 0)
         log_debug("the line is not in the task's log", "alloc=%s", s->id);
     json_decref(body);
+}
+
+// Returns how the log names the report, where the program counts on it; else NULL.
+static const char *name_of(const struct report_call *call)
+{
+    return strstr(call->path, "/early_exit")             ? "an early exit"
+           : json_string_value(jget(call->body, "uuid")) ? "a checkpoint"
+                                                         : NULL;
+}
+
+// Each checkpoint and early exit is named; only the first, the tenth, the hundredth of the others.
+static void log_refusal(const struct shipment *s, const struct report_call *call,
+                        const struct error *why)
+{
+    char quoted[ERROR_TEXT_MAX];
+    const char *name = name_of(call);
+    ++*s->refused;
+    if (!name && !is_power_of_ten(*s->refused))
+        return;
+    log_warn("the master refuses reports", "alloc=%s count=%" PRId64 " err=%s", s->id, *s->refused,
+             log_quote(quoted, sizeof quoted, why->text));
+    char *text = xasprintf("the master refuses %s of this program (number %" PRId64 " so far): %s",
+                           name ? name : "a report", *s->refused, why->text);
+    log_line(s, text);
+    free(text);
+}
+
+static void log_total(const struct shipment *s)
+{
+    if (*s->refused < 2)
+        return; // it is named
+    char *text =
+        xasprintf("the master has refused %" PRId64 " reports of this program", *s->refused);
+    log_line(s, text);
     free(text);
 }
 
@@ -132,7 +158,7 @@ static int send_call(const struct shipment *s, const struct report_call *call, b
     if (!is_refused(s, call, err, patient))
         return err ? error_set(e, err, "%s", why.text) : 0;
     if (count == 1 || of_all) {
-        log_refusal(s, &why);
+        log_refusal(s, call, &why);
         return 0;
     }
     patient = patient && is_permanent(err);
@@ -179,4 +205,5 @@ const struct shipper_kind report_shipper = {
     .cursor = TASKDIR_REPORT_CURSOR,
     .shipped = INBOX_REPORTED,
     .send = send_lines,
+    .finish = log_total,
 };

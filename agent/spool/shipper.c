@@ -124,10 +124,10 @@ static void feed_back_off(struct shipper *s, struct spool_feed *f, const struct 
     f->retry_at = clock_mono_us() + f->backoff_us;
 }
 
-static enum ship_result ship_lines(struct shipper *s, struct spool_feed *f, const json_t *lines)
+static struct shipment feed_shipment(const struct shipper *s, struct spool_feed *f,
+                                     const json_t *lines)
 {
-    struct error e = {0};
-    const struct shipment shipment = {
+    return (struct shipment){
         .client = s->client,
         .master = s->master,
         .id = f->id,
@@ -136,6 +136,22 @@ static enum ship_result ship_lines(struct shipper *s, struct spool_feed *f, cons
         .refused = &f->refused,
         .failing_since = &f->failing_since,
     };
+}
+
+// `f` is free afterwards.
+static void feed_finish(struct shipper *s, struct spool_feed *f)
+{
+    const struct shipment shipment = feed_shipment(s, f, NULL);
+    if (s->kind->finish)
+        s->kind->finish(&shipment);
+    inbox_send(s->inbox, s->kind->shipped, f->id, NULL);
+    feed_free(f);
+}
+
+static enum ship_result ship_lines(struct shipper *s, struct spool_feed *f, const json_t *lines)
+{
+    struct error e = {0};
+    const struct shipment shipment = feed_shipment(s, f, lines);
     if (json_array_size(lines) > 0 && s->kind->send(&shipment, &e) != 0) {
         feed_back_off(s, f, &e);
         return SHIPPED_NOT;
@@ -188,8 +204,7 @@ static bool ship_round(struct shipper *s)
         refused |= shipped == SHIPPED_NOT;
         if (shipped == SHIPPED_ALL && f->finish) {
             *at = f->next;
-            inbox_send(s->inbox, s->kind->shipped, f->id, NULL);
-            feed_free(f);
+            feed_finish(s, f);
         } else {
             at = &f->next;
         }

@@ -31,11 +31,15 @@ struct shipment {
 // by the shipper's thread.
 typedef int shipper_send(const struct shipment *s, struct error *e);
 
+// Called by the shipper's thread when all lines of a task are sent; `lines` is NULL.
+typedef void shipper_end(const struct shipment *s);
+
 struct shipper_kind {
     const char *noun;                // of the lines, for messages: "log lines"
     const char *spool, *cursor;      // files in the folder of a task
     enum inbox_message_kind shipped; // sent when a spool is finished
     shipper_send *send;
+    shipper_end *finish; // NULL: nothing is to be done
 };
 
 // `kind` is static.

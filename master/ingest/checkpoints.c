@@ -23,6 +23,24 @@ struct reported_checkpoint {
     char *storage; // of an unmanaged trial, by its number; NULL: that of the experiment
 };
 
+// Lists show the size of the whole checkpoint. The size of a file may be a text.
+static int check_sizes(const json_t *resources, struct error *e)
+{
+    const char *path;
+    json_t *size;
+    int64_t total = 0;
+    json_object_foreach((json_t *)resources, path, size)
+    {
+        int64_t bytes = jget_int(resources, path, 0);
+        total += bytes >= 0 && bytes <= LIMIT_REPORTED_INTEGER ? bytes : LIMIT_REPORTED_INTEGER + 1;
+        if (total > LIMIT_REPORTED_INTEGER)
+            return error_set(e, ERR_INVALID,
+                             "resources: \"%.64s\": expected sizes from 0 to %lld, all together",
+                             path, LIMIT_REPORTED_INTEGER);
+    }
+    return 0;
+}
+
 static int read_checkpoint(struct core *c, const json_t *body, struct reported_checkpoint *in,
                            struct error *e)
 {
@@ -37,16 +55,18 @@ static int read_checkpoint(struct core *c, const json_t *body, struct reported_c
     in->metadata = jget(body, "metadata");
     in->resources = jget(body, "resources");
     in->steps = jget_int(in->metadata, "steps_completed", -1);
-    if (in->steps < 0)
+    if (in->steps < 0 || in->steps > LIMIT_REPORTED_INTEGER)
         return error_set(e, ERR_INVALID,
-                         "metadata.steps_completed: missing, or not a number of steps");
+                         "metadata.steps_completed: missing, or not a number of steps from 0 to "
+                         "%lld",
+                         LIMIT_REPORTED_INTEGER);
     if (in->resources && !json_is_object(in->resources))
         return error_set(e, ERR_INVALID, "resources: not an object of sizes by path");
     if (json_object_size(in->resources) > LIMIT_CHECKPOINT_FILES)
         return error_set(e, ERR_TOO_LARGE, "resources: more than %d files", LIMIT_CHECKPOINT_FILES);
     if (time && clock_parse(time, &in->time))
         return error_set(e, ERR_INVALID, "reportTime: \"%.64s\" is not an RFC 3339 time", time);
-    return 0;
+    return check_sizes(in->resources, e);
 }
 
 // The validation metrics of the same step, if they were reported before; else NULL. Heap.

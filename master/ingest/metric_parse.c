@@ -65,8 +65,10 @@ int metric_report_parse(struct request *rq, const json_t *body, struct error *e)
                          time);
     const json_t *steps = jget(report, "stepsCompleted");
     *p.block.steps = steps ? jget_int(report, "stepsCompleted", INT64_MIN) : -1;
-    if (*p.block.steps < -1)
-        return error_set(e, ERR_INVALID, "metrics.stepsCompleted: not a number of steps");
+    if (*p.block.steps < -1 || *p.block.steps > LIMIT_REPORTED_INTEGER)
+        return error_set(e, ERR_INVALID,
+                         "metrics.stepsCompleted: not a number of steps from 0 to %lld",
+                         LIMIT_REPORTED_INTEGER);
     request_set_post(rq, &p);
     return 0;
 }
@@ -84,8 +86,9 @@ static int parse_steps(struct arena *a, const json_t *steps, struct series_block
     for (size_t i = 0; i < count; i++) {
         const json_t *step = json_array_get(steps, i);
         b->steps[i] = json_is_integer(step) ? json_integer_value(step) : -1;
-        if (b->steps[i] < 0)
-            return error_set(e, ERR_INVALID, "steps[%zu]: not a number of steps", i);
+        if (b->steps[i] < 0 || b->steps[i] > LIMIT_REPORTED_INTEGER)
+            return error_set(e, ERR_INVALID, "steps[%zu]: not a number of steps from 0 to %lld", i,
+                             LIMIT_REPORTED_INTEGER);
     }
     return 0;
 }
@@ -308,7 +311,8 @@ static bool scan_report(struct arena *a, struct json_reader *s, struct metric_po
             good = !found && scan_inner(a, s, &p->block);
             found = true;
         } else if (is_key(key, "stepsCompleted", "steps_completed")) {
-            good = jr_int(s, p->block.steps) && *p->block.steps >= -1;
+            good = jr_int(s, p->block.steps) && *p->block.steps >= -1 &&
+                   *p->block.steps <= LIMIT_REPORTED_INTEGER;
         } else if (is_key(key, "trialRunId", "trial_run_id")) {
             good = jr_int(s, &p->run);
         } else if (is_key(key, "reportTime", "report_time")) {
@@ -358,8 +362,8 @@ static bool scan_steps(struct arena *a, struct json_reader *s, struct series_blo
             if (count)
                 memcpy(steps, old, count * sizeof *old);
         }
-        if (jr_peek(s) == '"' || !jr_int(s, &steps[count]) || steps[count++] < 0 ||
-            count > LIMIT_STEPS_PER_POST)
+        if (jr_peek(s) == '"' || !jr_int(s, &steps[count]) || steps[count] < 0 ||
+            steps[count++] > LIMIT_REPORTED_INTEGER || count > LIMIT_STEPS_PER_POST)
             return false;
     }
     if (s->err || !count)

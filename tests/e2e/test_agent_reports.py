@@ -25,14 +25,33 @@ assert all("sequence" in json.loads(answers.readline()) for _ in range(1000))
 """
 
 
+# Five reports that the master refuses, and one that it takes.
+REFUSED = """\
+import json, os, socket
+folder = os.open(os.environ["MUSTER_RUN_DIR"], os.O_PATH)
+reports = socket.socket(socket.AF_UNIX)
+reports.connect(f"/proc/self/fd/{folder}/report.sock")
+lines = [{"kind": "checkpoint", "uuid": f"2fd2d2e8-6d4e-4c2c-9c5f-3c1b9d0a7e1{i}", "steps": i, "resources": {}, "time": 1}
+         for i in range(3)]
+metrics = {"kind": "metrics", "group": "training", "steps": [500], "times": [1], "metrics": {"loss": [1]}}
+lines[1:1] = [metrics, dict(metrics, steps=[501])]
+lines.append({"kind": "exited", "reason": "INVALID_HP"})
+reports.sendall(b"".join(json.dumps(line).encode() + b"\\n" for line in lines))
+answers = reports.makefile()
+assert all("sequence" in json.loads(answers.readline()) for _ in lines)
+"""
+
+
 class Refusing(FakeMaster):
-    """Refuses every call with metrics that has step 500."""
+    """Refuses checkpoints, early exits, and every call with metrics that has step 500."""
 
     def __init__(self):
         super().__init__()
         self.calls, self.steps, self.refusals = 0, [], []
 
     def call(self, path, body):
+        if path.endswith(("/checkpoints", "/early_exit")):
+            return 409, {"error": {"error": f"{path.rsplit('/', 1)[1]}: not now"}}
         if not path.endswith("/metrics/columns"):
             return super().call(path, body)
         self.calls += 1
@@ -53,18 +72,29 @@ class Refusals(AgentTest):
         self.master = Refusing()
         self.agent = self.make_agent()
 
-    def test_one_line_among_a_thousand(self):
-        """The agent finds it with few calls, and all others arrive in their order."""
+    def run_program(self, text):
         program = self.folder / "reporter.py"
-        program.write_text(REPORTER)
+        program.write_text(text)
         env = {"DET_ALLOCATION_ID": "a", "WORLD_SIZE": "1", "DET_TRIAL_ID": "1", "DET_TRIAL_RUN_ID": "1",
                "DET_SESSION_TOKEN": TOKEN}
         self.start(a=task("a", f"python3 {program}", env=env))
         self.assertEqual(self.master.wait_state("a", "EXITED")["reason"], "")
+
+    def test_one_line_among_a_thousand(self):
+        """The agent finds it with few calls, and all others arrive in their order."""
+        self.run_program(REPORTER)
         self.assertEqual(self.master.steps, [step for step in range(1, 1001) if step != 500])
         self.assertLess(self.master.calls, 50)
         refusal, = self.master.refusals
         self.assertIn("step 500 is not wanted", refusal)
+
+    def test_refused_checkpoints_and_exits_are_named(self):
+        """However many reports were refused before; the last line of the log has their number."""
+        self.run_program(REFUSED)
+        self.assertEqual(self.master.steps, [501])
+        self.assertEqual([text.split(" (")[0].split(" of this program")[0] for text in self.master.refusals], [
+            "the master refuses a checkpoint", "the master refuses a checkpoint", "the master refuses a checkpoint",
+            "the master refuses an early exit", "the master has refused 5 reports"])
 
 
 class LosingProxy:

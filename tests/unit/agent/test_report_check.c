@@ -46,6 +46,8 @@ static void good_lines_pass(void **state)
         "{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "\",\"steps\":3,\"metadata\":{\"a\":1},"
         "\"resources\":{\"model.pt\":12,\"deep/\":0},\"time\":9}",
         "{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "\",\"steps\":0,\"resources\":{},\"time\":9}",
+        "{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "\",\"steps\":9007199254740992,"
+        "\"resources\":{\"a\":9007199254740991,\"b\":1},\"time\":9007199254740992}",
         "{\"kind\":\"metadata\",\"metadata\":{\"a\":{\"b\":1}}}",
         "{\"kind\":\"media\",\"items\":[" ITEM "\"size\":3,\"time\":4}]}",
         "{\"kind\":\"media\",\"items\":[" ITEM "\"size\":16777216,\"time\":4}]}",
@@ -107,6 +109,19 @@ static const struct {
     {"{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "\",\"steps\":1,\"resources\":{\"a\":\"1\"}}",
      "resources: \"a\": "},
     {"{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "\",\"steps\":1,\"resources\":{}}", "time: "},
+    {"{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "\",\"steps\":9007199254740993}",
+     "steps: expected an integer from 0 to 9007199254740992"},
+    {"{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "\",\"steps\":1,\"resources\":{},"
+     "\"time\":9223372036854775807}",
+     "time: expected an integer from 0 to 9007199254740992"},
+    {"{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "\",\"steps\":1,\"resources\":"
+     "{\"a\":9007199254740993}}",
+     "resources: \"a\": "},
+    {"{\"kind\":\"checkpoint\",\"uuid\":\"" UUID "\",\"steps\":1,\"resources\":"
+     "{\"a\":9007199254740992,\"b\":1}}",
+     "resources: expected sizes of at most 9007199254740992 together"},
+    {"{\"kind\":\"metrics\",\"group\":\"g\",\"steps\":[9007199254740993],\"times\":[1]}",
+     "steps[0]: "},
     {"{\"kind\":\"metadata\",\"metadata\":1}", "metadata: "},
     {"{\"kind\":\"media\",\"items\":[]}", "items: "},
     {"{\"kind\":\"media\",\"items\":[{}]}", "items[0]: step: "},
@@ -145,6 +160,31 @@ static void bad_lines_name_the_field(void **state)
             strncmp(e.text, bad_lines[i].place, strlen(bad_lines[i].place)) != 0)
             fail_msg("%s: %s", bad_lines[i].line, e.text);
     }
+}
+
+static int check_metadata_of_levels(int levels)
+{
+    struct error e;
+    json_t *metadata = json_object();
+    for (int i = 1; i < levels; i++)
+        metadata = json_pack("{s:o}", "k", metadata);
+    char *text = json_dumps(metadata, 0);
+    char *line = xasprintf("{\"kind\":\"checkpoint\",\"uuid\":\"" UUID
+                           "\",\"steps\":1,\"resources\":{},\"time\":9,\"metadata\":%s}",
+                           text);
+    int err = check(line, &e);
+    free(line);
+    free(text);
+    json_decref(metadata);
+    return err;
+}
+
+// With its body, the master takes LIMIT_JSON_DEPTH levels.
+static void metadata_of_a_checkpoint_have_a_depth(void **state)
+{
+    (void)state;
+    assert_int_equal(check_metadata_of_levels(LIMIT_JSON_DEPTH - 1), 0);
+    assert_int_equal(check_metadata_of_levels(LIMIT_JSON_DEPTH), ERR_INVALID);
 }
 
 static int check_media_name(size_t bytes)
@@ -330,6 +370,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_lines_pass),
         cmocka_unit_test(bad_lines_name_the_field),
+        cmocka_unit_test(metadata_of_a_checkpoint_have_a_depth),
         cmocka_unit_test(names_of_media_have_a_limit),
         cmocka_unit_test(the_kind_is_found),
         cmocka_unit_test(limits),

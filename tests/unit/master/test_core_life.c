@@ -38,6 +38,17 @@ static void post_checkpoint(const char *allocation, const char *uuid, int64_t st
     call_ok(core_checkpoint_report, as_task(allocation), NULL, body);
 }
 
+static int try_checkpoint(const char *steps, const char *resources)
+{
+    char body[512];
+    snprintf(body, sizeof body,
+             "{\"uuid\":\"" UUID_1 "\",\"taskId\":\"1.1\",\"allocationId\":\"1.1.1\","
+             "\"metadata\":{\"steps_completed\":%s},\"resources\":{%s},"
+             "\"state\":\"STATE_COMPLETED\",\"training\":{}}",
+             steps, resources);
+    return call_status(core_checkpoint_report, as_task("1.1.1"), NULL, body);
+}
+
 static void refuse_progress(const char *allocation)
 {
     static const char *const bad[] = {"{\"progress\":1.01}", "{\"progress\":-0.01}", "{}"};
@@ -171,6 +182,25 @@ static void test_restart(void **state)
     assert_stored("SELECT state FROM experiments", "ERROR"); // max_restarts: 1
     assert_stored("SELECT state || restarts FROM trials", "ERROR1");
     assert_stored("SELECT exit_reason FROM trials", "rank 0: exit 3");
+}
+
+static void test_numbers_of_checkpoints_have_a_limit(void **state)
+{
+    (void)state;
+    run_one("");
+    assert_int_equal(try_checkpoint("9223372036854775807", ""), 400);
+    assert_int_equal(try_checkpoint("9007199254740993", ""), 400);
+    assert_int_equal(try_checkpoint("1", "\"a\":\"-1\""), 400);
+    assert_int_equal(try_checkpoint("1", "\"a\":9223372036854775807,\"b\":1"), 400);
+    assert_int_equal(try_checkpoint("1", "\"a\":\"9007199254740992\",\"b\":\"1\""), 400);
+    assert_stored("SELECT count(*) FROM checkpoints", "0");
+    assert_int_equal(try_checkpoint("9007199254740992", "\"a\":\"9007199254740991\",\"b\":\"1\""),
+                     200);
+    assert_int_equal(call_status(core_trial_metrics, as_task("1.1.1"), "1",
+                                 "{\"group\":\"training\",\"metrics\":{\"trialId\":1,"
+                                 "\"stepsCompleted\":9007199254740993,"
+                                 "\"metrics\":{\"avgMetrics\":{\"loss\":1}}}}"),
+                     400);
 }
 
 static void test_failures_of_the_cluster_do_not_count(void **state)
@@ -751,6 +781,7 @@ int main(void)
         TEST(test_whole_life),
         TEST(test_restart),
         TEST(test_failures_of_the_cluster_do_not_count),
+        TEST(test_numbers_of_checkpoints_have_a_limit),
         TEST(test_pause_and_activate),
         TEST(test_pause_is_taken_back),
         TEST(test_failure_after_acknowledging_counts),
