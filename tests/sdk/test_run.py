@@ -175,6 +175,10 @@ class InTrial(unittest.TestCase):
         with self.assertRaisesRegex(muster.CheckpointError, "link"):
             with run.checkpoint(5) as folder:
                 (folder / "model").symlink_to("/etc/passwd")
+        with self.assertRaisesRegex(muster.CheckpointError, "deep/pipe is a pipe, a socket or a device"):
+            with run.checkpoint(5) as folder:
+                (folder / "deep").mkdir()
+                os.mkfifo(folder / "deep" / "pipe")
         with self.assertRaises(ZeroDivisionError):
             with run.checkpoint(5) as folder:
                 (folder / "model").write_text(str(1 / 0))

@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import stat
 from dataclasses import dataclass, field
 from typing import Any, Mapping, Optional
 
@@ -81,6 +82,9 @@ def scan(folder: pathlib.Path) -> dict[str, tuple[int, int]]:
                 raise CheckpointError(f"{relative} is a link: copy the file into the checkpoint")
             with contextlib.suppress(FileNotFoundError):
                 status = os.stat(path)
+                if not stat.S_ISREG(status.st_mode):
+                    raise CheckpointError(f"{relative} is a pipe, a socket or a device; a "
+                                          "checkpoint contains only files and folders")
                 found[relative] = (status.st_size, status.st_mtime_ns)
             if len(found) > FILES:
                 raise CheckpointError(f"a checkpoint has at most {FILES} files; pack them together")
