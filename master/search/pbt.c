@@ -118,13 +118,14 @@ static int64_t truncated(const struct pbt_search *p, int64_t count)
 static bool is_among_worst(const struct pbt_search *p, const struct pbt_member *m)
 {
     int64_t count, rank = rank_of(p, m, &count);
-    return !isfinite(m->scores[m->rounds - 1]) || rank >= count - truncated(p, count);
+    return rank >= count - truncated(p, count);
 }
 
-static bool can_be_copied(const struct pbt_member *m)
+// A copy of a finished member would have nothing to train.
+static bool can_be_copied(const struct pbt_search *p, const struct pbt_member *m)
 {
-    return has_score(m) && isfinite(m->scores[m->rounds - 1]) && m->state != PBT_REPLACED &&
-           m->state != PBT_WAITING;
+    return has_score(m) && isfinite(m->scores[m->rounds - 1]) && m->rounds < p->num_rounds &&
+           m->state != PBT_REPLACED && m->state != PBT_WAITING;
 }
 
 static int by_rank(const void *a, const void *b)
@@ -136,7 +137,16 @@ static int by_rank(const void *a, const void *b)
 static bool has_source(const struct pbt_search *p, const struct pbt_member *but)
 {
     for (int64_t i = 0; i < p->size; i++)
-        if (&p->members[i] != but && can_be_copied(&p->members[i]))
+        if (&p->members[i] != but && can_be_copied(p, &p->members[i]))
+            return true;
+    return false;
+}
+
+// With few places at a time, the better members may be finished already. A member then goes on.
+static bool has_better(const struct pbt_search *p, const struct pbt_member *m)
+{
+    for (int64_t i = 0; i < p->size; i++)
+        if (can_be_copied(p, &p->members[i]) && beats(&p->members[i], m))
             return true;
     return false;
 }
@@ -158,7 +168,7 @@ static const struct pbt_member *choose_source(const struct pbt_search *p, const 
 {
     int64_t(*ranked)[2] = xcalloc((size_t)p->size, sizeof *ranked), count = 0;
     for (int64_t i = 0; i < p->size; i++)
-        if (&p->members[i] != but && can_be_copied(&p->members[i])) {
+        if (&p->members[i] != but && can_be_copied(p, &p->members[i])) {
             ranked[count][0] = ranks[i];
             ranked[count++][1] = i;
         }
@@ -316,7 +326,7 @@ static void member_finish_rounds(struct search *s, struct pbt_member *m,
     s->changed = true;
     if (m->rounds >= p->num_rounds || m->spent >= p->num_rounds)
         trial_stop(m, PBT_STOPPING, out);
-    else if (is_among_worst(p, m))
+    else if (!isfinite(score) || (is_among_worst(p, m) && has_better(p, m)))
         trial_stop(m, PBT_REPLACED, out);
 }
 

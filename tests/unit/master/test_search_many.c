@@ -36,6 +36,7 @@ struct play {
     enum search_end outcome;
     bool restarts;      // saved and restored after every event
     int fails, refuses; // one in this many trials; 0: none
+    double full;        // time of a full training, which nobody copies; 0: any
 };
 
 static void obey(struct play *p, struct search_commands *commands)
@@ -58,6 +59,9 @@ static void obey(struct play *p, struct search_commands *commands)
             assert_int_equal(number, p->count);
             assert_true(c->seed >= 0);
             *t = (struct played){.number = number, .running = true};
+            if (*c->source)
+                t->time = p->trials[strtoll(c->source, NULL, 10) - 1].time;
+            assert_true(p->full == 0 || t->time < p->full);
             char *text = json_dumps(c->hparams, JSON_COMPACT | JSON_SORT_KEYS);
             snprintf(t->hparams, sizeof t->hparams, "%s", text);
             free(text);
@@ -235,6 +239,23 @@ static void test_pbt_of_few_members(void **state)
         assert_in_range(trials_of_pbt(members, 0.2), members + 1, 12 * members);
     assert_int_equal(trials_of_pbt(4, 0), 4); // nobody is replaced
     assert_int_equal(trials_of_pbt(1, 0.5), 1);
+}
+
+// With few places, most members are finished when the last ones start. A copy of a finished member
+// would have nothing to train.
+static void test_pbt_copies_nobody_who_is_finished(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 20; seed++) {
+        struct play *p = play("\"name\":\"pbt\",\"population_size\":8,\"num_rounds\":5,"
+                              "\"length_per_round\":4,\"max_concurrent_trials\":2,"
+                              "\"replace_function\":{\"truncate_fraction\":0.4}",
+                              seed);
+        p->full = 20;
+        run(p, 1e9);
+        assert_int_equal(p->outcome, SEARCH_END_COMPLETED);
+        play_free(p);
+    }
 }
 
 static void test_all_at_once(void **state)
@@ -536,6 +557,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_pbt_of_few_members),
+        cmocka_unit_test(test_pbt_copies_nobody_who_is_finished),
         cmocka_unit_test(test_all_at_once),
         cmocka_unit_test(test_fails_only_when_all_fail),
         cmocka_unit_test(test_refused_points_are_drawn_anew),
