@@ -30,6 +30,8 @@ static const char METADATA[] = "metadata.json"; // as Determined's library names
 
 struct checkpoint_copy {
     const char *from, *to; // folders
+    dev_t device;          // of `to`
+    ino_t inode;
     const char *uuid;
     long long step;
     const json_t *metadata;
@@ -75,6 +77,11 @@ static int refuse_other(void *ctx, const struct walk_entry *entry, struct error 
 static int survey_entry(void *ctx, const struct walk_entry *entry, struct error *e)
 {
     struct checkpoint_copy *copy = ctx;
+    if (entry->place.device == copy->device && entry->place.inode == copy->inode)
+        return error_set(e, ERR_INVALID,
+                         "the checkpoint storage lies inside %s; save a folder that does not "
+                         "contain the storage",
+                         copy->from);
     if (strcmp(entry->relative, METADATA) == 0)
         return error_set(e, ERR_INVALID,
                          "%s is the name of a file that every checkpoint gets; use another name, "
@@ -125,6 +132,20 @@ static int write_report(const struct checkpoint_copy *copy, struct buf *line, st
     free(text);
     json_decref(report);
     return err;
+}
+
+// Before the survey, which finds out whether it lies in the source.
+static int make_temporary(struct checkpoint_copy *copy, struct error *e)
+{
+    struct stat st;
+    int err = dir_make(copy->to, 0777, e);
+    if (!err && stat(copy->to, &st) != 0)
+        err = error_set_errno(e, ERR_IO, errno, "%s", copy->to);
+    if (err)
+        return err;
+    copy->device = st.st_dev;
+    copy->inode = st.st_ino;
+    return 0;
 }
 
 static int survey_folder(struct checkpoint_copy *copy, struct error *e)
@@ -226,15 +247,17 @@ static int sync_entry(void *ctx, const struct walk_entry *entry, struct error *e
 static int write_metadata(const struct checkpoint_copy *copy, struct error *e)
 {
     char *path = path_join(copy->to, METADATA);
-    int err = file_write_durable(path, copy->metadata_text, strlen(copy->metadata_text), 0666, e);
+    mode_t mask = umask(0);
+    umask(mask);
+    int err =
+        file_write_durable(path, copy->metadata_text, strlen(copy->metadata_text), 0666 & ~mask, e);
     free(path);
     return err;
 }
 
 static int copy_checkpoint(struct checkpoint_copy *copy, struct error *e)
 {
-    int err = dir_make(copy->to, 0777, e);
-    err = err ? err : walk_folder(copy->from, copy_entry, copy, e);
+    int err = walk_folder(copy->from, copy_entry, copy, e);
     err = err ? err : check_unchanged(copy, e);
     err = err ? err : write_metadata(copy, e);
     err = err ? err : walk_folder(copy->to, sync_entry, copy, e);
@@ -289,6 +312,7 @@ static int save_folder(struct cli *c, const char *storage, const json_t *metadat
         .chunk = xcalloc(CHUNK, 1),
     };
     int err = own_task_temporary(c, storage, uuid, &copy.to, e);
+    err = err ? err : make_temporary(&copy, e);
     err = err ? err : survey_folder(&copy, e);
     err = err ? err : copy_checkpoint(&copy, e);
     if (err == ERR_NOT_FOUND) {

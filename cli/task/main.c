@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -32,11 +33,20 @@ static bool read_report(struct cli *c, int argc, char **argv)
 }
 
 // The build tree and an installation have the same layout: bin/ and libexec/muster/.
+// A link in bin/ that leads to this program would start it for ever.
 static int run_real_program(char **argv, struct error *e)
 {
+    struct stat own, other;
     char *folder = proc_self_dir(), *program = path_join(folder, "../../bin/muster");
-    execv(program, argv);
-    int err = error_set_errno(e, ERR_IO, errno, "cannot start %s", program);
+    bool same = stat("/proc/self/exe", &own) == 0 && stat(program, &other) == 0 &&
+                own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+    if (!same)
+        execv(program, argv);
+    int err = same ? error_set(e, ERR_STATE,
+                               "%s is a link to the small program for tasks; install the real "
+                               "program there",
+                               program)
+                   : error_set_errno(e, ERR_IO, errno, "cannot start %s", program);
     free(program);
     free(folder);
     return err;

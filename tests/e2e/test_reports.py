@@ -5,11 +5,13 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import signal
+import subprocess
 import time
 import unittest
 
-from cluster import Cluster, wait_for
+from cluster import BIN, Cluster, wait_for
 
 STEPS = 300
 
@@ -97,6 +99,7 @@ if folder=$(muster checkpoint latest); then
 fi
 mkdir -p state "STORAGE/.${DET_ALLOCATION_ID%.*}.0-UUID.tmp/state"
 echo 1 > state/a..b
+umask 027
 step=$begin
 while [ $step -lt 120 ]; do
     step=$((step + 1))
@@ -130,6 +133,10 @@ MISTAKES = [
     ("mkdir links; ln -s /etc/hosts links/a; muster checkpoint save links --step 1", "links/a is a link"),
     ("mkdir named; echo 1 > named/metadata.json; muster checkpoint save named --step 1", "metadata.json is the name"),
     ("mkdir pipes; echo 1 > pipes/a; mkfifo pipes/p; muster checkpoint save pipes --step 1", "pipes/p is a pipe"),
+    ("mkdir around; echo 1 > around/a; "
+     "export DET_EXPERIMENT_CONFIG='{\"checkpoint_storage\": {\"type\": \"directory\", "
+     "\"container_path\": \"'$PWD'/around/deep\"}}'; muster checkpoint save around --step 1",
+     "the checkpoint storage lies inside around"),
     ("mkdir latin; echo 1 > latin/$(printf '\\351'); muster checkpoint save latin --step 1", "is not UTF-8"),
     ("mkdir long; for i in $(seq 5000); do : > long/$(printf %0220d $i); done; muster checkpoint save long --step 1",
      "files of long and the metadata have 11"),
@@ -271,6 +278,7 @@ class Reports(unittest.TestCase):
         self.assertEqual(json.loads((self.storage / newest["uuid"] / "metadata.json").read_text()),
                          {"by": "shell", "steps_completed": 120})
         self.assertEqual((self.storage / newest["uuid"] / "a..b").read_text(), "1\n")
+        self.assertEqual((self.storage / newest["uuid"] / "metadata.json").stat().st_mode & 0o777, 0o640)
         self.assertEqual([path.name for path in self.storage.iterdir() if path.name.startswith(".")], [FOREIGN])
 
     def test_shell_program(self):
@@ -301,6 +309,18 @@ class Reports(unittest.TestCase):
         trial = self.cluster.trial(experiment)["id"]
         self.assertEqual([row["metrics"] for row in self.cluster.rows("trial", "metrics", trial)], [{"fine": 1}])
         self.assertEqual(self.cluster.rows("checkpoint", "list", "--experiment", experiment), [])
+
+    def test_a_link_that_leads_back_ends(self):
+        """An installation whose bin/muster is the small program for tasks."""
+        place = pathlib.Path("linked")
+        (place / "libexec/muster").mkdir(parents=True)
+        (place / "bin").mkdir()
+        shutil.copy(BIN.parent / "libexec/muster/muster", place / "libexec/muster/muster")
+        (place / "bin/muster").symlink_to("../libexec/muster/muster")
+        done = subprocess.run([place / "libexec/muster/muster", "version"], capture_output=True, text=True, timeout=60,
+                              check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("install the real program there", done.stderr)
 
     def test_outside_of_a_task(self):
         for command in (["report", "loss=1", "--step", 1], ["checkpoint", "save", ".", "--step", 1],
