@@ -1,14 +1,19 @@
 // Images, histograms, tables and texts of a trial: lists them, writes them to files.
+#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/media.h"
+#include "base/hash.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
 #include "cli/commands/commands.h"
 #include "cli/common/media_download.h"
 #include "cli/output/output.h"
+
+enum { KEPT_BYTES = 200 }; // of an encoded name that is too long for a folder
 
 static json_t *row_media(const json_t *item)
 {
@@ -21,21 +26,49 @@ static json_t *row_media(const json_t *item)
     return row;
 }
 
-// A name that leads out of its folder becomes a single percent-encoded component. Dots stay as they
-// are in percent-encoding, so the first one is encoded here: "." and ".." are folders.
+static bool is_file_name(const char *part, size_t len)
+{
+    static const char *const suffixes[] = {".png", ".json", ".txt"};
+    size_t digits = strspn(part, "0123456789");
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (digits > 0 && len == digits + strlen(suffixes[i]) &&
+            strncmp(part + digits, suffixes[i], len - digits) == 0)
+            return true;
+    return false;
+}
+
+// Returns whether each component of the name can be a folder, and none looks like the file of
+// another name or like an encoded name.
+static bool is_plain(const char *name)
+{
+    bool plain = path_is_inside(name) && !strchr(name, '%');
+    for (const char *part = name; plain && *part;) {
+        size_t len = strcspn(part, "/");
+        plain = len <= NAME_MAX && !is_file_name(part, len);
+        part += len + (part[len] == '/');
+    }
+    return plain;
+}
+
+// Another name becomes a single percent-encoded component; different names stay different. Dots
+// stay as they are in percent-encoding, so the first one is encoded here: "." and ".." are folders.
 static char *escape_name(const char *name)
 {
     char *escaped = client_escape(name);
     char *out = *escaped == '.' ? xasprintf("%%2E%s", escaped + 1) : xstrdup(escaped);
     free(escaped);
-    return out;
+    if (strlen(out) <= NAME_MAX && strchr(out, '%'))
+        return out;
+    char *marked = xasprintf("%.*s%%-%016" PRIx64, KEPT_BYTES, out, hash64(name, strlen(name)));
+    free(out);
+    return marked;
 }
 
 // FOLDER/NAME/STEP.png. A program has chosen the name.
 static char *path_of(const char *folder, const json_t *item)
 {
     const char *name = jget_string(item, "name", "");
-    char *escaped = path_is_inside(name) ? NULL : escape_name(name);
+    char *escaped = is_plain(name) ? NULL : escape_name(name);
     const struct media_type *type = media_type_find(jget_string(item, "type", ""));
     char *path = xasprintf("%s/%s/%lld%s", folder, escaped ? escaped : name,
                            (long long)jget_int(item, "step", 0), type ? type->suffix : "");

@@ -198,7 +198,7 @@ class EveryCommand(unittest.TestCase):
         return rows
 
     def media(self):
-        """Reports a text by three names, two of which lead out of a folder, then lists and downloads them."""
+        """Reports a text by names of which most cannot be folders as they are, then lists and downloads them."""
         content = "of a test".encode()
         digest = hashlib.sha256(content).hexdigest()
         storage = pathlib.Path(self.json("checkpoint", "list", "--trial", self.trial)[0]["path"]).parent
@@ -206,19 +206,22 @@ class EveryCommand(unittest.TestCase):
         folder = storage / "media" / cluster / str(self.trained)
         folder.mkdir(parents=True)
         (folder / digest).write_bytes(content)
+        long = "a" * 256
+        names = ("%2E.%2Fout", "..", "../out", long, "notes", "notes/10.txt", "notes/a")
         item = {"step": 10, "type": "text", "digest": digest, "size": len(content)}
         self.muster("api", "POST", f"trials/{self.trial}/media", "--body",
-                    json.dumps({"items": [{**item, "name": name} for name in ("..", "../out", "notes/a")]}))
+                    json.dumps({"items": [{**item, "name": name} for name in names]}))
         rows = self.table("trial", "media", self.trial)
         self.assertEqual([(row["name"], row["step"], row["type"]) for row in rows],
-                         [("..", 10, "text"), ("../out", 10, "text"), ("notes/a", 10, "text")])
+                         [(name, 10, "text") for name in names])
         self.assertEqual(self.json("trial", "media", self.trial, "--name", "notes/a", "--type", "text", "--step", 10),
-                         rows[2:])
+                         rows[-1:])
         self.assertEqual(self.json("trial", "media", self.trial, "--type", "image"), [])
         self.refused(2, "none of image, histogram, table and text", "trial", "media", self.trial, "--type", "img")
-        self.says("3 files are in pictures", "trial", "media", self.trial, "--to", "pictures")
+        self.says("7 files are in pictures", "trial", "media", self.trial, "--to", "pictures")
         self.assertEqual(sorted(str(path.relative_to("pictures")) for path in pathlib.Path("pictures").rglob("*.txt")),
-                         ["%2E.%2Fout/10.txt", "%2E./10.txt", "notes/a/10.txt"])
+                         ["%252E.%252Fout/10.txt", "%2E.%2Fout/10.txt", "%2E./10.txt", long[:200] + "%-fd2916200943d825/10.txt",
+                          "notes%2F10.txt/10.txt", "notes/10.txt", "notes/a/10.txt"])
         self.assertEqual(pathlib.Path("pictures/notes/a/10.txt").read_bytes(), content)
 
     def shown(self, *arguments):
