@@ -89,6 +89,13 @@ static void write_range(struct buf *out, const struct schema_field *field)
     buf_printf(out, open ? " of at least %.15g" : " from %.15g to %.15g", field->min, field->max);
 }
 
+// The bound that is no limit for people is told to the one who exceeds it.
+static void write_far_bound(struct buf *out, const struct schema_field *field, const json_t *value)
+{
+    if (json_is_number(value) && field->max >= SCHEMA_MAX && json_number_value(value) > field->max)
+        buf_printf(out, " and at most %.0f", field->max);
+}
+
 static void write_words(struct buf *out, const char *const *words)
 {
     for (int i = 0; words[i]; i++)
@@ -142,6 +149,7 @@ static int report_wrong_value(struct checker *c, const struct schema_field *fiel
     buf_init(&expected, EXPECTED_MAX);
     buf_init(&found, EXPECTED_MAX);
     write_expected(&expected, field);
+    write_far_bound(&expected, field, value);
     write_found(&found, value);
     bool unquoted =
         field->type == SCHEMA_STRING && (json_is_number(value) || json_is_boolean(value));

@@ -68,6 +68,7 @@ static const struct schema_field top[] = {
     {.name = "any", .type = SCHEMA_ANY},
     {.name = "entrypoint", .type = SCHEMA_ONE_OF, .fields = text_or_counts, .doc = "a|b"},
     {.name = "at_least", .type = SCHEMA_NUMBER, .min = 1, .max = INFINITY},
+    {.name = "very_far", .type = SCHEMA_INT, .min = 1, .max = 1e15},
     {.name = NULL},
 };
 
@@ -148,6 +149,9 @@ static void whole_reals_are_integers(void **state)
               "max_trials: 1e3}\n",
               "{\"name\":\"a\",\"ports\":{\"x\":100},\"entrypoint\":10,\"searcher\":{\"name\":"
               "\"random\",\"metric\":\"m\",\"max_trials\":1000}," TRAINER "}");
+    refuses("name: a\nvery_far: 4611686018427387904\n",
+            "exp.yaml:2:11: very_far: expected a whole number of at least 1 and at most "
+            "1000000000000000, found 4611686018427387904");
     refuses("name: a\nports: {x: 1.5}\n",
             "exp.yaml:2:12: ports.x: expected a whole number from 1 to 100, found 1.5");
 }
@@ -165,7 +169,7 @@ static void unknown_keys(void **state)
             "exp.yaml:2:31: trainer.layers.0.bais: unknown key; did you mean \"bias\"?");
     refuses("name: a\ncolour: ~\n",
             "exp.yaml:2:1: colour: unknown key; known keys: name, searcher, trainer, labels, "
-            "ports, free, any, entrypoint, at_least");
+            "ports, free, any, entrypoint, at_least, very_far");
 }
 
 static void missing_keys(void **state)
@@ -347,7 +351,8 @@ static void document(void **state)
         "\n| `searcher.name: random` | | | trials at random |\n",
         "\n| `searcher.max_trials` | a whole number from 1 to 1000 | 10 |  |\n",
         "\n| `entrypoint` | text or a list or a whole number from 1 to 100 |  | a\\|b |\n",
-        "\n| `at_least` | a number of at least 1 |  |  |\n",
+        "\n| `at_least` | a number of at least 1 |  |  |\n"
+        "| `very_far` | a whole number of at least 1 |  |  |\n",
     };
     struct buf out;
     buf_init(&out, 1 << 16);

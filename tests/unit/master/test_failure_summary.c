@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "master/common/failure_summary.h"
 
 enum { MOST = 80 };
@@ -50,6 +51,24 @@ static void equal_reasons_are_counted(void **state)
     };
     EXPECT(trials, "3 of 5 trials failed: 2 x CUDA out of memory in trials 4, 5 (batch 512 to "
                    "1024); 1 x KeyError: 'lr' (train.py:31) in trial 2 (lr 0.2)");
+}
+
+// A character of UTF-8 is shown whole or not at all.
+static void long_values_are_cut_between_characters(void **state)
+{
+    (void)state;
+    static const char nines[] = "999999999999999999999999999999999999999";
+    char *hparams = xasprintf("{\"word\": \"%s\u00e9\"}", nines);
+    char *text = xasprintf("1 of 2 trials failed: 1 x KeyError: 'lr' (train.py:31) in trial 2 "
+                           "(word %s)",
+                           nines);
+    const struct failed_trial trials[] = {
+        {NULL, "{\"word\": \"a\"}"},
+        {"rank 0: exit 1: KeyError: 'lr' (train.py:31)", hparams},
+    };
+    EXPECT(trials, text);
+    free(text);
+    free(hparams);
 }
 
 // Trial 4 has the learning rate of trial 2, but did not come so far.
@@ -165,6 +184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_reasons_are_counted),
+        cmocka_unit_test(long_values_are_cut_between_characters),
         cmocka_unit_test(trials_that_failed_otherwise_do_not_count),
         cmocka_unit_test(numbers_in_reasons_do_not_matter),
         cmocka_unit_test(exit_codes_without_an_error_differ),
