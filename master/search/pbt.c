@@ -118,7 +118,7 @@ static int64_t truncated(const struct pbt_search *p, int64_t count)
 static bool is_among_worst(const struct pbt_search *p, const struct pbt_member *m)
 {
     int64_t count, rank = rank_of(p, m, &count);
-    return rank >= count - truncated(p, count);
+    return !isfinite(m->scores[m->rounds - 1]) || rank >= count - truncated(p, count);
 }
 
 // A copy of a finished member would have nothing to train.
@@ -138,15 +138,6 @@ static bool has_source(const struct pbt_search *p, const struct pbt_member *but)
 {
     for (int64_t i = 0; i < p->size; i++)
         if (&p->members[i] != but && can_be_copied(p, &p->members[i]))
-            return true;
-    return false;
-}
-
-// With few places at a time, the better members may be finished already. A member then goes on.
-static bool has_better(const struct pbt_search *p, const struct pbt_member *m)
-{
-    for (int64_t i = 0; i < p->size; i++)
-        if (can_be_copied(p, &p->members[i]) && beats(&p->members[i], m))
             return true;
     return false;
 }
@@ -326,7 +317,7 @@ static void member_finish_rounds(struct search *s, struct pbt_member *m,
     s->changed = true;
     if (m->rounds >= p->num_rounds || m->spent >= p->num_rounds)
         trial_stop(m, PBT_STOPPING, out);
-    else if (!isfinite(score) || (is_among_worst(p, m) && has_better(p, m)))
+    else if (is_among_worst(p, m))
         trial_stop(m, PBT_REPLACED, out);
 }
 
