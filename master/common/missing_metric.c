@@ -29,15 +29,15 @@ static void names_write(const char *const *names, struct buf *out)
 
 static void validation_write(const char *metric, const struct reported_metrics *r, struct buf *out)
 {
-    const char *near = nearest_word(metric, r->validation);
-    if (!near && !r->validation[1])
-        near = r->validation[0];
+    const char *near = nearest_word(metric, r->validation), *only = r->validation[0];
     buf_printf(out, "%s reported ", r->subject);
     names_write(r->validation, out);
-    buf_printf(out,
-               "; the searcher waits for %.*s: report it as a validation metric, or set "
-               "searcher.metric to %.*s",
-               NAME_SHOWN, metric, NAME_SHOWN, near ? near : "one of these");
+    buf_printf(out, "; the searcher waits for %.*s: ", NAME_SHOWN, metric);
+    if (near)
+        buf_printf(out, "did you mean %.*s?", NAME_SHOWN, near);
+    else
+        buf_printf(out, "report it as a validation metric, or set searcher.metric to %.*s",
+                   NAME_SHOWN, r->validation[1] ? "one of these" : only);
 }
 
 char *missing_metric_warning(const char *metric, const struct reported_metrics *r)
@@ -46,7 +46,7 @@ char *missing_metric_warning(const char *metric, const struct reported_metrics *
     if (!metric || !*metric || !strcmp(metric, "none") || names_contain(r->validation, metric))
         return NULL;
     bool in_training = names_contain(r->training, metric);
-    if (!*r->validation && (!r->completed || (r->single && !in_training)))
+    if (!*r->validation && (!r->completed || (r->single && !*r->training)))
         return NULL;
     buf_init(&out, LIMIT_BODY_SMALL);
     if (in_training)
@@ -59,7 +59,8 @@ char *missing_metric_warning(const char *metric, const struct reported_metrics *
     else
         buf_printf(&out,
                    "%s reported no validation metrics; the searcher waits for %.*s: report it in "
-                   "the group validation",
-                   r->subject, NAME_SHOWN, metric);
+                   "the group validation%s",
+                   r->subject, NAME_SHOWN, metric,
+                   r->single ? ", or set searcher.metric to none" : "");
     return buf_take(&out);
 }

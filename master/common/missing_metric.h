@@ -15,7 +15,7 @@ struct reported_metrics {
 // "the trials reported accuracy, validation_loss; the searcher waits for val_loss: report it as a
 // validation metric, or set searcher.metric to validation_loss". Heap. NULL: the metric was
 // reported, or reports of it may still come, or nobody waits for it (`metric` is NULL, "" or
-// "none", which is Determined's word; a single trial that reports no validation at all).
+// "none", which is Determined's word; a single trial that reports no metric at all).
 char *missing_metric_warning(const char *metric, const struct reported_metrics *reported);
 
 #endif

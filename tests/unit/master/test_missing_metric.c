@@ -36,8 +36,11 @@ static void names_the_reported_metrics(void **state)
                    "as a validation metric, or set searcher.metric to one of these");
     expect_warning(
         "validation_los", NAMES("a", "validation_loss"), none, false, false,
-        "the trials reported a, validation_loss; the searcher waits for validation_los: report it "
-        "as a validation metric, or set searcher.metric to validation_loss");
+        "the trials reported a, validation_loss; the searcher waits for validation_los: did "
+        "you mean validation_loss?");
+    expect_warning("accuracy", NAMES("acuracy"), none, true, true,
+                   "the trials reported acuracy; the searcher waits for accuracy: did you mean "
+                   "acuracy?");
     expect_warning("val_loss", NAMES("score"), none, false, false,
                    "the trials reported score; the searcher waits for val_loss: report it as a "
                    "validation metric, or set searcher.metric to score");
@@ -64,7 +67,11 @@ static void a_search_without_validations_has_no_winner(void **state)
                    "the trials reported no validation metrics; the searcher waits for loss: report "
                    "it in the group validation");
     expect_warning("loss", none, NAMES("speed"), false, false, NULL);
-    expect_warning("loss", none, NAMES("speed"), true, true, NULL);
+    expect_warning("accuracy", none, NAMES("loss"), true, true,
+                   "the trials reported no validation metrics; the searcher waits for accuracy: "
+                   "report it in the group validation, or set searcher.metric to none");
+    expect_warning("loss", none, NAMES("speed"), false, true, NULL);
+    expect_warning("loss", none, none, true, true, NULL);
 }
 
 static void silent_if_nobody_waits(void **state)

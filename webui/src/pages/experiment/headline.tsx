@@ -61,7 +61,8 @@ function StateReason({ experiment, trials }: ExperimentData) {
             )}
             {experiment.metricWarning && (
                 <p class="state-reason">
-                    <Icon name="warning" label="Metric" /> Check the metric: {experiment.metricWarning}.
+                    <Icon name="warning" label="Metric" /> Check the metric: {experiment.metricWarning}
+                    {experiment.metricWarning.endsWith("?") ? "" : "."}
                 </p>
             )}
             {experiment.failureSummary && (
