@@ -69,6 +69,46 @@ static const struct {
     {"trainer.model.layers[].kernel", "3"},
 };
 
+// A hyperparameter of each type: its name, and its bounds.
+static const struct {
+    const char *kind, *name, *minval, *maxval;
+} hparam_samples[] = {
+    {"int", "width", "16", "128"},
+    {"double", "dropout", "0.1", "0.5"},
+    {"log", "learning_rate", "-4", "-1"},
+    {"categorical", "activation", NULL, NULL},
+};
+
+// The type of the hyperparameter that the row, or the key above it, describes. NULL: none.
+static const char *hparam_kind(const struct schema_row *row)
+{
+    const struct schema_choice *c = row->choices;
+    if (!strcmp(row->path, "hyperparameters.*") && row->variant)
+        return row->variant->word;
+    return c && !strcmp(c->path, "hyperparameters.*") ? c->word : NULL;
+}
+
+static const char *hparam_name(const struct schema_row *row)
+{
+    const char *kind = hparam_kind(row);
+    for (size_t i = 0; kind && i < sizeof hparam_samples / sizeof *hparam_samples; i++)
+        if (!strcmp(hparam_samples[i].kind, kind))
+            return hparam_samples[i].name;
+    return "learning_rate";
+}
+
+static const char *hparam_bound(const struct schema_row *row, const struct schema_field *field)
+{
+    const char *kind = hparam_kind(row);
+    for (size_t i = 0; kind && field->name && i < sizeof hparam_samples / sizeof *hparam_samples;
+         i++)
+        if (!strcmp(hparam_samples[i].kind, kind))
+            return !strcmp(field->name, "minval")   ? hparam_samples[i].minval
+                   : !strcmp(field->name, "maxval") ? hparam_samples[i].maxval
+                                                    : NULL;
+    return NULL;
+}
+
 static const char *sample_of(const char *path)
 {
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++)
@@ -219,6 +259,7 @@ static bool is_needed(const char *path, const char *kind, const char *key)
     static const struct {
         const char *path, *kind, *key;
     } needed[] = {{"searcher", "async_halving", "max_time"},
+                  {"hyperparameters.*", "const", "val"},
                   {"searcher", "adaptive_asha", "max_time"},
                   {"searcher", "hyperband", "max_time"},
                   {"searcher", "pbt", "length_per_round"}};
@@ -227,6 +268,18 @@ static bool is_needed(const char *path, const char *kind, const char *key)
             !strcmp(needed[i].key, key))
             return true;
     return false;
+}
+
+// Writes the value of a key of the row.
+static void write_key_value(struct nesting *n, const struct schema_field *field, const char *path,
+                            int depth)
+{
+    const char *bound = hparam_bound(n->row, field);
+    if (bound)
+        buf_puts(n->out, bound);
+    else
+        write_value(field, path, depth, n->out);
+    buf_puts(n->out, "\n");
 }
 
 // A kind shows its required keys, so that the example is complete.
@@ -241,8 +294,7 @@ static void write_kind(struct nesting *n)
         char *below = xasprintf("%s.%s", row->path, f->name);
         begin_line(n);
         buf_printf(n->out, "%s: ", f->name);
-        write_value(f, below, 1, n->out);
-        buf_puts(n->out, "\n");
+        write_key_value(n, f, below, 1);
         free(below);
     }
 }
@@ -254,13 +306,12 @@ static void write_name(struct nesting *n, const char *name, size_t len, const ch
     bool list = len > 2 && !strncmp(name + len - 2, "[]", 2), last = *end == '\0';
     begin_line(n);
     if (*name == '*') // of a map: any name
-        buf_puts(n->out, "learning_rate:");
+        buf_printf(n->out, "%s:", hparam_name(n->row));
     else
         buf_printf(n->out, "%.*s:", (int)(list ? len - 2 : len), name);
     if (last && !n->row->variant) {
         buf_puts(n->out, " ");
-        write_value(n->row->field, path, 0, n->out);
-        buf_puts(n->out, "\n");
+        write_key_value(n, n->row->field, path, 0);
     } else {
         buf_puts(n->out, "\n");
         n->indent += list ? 4 : 2;

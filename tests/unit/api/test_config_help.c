@@ -55,6 +55,20 @@ static void a_key_has_its_facts_and_an_example(void **state)
     check_text("hyperparameters", "\n  type: log");
 }
 
+static void an_example_of_a_hyperparameter_fits_its_type(void **state)
+{
+    (void)state;
+    check_text("hyperparameters.log", "      learning_rate:\n        type: log\n"
+                                      "        minval: -4\n        maxval: -1\n");
+    check_text("hyperparameters.double", "      dropout:\n        type: double\n"
+                                         "        minval: 0.1\n        maxval: 0.5\n");
+    check_text("hyperparameters.int", "      width:\n        type: int\n"
+                                      "        minval: 16\n        maxval: 128\n");
+    check_text("hyperparameters.const", "        type: const\n        val: 0.01\n");
+    check_text("hyperparameters.categorical", "        type: categorical\n"
+                                              "        vals: [relu, gelu]\n");
+}
+
 static void keys_are_found_by_a_part_of_their_path(void **state)
 {
     (void)state;
@@ -173,6 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_key_has_its_facts_and_an_example),
+        cmocka_unit_test(an_example_of_a_hyperparameter_fits_its_type),
         cmocka_unit_test(keys_are_found_by_a_part_of_their_path),
         cmocka_unit_test(similar_keys_are_suggested),
         cmocka_unit_test(every_example_is_valid),
