@@ -48,7 +48,7 @@ static char *overridden_text(struct cli *c, const char *text, const json_t *root
     if (c->options.name)
         paths[count++] = "name";
     char *changed = overlay_text(text, paths, count, root);
-    return changed ? changed : json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    return changed ? changed : overlay_value(root, JSON_INDENT(2));
 }
 
 static const char *after_position(const char *text, const char *file)

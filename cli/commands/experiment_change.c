@@ -12,6 +12,7 @@
 #include "base/text/yaml.h"
 #include "cli/commands/commands.h"
 #include "cli/common/lookup.h"
+#include "cli/common/overlay.h"
 #include "cli/output/output.h"
 #include "cli/output/rows.h"
 
@@ -244,7 +245,7 @@ static int overrides_text(struct cli *c, char **text, struct error *e)
     for (int i = 0; i < c->options.config.count && !err; i++)
         err = expconf_set(&doc, c->options.config.items[i], e);
     bool some = !err && c->options.config.count > 0;
-    *text = some ? json_dumps(doc.root, JSON_REAL_PRECISION(17)) : strdup("");
+    *text = some ? overlay_value(doc.root, 0) : xstrdup("");
     yaml_doc_free(&doc);
     return err;
 }

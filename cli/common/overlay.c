@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/log.h"
 #include "base/text/json.h"
 #include "base/text/yaml.h"
 
@@ -47,16 +48,31 @@ static const char *scalar_end(const char *text, const char *value)
     return end;
 }
 
+char *overlay_value(const json_t *value, size_t flags)
+{
+    enum { DIGITS_MIN = 15, DIGITS_MAX = 17 };
+    for (size_t digits = DIGITS_MIN;; digits++) {
+        char *text = json_dumps(value, flags | JSON_REAL_PRECISION(digits));
+        must(text != NULL);
+        json_t *read = json_loads(text, JSON_DECODE_ANY, NULL);
+        bool same = json_equal(read, value);
+        json_decref(read);
+        if (same || digits == DIGITS_MAX)
+            return text;
+        free(text);
+    }
+}
+
 static char *replace_value(const char *text, const struct yaml_doc *doc, const char *path,
                            const json_t *value)
 {
-    char *shown = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)), *out = NULL;
+    char *shown = overlay_value(value, JSON_ENCODE_ANY), *out = NULL;
     const char *old = find_value(text, doc, path);
     size_t len = strlen(text);
-    if (shown && old && !json_is_object(jget_path(doc->root, path)) &&
+    if (old && !json_is_object(jget_path(doc->root, path)) &&
         !json_is_array(jget_path(doc->root, path))) {
         out = xasprintf("%.*s%s%s", (int)(old - text), text, shown, scalar_end(text, old));
-    } else if (shown && !old && !strchr(path, '.')) {
+    } else if (!old && !strchr(path, '.')) {
         out = xasprintf("%s%s%s: %s\n", text, len > 0 && text[len - 1] == '\n' ? "" : "\n", path,
                         shown);
     }

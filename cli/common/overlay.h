@@ -10,4 +10,8 @@
 // not mean exactly `wanted`.
 char *overlay_text(const char *text, const char *const *paths, size_t count, const json_t *wanted);
 
+// A value as JSON (on the heap) whose numbers have the fewest digits, 15 to 17, that all read back
+// equal. `flags` are jansson's.
+char *overlay_value(const json_t *value, size_t flags);
+
 #endif

@@ -37,6 +37,20 @@ static void values(void **state)
     expect("a: 1", "b", "{\"a\":1,\"b\":[2]}", "a: 1\nb: [2]\n");
 }
 
+// Numbers have the fewest digits that read back equal.
+static void numbers(void **state)
+{
+    (void)state;
+    expect("a: 0.2\n", "a", "{\"a\":0.05}", "a: 0.05\n");
+    expect("a: 0.2\n", "a", "{\"a\":0.30000000000000004}", "a: 0.30000000000000004\n");
+    expect("a: 0.2\n", "a", "{\"a\":1.0e-5}", "a: 1e-5\n");
+    json_t *root = json_pack("{s:f, s:f}", "a", 0.1, "b", 1e-5);
+    char *text = overlay_value(root, JSON_COMPACT);
+    assert_string_equal(text, "{\"a\":0.1,\"b\":1e-5}");
+    free(text);
+    json_decref(root);
+}
+
 static void what_would_mean_something_else(void **state)
 {
     (void)state;
@@ -52,6 +66,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values),
+        cmocka_unit_test(numbers),
         cmocka_unit_test(what_would_mean_something_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
