@@ -110,6 +110,11 @@ static bool trial_has_failed(const json_t *trial)
     return word && strcmp(word, "ERROR") == 0;
 }
 
+static bool trial_runs(const json_t *trial)
+{
+    return !trial_has_ended(trial) && jget_int(trial, "liveAllocations", 0) > 0;
+}
+
 // Copies the reason without the number of equal failures, which a restarted trial has behind it.
 static void copy_error(const char *reason, char *out, size_t cap)
 {
@@ -144,14 +149,15 @@ static void count_trials(struct follow *f, const json_t *trials)
     size_t i;
     json_t *trial;
     long long count = (long long)json_array_size(trials);
-    f->now.trials_ended = f->now.trials_failed = 0;
+    f->now.trials_ended = f->now.trials_failed = f->now.trials_running = 0;
     json_array_foreach((json_t *)trials, i, trial)
     {
         f->now.trials_ended += trial_has_ended(trial);
         f->now.trials_failed += trial_has_failed(trial);
+        f->now.trials_running += trial_runs(trial);
         tell_failure(f, trial);
     }
-    f->now.trials_live = count - f->now.trials_ended;
+    f->now.trials_waiting = count - f->now.trials_ended - f->now.trials_running;
     if (f->now.trials_total > 0 && count > f->now.trials_total)
         f->now.trials_total = count; // replacements of trials that rejected their hyperparameters
 }

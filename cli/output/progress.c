@@ -52,8 +52,10 @@ static void append_search(const struct progress *p, int width, char *out, size_t
         append_part(out, cap, width, "%lld trials ended", p->trials_ended);
     if (p->trials_failed > 0)
         append_part(out, cap, width, "%lld failed", p->trials_failed);
-    if (p->trials_live > 0)
-        append_part(out, cap, width, "%lld running", p->trials_live);
+    if (p->trials_running > 0)
+        append_part(out, cap, width, "%lld running", p->trials_running);
+    if (p->trials_waiting > 0)
+        append_part(out, cap, width, "%lld waiting", p->trials_waiting);
     if (!isnan(p->best))
         append_part(out, cap, width, "best %.6g", p->best);
 }

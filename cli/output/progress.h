@@ -12,10 +12,12 @@ struct progress {
     long long steps, total; // total 0: unknown
     double loss, validation, samples_per_second, step_ms; // NaN: not reported
     int restarts;
-    bool search; // a search: shows the next five fields instead of steps and metrics
-    long long trials_ended, trials_total, trials_live; // total 0: unknown
-    long long trials_failed;                           // of those that have ended
-    double best;                                       // NaN: none yet
+    bool search; // a search: shows the next six fields instead of steps and metrics
+    long long trials_ended, trials_total; // total 0: unknown
+    long long trials_failed;              // of those that have ended
+    long long trials_running;             // with slots
+    long long trials_waiting;             // without slots
+    double best;                          // NaN: none yet
 };
 
 // Writes at most `width` columns: while it runs a bar with step, loss, validation, samples/s and

@@ -51,7 +51,7 @@ static void counts_the_trials_of_a_search(void **state)
     p.search = true;
     p.trials_ended = 3;
     p.trials_total = 12;
-    p.trials_live = 2;
+    p.trials_running = 2;
     p.best = 0.01234;
     assert_string_equal(progress_line(&p, 120, line, sizeof(line)),
                         "running [############............]  50%  3 of 12 trials  2 running  "
@@ -61,8 +61,13 @@ static void counts_the_trials_of_a_search(void **state)
                         "running [############............]  50%  3 of 12 trials  1 failed  "
                         "2 running  best 0.01234");
     p.trials_failed = 0;
+    p.trials_waiting = 7;
+    assert_string_equal(progress_line(&p, 120, line, sizeof(line)),
+                        "running [############............]  50%  3 of 12 trials  2 running  "
+                        "7 waiting  best 0.01234");
+    p.trials_waiting = 0;
     p.trials_total = 0;
-    p.trials_live = 0;
+    p.trials_running = 0;
     p.best = NAN;
     assert_string_equal(progress_line(&p, 120, line, sizeof(line)),
                         "running [############............]  50%  3 trials ended");
