@@ -98,7 +98,8 @@ test("the title of a metric includes its group if the name does not", () => {
     assert.equal(metricTitle({ group: "validation", name: "validation_loss" }), "validation_loss");
     assert.equal(metricTitle({ group: "validation", name: "loss" }), "validation loss");
     assert.equal(metricTitle({ group: "training", name: "loss" }), "training loss");
-    assert.equal(metricTitle({ group: "training", name: "learning_rate" }), "learning_rate");
+    assert.equal(metricTitle({ group: "training", name: "accuracy" }), "training accuracy");
+    assert.equal(metricTitle({ group: "training", name: "step_ms" }), "step_ms");
 });
 
 test("the run time sums up all starts; a running one counts until now", () => {

@@ -47,14 +47,14 @@ export function metricSummary(
     return isObject(facts) ? facts : undefined;
 }
 
-/** The title of a metric. It includes the group only if the name does not tell it. */
-export const metricTitle = ({ group, name }: MetricName): string =>
-    name.startsWith(group) || (group === "training" && name !== "loss") ? name : `${group} ${name}`;
-
 /** Returns whether muster-trainer reports the metric about the system, not about the model. */
 export function isSystemMetric({ name }: MetricName): boolean {
     return /_ms$|_mb$|_per_second$|^mfu$|^exposed_share$/.test(name);
 }
+
+/** The title of a metric. It includes the group only if the name does not tell it. */
+export const metricTitle = ({ group, name }: MetricName): string =>
+    name.startsWith(group) || (group === "training" && isSystemMetric({ group, name })) ? name : `${group} ${name}`;
 
 // --- series --------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 import { chartView } from "../../lib/chart/chart_view";
 import { duration, formatMetric, millis, now, percent } from "../../lib/format";
 import type { Line } from "../../lib/chart/plot";
-import { isSystemMetric, type MetricName, metricNames, metricSummary } from "../../lib/experiment/metrics";
+import { isSystemMetric, type MetricName, metricNames, metricSummary, metricTitle } from "../../lib/experiment/metrics";
 import type { Experiment, JsonObject, Start, Trial } from "../../lib/types";
 import { queryParam, text } from "../../lib/url";
 import { Empty, Search } from "../../parts";
@@ -120,7 +120,7 @@ function MetricSection(props: {
                 {props.metrics.map(({ group, name }) => (
                     <MetricChart
                         key={`${group}.${name}`}
-                        title={name}
+                        title={metricTitle({ group, name })}
                         group={group}
                         metrics={[name]}
                         runs={[{ trialId: props.trial.id, label: name, batch: props.batch }]}
