@@ -369,6 +369,19 @@ static void list_matches(const struct entries *all, const bool *found, const cha
     buf_puts(out, "\nmuster help config KEY explains one of them.\n");
 }
 
+// The first kind below the same key whose explanation contains the last name of `asked`; or NULL.
+static const char *kind_like(const struct entries *all, const char *asked)
+{
+    const char *dot = strrchr(asked, '.');
+    for (size_t i = 0; i < all->count && dot; i++) {
+        const struct entry *x = &all->items[i];
+        if (x->row.variant && !strncmp(x->match, asked, (size_t)(dot + 1 - asked)) &&
+            schema_variant_mentions(x->row.variant, dot + 1))
+            return x->match;
+    }
+    return NULL;
+}
+
 // Suggests a path, or the path of a key with a similar last name.
 static int report_unknown(struct entries *all, const char *asked, struct error *e)
 {
@@ -383,7 +396,8 @@ static int report_unknown(struct entries *all, const char *asked, struct error *
         names[count + i] = last ? last + 1 : names[i];
     }
     names[2 * count] = NULL;
-    near = nearest_word(asked, names);
+    near = kind_like(all, asked);
+    near = near ? near : nearest_word(asked, names);
     if (!near && dot)
         near = nearest_word(dot + 1, names + count);
     for (size_t i = 0; i < all->count && near; i++)

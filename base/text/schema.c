@@ -201,6 +201,32 @@ static bool in_range(const struct schema_field *field, double v)
     return (field->min == 0 && field->max == 0) || (v >= field->min && v <= field->max);
 }
 
+bool schema_variant_mentions(const struct schema_variant *variant, const char *word)
+{
+    enum { LETTERS_MIN = 4 }; // shorter words are in many sentences
+    return strlen(word) >= LETTERS_MIN &&
+           (strcasestr(variant->word, word) || (variant->doc && strcasestr(variant->doc, word)));
+}
+
+// Names the variants of a union whose names or explanations contain the word, else all words.
+static int report_unlike_word(struct checker *c, const struct schema_field *field,
+                              const json_t *value)
+{
+    struct buf list;
+    int err = 0;
+    buf_init(&list, EXPECTED_MAX);
+    for (const struct schema_variant *v = field->variants; v && v->word; v++)
+        if (schema_variant_mentions(v, json_string_value(value)))
+            buf_printf(&list, "%s\"%s\"", list.len ? " or " : "", v->word);
+    if (list.len && !list.err)
+        err = report_fault(c, AT_VALUE, "unknown word \"%.*s\"; did you mean %s?", WORD_SHOWN_MAX,
+                           json_string_value(value), buf_str(&list));
+    else
+        err = report_wrong_value(c, field, value);
+    buf_free(&list);
+    return err;
+}
+
 static int check_word(struct checker *c, const struct schema_field *field, const json_t *value)
 {
     const char *text = json_string_value(value);
@@ -213,7 +239,7 @@ static int check_word(struct checker *c, const struct schema_field *field, const
     if (near)
         return report_fault(c, AT_VALUE, "unknown word \"%.*s\"; did you mean \"%s\"?",
                             WORD_SHOWN_MAX, text, near);
-    return report_wrong_value(c, field, value);
+    return report_unlike_word(c, field, value);
 }
 
 // Lists the values of a union's tag; `words` has room for WORDS_MAX + 1.
@@ -233,7 +259,8 @@ static int check_union(struct checker *c, const struct schema_field *field, json
         return report_wrong_value(c, field, value);
     const char *words[WORDS_MAX + 1];
     list_variants(field, words);
-    struct schema_field tag = {.name = field->tag, .type = SCHEMA_ENUM, .words = words};
+    struct schema_field tag = {
+        .name = field->tag, .type = SCHEMA_ENUM, .words = words, .variants = field->variants};
     json_t *chosen = json_object_get(value, field->tag);
     if (c->partial && (!chosen || json_is_null(chosen)))
         return 0; // another part of the document selects the variant

@@ -49,6 +49,8 @@ struct schema_variant {
     const struct schema_field *fields; // without the tag
     const char *doc;
 };
+// Whether the variant's word or explanation contains `word`, of at least 4 letters in any case.
+bool schema_variant_mentions(const struct schema_variant *variant, const char *word);
 
 // Checks doc->root against `fields` and adds the defaults in place. An error names the first fault
 // in document order, with position, path, the expected value and the nearest known word:

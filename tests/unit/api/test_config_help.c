@@ -109,6 +109,7 @@ static void similar_keys_are_suggested(void **state)
     check_unknown("resources.slot_per_trial", "did you mean \"resources.slots_per_trial\"?");
     check_unknown("trainer.optimiser.learning_rte",
                   "did you mean \"trainer.optimizer.learning_rate\"?");
+    check_unknown("searcher.asha", "did you mean \"searcher.async_halving\"?");
     check_unknown("quaternion", "muster help config lists the keys");
     check_unknown("", "muster help config lists the keys");
 }

@@ -37,6 +37,9 @@ static void texts_that_are_no_configuration(void **state)
 static void slips_in_keys_are_told_with_what_is_near(void **state)
 {
     (void)state;
+    refused("name: x\nentrypoint: y\nsearcher: {name: asha, metric: m}\n",
+            "e.yaml:3:18: searcher.name: unknown word \"asha\"; did you mean \"async_halving\" or "
+            "\"adaptive_asha\"?");
     refused("name: x\nsercher: {}\n", "e.yaml:2:1: sercher: unknown key; did you mean "
                                       "\"searcher\"?");
     refused("entrypoint: x\nsearcher: {name: singel, metric: loss}\n",
