@@ -47,20 +47,40 @@ json_t *columns_known(const json_t *fields)
     return known;
 }
 
+// Sets `e` to the nearest of the known names, else to those of the same group, else to all.
+static int suggest_name(struct cli *c, const json_t *known, const char *name, struct error *e)
+{
+    size_t count = json_array_size(known), group = strcspn(name, ".") + 1;
+    const char **names = arena_alloc(&c->arena, (count + 1) * sizeof *names);
+    bool grouped = false;
+    struct buf all;
+    for (size_t i = 0; i < count; i++) {
+        names[i] = json_string_value(json_array_get(known, i));
+        grouped |= strncmp(names[i], name, group) == 0;
+    }
+    names[count] = NULL;
+    const char *near = nearest_word(name, names);
+    if (near)
+        return error_set(e, ERR_NOT_FOUND, "no row of this list has %s; did you mean %s?", name,
+                         near);
+    buf_init(&all, ERROR_TEXT_MAX / 2);
+    for (size_t i = 0; i < count; i++)
+        if (!grouped || strncmp(names[i], name, group) == 0)
+            buf_printf(&all, "%s%s", all.len > 0 ? ", " : "", names[i]);
+    int err = error_set(e, ERR_NOT_FOUND, "no row of this list has %s; available: %s", name,
+                        all.len > 0 ? buf_str(&all) : "no metric and no hyperparameter");
+    buf_free(&all);
+    return err;
+}
+
 static int report_unknown_name(struct cli *c, const char *name, struct error *e)
 {
     json_t *fields = NULL;
-    struct buf all;
     int err = cli_call(c, "GET", NULL, &fields, e, COLUMNS_FIELDS);
     if (err)
         return err;
     json_t *known = columns_known(fields);
-    buf_init(&all, ERROR_TEXT_MAX / 2);
-    for (size_t i = 0; i < json_array_size(known); i++)
-        buf_printf(&all, "%s%s", i > 0 ? ", " : "", json_string_value(json_array_get(known, i)));
-    err = error_set(e, ERR_NOT_FOUND, "no row of this list has %s; available: %s", name,
-                    all.len > 0 ? buf_str(&all) : "no metric and no hyperparameter");
-    buf_free(&all);
+    err = suggest_name(c, known, name, e);
     json_decref(known);
     json_decref(fields);
     return err;

@@ -111,6 +111,7 @@ static void test_errors(void **state)
     expect_error("stat = RUNNING", 1, "did you mean \"state\"");
     expect_error("zebra = 1", 1, "the other fields are: id, name");
     expect_error("zebra = 1", 1, "hparams.zebra");
+    expect_error("best > 0.9", 1, "there is no field \"best\"; did you mean \"metric\"?");
     expect_error("steps > 1", 1, "there is no field \"steps\""); // a field of trials only
     expect_error("id = 1 and", 11, "expected the name of a field, not the end");
     expect_error("id = 1 id = 2", 8, "expected and, or, or the end, not \"id\"");
