@@ -110,9 +110,10 @@ static bool trial_has_failed(const json_t *trial)
     return word && strcmp(word, "ERROR") == 0;
 }
 
-static bool trial_runs(const json_t *trial)
+static bool trial_waits(const json_t *trial)
 {
-    return !trial_has_ended(trial) && jget_int(trial, "liveAllocations", 0) > 0;
+    const char *word = wire_word(WIRE_TRIAL_STATE, jget_string(trial, "state", ""));
+    return word && (strcmp(word, "QUEUED") == 0 || strcmp(word, "ACTIVE") == 0);
 }
 
 // Copies the reason without the number of equal failures, which a restarted trial has behind it.
@@ -149,15 +150,15 @@ static void count_trials(struct follow *f, const json_t *trials)
     size_t i;
     json_t *trial;
     long long count = (long long)json_array_size(trials);
-    f->now.trials_ended = f->now.trials_failed = f->now.trials_running = 0;
+    f->now.trials_ended = f->now.trials_failed = f->now.trials_waiting = 0;
     json_array_foreach((json_t *)trials, i, trial)
     {
         f->now.trials_ended += trial_has_ended(trial);
         f->now.trials_failed += trial_has_failed(trial);
-        f->now.trials_running += trial_runs(trial);
+        f->now.trials_waiting += trial_waits(trial);
         tell_failure(f, trial);
     }
-    f->now.trials_waiting = count - f->now.trials_ended - f->now.trials_running;
+    f->now.trials_running = count - f->now.trials_ended - f->now.trials_waiting;
     if (f->now.trials_total > 0 && count > f->now.trials_total)
         f->now.trials_total = count; // replacements of trials that rejected their hyperparameters
 }
@@ -360,11 +361,24 @@ static void apply_experiment(struct follow *f, const json_t *data)
         f->stale |= STALE_ALL;
 }
 
+// Whether the trial waited or not when the trials were last read, other than now.
+static bool trial_has_moved(const struct follow *f, const json_t *data)
+{
+    size_t i;
+    json_t *trial;
+    json_array_foreach(f->trials, i, trial)
+    {
+        if (jget_int(trial, "id", 0) == jget_int(data, "id", -1))
+            return trial_waits(trial) != trial_waits(data);
+    }
+    return true; // it is new
+}
+
 static void apply_trial(struct follow *f, const json_t *data)
 {
     if (f->now.search) { // a reason of a trial that goes on: it has failed and starts again
         bool again = *jget_string(data, "exitReason", "") && jget_int(data, "restarts", 0) > 0;
-        f->stale |= trial_has_ended(data) || again ? STALE_ALL : 0;
+        f->stale |= trial_has_ended(data) || again || trial_has_moved(f, data) ? STALE_ALL : 0;
     } else if (f->trial == 0) {
         f->stale |= STALE_ALL;
     } else if (jget_int(data, "id", 0) == f->trial) {
