@@ -87,9 +87,10 @@ int config_load(struct cli *c, const char *path, char **text, struct yaml_doc *d
 // experiment.c: prints the warnings of an answer.
 void print_warnings(const json_t *answer);
 // input_files.c: checks that the files which the trainer section reads are among `files`, the files
-// in `folder` (NULL: not given). ERR_INVALID names the place in the experiment file.
+// in `folder` (NULL: not given). ERR_INVALID names the place in the experiment file `config`. Warns
+// if the entrypoint names a file, and no folder is given.
 int inputs_check(const struct yaml_doc *doc, const json_t *files, const char *folder,
-                 struct error *e);
+                 const char *config, struct error *e);
 // metadata.c: fetches a trial's metadata; applies --metadata to it.
 int fetch_trial_metadata(struct cli *c, long long trial, json_t **metadata, struct error *e);
 int set_trial_metadata(struct cli *c, long long trial, struct error *e);

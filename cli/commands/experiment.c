@@ -215,7 +215,7 @@ int run_experiment_create(struct cli *c, const struct command *self, struct erro
         files = files ? files : json_array();
     }
     if (!err && (folder || !c->options.validate_only))
-        err = inputs_check(&doc, files, folder, e);
+        err = inputs_check(&doc, files, folder, c->args[0], e);
     if (!err) {
         json_t *body = create_body(c, yaml, json_incref(files));
         err = cli_call(c, "POST", body, &answer, e, "/api/v1/experiments");

@@ -1,6 +1,7 @@
 // Checks before a submission that the files which the trainer section reads are among those to
 // upload. Otherwise the first start would fail.
 #include <fnmatch.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,8 +76,33 @@ static int check_input(const struct yaml_doc *doc, const char *key, const json_t
     return report_missing(yaml_where(doc, key, where, sizeof(where)), key, path, files, folder, e);
 }
 
+// Warns if the entrypoint names a file that lies beside the experiment file, or in the current
+// folder, and no files are submitted.
+static void warn_of_no_files(const struct yaml_doc *doc, const char *config)
+{
+    const char *at = json_string_value(jget(doc->root, "entrypoint")),
+               *slash = strrchr(config, '/');
+    char *folder = slash ? xasprintf("%.*s", (int)(slash - config + 1), config) : xstrdup(".");
+    bool found = false;
+    while (at && !found && *(at += strspn(at, " \t\n;&|()\"'"))) {
+        size_t len = strcspn(at, " \t\n;&|()\"'");
+        char *word = xasprintf("%.*s", (int)len, at), *beside = path_join(folder, word);
+        const char *dot = strrchr(word, '.');
+        found = dot && dot > word && *word != '/' && (path_exists(beside) || path_exists(word));
+        if (found)
+            fprintf(stderr,
+                    "warning: no files were submitted, and the entrypoint names %s; give the "
+                    "folder that contains it: muster experiment create FILE FOLDER\n",
+                    word);
+        free(beside);
+        free(word);
+        at += len;
+    }
+    free(folder);
+}
+
 int inputs_check(const struct yaml_doc *doc, const json_t *files, const char *folder,
-                 struct error *e)
+                 const char *config, struct error *e)
 {
     const json_t *data = jget_path(doc->root, "trainer.data");
     int err = 0;
@@ -92,5 +118,7 @@ int inputs_check(const struct yaml_doc *doc, const json_t *files, const char *fo
         }
         free(key);
     }
+    if (!err && !folder)
+        warn_of_no_files(doc, config);
     return err;
 }
