@@ -155,12 +155,13 @@ static bool read_metric_names(struct view *v, int64_t id, const char *group,
 
 static void write_metric_warning(struct view *v, struct db_rows *rows)
 {
-    struct reported_metrics reported = {.subject = "the trials"};
+    struct reported_metrics reported = {0};
     int64_t id = DB_GET(rows, EXPERIMENT_VIEW, id);
     if (!DB_IS_NULL(rows, EXPERIMENT_VIEW, best_metric) || DB_GET(rows, EXPERIMENT_VIEW, unmanaged))
         return;
     reported.completed = !strcmp(DB_GET(rows, EXPERIMENT_VIEW, state), "COMPLETED");
     reported.single = !strcmp(DB_GET(rows, EXPERIMENT_VIEW, searcher_type), "single");
+    reported.subject = reported.single ? "the trial" : "the trials";
     if (!read_metric_names(v, id, "validation", &reported.validation) ||
         !read_metric_names(v, id, "training", &reported.training))
         return;
