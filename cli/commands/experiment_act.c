@@ -165,7 +165,7 @@ static void report_slots_later(struct cli *c, const char *verb, long long id)
         cli_call(c, "GET", NULL, &why, NULL, "/api/v1/experiments/%lld/why", id) != 0)
         return;
     const char *reason = jget_string(why, "reason", "");
-    if (strncmp(reason, "was asked ", 10) == 0)
+    if (strncmp(reason, "was asked ", 10) == 0 || strncmp(reason, "is paused; ", 11) == 0)
         printf("It %s.\n", reason);
     json_decref(why);
 }

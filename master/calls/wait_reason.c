@@ -258,7 +258,10 @@ static void write_paused(const struct core *c, const struct active_experiment *a
         return;
     }
     if (a->state == ALLOCATION_TERMINATING) {
-        buf_puts(out, "is paused; its processes are being ended");
+        buf_printf(out, "is paused; %s",
+                   a->polls ? "its processes are being ended"
+                            : "its program has not polled for preemption, so it is ended without "
+                              "being asked to save its work");
         return;
     }
     buf_puts(out, "was asked to save its work and leave its slots");

@@ -256,6 +256,13 @@ log_policies:
         self.assertEqual(self.cluster.rows("agent", "list")[0]["used"], 0)
         self.cluster.muster("experiment", "kill", experiment)
 
+    def test_pause_of_a_program_that_has_not_polled(self):
+        experiment = self.submit("unasked", "trap '' TERM; echo begun; while :; do sleep 0.1; done\n")
+        self.wait_for_line(experiment, "begun")
+        said = self.cluster.muster("experiment", "pause", experiment)
+        self.assertIn("It is paused; its program has not polled for preemption, so it is ended", said)
+        self.cluster.muster("experiment", "kill", experiment)
+
     def test_second_agent_with_the_same_name_gets_nothing(self):
         experiment = self.submit("stays", "while [ ! -e ../../../../go ]; do sleep 0.1; done\n")
         state = lambda: self.cluster.rows("experiment", "describe", experiment)["state"]
