@@ -161,6 +161,7 @@ class Clone(unittest.TestCase):
         self.assertIn(f"runs on port {ports[0]}; stop it first", text)
         self.assertIn("pausing experiment 1", self.works("stop"))
         wait_for("its processes to be gone", lambda: not self.processes(), 30)
+        self.assertEqual(self.works("stop"), f"nothing runs in {self.clone}/.quickstart\n")
 
         moved = self.clone.with_name("moved")
         self.clone.rename(moved)

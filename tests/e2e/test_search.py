@@ -465,6 +465,21 @@ class SearchTest(unittest.TestCase):
         self.assertIn("this trial reported accuracy; the searcher waits for acuracy: ",
                       self.cluster.muster("trial", "logs", trials[0]["id"], "--level", "warning"))
 
+    def test_a_single_trial_without_validations(self):
+        pathlib.Path("unvalidated").mkdir()
+        pathlib.Path("unvalidated/program.py").write_text(
+            "import muster\nwith muster.init() as run:\n    run.report(1, loss=0.5)\n")
+        pathlib.Path("unvalidated/my.yaml").write_text(
+            "name: unvalidated\nentrypoint: python3 program.py\nresources: {slots_per_trial: 1}\n"
+            "searcher: {name: single, metric: accuracy}\n")
+        told = self.cluster.muster("experiment", "create", "unvalidated/my.yaml", "unvalidated", "--follow")
+        warning = "Warning: the trial reported no validation metrics; the searcher waits for accuracy: "
+        self.assertEqual(told.count(warning), 1, told)
+        forgotten = self.cluster.run("experiment", "create", "unvalidated/my.yaml", "--paused")
+        self.assertIn("warning: no files were submitted, and the entrypoint names program.py", forgotten.stderr)
+        given = self.cluster.run("experiment", "create", "unvalidated/my.yaml", "unvalidated", "--paused")
+        self.assertEqual(given.stderr, "")
+
     def test_hang_of_a_trial(self):
         program = ("import muster, time\nwith muster.init() as run:\n    run.report(1, loss=1.0, group='validation')\n"
                    "    time.sleep(12 if run.hparams['x'] == 2 else 0)\n")
