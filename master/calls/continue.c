@@ -22,10 +22,10 @@ struct continuation {
     struct work work; // first
     struct request *rq;
     int64_t id;
-    json_t *config; // the complete configuration with the changes
-    json_t *before; // the configuration that it had
-    bool many;      // the experiment is a search with many trials
-    bool completed; // it has completed, with all of its trials
+    json_t *config;  // the complete configuration with the changes
+    json_t *before;  // the configuration that it had
+    bool many;       // the experiment is a search with many trials
+    bool completed;  // it has completed, with all of its trials
     int64_t trained; // a trial of it that has a checkpoint to continue from; 0: none has
     int err;
     struct error e;
@@ -82,12 +82,13 @@ static int check_hyperparameters(struct continuation *n)
     if (n->many || !n->trained ||
         json_equal(jget(n->before, "hyperparameters"), jget(n->config, "hyperparameters")))
         return 0;
-    return error_set(&n->e, ERR_INVALID,
-                     "overrideConfig: hyperparameters cannot change, because trial %lld has trained "
-                     "with them and continues from its checkpoint; fork experiment %lld with the "
-                     "new values instead, and with searcher.source_trial_id: %lld to start from "
-                     "that checkpoint",
-                     (long long)n->trained, (long long)n->id, (long long)n->trained);
+    return error_set(
+        &n->e, ERR_INVALID,
+        "overrideConfig: hyperparameters cannot change, because trial %lld has trained "
+        "with them and continues from its checkpoint; fork experiment %lld with the "
+        "new values instead, and with searcher.source_trial_id: %lld to start from "
+        "that checkpoint",
+        (long long)n->trained, (long long)n->id, (long long)n->trained);
 }
 
 // Which trials of a search ran, and how, follows from its configuration, so most of it stays.

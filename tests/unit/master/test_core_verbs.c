@@ -230,11 +230,11 @@ static void test_continue(void **state)
     assert_int_equal(call_status(core_experiment_continue, owner(), NULL,
                                  "{\"id\": 1, \"overrideConfig\": \"hyperparameters: {lr: 0.1}\"}"),
                      400);
-    assert_string_equal(last_error,
-                        "overrideConfig: hyperparameters cannot change, because trial 1 has trained "
-                        "with them and continues from its checkpoint; fork experiment 1 with the "
-                        "new values instead, and with searcher.source_trial_id: 1 to start from "
-                        "that checkpoint");
+    assert_string_equal(
+        last_error, "overrideConfig: hyperparameters cannot change, because trial 1 has trained "
+                    "with them and continues from its checkpoint; fork experiment 1 with the "
+                    "new values instead, and with searcher.source_trial_id: 1 to start from "
+                    "that checkpoint");
     call_ok(core_experiment_continue, owner(), NULL,
             "{\"id\": 1, \"overrideConfig\": \"max_restarts: 3\\nhyperparameters: {lr: 0.5}\"}");
     assert_int_equal(last_id, 1);
@@ -256,7 +256,8 @@ static void test_continue(void **state)
     assert_stored("SELECT count(*) FROM trials", "1");
 }
 
-// Without a checkpoint the trial starts anew, so that new hyperparameters are true of all its steps.
+// Without a checkpoint the trial starts anew, so that new hyperparameters are true of all its
+// steps.
 static void test_continue_without_a_checkpoint(void **state)
 {
     (void)state;
