@@ -373,6 +373,27 @@ int run_experiment_describe(struct cli *c, const struct command *self, struct er
     return err;
 }
 
+// Says on stderr that a continuation has changed hyperparameters of the submitted configuration.
+static void note_changed_hyperparameters(long long id, const char *text, const json_t *config)
+{
+    struct yaml_doc doc = {0};
+    const char *name;
+    json_t *value;
+    bool same = true;
+    if (expconf_parse(text, strlen(text), "", &doc, NULL) == 0) {
+        json_object_foreach(jget(doc.root, "hyperparameters"), name, value)
+        {
+            same &= json_equal(value, json_object_get(jget(config, "hyperparameters"), name)) != 0;
+        }
+    }
+    if (!same)
+        fprintf(stderr,
+                "note: experiment %lld was continued with other hyperparameters than those of its "
+                "submission; its present configuration: muster experiment config %lld -o yaml\n",
+                id, id);
+    yaml_doc_free(&doc);
+}
+
 int run_experiment_config(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
@@ -383,6 +404,7 @@ int run_experiment_config(struct cli *c, const struct command *self, struct erro
     if (!err && c->format == OUTPUT_TABLE) {
         const char *text = jget_string(experiment, "originalConfig", "");
         printf("%s%s", text, *text != '\0' && text[strlen(text) - 1] == '\n' ? "" : "\n");
+        note_changed_hyperparameters(id, text, jget(experiment, "config"));
     } else if (!err) {
         err = output_object(c, jget(experiment, "config"), "name", e);
     }

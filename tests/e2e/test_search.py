@@ -480,6 +480,18 @@ class SearchTest(unittest.TestCase):
         given = self.cluster.run("experiment", "create", "unvalidated/my.yaml", "unvalidated", "--paused")
         self.assertEqual(given.stderr, "")
 
+    def test_a_continuation_with_other_hyperparameters(self):
+        pathlib.Path("changed.yaml").write_text(
+            "name: changed\nentrypoint: 'true'\nresources: {slots_per_trial: 1}\n"
+            "hyperparameters: {lr: 0.05}\nsearcher: {name: single, metric: accuracy}\n")
+        number = int(self.cluster.muster("experiment", "create", "changed.yaml", "-q"))
+        self.ended(number)
+        self.assertEqual(self.cluster.run("experiment", "config", number).stderr, "")
+        self.cluster.muster("experiment", "continue", number, "--config", "hyperparameters.lr=0.2")
+        self.ended(number)
+        self.assertIn("was continued with other hyperparameters",
+                      self.cluster.run("experiment", "config", number).stderr)
+
     def test_hang_of_a_trial(self):
         program = ("import muster, time\nwith muster.init() as run:\n    run.report(1, loss=1.0, group='validation')\n"
                    "    time.sleep(12 if run.hparams['x'] == 2 else 0)\n")
