@@ -250,6 +250,19 @@ static int overrides_text(struct cli *c, char **text, struct error *e)
     return err;
 }
 
+// A search refuses such changes, so the experiment has one trial.
+static void warn_of_mixed_hyperparameters(long long id, const char *overrides)
+{
+    json_t *values = json_loads(overrides, 0, NULL);
+    if (jget(values, "hyperparameters"))
+        fprintf(stderr,
+                "warning: the record of the trial now shows the new hyperparameters, also for the "
+                "steps that it has trained with the old ones; `muster experiment fork %lld` with "
+                "searcher.source_trial_id keeps both trainings apart\n",
+                id);
+    json_decref(values);
+}
+
 int run_experiment_continue(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
@@ -267,6 +280,8 @@ int run_experiment_continue(struct cli *c, const struct command *self, struct er
         json_t *row = row_experiment(jget(answer, "experiment"));
         err = cli_report(c, row, e, "Experiment %lld continues", id);
     }
+    if (!err)
+        warn_of_mixed_hyperparameters(id, text);
     if (!err && c->options.follow)
         err = cli_follow(c, id, e);
     json_decref(answer);

@@ -22,11 +22,10 @@ struct continuation {
     struct work work; // first
     struct request *rq;
     int64_t id;
-    json_t *config;  // the complete configuration with the changes
-    json_t *before;  // the configuration that it had
-    bool many;       // the experiment is a search with many trials
-    bool completed;  // it has completed, with all of its trials
-    int64_t trained; // a trial of it that has a checkpoint to continue from; 0: none has
+    json_t *config; // the complete configuration with the changes
+    json_t *before; // the configuration that it had
+    bool many;      // the experiment is a search with many trials
+    bool completed; // it has completed, with all of its trials
     int err;
     struct error e;
 };
@@ -73,22 +72,6 @@ static bool asks_for_more_trials(const struct continuation *n, const json_t *con
 {
     return jget_int(jget(config, "searcher"), "max_trials", 0) >
            jget_int(jget(n->before, "searcher"), "max_trials", 0);
-}
-
-// The steps before the checkpoint were trained with the old values, so neither the old nor the new
-// ones would be true of the whole trial.
-static int check_hyperparameters(struct continuation *n)
-{
-    if (n->many || !n->trained ||
-        json_equal(jget(n->before, "hyperparameters"), jget(n->config, "hyperparameters")))
-        return 0;
-    return error_set(
-        &n->e, ERR_INVALID,
-        "overrideConfig: hyperparameters cannot change, because trial %lld has trained "
-        "with them and continues from its checkpoint; fork experiment %lld with the "
-        "new values instead, and with searcher.source_trial_id: %lld to start from "
-        "that checkpoint",
-        (long long)n->trained, (long long)n->id, (long long)n->trained);
 }
 
 // Which trials of a search ran, and how, follows from its configuration, so most of it stays.
@@ -184,7 +167,6 @@ static int read_trials(struct continuation *n, struct db_reader *db, const json_
         err = refuse_loss(n->id, &n->e);
     else
         err = check_covered(n, config, rows);
-    n->trained = err ? 0 : DB_GET(rows, EXPERIMENT_TO_CONTINUE, trained);
     n->completed = !err && DB_GET(rows, EXPERIMENT_TO_CONTINUE, completed);
     db_rows_close(rows);
     return err;
@@ -215,8 +197,6 @@ static void read_continuation(struct work *work, struct db_reader *db)
         json_deep_merge(config, over.root);
     if (!n->err)
         n->err = check_merged_config(n, config);
-    if (!n->err && jget(over.root, "hyperparameters"))
-        n->err = check_hyperparameters(n);
     json_decref(config);
     yaml_doc_free(&over);
 }

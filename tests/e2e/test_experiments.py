@@ -228,9 +228,8 @@ class ExperimentsTest(unittest.TestCase):
         self.ended(first)
         trial = self.trial(first)["id"]
         self.assertEqual(self.user.get(f"/runs/{trial}/metadata"), {"metadata": {"lr": 0.5}})
-        self.assertEqual(self.status(self.user, "POST", "/experiments/continue", {
-            "id": first, "overrideConfig": "hyperparameters: {lr: 0.25}"}), 400)  # it has trained with 0.5
-        answer = self.user.post("/experiments/continue", {"id": first, "overrideConfig": "description: goes on"})
+        answer = self.user.post("/experiments/continue", {
+            "id": first, "overrideConfig": "hyperparameters: {lr: 0.25}\ndescription: goes on"})
         self.assertEqual(answer["experiment"]["id"], first)
         self.assertEqual(answer["config"]["description"], "goes on")
         self.assertEqual(answer["experiment"]["originalConfig"], CONFIG)
@@ -238,7 +237,7 @@ class ExperimentsTest(unittest.TestCase):
         self.ended(first)
         log = self.log(trial)
         self.assertIn("begins at 0 from None with 0.5", log)
-        self.assertRegex(log, "begins at 3 from [0-9a-f-]{36} with 0.5")
+        self.assertRegex(log, "begins at 3 from [0-9a-f-]{36} with 0.25")
         self.assertEqual(len(self.user.get(f"/experiments/{first}/trials")["trials"]), 1)
         self.assertEqual(self.user.get(f"/trials/{trial}")["trial"]["totalBatchesProcessed"], 6)
 

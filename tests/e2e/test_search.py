@@ -487,7 +487,9 @@ class SearchTest(unittest.TestCase):
         number = int(self.cluster.muster("experiment", "create", "changed.yaml", "-q"))
         self.ended(number)
         self.assertEqual(self.cluster.run("experiment", "config", number).stderr, "")
-        self.cluster.muster("experiment", "continue", number, "--config", "hyperparameters.lr=0.2")
+        continued = self.cluster.run("experiment", "continue", number, "--config", "hyperparameters.lr=0.2")
+        self.assertEqual(continued.returncode, 0, continued.stderr)
+        self.assertIn("warning: the record of the trial now shows the new hyperparameters", continued.stderr)
         self.ended(number)
         self.assertIn("was continued with other hyperparameters",
                       self.cluster.run("experiment", "config", number).stderr)

@@ -227,50 +227,25 @@ static void test_continue(void **state)
             "{\"steps_completed\":10},\"resources\":{},\"state\":\"STATE_COMPLETED\"}");
     run_to_the_end("1.1.1");
     assert_stored("SELECT state FROM experiments", "COMPLETED");
-    assert_int_equal(call_status(core_experiment_continue, owner(), NULL,
-                                 "{\"id\": 1, \"overrideConfig\": \"hyperparameters: {lr: 0.1}\"}"),
-                     400);
-    assert_string_equal(
-        last_error, "overrideConfig: hyperparameters cannot change, because trial 1 has trained "
-                    "with them and continues from its checkpoint; fork experiment 1 with the "
-                    "new values instead, and with searcher.source_trial_id: 1 to start from "
-                    "that checkpoint");
     call_ok(core_experiment_continue, owner(), NULL,
-            "{\"id\": 1, \"overrideConfig\": \"max_restarts: 3\\nhyperparameters: {lr: 0.5}\"}");
+            "{\"id\": 1, \"overrideConfig\": \"max_restarts: 3\\nhyperparameters: {lr: 0.1}\"}");
     assert_int_equal(last_id, 1);
     assert_stored("SELECT state || coalesce(ended_at, '-') || progress FROM experiments",
                   "ACTIVE-0.0");
     assert_stored("SELECT json_extract(config, '$.max_restarts') FROM experiments", "3");
     assert_stored("SELECT original_config NOT LIKE '%restarts: 3%' FROM experiments", "1");
     assert_stored("SELECT state || hparams || restarts || coalesce(ended_at, '-') FROM trials",
-                  "ACTIVE{\"lr\":0.5}0-");
+                  "ACTIVE{\"lr\":0.1}0-");
     json_t *answer = sync_agent("agent-1", "session", 1, "");
     const json_t *env = jget(desired_task(answer, "1.1-1.2"), "env");
     assert_string_equal(jget_string(env, "DET_LATEST_CHECKPOINT", ""), UUID_1);
-    assert_string_equal(jget_string(env, "DET_HPARAMS", ""), "{\"lr\":0.5}");
+    assert_string_equal(jget_string(env, "DET_HPARAMS", ""), "{\"lr\":0.1}");
     json_decref(answer);
     restart_core();
     report("agent-1", 1, task_in("1.1-1.2", "RUNNING", ""));
     report("agent-1", 1, task_in("1.1-1.2", "EXITED", EXIT_0));
     assert_stored("SELECT state FROM experiments", "COMPLETED");
     assert_stored("SELECT count(*) FROM trials", "1");
-}
-
-// Without a checkpoint the trial starts anew, so that new hyperparameters are true of all its
-// steps.
-static void test_continue_without_a_checkpoint(void **state)
-{
-    (void)state;
-    submit_slots(1, "hyperparameters: {lr: 0.5}\n");
-    report("agent-1", 1, "");
-    run_to_the_end("1.1.1");
-    call_ok(core_experiment_continue, owner(), NULL,
-            "{\"id\": 1, \"overrideConfig\": \"hyperparameters: {lr: 0.1}\"}");
-    assert_stored("SELECT hparams FROM trials", "{\"lr\":0.1}");
-    json_t *answer = sync_agent("agent-1", "session", 1, "");
-    const json_t *env = jget(desired_task(answer, "1.1-1.2"), "env");
-    assert_string_equal(jget_string(env, "DET_HPARAMS", ""), "{\"lr\":0.1}");
-    json_decref(answer);
 }
 
 // A search continues with the trials that have not completed; the others stay.
@@ -705,7 +680,6 @@ int main(void)
         TEST(test_made_once),
         TEST(test_external_ids_of_a_workspace_and_kind),
         TEST(test_continue),
-        TEST(test_continue_without_a_checkpoint),
         TEST(test_continue_a_search),
         TEST(test_continue_a_halving),
         TEST(test_continue_refused),
