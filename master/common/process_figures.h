@@ -1,4 +1,4 @@
-// What this process takes from its machine, read from /proc. Any thread.
+// The memory, processor time and open files of this process, read from /proc. Any thread.
 #ifndef MUSTER_MASTER_COMMON_PROCESS_FIGURES_H
 #define MUSTER_MASTER_COMMON_PROCESS_FIGURES_H
 

@@ -29,7 +29,7 @@ struct watch {
     atomic_int_least64_t answered_at; // monotonic; 0: never
     atomic_int_least64_t newest;      // the newest backup, in seconds since 1970; 0: none
 
-    // Of the thread:
+    // The thread alone uses these:
     struct store_pace pace;
     bool slow; // seen since the last request was sent
     uint64_t commits;

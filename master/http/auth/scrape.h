@@ -1,4 +1,4 @@
-// Who may read GET /metrics without being an administrator: a monitoring system with the token of
+// GET /metrics is open to administrators, and also to a monitoring system with the token of
 // the file DATA_DIR/metrics.token, and, unless the master was told otherwise, callers on this
 // machine. Any thread.
 #ifndef MUSTER_MASTER_HTTP_AUTH_SCRAPE_H

@@ -1,4 +1,4 @@
-// Who may read GET /metrics.
+// Tests which callers may read GET /metrics.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
