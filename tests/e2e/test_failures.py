@@ -261,7 +261,7 @@ log_policies:
         self.wait_for_line(experiment, "begun")
         said = self.cluster.muster("experiment", "pause", experiment)
         self.assertIn("It is paused; its program has not polled for preemption, so it is ended", said)
-        self.cluster.muster("experiment", "kill", experiment)
+        self.cluster.muster("experiment", "kill", experiment, "--wait", timeout=30)
 
     def test_second_agent_with_the_same_name_gets_nothing(self):
         experiment = self.submit("stays", "while [ ! -e ../../../../go ]; do sleep 0.1; done\n")
