@@ -129,7 +129,8 @@ class Training(unittest.TestCase):
         self.in_mid_training(experiment)
         self.cluster.muster("experiment", "pause", experiment)
         wait_for("the ranks to exit", lambda: not self.cluster.ranks())
-        self.assertEqual(self.cluster.rows("experiment", "describe", experiment)["state"], "PAUSED")
+        # The agent reports the end of the ranks a moment later.
+        wait_for("the pause", lambda: self.cluster.rows("experiment", "describe", experiment)["state"] == "PAUSED")
         self.cluster.muster("experiment", "activate", experiment)
         self.assert_undisturbed(experiment)
 
