@@ -74,7 +74,7 @@ test("the timeline shows administrators who paused the experiment", async () => 
 
 test("a chart is drawn, zoomed in and out, and exported", async () => {
     const page = await openAt("/trials/1", "Trial 1");
-    const plot = page.getByRole("img", { name: /^Chart of loss/ }).first();
+    const plot = page.getByRole("img", { name: /^Chart of training loss/ }).first();
     await expectVisible(plot);
     await waitUntil("lines are drawn", async () => (await countColours(page)) > 4);
     await plot.scrollIntoViewIfNeeded();
