@@ -100,7 +100,7 @@ test("a chart is drawn, zoomed in and out, and exported", async () => {
     await expectHidden(all);
     const [saved] = await Promise.all([
         page.waitForEvent("download"),
-        page.getByRole("button", { name: "Export chart of loss" }).first().click()
+        page.getByRole("button", { name: "Export chart of training loss" }).first().click()
             .then(() => page.getByRole("menuitem", { name: /CSV/ }).click()),
     ]);
     assert.match(saved.suggestedFilename(), /\.csv$/);
