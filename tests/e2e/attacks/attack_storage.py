@@ -179,7 +179,7 @@ class Storage(unittest.TestCase):
             self.user.request("POST", "/api/v1/checkpoints/rm", {
                 "checkpointGlobs": ["sub/*", "**/agent.token"], "checkpointUuids": names[:10]})
             self.user.request("DELETE", "/api/v1/checkpoints", {"checkpointUuids": names[10:]})
-            wait_for("the first checkpoint to be deleted", lambda: not os.path.lexists(self.folder / names[19]), 15)
+            wait_for("the first checkpoint to be deleted", lambda: not os.path.lexists(self.folder / names[19]), 60)
             self.assertEqual(self.user.request("DELETE", f"/api/v1/experiments/{experiment}")[0], 200)
             time.sleep(1)
         self.assert_whole()
