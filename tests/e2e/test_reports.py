@@ -89,7 +89,7 @@ for connection in idle:
 subprocess.run(["muster", "report", "loss=0.5", "--step", "7"], check=True)
 """
 
-# PROGRAM in a shell; a step takes as long as its commands.
+# PROGRAM in a shell; a step takes 50 ms and the time of its commands.
 SHELL_PROGRAM = """\
 set -eu
 begin=0
@@ -103,6 +103,7 @@ umask 027
 step=$begin
 while [ $step -lt 120 ]; do
     step=$((step + 1))
+    sleep 0.05
     muster report loss=$step --step $step --progress 0.5
     stop=1
     if [ $((step % 10)) = 0 ]; then stop=0; muster should-stop || stop=$?; fi
