@@ -16,6 +16,7 @@ import threading
 import time
 from typing import Any, Callable, Optional
 
+from muster.columns import encode
 from muster.environment import RankAddress
 from muster.errors import Error, RankError
 
@@ -44,11 +45,6 @@ def wait_readable(connection: socket.socket, seconds: float) -> bool:
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(seconds * 1000))
-
-
-def encode(message: dict[str, Any]) -> bytes:
-    """A message as a line."""
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
 class Peer:
