@@ -748,6 +748,19 @@ class Local(unittest.TestCase):
             (folder / "model").write_text("1")
         self.assertEqual(len(os.listdir(run.folder / "checkpoints")), 1)
 
+    def test_metrics_that_cannot_be_written(self):
+        """They are refused; a checkpoint, whose record is in a file of its own, is not."""
+        with mock.patch("muster.failure.warn") as warn:
+            run = self.begin()
+            with mock.patch.object(run._reporter._sink, "_metrics") as full:
+                full.flush.side_effect = OSError(28, "No space left")
+                run.report(1, loss=1.0)
+                with run.checkpoint(1) as folder:
+                    (folder / "model").write_text("1")
+                self.assertRegex(warn.call_args[0][0], "not stored: metrics: .*No space")
+                self.assertEqual(warn.call_count, 1)
+        self.assertEqual(local.latest_checkpoint(run.folder).step, 1)
+
     def test_a_torn_record_of_a_checkpoint(self):
         """The disk was full for a time: the records behind the torn line count."""
         run = self.begin()

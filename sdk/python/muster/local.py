@@ -123,10 +123,6 @@ class LocalSink:
                 self._write_message(kind, message)
             except OSError as error:
                 refused.append(f"{kind}: {error}")
-        try:
-            self._metrics.flush()
-        except OSError as error:
-            refused.append(f"{METRICS}: {error}")
         return refused
 
     def _write_message(self, kind: str, message: dict[str, Any]) -> None:
@@ -187,6 +183,7 @@ class LocalSink:
             row = {"step": step, "group": message["group"], "time": moment / 1e6, "metrics": values}
             self._metrics.write(json.dumps(row) + "\n")
             self._step = max(self._step, step)
+        self._metrics.flush()
         if row:
             self._print(row)
 
