@@ -118,6 +118,17 @@ class InTrial(unittest.TestCase):
         self.assertEqual(self.supervisor.of_kind("progress")[-1]["progress"], 1)
         self.assertFalse(run.stopping)
 
+    def test_steps_after_the_end(self):
+        """A loop that goes on behind finish() gets an exception: its exit code says that it failed."""
+        run, seen = self.begin(), []
+        with self.assertRaisesRegex(muster.Error, r"run.steps\(0, 5\): the run has ended"):
+            for step in run.steps(0, 5):
+                seen.append(step)
+                run.report(step, loss=1.0)
+                run._progress_time = time.monotonic()  # no progress is due
+                run.finish()
+        self.assertEqual(seen, [1])
+
     def test_checkpoint(self):
         run = self.begin()
         run.report(10, loss=1.0)

@@ -194,7 +194,7 @@ class Run:
                                  f"train {end} steps more, or raise the last step")
         self._ranks.gather(call, None)
         self._agreement.restart()
-        return self._walk(start, end)
+        return self._walk(call, start, end)
 
     def warn_of_no_step(self, call: str, remedy: str) -> None:
         """Warns on rank 0 that a warm start leaves no step to train; the callbacks use it."""
@@ -203,11 +203,12 @@ class Run:
                          f"{self.latest.uuid} of another training, which is at step "
                          f"{self.latest.step}. {remedy}")
 
-    def _walk(self, start: int, end: int) -> Iterator[int]:
+    def _walk(self, call: str, start: int, end: int) -> Iterator[int]:
         if self._request:
             self._request.start()
         self._end = end
         for step in range(start + 1, end + 1):
+            self._check_usable(call)
             stop = self._agreement.at(step) and step < end
             if stop and self._request:
                 self._request.acknowledge()
@@ -391,9 +392,9 @@ class Run:
         self._unusable = "the run has ended"
         if self._reporter and not self._reporter.close(seconds):
             failure.warn(f"the last reports were not taken within {seconds:.0f} s and are lost")
-        if self._request and not self._request.wait_until_acknowledged(seconds):
-            failure.warn("the master did not take the acknowledgement of the stop request")
         if self._request:
+            if not self._request.wait_until_acknowledged(seconds):
+                failure.warn("the master did not take the acknowledgement of the stop request")
             self._request.close()
         self._ranks.close()
 
