@@ -365,7 +365,7 @@ class InTrial(unittest.TestCase):
         self.assertIn("lr is", self.supervisor.lines[1]["text"])
 
     def test_invalid_hyperparameters_with_an_odd_text(self):
-        for text, expected in (("", None), ("x" * 5000, "x" * 4093 + "..."), ("a\0\udc80", "a??")):
+        for text, expected in (("", None), ("x" * 4096, "x" * 4096), ("x" * 4097, "x" * 4093 + "..."), ("a\0\udc80", "a??")):
             with self.assertRaises(SystemExit), mock.patch("muster.failure.warn"):
                 with self.begin() as run:
                     run.invalid(text)

@@ -49,15 +49,19 @@ def as_bytes(text: str) -> bytes:
 
 
 def cut(text: str, limit: int) -> str:
-    """The beginning of a text; the limit is in bytes."""
+    """The beginning of a text, at most `limit` bytes; "..." stands for the rest."""
     data = as_bytes(text)
-    return data[:limit].decode(errors="ignore") + ("..." if len(data) > limit else "")
+    if len(data) <= limit:
+        return data.decode()
+    return data[:limit - len("...")].decode(errors="ignore") + "..."
 
 
 def cut_front(text: str, limit: int) -> str:
-    """The end of a text; the end of a traceback says most."""
+    """The end of a text, at most `limit` bytes; the end of a traceback says most."""
     data = as_bytes(text)
-    return ("..." if len(data) > limit else "") + data[-limit:].decode(errors="ignore")
+    if len(data) <= limit:
+        return data.decode()
+    return "..." + data[len("...") - limit:].decode(errors="ignore")
 
 
 def warn(text: str) -> None:

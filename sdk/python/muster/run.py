@@ -373,7 +373,7 @@ class Run:
         a search goes on without it, and its reason is this text."""
         self._check_usable("run.invalid()")
         failure.warn(f"invalid hyperparameters: {reason}")
-        text = failure.cut(" ".join(str(reason).split()), failure.TEXT_BYTES - len("..."))
+        text = failure.cut(" ".join(str(reason).split()), failure.TEXT_BYTES)
         message = {"kind": "exited", "reason": "INVALID_HP", **({"text": text} if text else {})}
         try:
             self._send_now(message)
