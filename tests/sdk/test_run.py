@@ -391,7 +391,7 @@ class InTrial(unittest.TestCase):
                 ((2.0,), {"loss": 1.0}, "step 2.0 is of type float, not a whole number"),
                 ((True,), {"loss": 1.0}, "step True is of type bool"),
                 ((-1,), {"loss": 1.0}, "step -1 is not in the range"),
-                ((2**63,), {"loss": 1.0}, "not in the range"),
+                ((2**53 + 1,), {"loss": 1.0}, r"not in the range 0 to 2\^53"),
                 ((1,), {"loss": 1.0}, "'loss' has a value in step 1 of group 'training' already"),
                 ((2,), {"loss": 10**400}, "beyond the range"),
                 ((2, {str(i): 1.0 for i in range(10001)}), {}, "at most 10000"),
@@ -404,8 +404,9 @@ class InTrial(unittest.TestCase):
         run.report(2, loss=2.0)
         run.report(2, {"m" * 1024: 1.0}, group="g" * 255)  # the limits themselves
         run.report(2, {str(i): 1.0 for i in range(10000)}, group="wide")
+        run.report(2**53, loss=3.0)
         run.finish()
-        self.assertEqual(self.supervisor.curve("loss"), [(1, 1), (2, 2)])
+        self.assertEqual(self.supervisor.curve("loss"), [(1, 1), (2, 2), (2**53, 3)])
         self.assertEqual(self.supervisor.curve("m" * 1024, "g" * 255), [(2, 1)])
         self.assertEqual(self.supervisor.curve("9999", "wide"), [(2, 1)])
 

@@ -23,7 +23,7 @@ from muster.ranks import Ranks
 from muster.reporter import Reporter, Work
 from muster.socket_sink import LINE_BYTES, SocketSink
 from muster.stopping import Agreement, StopRequest
-from muster.values import (GROUP_LIMIT, LARGEST, Hyperparameters, check_metadata, check_metrics,
+from muster.values import (GROUP_LIMIT, LAST_STEP, Hyperparameters, check_metadata, check_metrics,
                            check_name, check_object, check_step, number)
 
 END_S = 600.0  # the end of the program waits so long for its reports
@@ -79,7 +79,7 @@ class Run:
         known = self._names.get(group)
         if known is None or self._unusable or type(step) is not int or not values or \
                 not isinstance(values, dict) or not values.keys() <= known or \
-                not 0 <= step <= LARGEST:
+                not 0 <= step <= LAST_STEP:
             step, values = self._check_report(step, group, values)
         for value in values.values():
             if type(value) is not float:

@@ -9,6 +9,7 @@ from muster.columns import NAME_BYTES, NAMES_LIMIT, names_bytes
 from muster.errors import ReportError
 
 LARGEST = 2**63 - 1
+LAST_STEP = 2**53  # as in docs/wire.md: every JSON reader keeps the number
 NAME_LIMIT = 1024  # bytes of the name of a metric
 GROUP_LIMIT = 255  # bytes of the name of a group
 DEPTH = 50  # lists and dictionaries around a value
@@ -29,15 +30,15 @@ class Hyperparameters(dict):
                        f"hparams={{{name!r}: ...}} to muster.init()")
 
 
-def check_step(call: str, step: Any, least: int = 0) -> int:
+def check_step(call: str, step: Any) -> int:
     """A step is a whole number; integers of other libraries are taken, too."""
     if type(step) is not int:
         if isinstance(step, bool) or not hasattr(step, "__index__"):
             raise ReportError(f"{call}: step {step!r} is {kind_of(step)}, not a whole number")
         step = step.__index__()
-    if not least <= step <= LARGEST:
-        raise ReportError(f"{call}: step {step} is not in the range {least} to 2^63 - 1; count the "
-                          "steps that are complete")
+    if not 0 <= step <= LAST_STEP:
+        raise ReportError(f"{call}: step {step} is not in the range 0 to 2^53; count the steps "
+                          "that are complete")
     return step
 
 
