@@ -129,6 +129,25 @@ def add_parameter() -> dict:
     return {}
 
 
+def skip() -> dict:
+    """One rank's last micro-batch uses a layer that the last ones of the other ranks leave out."""
+    torch.manual_seed(1)
+    model = nn.ModuleDict({"always": nn.Linear(5, 2), "sometimes": nn.Linear(5, 2)})
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    exact = Exact(model, optimizer, micro_batch=4, global_batch=24, seed=7, bucket_bytes=1)
+    x, y = torch.utils.data.default_collate([Rows()[index] for index in range(24)])
+    x[:, 0] = torch.arange(24) >= 20
+
+    def loss_fn(model: Any, samples: Any) -> torch.Tensor:
+        out = model["always"](samples[0])
+        if samples[0][0, 0] > 0:
+            out = out + model["sometimes"](samples[0])
+        return functional.cross_entropy(out, samples[1])
+
+    losses = [exact.step(loss_fn, (x, y)) for _ in range(3)]
+    return {"digest": exact.digest(), "losses": losses}
+
+
 def part(rank: int) -> dict:
     """The ranks hold different weights from step 3 on."""
     exact = make()
@@ -166,7 +185,7 @@ def main() -> None:
                                 world_size=world)
     found = {"teach": teach(), "mix": mix(0), "mix with workers": mix(2), "noise": add_noise(),
              "evaluate": evaluate(), "parameter": add_parameter(), "copy": copy_state(),
-             "part": part(rank)}
+             "skip": skip(), "part": part(rank)}
     print(json.dumps(found))
     if world > 1:
         dist.destroy_process_group()

@@ -368,7 +368,8 @@ class Exact:
             for number, samples in zip(self.share, own):
                 seed_generators(self.model_key(number))
                 loss, numbers = self.split_loss(loss_fn(self.model, samples))
-                self._hooks.begin(number == self.share[-1], self.group)
+                # No sum may start before _compare_state(): which buckets are full differs by rank.
+                self._hooks.begin(self._checked and number == self.share[-1], self.group)
                 loss.backward()
                 self._hooks.end()
                 self._norms.end_micro_batch()

@@ -48,7 +48,7 @@ class GradientHooks:
         return hook
 
     def begin(self, last: bool, group: Any) -> None:
-        """Before the backward pass of a micro-batch."""
+        """Before the backward pass of a micro-batch. last: full buckets may start their sums."""
         self._armed, self._last, self._group = True, last, group
         self._works = []
         for number, members in enumerate(self.parameters):
