@@ -233,8 +233,8 @@ def judge_magnitudes(entries: Sequence[Entry], magnitudes: Sequence[float]) -> b
 
 def fall_exponents(entries: Sequence[Entry], magnitudes: Sequence[float]) -> None:
     """After a step that fitted: notes which entries had a gradient, and lets their exponents follow
-    the magnitudes (one for each entry)."""
+    the magnitudes (one for each entry). Zeros say nothing about the next step."""
     for entry, magnitude in zip(entries, magnitudes):
         entry.used = magnitude >= 0
-        if magnitude > 0 or (entry.used and entry.exponent is not UNKNOWN):
+        if magnitude > 0:
             entry.exponent = next_exponent(entry.base, magnitude)
