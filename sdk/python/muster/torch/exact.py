@@ -455,10 +455,8 @@ class Exact:
         self._checked = True
 
     def _state_in_row(self) -> int:
-        """A checksum of the state before some of the steps; 0 before the others.
-
-        They show a program that changes the weights of one rank differently.
-        """
+        """A checksum of the state before one in _STEPS_TO_COMPARE steps, 0 before the others. It
+        shows that a program has changed the weights of one rank alone."""
         if self.world == 1 or self.step_count % _STEPS_TO_COMPARE:
             return 0
         return checksum_of(self._tensors_of_state())

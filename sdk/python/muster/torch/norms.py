@@ -60,7 +60,8 @@ class GhostNorms:
         self._own: list[Any] = [None] * len(self.modules)  # of the layers that have borrowed
         self._seen: list[list[list[torch.Tensor]]] = [[] for _ in self.modules]
         self._lent: list[Any] = [None] * len(self.modules)
-        for number, module in enumerate(self.modules):  # a copy of a layer has its hooks, too
+        # deepcopy() copies hooks, too, so each compares the layer that calls it with its own.
+        for number, module in enumerate(self.modules):
             module.register_forward_pre_hook(
                 lambda layer, _inputs, number=number: self._borrow(number, layer))
             module.register_forward_hook(

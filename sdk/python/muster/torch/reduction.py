@@ -31,7 +31,7 @@ GROWTH_MAX = 34  # growth in one step that is reported as an explosion
 EXPONENT_FLOOR = -24
 NARROW_MAX = 64  # micro-batches of a step whose sums of float32 fit into int32 with enough bits
 WIDE_BITS = 40  # p of float32 in int64: the scale of a first gradient leaves room up to 2^64
-UNKNOWN = None  # the exponent of a tensor that has had no gradient but zeros yet
+UNKNOWN = None  # the exponent of a tensor whose gradients were all zero so far
 UNSEEN = -1.0  # the largest magnitude of a tensor that has no gradient in this step
 
 
