@@ -94,6 +94,16 @@ static int set_override(struct yaml_doc *doc, const char *item, struct error *e)
                      text == said.text ? "" : ": ", text);
 }
 
+// A file that is neither empty nor a list of keys stays as it is, and is refused later.
+static void set_name(struct yaml_doc *doc, const char *name)
+{
+    if (!doc->root || json_is_null(doc->root)) {
+        json_decref(doc->root);
+        doc->root = json_object();
+    }
+    json_object_set_new(doc->root, "name", json_string(name));
+}
+
 int config_lay_over(struct cli *c, const char *name, char **text, struct yaml_doc *out,
                     struct error *e)
 {
@@ -101,9 +111,9 @@ int config_lay_over(struct cli *c, const char *name, char **text, struct yaml_do
     int err = yaml_parse(*text, strlen(*text), name, &doc, e);
     for (int i = 0; i < c->options.config.count && !err; i++)
         err = set_override(&doc, c->options.config.items[i], e);
-    if (!err && c->options.name && json_is_object(doc.root))
-        json_object_set_new(doc.root, "name", json_string(c->options.name));
-    if (!err && (c->options.config.count > 0 || c->options.name)) {
+    if (!err && c->options.name)
+        set_name(&doc, c->options.name);
+    if (!err && json_is_object(doc.root) && (c->options.config.count > 0 || c->options.name)) {
         char *changed = overridden_text(c, *text, doc.root);
         free(*text);
         *text = changed;

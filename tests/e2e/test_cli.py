@@ -299,6 +299,9 @@ class WithMaster(unittest.TestCase):
         self.assertRegex(error("--name", "x" * 300), "^--name: has 300 bytes")
         path.write_text(path.read_text() + "max_restart: 1\n")
         self.assertRegex(error("-c", "max_restarts=1"), r"plain\.yaml:4:1: max_restart: unknown key")
+        for no_mapping in ("", "hello\n", "[1, 2]\n"):
+            path.write_text(no_mapping)
+            self.assertRegex(error("--name", "x"), r"^\S*plain\.yaml")
 
     def test_not_signed_in(self):
         done = subprocess.run([BIN / "muster", "experiment", "list"], capture_output=True, text=True, timeout=60,
