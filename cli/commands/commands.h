@@ -69,8 +69,9 @@ int fetch_trial(struct cli *c, long long id, json_t **trial, struct error *e);
 // that a restart hid. The metrics of all its reports become keys of `names`.
 int fetch_metrics(struct cli *c, const json_t *trial, json_t **rows, json_t *names,
                   struct error *e);
-// trial.c: ERR_NOT_FOUND: --metric is none of the metrics in `names`; the text lists and suggests.
-int check_metric(struct cli *c, const json_t *names, struct error *e);
+// trial.c: ERR_NOT_FOUND: --metric is none of the metrics in `names`, or `names` is empty and the
+// trial has metrics of other groups than --group; the text lists and suggests.
+int check_metric(struct cli *c, const json_t *trial, const json_t *names, struct error *e);
 int print_metrics(struct cli *c, const json_t *rows, struct error *e);
 // checkpoint.c: downloads the files of a checkpoint into a new folder.
 int fetch_checkpoint_files(struct cli *c, const char *uuid, const char *folder, struct error *e);

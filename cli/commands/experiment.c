@@ -510,7 +510,10 @@ static int print_all_metrics(struct cli *c, struct error *e)
         json_array_extend(all, rows);
         json_decref(rows);
     }
-    err = err ? err : check_metric(c, names, e);
+    json_array_foreach(trials, i, trial)
+    {
+        err = err ? err : check_metric(c, trial, names, e);
+    }
     err = err ? err : print_metrics(c, all, e);
     json_decref(names);
     json_decref(all);
@@ -526,7 +529,7 @@ int run_experiment_metrics(struct cli *c, const struct command *self, struct err
     int err = select_trial(c, self->verb, &trial, e);
     json_t *names = json_object();
     err = err ? err : fetch_metrics(c, trial, &rows, names, e);
-    err = err ? err : check_metric(c, names, e);
+    err = err ? err : check_metric(c, trial, names, e);
     err = err ? err : print_metrics(c, rows, e);
     json_decref(names);
     json_decref(rows);

@@ -161,11 +161,13 @@ static int refuse_group(struct cli *c, long long trial, struct error *e)
     return err;
 }
 
-int check_metric(struct cli *c, const json_t *names, struct error *e)
+int check_metric(struct cli *c, const json_t *trial, const json_t *names, struct error *e)
 {
     const char *wanted = c->options.metric, *list = "", *name;
     size_t count = json_object_size(names), shown = 0;
     json_t *value;
+    if (count == 0 && c->options.group)
+        return refuse_group(c, jget_int(trial, "id", 0), e);
     if (!wanted || count == 0 || json_object_get(names, wanted))
         return 0;
     const char **words = arena_alloc(&c->arena, (count + 1) * sizeof *words);
@@ -194,8 +196,6 @@ int fetch_metrics(struct cli *c, const json_t *trial, json_t **rows, json_t *nam
         g.group = group ? group : both[i];
         err = read_metric_group(c, id, &g, e);
     }
-    if (!err && group && json_object_size(names) == 0)
-        err = refuse_group(c, id, e);
     *rows = g.rows;
     return err;
 }
@@ -250,7 +250,7 @@ int run_trial_metrics(struct cli *c, const struct command *self, struct error *e
     int err = cli_id(c, 0, "trial", &id, e);
     err = err ? err : fetch_trial(c, id, &trial, e);
     err = err ? err : fetch_metrics(c, trial, &rows, names, e);
-    err = err ? err : check_metric(c, names, e);
+    err = err ? err : check_metric(c, trial, names, e);
     err = err ? err : print_metrics(c, rows, e);
     json_decref(names);
     json_decref(rows);

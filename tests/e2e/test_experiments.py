@@ -126,8 +126,8 @@ class ExperimentsTest(unittest.TestCase):
         body = {"trialId": trial, "state": state} if state else {"trialId": trial}
         return self.user.ok("PATCH", f"/trials/{trial}", body)["trial"]
 
-    def report(self, trial, run, steps, loss):
-        self.user.post(f"/trials/{trial}/metrics", {"group": "validation", "metrics": {
+    def report(self, trial, run, steps, loss, group="validation"):
+        self.user.post(f"/trials/{trial}/metrics", {"group": group, "metrics": {
             "trialId": trial, "trialRunId": run, "stepsCompleted": steps, "reportTime": "2026-01-01T00:00:00+00:00",
             "metrics": {"avgMetrics": {"loss": loss}, "batchMetrics": None}}})
 
@@ -177,6 +177,20 @@ class ExperimentsTest(unittest.TestCase):
             self.assertEqual((shown["best"], shown["best_trial"]), (value, late["id"]))
             table = self.cluster.muster("experiment", "describe", experiment).split("best first")[1]
             self.assertEqual(int(table.splitlines()[2].split()[0]), late["id"])
+
+    def test_metrics_of_a_group_that_some_trials_lack(self):
+        experiment = self.user.ok("PUT", "/experiments/by-external-id/groups", {
+            "config": DETACHED, "unmanaged": True, "activate": None, "modelDefinition": None, "parentId": None,
+            "projectId": None, "template": None, "validateOnly": None})["experiment"]["id"]
+        trials = [self.trial_of(experiment, name)["id"] for name in "abc"]
+        for trial in trials:
+            self.user.post(f"/trials/{trial}/start", {"trialId": trial, "resume": True})
+            self.report(trial, 1, 1, 0.5, "training" if trial == trials[1] else "validation")
+        rows = self.cluster.rows("experiment", "metrics", experiment, "--all", "--group", "training")
+        self.assertEqual([(row["trial"], row["metrics"]) for row in rows], [(trials[1], {"loss": 0.5})])
+        done = self.cluster.run("experiment", "metrics", experiment, "--all", "--group", "other")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn(f'trial {trials[0]} has reported no metrics of group "other"; its groups: validation', done.stderr)
 
     def test_unmanaged_run(self):
         experiment, trial, start = self.detached_run("detached/1 of mine".replace("/", "%2F").replace(" ", "%20"))
