@@ -69,7 +69,7 @@ static int check_numbers(const struct media_item *item, struct error *e)
                          "size: %lld bytes, at most %d; make it smaller, or save it in a "
                          "checkpoint",
                          (long long)item->size, LIMIT_MEDIA_ITEM);
-    if (item->time <= 0)
+    if (item->time <= 0 || item->time > LIMIT_REPORTED_INTEGER)
         return error_set(e, ERR_INVALID, "time: not a number of microseconds since 1970");
     return 0;
 }
@@ -84,8 +84,10 @@ int media_item_read(const json_t *from, int64_t now, struct media_item *out, str
         .size = jget_int(from, "size", -1),
         .time = jget_int(from, "time", now),
     };
-    int err =
-        out->step < 0 ? error_set(e, ERR_INVALID, "step: missing, or not a number of steps") : 0;
+    int err = 0;
+    if (out->step < 0 || out->step > LIMIT_REPORTED_INTEGER)
+        err = error_set(e, ERR_INVALID, "step: missing, or not a number of steps from 0 to %lld",
+                        LIMIT_REPORTED_INTEGER);
     err = err ? err : check_name(out->name, e);
     err = err ? err : check_type(from, out->type, e);
     if (!err && !media_is_digest(out->digest))

@@ -71,6 +71,24 @@ static void the_size_has_a_limit(void **state)
     }
 }
 
+static int read_item_at(long long step, long long time)
+{
+    char *text = xasprintf("{\"step\":%lld,\"name\":\"a\",\"type\":\"text\",\"digest\":\"" DIGEST
+                           "\",\"size\":1,\"time\":%lld}",
+                           step, time);
+    int err = read_item(text, 0);
+    free(text);
+    return err;
+}
+
+static void step_and_time_have_a_limit(void **state)
+{
+    (void)state;
+    assert_int_equal(read_item_at(LIMIT_REPORTED_INTEGER, LIMIT_REPORTED_INTEGER), 0);
+    assert_int_equal(read_item_at(LIMIT_REPORTED_INTEGER + 1, 1), ERR_INVALID);
+    assert_int_equal(read_item_at(1, LIMIT_REPORTED_INTEGER + 1), ERR_INVALID);
+}
+
 static void every_type_has_a_format(void **state)
 {
     (void)state;
@@ -102,6 +120,7 @@ int main(void)
         cmocka_unit_test(an_item_is_read),
         cmocka_unit_test(format_and_time_may_be_absent),
         cmocka_unit_test(the_size_has_a_limit),
+        cmocka_unit_test(step_and_time_have_a_limit),
         cmocka_unit_test(every_type_has_a_format),
         cmocka_unit_test(a_digest_has_64_lower_case_digits),
     };
