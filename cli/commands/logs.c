@@ -170,8 +170,9 @@ static int page_read(struct cli *c, struct log_page *p, const char *filters, lon
     p->lines = lines;
     p->at = 0;
     p->is_last = tail > 0 || (long long)count < size;
-    snprintf(p->last, sizeof p->last, "%s",
-             jget_string(json_array_get(lines, count ? count - 1 : 0), "id", p->last));
+    if (count)
+        snprintf(p->last, sizeof p->last, "%s",
+                 jget_string(json_array_get(lines, count - 1), "id", "0"));
     free(path);
     return err;
 }
