@@ -21,22 +21,6 @@ static const char *digest_of(const json_t *item)
     return media_is_digest(digest) ? digest : NULL;
 }
 
-// Reads a content and compares it with its digest. The caller frees *content.
-static int read_content(const char *path, const char *digest, char **content, size_t *len,
-                        struct error *e)
-{
-    char found[SHA256_HEX];
-    int err = file_read(path, LIMIT_MEDIA_ITEM, content, len, e);
-    if (err)
-        return err;
-    sha256_hex(*content, *len, found);
-    if (strcmp(found, digest) == 0)
-        return 0;
-    free(*content);
-    *content = NULL;
-    return error_set(e, ERR_INVALID, "%s is damaged: its SHA-256 is %s", path, found);
-}
-
 // --- export --------------------------------------------------------------------------------------
 
 // *missing: the content is gone, damaged, or not readable for the master.
@@ -91,7 +75,8 @@ struct media_import {
     struct cli *c;
     const struct bundle_media_target *to;
     struct bundle_media_counts *counts;
-    char *from, *folder; // of the contents, in the export and in the storage; NULL: no way there
+    char *from;          // the folder of the contents in the export
+    char *folder;        // in the storage; NULL: this machine cannot write there
     json_t *batch;       // items that are not reported yet
     int64_t batch_bytes; // of their contents
 };
@@ -110,16 +95,21 @@ static int report_batch(struct media_import *m, struct error *e)
     return err;
 }
 
-// *size: the bytes of the content.
+// Copies a content into the storage. *size: its bytes.
 static int place_content(const struct media_import *m, const char *digest, int64_t *size,
                          struct error *e)
 {
     char *from = path_join(m->from, digest), *to = path_join(m->folder, digest), *content = NULL;
+    char found[SHA256_HEX] = "";
     size_t len = 0;
-    int err = read_content(from, digest, &content, &len, e);
-    *size = (int64_t)len;
+    int err = file_read(from, LIMIT_MEDIA_ITEM, &content, &len, e);
+    if (!err)
+        sha256_hex(content, len, found);
+    if (!err && strcmp(found, digest) != 0)
+        err = error_set(e, ERR_INVALID, "%s is damaged: its SHA-256 is %s", from, found);
     if (!err && !path_exists(to))
         err = file_write_durable(to, content, len, 0644, e);
+    *size = (int64_t)len;
     free(content);
     free(to);
     free(from);
