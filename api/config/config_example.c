@@ -70,7 +70,7 @@ static const struct {
 };
 
 // A hyperparameter of each type: its name, and its bounds.
-static const struct {
+static const struct hparam_sample {
     const char *kind, *name, *minval, *maxval;
 } hparam_samples[] = {
     {"int", "width", "16", "128"},
@@ -79,34 +79,34 @@ static const struct {
     {"categorical", "activation", NULL, NULL},
 };
 
-// The type of the hyperparameter that the row, or the key above it, describes. NULL: none.
-static const char *hparam_kind(const struct schema_row *row)
+// The sample for the type of the hyperparameter that the row, or the key above it, describes. NULL:
+// there is none.
+static const struct hparam_sample *hparam_sample(const struct schema_row *row)
 {
     const struct schema_choice *c = row->choices;
-    if (!strcmp(row->path, "hyperparameters.*") && row->variant)
-        return row->variant->word;
-    return c && !strcmp(c->path, "hyperparameters.*") ? c->word : NULL;
+    const char *kind = !strcmp(row->path, "hyperparameters.*") && row->variant ? row->variant->word
+                       : c && !strcmp(c->path, "hyperparameters.*")            ? c->word
+                                                                               : NULL;
+    for (size_t i = 0; kind && i < sizeof hparam_samples / sizeof *hparam_samples; i++)
+        if (!strcmp(hparam_samples[i].kind, kind))
+            return &hparam_samples[i];
+    return NULL;
 }
 
 static const char *hparam_name(const struct schema_row *row)
 {
-    const char *kind = hparam_kind(row);
-    for (size_t i = 0; kind && i < sizeof hparam_samples / sizeof *hparam_samples; i++)
-        if (!strcmp(hparam_samples[i].kind, kind))
-            return hparam_samples[i].name;
-    return "learning_rate";
+    const struct hparam_sample *sample = hparam_sample(row);
+    return sample ? sample->name : "learning_rate";
 }
 
 static const char *hparam_bound(const struct schema_row *row, const struct schema_field *field)
 {
-    const char *kind = hparam_kind(row);
-    for (size_t i = 0; kind && field->name && i < sizeof hparam_samples / sizeof *hparam_samples;
-         i++)
-        if (!strcmp(hparam_samples[i].kind, kind))
-            return !strcmp(field->name, "minval")   ? hparam_samples[i].minval
-                   : !strcmp(field->name, "maxval") ? hparam_samples[i].maxval
-                                                    : NULL;
-    return NULL;
+    const struct hparam_sample *sample = hparam_sample(row);
+    if (!sample || !field->name)
+        return NULL;
+    return !strcmp(field->name, "minval")   ? sample->minval
+           : !strcmp(field->name, "maxval") ? sample->maxval
+                                            : NULL;
 }
 
 static const char *sample_of(const char *path)
