@@ -67,9 +67,9 @@ int err_exit_code(int code);    // 0 -> 0
 const char *err_name(int code); // "not found"
 int err_from_http(int status);  // the nearest code; 2xx -> 0
 
-// The candidate (the list ends with NULL) that is nearest to `word` by edit distance. NULL: none is
-// near enough to be a likely typing error. The limit is a third of the word's letters, at most 3.
-// If none is, the first candidate that begins with the word, of at least three letters.
+// The candidate (the list ends with NULL) that is nearest to `word`, if their edit distance is at
+// most 3 and at most a third of the word's letters. Otherwise the first candidate that begins with
+// the word, if the word has at least three letters. NULL: there is none.
 const char *nearest_word(const char *word, const char *const *candidates);
 
 #endif

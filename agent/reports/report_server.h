@@ -30,7 +30,8 @@ int report_server_open(const struct report_server_options *options, struct repor
                        struct error *e);
 int report_server_fd(const struct report_server *s); // readable: report_server_handle() has work
 void report_server_handle(struct report_server *s);  // does not block
-void report_server_check(struct report_server *s);   // every few seconds: closes idle connections
+// To be called every few seconds: idle connections give their places to those that wait.
+void report_server_check(struct report_server *s);
 // Reads what programs have left in the socket, and closes all connections. Further ones are
 // refused.
 void report_server_drain(struct report_server *s);

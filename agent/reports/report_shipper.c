@@ -43,7 +43,7 @@ static void log_line(const struct shipment *s, const char *text)
     json_decref(body);
 }
 
-// Returns how the log names the report, where the program counts on it; else NULL.
+// Returns the name of a report that the program counts on, for the log; NULL: another report.
 static const char *name_of(const struct report_call *call)
 {
     return strstr(call->path, "/early_exit")             ? "an early exit"
@@ -51,7 +51,8 @@ static const char *name_of(const struct report_call *call)
                                                          : NULL;
 }
 
-// Each checkpoint and early exit is named; only the first, the tenth, the hundredth of the others.
+// Tells of each checkpoint and early exit, and of another report if it is the first, the tenth, the
+// hundredth that is refused.
 static void log_refusal(const struct shipment *s, const struct report_call *call,
                         const struct error *why)
 {
@@ -71,7 +72,7 @@ static void log_refusal(const struct shipment *s, const struct report_call *call
 static void log_total(const struct shipment *s)
 {
     if (*s->refused < 2)
-        return; // it is named
+        return; // log_refusal() has told of the only one
     char *text =
         xasprintf("the master has refused %" PRId64 " reports of this program", *s->refused);
     log_line(s, text);
@@ -145,9 +146,9 @@ static int send_part(const struct shipment *s, const json_t *lines, size_t from,
     return err;
 }
 
-// Divides a call that carries several lines into halves, so that one of them does not take the
-// others with it and is found with few calls. A refusal of the trial or of the token concerns all
-// lines alike.
+// Divides a refused call that carries several lines into halves, so that a bad line is found with
+// few calls and the good ones are stored. A refusal of the trial or of the token concerns all lines
+// alike.
 static int send_call(const struct shipment *s, const struct report_call *call, bool patient,
                      struct error *e)
 {

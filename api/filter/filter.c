@@ -124,6 +124,7 @@ static int unknown_field(const struct parser *p, const char *where, const char *
             buf_printf(&list, "%s%s", count ? ", " : "", f->name);
             names[count++] = f->name;
         }
+    // Tables of trials call this field "best".
     const char *near = strcmp(word, "best") ? nearest_word(word, names) : "metric";
     int err = near
                   ? fail(p, ERR_INVALID, where, "there is no field \"%.64s\"; did you mean \"%s\"?",

@@ -89,7 +89,7 @@ static void write_range(struct buf *out, const struct schema_field *field)
     buf_printf(out, open ? " of at least %.15g" : " from %.15g to %.15g", field->min, field->max);
 }
 
-// The bound that is no limit for people is told to the one who exceeds it.
+// write_range() omits a bound that is too large to matter; an error about a larger value names it.
 static void write_far_bound(struct buf *out, const struct schema_field *field, const json_t *value)
 {
     if (json_is_number(value) && field->max >= SCHEMA_MAX && json_number_value(value) > field->max)

@@ -361,7 +361,7 @@ static void apply_experiment(struct follow *f, const json_t *data)
         f->stale |= STALE_ALL;
 }
 
-// Whether the trial waited or not when the trials were last read, other than now.
+// Whether the trial has begun or ceased to wait since the trials were last read.
 static bool trial_has_moved(const struct follow *f, const json_t *data)
 {
     size_t i;

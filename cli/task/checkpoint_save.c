@@ -134,7 +134,7 @@ static int write_report(const struct checkpoint_copy *copy, struct buf *line, st
     return err;
 }
 
-// Before the survey, which finds out whether it lies in the source.
+// Creates the folder before the survey, so that the survey notices if it lies in the source.
 static int make_temporary(struct checkpoint_copy *copy, struct error *e)
 {
     struct stat st;

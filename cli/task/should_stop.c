@@ -9,15 +9,16 @@
 
 enum { CONNECT_S = 2, CALL_S = 10, GO_ON = 1 };
 
-// Programs find the authority of the master's certificate where those for Determined do.
+// The file with the authority of the master's certificate. Determined's library reads the first
+// variable, too.
 static const char *find_authority(void)
 {
     const char *file = getenv("DET_MASTER_CERT_FILE");
     return file && *file ? file : getenv("MUSTER_CA_FILE");
 }
 
-// A proxy before the master answers in its place. A certificate that is not trusted is no such
-// case: it stays so.
+// ERR_PEER with a status of 500 or more comes from a proxy in front of an absent master. Other
+// cases of ERR_PEER, such as a certificate that is not trusted, do not pass by themselves.
 static bool is_away(const struct client *client, int err)
 {
     return err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_BUSY ||
