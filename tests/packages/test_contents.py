@@ -14,9 +14,9 @@ CONTENTS = {
                       "usr/lib/sysusers.d/muster-master.conf", "usr/lib/tmpfiles.d/muster-master.conf",
                       "usr/share/man/man8/muster-master.8.gz"],
     "muster-agent": ["etc/default/muster-agent", "usr/bin/muster-agent", "usr/bin/muster-supervisor",
-                     "usr/lib/systemd/system/muster-agent.service", "usr/lib/sysusers.d/muster-agent.conf",
-                     "usr/lib/tmpfiles.d/muster-agent.conf", "usr/share/man/man8/muster-agent.8.gz",
-                     "usr/share/muster/python/muster/__init__.py"],
+                     "usr/libexec/muster/muster", "usr/lib/systemd/system/muster-agent.service",
+                     "usr/lib/sysusers.d/muster-agent.conf", "usr/lib/tmpfiles.d/muster-agent.conf",
+                     "usr/share/man/man8/muster-agent.8.gz", "usr/share/muster/python/muster/__init__.py"],
     "muster-trainer": ["usr/bin/muster-trainer", "usr/share/man/man1/muster-trainer.1.gz"],
     "muster-client": ["usr/bin/muster", "usr/share/bash-completion/completions/muster",
                       "usr/share/fish/vendor_completions.d/muster.fish", "usr/share/zsh/site-functions/_muster",
@@ -88,7 +88,8 @@ class Contents(unittest.TestCase):
             for line in output_of("dpkg-deb", "-c", path).splitlines():
                 mode, owner, _, _, _, name = line.split(None, 5)
                 self.assertEqual(owner, "root/root", line)
-                expected = "drwxr-xr-x" if mode[0] == "d" else "-rwxr-xr-x" if "/bin/" in name else "-rw-r--r--"
+                program = "/bin/" in name or "/libexec/" in name
+                expected = "drwxr-xr-x" if mode[0] == "d" else "-rwxr-xr-x" if program else "-rw-r--r--"
                 self.assertEqual(mode, expected, f"{package}: {name}")
             control = pathlib.Path(package, "DEBIAN")
             for script in control.glob("p[or]*"):

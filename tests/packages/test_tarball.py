@@ -118,8 +118,9 @@ class Tarball(unittest.TestCase):
         probe = run_bare("/muster/bin/muster", "--version")
         if "unshare" in probe.stderr or "mount:" in probe.stderr:
             self.skipTest(f"no namespaces: {probe.stderr}")
-        for program in ("muster", "muster-master", "muster-agent", "muster-trainer"):
-            answer = run_bare(f"/muster/bin/{program}", "--version")
+        for program in ("bin/muster", "bin/muster-master", "bin/muster-agent", "bin/muster-trainer",
+                        "libexec/muster/muster"):
+            answer = run_bare(f"/muster/{program}", "--version")
             self.assertEqual(answer.returncode, 0, answer.stderr)
         answer = run_bare("/muster/bin/muster-trainer", "run", "/data/training.yaml", "--folder", "/data",
                           "--slots", "2", "--checkpoint-dir", "/store")
