@@ -96,7 +96,7 @@ debian_package(agent muster-agent admin "orchestrator of deep-learning trainings
 "The daemon of each machine of a Muster cluster. It reports the machine's GPUs or
 CPU cores as slots, starts the tasks that the master places on them, and ships
 their logs and metrics."
-    DEPENDS "${libraries}, ${accounts}" RECOMMENDS "muster-trainer"
+    DEPENDS "${libraries}, ${accounts}" RECOMMENDS "muster-trainer, muster-client"
     SUGGESTS "muster-trainer-cuda, python3")
 debian_package(trainer muster-trainer science "orchestrator of deep-learning trainings: the native trainer"
 "Trains models that an experiment file describes, on CPU cores. The weights have

@@ -140,6 +140,7 @@ class Install(unittest.TestCase):
         self.assertNotEqual(self.main_pid("muster-agent"), before)
         self.run_there(f"kill -0 {task}")
         self.assertIn("RUNNING", self.muster("command list"))
+        self.assertIn("/usr/libexec/muster/muster\n", self.muster("command run -- sh -c 'command -v muster'"))
 
     def test_4_watchdog(self):
         for daemon in ("master", "agent"):
