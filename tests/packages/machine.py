@@ -11,18 +11,19 @@ import signal
 import subprocess
 import sys
 import time
+import unittest
 
 SKIPPED = 77  # the exit code that ctest takes as "skipped"
 SYSTEMD = "/usr/lib/systemd/systemd"
 
-# Arguments: the folder of the mounts, the root below the overlay, the folder to show as /mnt. It becomes systemd.
+# Arguments: the folder of the mounts, the folder to show as /mnt. It becomes systemd.
 BOOT = r"""
 set -eu
-base=$1 lower=$2 shown=$3
+base=$1 shown=$2
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 tmpfs "$base"
 mkdir "$base/upper" "$base/work" "$base/root"
-mount -t overlay overlay -o "lowerdir=$lower,upperdir=$base/upper,workdir=$base/work" "$base/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$base/upper,workdir=$base/work" "$base/root"
 cd "$base/root"
 mount -t proc proc proc
 mount -t sysfs -o ro sysfs sys
@@ -54,9 +55,10 @@ exec env -i container=muster-test PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-
 """
 
 
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(SKIPPED)
+def main():
+    """As unittest.main(), but the exit code is that of a skipped test if all tests of the program were skipped."""
+    result = unittest.main(verbosity=2, exit=False).result
+    sys.exit(1 if not result.wasSuccessful() else 0 if result.testsRun else SKIPPED)
 
 
 def cgroup2_folder():
@@ -71,10 +73,10 @@ def cgroup2_folder():
 class Machine:
     """Boots when it is made. Use it as a context manager."""
 
-    def __init__(self, shown, lower="/"):
+    def __init__(self, shown):
         folder = cgroup2_folder()
         if os.geteuid() != 0 or not folder or not os.path.exists(SYSTEMD):
-            skip("a machine of its own needs root, cgroup2 and systemd")
+            raise unittest.SkipTest("a machine of its own needs root, cgroup2 and systemd")
         self.base = pathlib.Path("machine").resolve()
         self.base.mkdir()
         self.cgroup = folder / f"muster-test-{os.getpid()}"
@@ -82,9 +84,9 @@ class Machine:
         try:
             self.cgroup.mkdir()
         except OSError as error:
-            skip(f"no control group of its own: {error}")
+            raise unittest.SkipTest(f"no control group of its own: {error}")
         command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--net", "--cgroup",
-                   "bash", "-c", BOOT, "boot", str(self.base), str(lower), str(shown)]
+                   "bash", "-c", BOOT, "boot", str(self.base), str(shown)]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                         start_new_session=True, preexec_fn=self._enter_cgroup)
         self.pid1 = self._find_systemd()
@@ -104,7 +106,8 @@ class Machine:
                         return pid
             time.sleep(0.1)
         self.stop()
-        skip(f"systemd does not boot in namespaces here: {pathlib.Path('machine.log').read_text()[-500:]}")
+        raise unittest.SkipTest("systemd does not boot in namespaces here: "
+                                + pathlib.Path("machine.log").read_text()[-500:])
 
     def run(self, script, check=True, seconds=120):
         """Runs a bash script in the machine and returns its output; with `check` it must succeed."""

@@ -7,6 +7,20 @@ import subprocess
 
 BUILD = pathlib.Path(os.environ["MUSTER_BUILD"])
 SOURCE = pathlib.Path(os.environ["MUSTER_SOURCE"])
+# On spirals.csv, which examples/spirals.py prints.
+TRAINING = """\
+name: spirals
+resources: {slots_per_trial: 2}
+searcher: {name: single, metric: validation_loss}
+trainer:
+  model: {family: mlp, hidden: [8]}
+  data: {format: csv, path: spirals.csv, label: spiral, standardize: true, validation_count: 500}
+  global_batch_size: 64
+  micro_batch_size: 32
+  steps: 200
+  optimizer: {name: adamw, learning_rate: 0.001}
+  checkpoint_every: 100
+"""
 
 
 def build(folder, only, version="0.1.0"):

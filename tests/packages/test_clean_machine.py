@@ -10,7 +10,7 @@ import unittest
 import urllib.request
 
 import pack
-from machine import skip
+from machine import main
 
 MIRROR = os.environ.get("MUSTER_DEBIAN_MIRROR", "http://deb.debian.org/debian")
 PROGRAMS = ("muster", "muster-master", "muster-agent", "muster-trainer")
@@ -20,17 +20,17 @@ class CleanMachine(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         if os.geteuid() != 0 or not shutil.which("debootstrap"):
-            skip("debootstrap is not installed, or this is not root")
+            raise unittest.SkipTest("debootstrap is not installed, or this is not root")
         try:
             urllib.request.urlopen(f"{MIRROR}/dists/bookworm/InRelease", timeout=10).close()
         except OSError as error:
-            skip(f"no mirror of Debian: {error}")
+            raise unittest.SkipTest(f"no mirror of Debian: {error}")
         cls.root = pathlib.Path("debian").resolve()
         with open("debootstrap.log", "ab") as log:
             made = subprocess.run(["debootstrap", "--variant=minbase", "bookworm", cls.root, MIRROR], stdout=log,
                                   stderr=log, check=False)
         if made.returncode:
-            skip("debootstrap failed: " + pathlib.Path("debootstrap.log").read_text()[-500:])
+            raise unittest.SkipTest("debootstrap failed: " + pathlib.Path("debootstrap.log").read_text()[-500:])
         shutil.copytree(pack.build("packages", "deb"), cls.root / "packages")
         shutil.copy("/etc/resolv.conf", cls.root / "etc/resolv.conf")
 
@@ -71,4 +71,4 @@ class CleanMachine(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -1,5 +1,5 @@
 """The commands of docs/installation.md on a machine of their own with systemd: installation, a first cluster, a daemon
-that hangs, an upgrade under a running task, removal, purge, and services from the tarball."""
+that hangs, an upgrade under a running task, removal, and purge."""
 
 import json
 import pathlib
@@ -10,22 +10,9 @@ import time
 import unittest
 
 import pack
-from machine import Machine, skip
+from machine import Machine, main
 
 PASSWORD = "a password of the test"
-TRAINING = """\
-name: spirals
-resources: {slots_per_trial: 2}
-searcher: {name: single, metric: validation_loss}
-trainer:
-  model: {family: mlp, hidden: [8]}
-  data: {format: csv, path: spirals.csv, label: spiral, standardize: true, validation_count: 500}
-  global_batch_size: 64
-  micro_batch_size: 32
-  steps: 200
-  optimizer: {name: adamw, learning_rate: 0.001}
-  checkpoint_every: 100
-"""
 PROGRAM = "muster-test-sleeper"  # a task that outlives agents
 MAIN_PID = "systemctl show -P MainPID {}"
 
@@ -48,23 +35,19 @@ class Install(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         if not shutil.which("apt-get"):
-            skip("this is no Debian")
+            raise unittest.SkipTest("this is no Debian")
         cls.shown = pathlib.Path("shown").resolve()
         cls.shown.mkdir()
         old = pack.build("shown/old", "deb")
         newer_packages(old, cls.shown / "new", "0.2.0")
         shutil.copytree(pack.SOURCE / "examples", cls.shown / "examples")
-        (cls.shown / "training.yaml").write_text(TRAINING)
+        (cls.shown / "training.yaml").write_text(pack.TRAINING)
         (cls.shown / "password").write_text(PASSWORD + "\n")
-        cls.machine = Machine(cls.shown)
+        cls.machine = cls.enterClassContext(Machine(cls.shown))
         # This system may have Muster itself, and packages of other sources that a network is needed for.
         cls.run_there("dpkg --purge $(dpkg-query -f '${Package} ' -W 'muster-*' 'python3-muster' 2>/dev/null) || true;"
                       "rm -rf /etc/muster /var/lib/muster* /etc/apt/sources.list /etc/apt/sources.list.d "
                       "/usr/sbin/policy-rc.d")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.machine.stop()
 
     @classmethod
     def run_there(cls, script, **options):
@@ -207,4 +190,4 @@ class Install(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

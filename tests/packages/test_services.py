@@ -83,16 +83,13 @@ class Services(unittest.TestCase):
         settings = (SOURCE / "packaging/etc/master.yaml").read_text().replace("/var/lib/", f"{cls.folder}/var/lib/")
         (cls.folder / "etc/muster/master.yaml").write_text(settings + "port: 0\nbind: 127.0.0.1\n")
         cls.master = Daemon("master", command_of("master", cls.folder))
+        cls.addClassCleanup(cls.master.close)
         ready = cls.master.wait_for("READY=1")
         password = cls.folder / "var/lib/muster/initial-password"
         assert password.stat().st_mode & 0o777 == 0o600 and len(password.read_text()) > 8
         cls.url = re.search(r"^STATUS=listening on (http://\S+)$", ready, re.M).group(1)
         token = (cls.folder / "var/lib/muster/agent.token").read_text()
         (cls.folder / "etc/muster/agent.token").write_text(token)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.master.close()
 
     def start_agent(self, name, url, token=None):
         settings = (SOURCE / "packaging/etc/muster-agent.default").read_text()

@@ -8,23 +8,11 @@ import subprocess
 import unittest
 
 import pack
-from machine import Machine
+from machine import Machine, main
 
 GLIBC = (2, 36)
 GLIBC_LIBRARIES = re.compile(r"(ld-linux-x86-64|libc|libm|libmvec|libdl|libpthread|librt|libresolv)\.so\.\d+$")
 NVIDIA_LIBRARIES = re.compile(r"lib(cu|nccl|nv)\S*\.so\.\d+$")  # of the toolkit of the machine; muster-trainer-cuda needs them
-TRAINING = """\
-name: spirals
-resources: {slots_per_trial: 2}
-searcher: {name: single, metric: validation_loss}
-trainer:
-  model: {family: mlp, hidden: [8]}
-  data: {format: csv, path: spirals.csv, label: spiral, standardize: true, validation_count: 500}
-  global_batch_size: 64
-  micro_batch_size: 32
-  steps: 100
-  optimizer: {name: adamw, learning_rate: 0.001}
-"""
 # A root with the tarball's programs and the libraries of glibc, and nothing else.
 BARE = r"""
 set -eu
@@ -109,7 +97,7 @@ class Tarball(unittest.TestCase):
         shutil.copy("/lib64/ld-linux-x86-64.so.2", root / "lib64")
         (root / "lib").exists() or (root / "lib").symlink_to("usr/lib")
         (root / "data/spirals.csv").write_text(output_of("python3", pack.SOURCE / "examples/spirals.py"))
-        (root / "data/training.yaml").write_text(TRAINING)
+        (root / "data/training.yaml").write_text(pack.TRAINING)
 
         def run_bare(*command):
             return subprocess.run(["unshare", "--map-root-user", "--mount", "--pid", "--fork", "bash", "-c", BARE,
@@ -144,11 +132,7 @@ class TarballServices(unittest.TestCase):
         cls.shown = pathlib.Path("packages").resolve()  # that Tarball has made
         if not list(cls.shown.glob("*.tar.xz")):
             pack.build(cls.shown, "tarball")
-        cls.machine = Machine(cls.shown)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.machine.stop()
+        cls.machine = cls.enterClassContext(Machine(cls.shown))
 
     def test_services(self):
         run = self.machine.run
@@ -165,4 +149,4 @@ class TarballServices(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()
