@@ -4,19 +4,18 @@ new command without a line here fails."""
 import csv
 import functools
 import hashlib
-import http.server
 import io
 import json
 import os
 import pathlib
 import re
 import subprocess
-import threading
 import unittest
 
 import determined_db
 import trainings
 from cluster import BIN, PASSWORD, SOURCE, Cluster, wait_for
+from webhook_receiver import WebhookReceiver
 
 MUSTER = str(BIN / "muster")
 LONG = 100000  # steps of a training that does not end by itself
@@ -49,18 +48,6 @@ def commands():
         one_word = not explained(noun).startswith("Commands of")
         found += [(noun,)] if one_word else [(noun, verb) for verb in words(noun, "")]
     return found
-
-
-class WebhookReceiver(http.server.BaseHTTPRequestHandler):
-    heard = []
-
-    def do_POST(self):
-        self.heard.append(self.rfile.read(int(self.headers["Content-Length"])))
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
 
 
 class Help(unittest.TestCase):
@@ -391,9 +378,9 @@ class EveryCommand(unittest.TestCase):
         self.says("Deleted", "template", "delete", "small", "--yes")
 
     def test_webhooks(self):
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), WebhookReceiver)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/hook"
+        receiver = WebhookReceiver()
+        self.addCleanup(receiver.close)
+        url = receiver.url
         made = self.json("webhook", "create", url, "--name", "pager", "--on", "error", "--on", "val_loss<0.5",
                          "--on", "log:out of memory")
         self.assertEqual(made["on"], ["ERROR", "val_loss<0.5", "log:out of memory"])
@@ -402,13 +389,11 @@ class EveryCommand(unittest.TestCase):
         self.assertEqual([(row["name"], row["url"]) for row in self.table("webhook", "list")], [("pager", url)])
         self.assertIn(url, self.shown("webhook", "describe", "pager")[1])
         self.says("delivered", "webhook", "test", "pager")
-        self.assertEqual(len(WebhookReceiver.heard), 1)
+        self.assertEqual(len(receiver.requests), 1)
         self.says("now posts to", "webhook", "set", made["id"], url + "/2")
         self.says("Deleted", "webhook", "delete", "pager", "--yes")
         self.refused(2, "--on takes", "webhook", "create", url, "--on", "whenever")
         self.refused(3, "muster webhook list", "webhook", "test", "pager")
-        server.shutdown()
-        server.server_close()
 
     def test_agents_and_slots(self):
         self.assertEqual(sorted(row["id"] for row in self.table("agent", "list")), ["agent-0", "agent-1"])

@@ -1,8 +1,6 @@
 """Metrics, probes, the log of slow requests, and alerts by webhook and e-mail; backups that are overdue or restored."""
 
 import contextlib
-import http.client
-import http.server
 import json
 import pathlib
 import re
@@ -15,6 +13,7 @@ import urllib.error
 import urllib.request
 
 from cluster import BIN, SOURCE, Cluster, wait_for
+from webhook_receiver import WebhookReceiver
 
 SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)+)\})? (\S+)')
 LABEL = re.compile(r'([a-z]+)="((?:[^"\\]|\\.)*)"')
@@ -56,32 +55,6 @@ def parse(text):
             samples[key] = float(value)
     assert text.endswith("\n")
     return families, samples
-
-
-class Receiver:
-    """A receiver of webhooks."""
-
-    def __init__(self):
-        self.events = []
-        sink = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self):
-                sink.events.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def alerts(self):
-        return [(e["event_data"]["alert"]["kind"], e["event_data"]["alert"]["subject"], e["event_data"]["alert"]["state"])
-                for e in self.events]
 
 
 class MailServer:
@@ -182,8 +155,8 @@ class Metrics(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.cluster = Monitored("metrics", slots=(2,), master_flags=("--slow-request", "5", "--store-slow", "300",
-                                                                     "--alert-calm", "1")).__enter__()
-        cls.addClassCleanup(cls.cluster.__exit__, None, None, None)
+                                                                     "--alert-calm", "1"))
+        cls.enterClassContext(cls.cluster)
         cls.cluster.sign_in_as_admin()
 
     def test_text_format(self):
@@ -293,7 +266,8 @@ class Metrics(unittest.TestCase):
         self.assertEqual(cluster.get("/readyz")[0], 200)
         with write_lock(cluster):
             threading.Thread(target=cluster.run, args=("master", "message", "set", "hello")).start()
-            status, headers, text = wait_for("503", lambda: (lambda a: a if a[0] == 503 else None)(cluster.get("/readyz")), 25)
+            wait_for("503", lambda: cluster.get("/readyz")[0] == 503, 25)
+            _, headers, text = cluster.get("/readyz")
             self.assertIn("the store has not finished a commit for", text)
             self.assertTrue(headers["Retry-After"])
             self.assertEqual(cluster.get("/healthz")[0], 200)
@@ -326,9 +300,15 @@ class Access(unittest.TestCase):
             self.assertFalse(pathlib.Path("none").exists())
 
 
+def alerts_of(hook):
+    """Returns (kind, subject, state) of each message that the receiver has got."""
+    alerts = [event["event_data"]["alert"] for event in hook.payloads()]
+    return [(alert["kind"], alert["subject"], alert["state"]) for alert in alerts]
+
+
 class Alerts(unittest.TestCase):
     def test_a_lost_agent(self):
-        hook, mail = Receiver(), MailServer(fails=1)
+        hook, mail = WebhookReceiver(), MailServer(fails=1)
         flags = ("--agent-silence", "3", "--agent-reconnect", "2", "--alert-calm", "3", "--cluster-name", "lab",
                  "--smtp-url", mail.url, "--alert-mail", "ann@example.org", "--alert-mail", "bob@example.org")
         with Monitored("alerts", slots=(1, 1), master_flags=flags) as cluster:
@@ -340,11 +320,11 @@ class Alerts(unittest.TestCase):
             cluster.muster("agent", "disable", "agent-1")
             for agent in cluster.agents:
                 agent.kill9()
-            wait_for("the webhook", lambda: hook.events)
+            wait_for("the webhook", lambda: hook.requests)
             wait_for("the e-mail, at the second attempt", lambda: mail.mails)
-            self.assertEqual(hook.alerts(), [("AGENT_LOST", "agent-0", "BEGAN")])
-            self.assertEqual(hook.events[0]["event_type"], "CLUSTER_ALERT")
-            self.assertEqual(hook.events[0]["event_data"]["alert"]["cluster"], "lab")
+            self.assertEqual(alerts_of(hook), [("AGENT_LOST", "agent-0", "BEGAN")])
+            event = hook.payloads()[0]
+            self.assertEqual((event["event_type"], event["event_data"]["alert"]["cluster"]), ("CLUSTER_ALERT", "lab"))
             people, text = mail.mails[0]
             self.assertEqual(people, ["ann@example.org", "bob@example.org"])
             self.assertIn("\nSubject: [lab] AGENT_LOST agent-0\n", text)
@@ -359,10 +339,10 @@ class Alerts(unittest.TestCase):
             wait_for("the first count", lambda: cluster.value("muster_alerts_open", kind="AGENT_LOST") == 1)
             cluster.agents[0].start()
             wait_for("the end of the alert", lambda: cluster.alerts() == [("AGENT_LOST", "agent-0", True)])
-            wait_for("its webhook", lambda: len(hook.events) >= 2)
+            wait_for("its webhook", lambda: len(hook.requests) >= 2)
             wait_for("its e-mail", lambda: len(mail.mails) >= 2)
             self.assertIn(asked, (None, 1))
-            self.assertEqual(hook.alerts(), [("AGENT_LOST", "agent-0", "BEGAN"), ("AGENT_LOST", "agent-0", "ENDED")])
+            self.assertEqual(alerts_of(hook), [("AGENT_LOST", "agent-0", "BEGAN"), ("AGENT_LOST", "agent-0", "ENDED")])
             self.assertEqual(mail.subjects(), ["[lab] AGENT_LOST agent-0", "[lab] over: AGENT_LOST agent-0"])
 
     def test_disk_and_backup(self):

@@ -5,7 +5,6 @@ agent's messages itself."""
 import csv
 import hashlib
 import hmac
-import http.server
 import io
 import json
 import threading
@@ -15,49 +14,10 @@ import uuid
 
 from cluster import PASSWORD, Cluster, wait_for
 from test_api import CONFIG, Api, FakeAgent
+from webhook_receiver import WebhookReceiver
 
 MODEL_KEYS = "id name metadata creationTime lastUpdatedTime numVersions username userId archived workspaceId".split()
 VERSION_KEYS = "id version model checkpoint creationTime lastUpdatedTime".split()
-
-
-class WebhookReceiver:
-    """A receiver of webhooks that refuses each event `fails` times before it accepts it."""
-
-    def __init__(self, fails=0):
-        self.requests, self.fails, self.seen = [], fails, {}
-        sink = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                event = json.loads(body).get("event_id", "")
-                sink.requests.append((dict(self.headers), body))
-                sink.seen[event] = sink.seen.get(event, 0) + 1
-                self.send_response(503 if sink.seen[event] <= sink.fails else 200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def taken(self):
-        """Returns the accepted payloads, in order."""
-        counts, taken = {}, []
-        for _, body in self.requests:
-            event = json.loads(body)
-            name = event.get("event_id", "")
-            counts[name] = counts.get(name, 0) + 1
-            if counts[name] == self.fails + 1:
-                taken.append(event)
-        return taken
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
 
 
 class Registry(unittest.TestCase):

@@ -1,42 +1,28 @@
 """Webhooks and resources."""
 
 import csv
-import http.server
 import json
-import threading
 
 from cluster import PASSWORD, Cluster, wait_for
 from contract import Contract, FILES, hashed
 from det import Det, NotServed, SimulatedAgent
-
-
-class Receiver(http.server.BaseHTTPRequestHandler):
-    """The receiver of webhooks. The server keeps the bodies in a list."""
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.server.bodies.append(json.loads(body))
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
+from webhook_receiver import WebhookReceiver
 
 
 class Resources(Contract):
     def receiver(self):
-        receiver = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
-        receiver.bodies = []
-        threading.Thread(target=receiver.serve_forever, daemon=True).start()
-        self.addCleanup(receiver.server_close)
-        self.addCleanup(receiver.shutdown)
+        receiver = WebhookReceiver()
+        self.addCleanup(receiver.close)
         return receiver
+
+    def received(self, receiver, what):
+        _, body = wait_for(what, lambda: receiver.requests and receiver.requests.pop(), 10)
+        return json.loads(body)
 
     def test_webhooks(self):
         receiver = self.receiver()
         made = self.admin.post("/webhooks", {
-            "url": f"http://127.0.0.1:{receiver.server_port}/hook", "webhookType": "WEBHOOK_TYPE_DEFAULT", "name": "hook",
+            "url": receiver.url, "webhookType": "WEBHOOK_TYPE_DEFAULT", "name": "hook",
             "mode": "WEBHOOK_MODE_WORKSPACE", "id": None, "workspaceId": None,
             "triggers": [{"triggerType": "TRIGGER_TYPE_EXPERIMENT_STATE_CHANGE", "condition": {"state": "COMPLETED"},
                           "id": None, "webhookId": None}]}, "webhook:Webhook")["webhook"]
@@ -48,7 +34,7 @@ class Resources(Contract):
         """The blocks and texts that a channel and its bots know."""
         receiver = self.receiver()
         hook = self.admin.post("/webhooks", {
-            "url": f"http://127.0.0.1:{receiver.server_port}/hook", "webhookType": "WEBHOOK_TYPE_SLACK", "name": "slack",
+            "url": receiver.url, "webhookType": "WEBHOOK_TYPE_SLACK", "name": "slack",
             "mode": "WEBHOOK_MODE_WORKSPACE", "triggers": [
                 {"triggerType": "TRIGGER_TYPE_EXPERIMENT_STATE_CHANGE", "condition": {"state": "COMPLETED"}},
                 {"triggerType": "TRIGGER_TYPE_EXPERIMENT_STATE_CHANGE", "condition": {"state": "ERROR"}},
@@ -62,13 +48,13 @@ class Resources(Contract):
             if exit_code:
                 self.nobody.caller(task["env"]["DET_SESSION_TOKEN"], task=True).post("/task/logs", {"logs": [{
                     "taskId": task["taskId"], "agentId": "live", "log": "out of luck\n", "timestamp": "2026-11-21T09:00:00Z"}]})
-                body = wait_for("the log line", lambda: receiver.bodies and receiver.bodies.pop(), 10)
+                body = self.received(receiver, "the log line")
                 self.assertEqual(body, {"blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": (
                     f"Experiment ID `{experiment}`, Trial ID `{task['trialId']}`, running on node `live`, reported a log\n"
                     "```out of luck```\nThis log matched the regex\n```out of (memory|luck)```\n"
                     f"View full logs at /det/experiments/{experiment}/trials/{task['trialId']}/logs")}}]})
             self.agent.end(task, exit_code)
-            body = wait_for("the message", lambda: receiver.bodies and receiver.bodies.pop(), 10)
+            body = self.received(receiver, "the message")
             fields = body["attachments"][0]["blocks"][0].pop("fields")
             self.assertEqual(body, {
                 "blocks": [{"type": "section", "text": {"type": "plain_text", "text": status}}],
@@ -89,7 +75,7 @@ class Resources(Contract):
             self.addCleanup(agent.stop)
             receiver = self.receiver()
             user.post("/webhooks", {
-                "url": f"http://127.0.0.1:{receiver.server_port}/hook", "webhookType": "WEBHOOK_TYPE_SLACK", "name": "slack",
+                "url": receiver.url, "webhookType": "WEBHOOK_TYPE_SLACK", "name": "slack",
                 "mode": "WEBHOOK_MODE_WORKSPACE", "workspaceId": 1, "triggers": [
                     {"triggerType": "TRIGGER_TYPE_EXPERIMENT_STATE_CHANGE", "condition": {"state": "COMPLETED"}},
                     {"triggerType": "TRIGGER_TYPE_TASK_LOG", "condition": {"regex": "luck"}}]})
@@ -99,12 +85,12 @@ class Resources(Contract):
             task = agent.task_of(made)
             user.caller(task["env"]["DET_SESSION_TOKEN"], task=True).post("/task/logs", {"logs": [{
                 "taskId": task["taskId"], "agentId": "live", "log": "luck\n", "timestamp": "2026-11-21T09:00:00Z"}]})
-            body = wait_for("the log line", lambda: receiver.bodies and receiver.bodies.pop(), 10)
+            body = self.received(receiver, "the log line")
             self.assertTrue(body["blocks"][0]["text"]["text"].endswith(
                 f"```luck```\n<https://muster.example/x/det/experiments/{made}/trials/{task['trialId']}/logs"
                 " | View full logs here>"), body)
             agent.end(task)
-            body = wait_for("the message", lambda: receiver.bodies and receiver.bodies.pop(), 10)
+            body = self.received(receiver, "the message")
             self.assertEqual(body["attachments"][0]["blocks"][0]["text"]["text"],
                              f"\u2705 <https://muster.example/x/det/experiments/{made}/overview | a&lt;b (#{made})>")
 
