@@ -220,31 +220,22 @@ class Cluster:
                 found.append(int(entry.name))
         return sorted(found)
 
-    def processes_of(self, text):
-        """Returns the processes below this cluster's folder whose command line contains the text."""
-        found = []
+    def command_lines(self):
+        """Yields (process, words) for the processes below this cluster's folder."""
         for pid in self.processes_below():
-            try:
-                if text.encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
-                    found.append(pid)
-            except OSError:  # it has ended
-                continue
-        return found
+            with contextlib.suppress(OSError):  # it has ended
+                yield pid, pathlib.Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+
+    def processes_of(self, text):
+        """Returns the processes with the text in a word of their command line."""
+        return [pid for pid, words in self.command_lines() if any(text in word for word in words)]
 
     def ranks(self):
         return [pid for pid in self.processes_below("muster-trainer")]
 
     def ranks_of(self, script):
         """Returns the Python processes of trials that run this script."""
-        found = []
-        for pid in self.processes_below():
-            try:
-                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if script.encode() in words[-2:] and words[0].endswith(b"python3"):
-                found.append(pid)
-        return found
+        return [pid for pid, words in self.command_lines() if script in words[-2:] and words[0].endswith("python3")]
 
 
 def has_torch():

@@ -16,12 +16,11 @@ import sys
 import time
 import unittest
 
-from cluster import SOURCE, Cluster, wait_for
+from cluster import PYTHON, SOURCE, Cluster, has_torch, wait_for
 from machines import NETWORK, SKIPPED, enter_network, make_machines
 
 EXAMPLES = SOURCE / "examples" / "determined"
 STAND_IN = pathlib.Path(__file__).resolve().parent / "stand_in"
-PYTHON = "/usr/bin"  # Debian's packages belong to Debian's Python
 # The machines share a host name, so its address does not tell Gloo where to listen.
 # Debian's torch.distributed.run fails on its own default of --redirects and --tee; no rank has the local rank 9.
 ENVIRONMENT = [f"PYTHONPATH={STAND_IN}", "GLOO_SOCKET_IFNAME=eth0", "PET_REDIRECTS=9:1", "PET_TEE=9:1"]
@@ -45,9 +44,8 @@ def check_machine():
     if os.geteuid() != 0 and not os.path.isdir("/determined_shared_fs"):
         print("skipped: only root can make /determined_shared_fs, where the library saves checkpoints")
         sys.exit(SKIPPED)
-    done = subprocess.run([f"{PYTHON}/python3", "-c", "import torch.distributed"], capture_output=True, text=True)
-    if done.returncode != 0:
-        print(f"skipped: PyTorch is missing; packaging/setup test-packages installs it: {done.stderr}")
+    if not has_torch():
+        print("skipped: PyTorch is missing; packaging/setup test-packages installs it")
         sys.exit(SKIPPED)
 
 
