@@ -113,6 +113,12 @@ void fake_enqueue(cudaStream_t s, void (*run)(void *arg), void *arg)
     pthread_mutex_unlock(&s->lock);
 }
 
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t run, void *arg)
+{
+    fake_enqueue(stream, run, arg);
+    return cudaSuccess;
+}
+
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
     *least = 0;
@@ -394,33 +400,4 @@ bool gpu_is_real(void)
 void gpu_begin(int rank)
 {
     (void)rank;
-}
-
-static void be_busy(void *arg)
-{
-    int64_t *us = arg;
-    clock_sleep_us(*us);
-    free(us);
-}
-
-void gpu_compute_us(int64_t us)
-{
-    int64_t *time = xcalloc(1, sizeof *time);
-    *time = us;
-    fake_enqueue(cuda_stream(), be_busy, time);
-}
-
-static void wait_for_count(void *arg)
-{
-    struct gpu_wait *w = arg;
-    while (atomic_load(w->counter) < w->value)
-        clock_sleep_us(1000);
-    free(w);
-}
-
-void gpu_wait_for(const atomic_int *counter, int value)
-{
-    struct gpu_wait *w = xcalloc(1, sizeof *w);
-    *w = (struct gpu_wait){counter, value};
-    fake_enqueue(cuda_stream(), wait_for_count, w);
 }

@@ -23,14 +23,10 @@ extern struct fake_faults fake_faults;
 
 // Controls of a GPU for tests: of the fake one or, with real_gpu.c, of a real one.
 bool gpu_is_there(void);
-bool gpu_is_real(void);          // faults cannot be injected
-void gpu_begin(int rank);        // first call in every rank
-void gpu_compute_us(int64_t us); // keeps the compute stream busy
-// Keeps it busy until the counter has reached the value.
-struct gpu_wait {
-    const atomic_int *counter;
-    int value;
-};
+bool gpu_is_real(void);   // faults cannot be injected
+void gpu_begin(int rank); // first call in every rank
+// gpu_work.c: keep the compute stream busy, for a time or until the counter has reached the value.
+void gpu_compute_us(int64_t us);
 void gpu_wait_for(const atomic_int *counter, int value);
 
 // From fake_cuda.c for fake_nccl.c.

@@ -1,12 +1,9 @@
 // The real GPUs of this machine, for the tests of the communicator.
 #include <glob.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "tests/unit/trainer/cuda/fake_gpu.h"
-#include "trainer/ops/cuda/device/stream.h"
 #include "trainer/ops/device.h"
 
 struct fake_faults fake_faults;
@@ -33,35 +30,4 @@ void gpu_begin(int rank)
     if (ops_open(OPS_FLOAT, &e))
         fprintf(stderr, "%s\n", e.text);
     must(!e.code);
-}
-
-static void be_busy(void *arg)
-{
-    int64_t *us = arg;
-    clock_sleep_us(*us);
-    free(us);
-}
-
-void gpu_compute_us(int64_t us)
-{
-    int64_t *time = malloc(sizeof *time);
-    must(time);
-    *time = us;
-    must(cudaLaunchHostFunc(cuda_stream(), be_busy, time) == cudaSuccess);
-}
-
-static void wait_for_count(void *arg)
-{
-    struct gpu_wait *w = arg;
-    while (atomic_load(w->counter) < w->value)
-        clock_sleep_us(1000);
-    free(w);
-}
-
-void gpu_wait_for(const atomic_int *counter, int value)
-{
-    struct gpu_wait *w = malloc(sizeof *w);
-    must(w);
-    *w = (struct gpu_wait){counter, value};
-    must(cudaLaunchHostFunc(cuda_stream(), wait_for_count, w) == cudaSuccess);
 }
