@@ -75,7 +75,7 @@ FOLDERS = [
      MASTER + " master/kernel master/teams master/lifecycle"),
     ("master/ingest", "incoming metrics, logs and checkpoints",
      MASTER + " master/kernel master/teams master/lifecycle master/retention"),
-    ("master/notify", "events for followers, webhooks and their outbox",
+    ("master/notify", "events for followers; webhooks and e-mails, and their outboxes",
      MASTER + " master/kernel master/teams master/lifecycle master/ingest master/http/stream.h"),
     ("master/watch", "the cluster's health: alerts, readiness, the cluster in numbers",
      MASTER + " master/kernel master/lifecycle master/notify"),
@@ -132,11 +132,12 @@ FOLDERS = [
     ("trainer/loop", "the training loop, evaluation, reports", CONTRACT + " trainer/*"),
     ("trainer/commands", "the commands of `muster-trainer`", CONTRACT + " trainer/*"),
     ("trainer", "the program `muster-trainer`", CONTRACT + " trainer/*"),
-    ("sdk/python", "the package `muster` of Python programs: reports, checkpoints, stop requests, ranks",
-     ""),
+    ("sdk/python", "the package `muster` of Python programs: reports, media, checkpoints, stop requests, ranks; "
+     "`muster.torch`, exact data parallelism for PyTorch", ""),
     ("tests", "`unit/` one program per file, `sim/` the master's core under a virtual clock with "
      "faults by seed, `sdk/` the Python package, `e2e/` real daemons, `ui/` the page in a browser, `fuzz/` hostile input, "
-     "`packages/` the packages on machines of their own, `style/` these checks, `bench/` measurements",
+     "`packages/` the packages on machines of their own, `durability/` crashes and disk faults, `mutation/` planted bugs, "
+     "`style/` these checks, `bench/` measurements",
      "base/* api/* db/* simulate cli/* agent/* master/* trainer/*"),
 ]
 
