@@ -123,29 +123,43 @@ static void add_metrics(struct call_batch *b, const json_t *line)
 // --- the other kinds -----------------------------------------------------------------------------
 
 // The master reads the contents within one call, so their bytes are limited, too.
-static bool media_fit(const struct report_call *call, const json_t *items, int64_t bytes)
+static bool media_fit(const struct report_call *call, int64_t bytes)
 {
-    return json_array_size(jget(call->body, "items")) + json_array_size(items) <=
-               LIMIT_MEDIA_PER_POST &&
+    return json_array_size(jget(call->body, "items")) < LIMIT_MEDIA_PER_POST &&
            call->media_bytes + bytes <= LIMIT_MEDIA_BYTES_PER_CALL;
 }
 
+static struct report_call *add_media_call(struct call_batch *b)
+{
+    struct report_call *call =
+        add_call(b, trial_path(b, "media"),
+                 json_pack("{s:I, s:[]}", "trialRunId", (json_int_t)b->target->run, "items"));
+    call->reads_storage = true;
+    return call;
+}
+
+static bool carries_line(const struct report_call *call, const json_t *line)
+{
+    size_t count = json_array_size(call->lines);
+    return count > 0 && json_array_get(call->lines, count - 1) == line;
+}
+
+// The items of a line may go out in several calls, each of which carries the line.
 static void add_media(struct call_batch *b, const json_t *line)
 {
     struct report_call *call = find_call(b, "media", NULL);
-    const json_t *items = jget(line, "items");
-    int64_t bytes = 0;
     size_t i;
     json_t *item;
-    json_array_foreach(items, i, item) bytes += jget_int(item, "size", 0);
-    if (!call || !media_fit(call, items, bytes))
-        call =
-            add_call(b, trial_path(b, "media"),
-                     json_pack("{s:I, s:[]}", "trialRunId", (json_int_t)b->target->run, "items"));
-    call->reads_storage = true;
-    call->media_bytes += bytes;
-    append_all(jget(call->body, "items"), items);
-    carry_line(call, line);
+    json_array_foreach(jget(line, "items"), i, item)
+    {
+        int64_t bytes = jget_int(item, "size", 0);
+        if (!call || !media_fit(call, bytes))
+            call = add_media_call(b);
+        call->media_bytes += bytes;
+        must(json_array_append(jget(call->body, "items"), item) == 0);
+        if (!carries_line(call, line))
+            carry_line(call, line);
+    }
 }
 
 static void add_metadata(struct call_batch *b, const json_t *line)

@@ -203,6 +203,21 @@ static void calls_with_media_have_limits(void **state)
     report_calls_free(&calls);
 }
 
+static void items_of_a_line_are_divided(void **state)
+{
+    (void)state;
+    const int64_t quarter = LIMIT_MEDIA_BYTES_PER_CALL / 4;
+    struct report_calls calls =
+        calls_of(json_pack("[o, o]", media_of(2, quarter), media_of(5, quarter)));
+    assert_int_equal(calls.count, 2);
+    assert_int_equal(json_array_size(jget(calls.items[0].body, "items")), 4);
+    assert_int_equal(json_array_size(jget(calls.items[1].body, "items")), 3);
+    assert_int_equal(json_array_size(calls.items[0].lines), 2);
+    assert_int_equal(json_array_size(calls.items[1].lines), 1);
+    assert_true(calls.items[1].media_bytes == 3 * quarter);
+    report_calls_free(&calls);
+}
+
 static void damaged_lines_are_skipped(void **state)
 {
     (void)state;
@@ -232,6 +247,7 @@ int main(void)
         cmocka_unit_test(media_and_metadata_are_joined),
         cmocka_unit_test(calls_have_limits),
         cmocka_unit_test(calls_with_media_have_limits),
+        cmocka_unit_test(items_of_a_line_are_divided),
         cmocka_unit_test(damaged_lines_are_skipped),
         cmocka_unit_test(patience_with_a_failing_storage_ends),
     };
