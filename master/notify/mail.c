@@ -169,21 +169,25 @@ static int send_message(struct mailer *m, const char *text, struct error *e)
 
 struct gathered { // the e-mails that wait, as one
     int64_t count, last_id, oldest;
+    int64_t last_overdue; // id of the last one that has waited for MAIL_GIVE_UP_S; 0: none
     char *subject;
     struct buf body;
 };
 
-static void gather(const struct mailer *m, struct gathered *out)
+static void gather(const struct mailer *m, int64_t now, struct gathered *out)
 {
     *out = (struct gathered){0};
     buf_init(&out->body, MESSAGE_MAX / 2);
     struct db_rows *rows = DB_QUERY(m->reader, MAIL_WAITING, (int64_t)MAIL_TOGETHER);
     while (db_next(rows) == 1) {
+        int64_t created = DB_GET(rows, MAIL_WAITING, created_at);
         if (!out->count++) {
-            out->oldest = DB_GET(rows, MAIL_WAITING, created_at);
+            out->oldest = created;
             out->subject = xstrdup(DB_GET(rows, MAIL_WAITING, subject));
         }
         out->last_id = DB_GET(rows, MAIL_WAITING, id);
+        if (now - created > MAIL_GIVE_UP_S * 1000000LL)
+            out->last_overdue = out->last_id;
         buf_printf(&out->body, "%s\n\n", DB_GET(rows, MAIL_WAITING, body));
     }
     db_rows_close(rows);
@@ -196,10 +200,10 @@ static char *subject_of(const struct mailer *m, const struct gathered *g)
                         : xasprintf("[%s] %s", m->o.cluster_name, g->subject);
 }
 
-static void forget(struct mailer *m, const struct gathered *g)
+static void forget_until(struct mailer *m, int64_t last_id)
 {
     struct db_batch *b = db_batch_new();
-    DB_ADD(b, MAIL_DELETE, g->last_id);
+    DB_ADD(b, MAIL_DELETE, last_id);
     if (db_commit_wait(m->db, b, NULL)) // the master ends; it must not send this again and again
         atomic_store(&m->stopping, true);
 }
@@ -214,12 +218,13 @@ static void send_gathered(struct mailer *m, const struct gathered *g, int64_t no
     int err = send_message(m, text, &e);
     free(text);
     free(subject);
-    bool given_up = err && now - g->oldest > MAIL_GIVE_UP_S * 1000000LL;
-    if (err && !atomic_load(&m->stopping))
-        log_warn(given_up ? "an e-mail was given up" : "an e-mail could not be sent", "err=%s",
-                 log_quote(quoted, sizeof quoted, e.text));
-    if (!err || given_up)
-        forget(m, g);
+    if (err && atomic_load(&m->stopping)) // this attempt was aborted
+        return;
+    if (err)
+        log_warn(g->last_overdue ? "an e-mail was given up" : "an e-mail could not be sent",
+                 "err=%s", log_quote(quoted, sizeof quoted, e.text));
+    if (!err || g->last_overdue)
+        forget_until(m, err ? g->last_overdue : g->last_id);
     m->next_at = err ? clock_mono_us() + delivery_backoff(m->failures) * 1000000 : 0;
     m->failures = err ? m->failures + 1 : 0;
 }
@@ -230,7 +235,7 @@ static void look(struct mailer *m)
     int64_t now = clock_wall_us();
     if (clock_mono_us() < m->next_at)
         return;
-    gather(m, &g);
+    gather(m, now, &g);
     int64_t age = now - g.oldest; // negative: the clock was set back
     if (g.count && (age < 0 || age >= MAIL_GATHER_S * 1000000LL || g.count == MAIL_TOGETHER))
         send_gathered(m, &g, now);

@@ -8,6 +8,7 @@ import socketserver
 import sqlite3
 import subprocess
 import threading
+import time
 import unittest
 import urllib.error
 import urllib.request
@@ -368,6 +369,22 @@ class Alerts(unittest.TestCase):
             wait_for("the second e-mail", lambda: len(mail.mails) >= 2)
             self.assertEqual(len(mail.mails), 2)
             self.assertIn(", and 1 more", mail.subjects()[1])
+
+    def test_only_old_emails_are_given_up(self):
+        mail = MailServer(fails=1)
+        flags = ("--smtp-url", mail.url, "--alert-mail", "ann@example.org", "--disk-floor", "0")
+        with Monitored("given-up", slots=(), master_flags=flags) as cluster:
+            cluster.master.stop()
+            now = int(time.time() * 1e6)
+            with contextlib.closing(sqlite3.connect(cluster.folder / "master" / "muster.db")) as db, db:
+                db.executemany("INSERT INTO mail_outbox (subject, body, created_at) VALUES (?, ?, ?)",
+                               [("OLD", "from yesterday", now - 25 * 3600 * 10**6), ("NEW", "from today", now)])
+            cluster.start_master()
+            wait_for("the e-mail of today", lambda: mail.mails)
+            self.assertEqual(mail.subjects(), ["[muster] NEW"])
+            self.assertEqual(mail.attempts, 2)
+            self.assertNotIn("from yesterday", mail.mails[0][1])
+            self.assertIn("an e-mail was given up", cluster.master.tail())
 
     def test_a_password_needs_tls(self):
         mail = MailServer()
