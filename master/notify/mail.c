@@ -82,8 +82,8 @@ char *mail_compose(const struct mailer_options *o, const char *subject, const ch
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S +0000", gmtime_r(&at, &utc));
     put_header(&out, "Date", date);
     put_header(&out, "From", o->from);
-    for (int i = 0; i < o->to_count; i++)
-        buf_printf(&out, "%s%s", i ? ", " : "To: ", o->to[i]);
+    for (int i = 0; i < o->to_count; i++) // a line has at most 998 bytes (RFC 5322, 2.1.1)
+        buf_printf(&out, "%s%s", i ? ",\r\n " : "To: ", o->to[i]);
     buf_puts(&out, "\r\n");
     put_header(&out, "Subject", subject);
     buf_printf(&out, "Message-ID: <%s@muster>\r\n", message_id);
@@ -126,7 +126,9 @@ static void set_login(CURL *easy, const struct mailer *m)
         curl_easy_setopt(easy, CURLOPT_USERNAME, m->o.user);
         curl_easy_setopt(easy, CURLOPT_PASSWORD, m->password);
     } else if (!strncmp(m->o.url, "smtp:", 5)) {
-        // TLS that is used only if it is offered keeps nobody from offering none.
+        // STARTTLS is optional here, so an attacker on the way can leave it out of the server's
+        // answer: checking the certificate would protect nothing, and only keep e-mails from
+        // servers that signed their own.
         curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 0L);
         curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);
     }

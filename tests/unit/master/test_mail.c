@@ -24,7 +24,7 @@ static void test_a_message(void **state)
     char *text = mail_compose(&good, "AGENT_LOST a", "one\n.two\r\n", 1764000000LL * 1000000, "id");
     assert_string_equal(text, "Date: Mon, 24 Nov 2025 16:00:00 +0000\r\n"
                               "From: muster@example.org\r\n"
-                              "To: ann@example.org, bob@example.org\r\n"
+                              "To: ann@example.org,\r\n bob@example.org\r\n"
                               "Subject: AGENT_LOST a\r\n"
                               "Message-ID: <id@muster>\r\n"
                               "MIME-Version: 1.0\r\n"
