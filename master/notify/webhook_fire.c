@@ -1,5 +1,4 @@
-// Fires webhooks: state changes, log lines, metrics and alerts of programs become rows of the
-// outbox.
+// Fires webhooks: state changes, log lines, metrics and alerts become rows of the outbox.
 
 #include <math.h>
 #include <stdlib.h>
@@ -145,16 +144,11 @@ void webhooks_validation(struct core *c, const struct trial *trial, const struct
 
 void webhooks_alert(struct core *c, const struct cluster_alert *alert)
 {
-    char event[UUID_TEXT];
+    const struct webhook_subject s = {.alert = alert};
     for (struct webhook *w = c->webhooks->first; w; w = w->next)
-        for (size_t i = 0; i < w->trigger_count; i++) {
-            if (w->triggers[i].kind != TRIGGER_ALERT)
-                continue;
-            char *text = webhook_alert_payload(c, &w->triggers[i], alert, event);
-            STORE(c, OUTBOX_INSERT, w->id, event, text, c->wall);
-            core_notify_outbox(c);
-            free(text);
-        }
+        for (size_t i = 0; i < w->trigger_count; i++)
+            if (w->triggers[i].kind == TRIGGER_ALERT)
+                outbox_append(c, &w->triggers[i], &s);
 }
 
 // --- alerts of programs --------------------------------------------------------------------------

@@ -44,22 +44,19 @@ struct webhooks {
 
 // --- bodies --------------------------------------------------------------------------------------
 
-struct webhook_subject {        // what an event is about
-    const struct experiment *x; // live
-    int64_t trial;              // 0: none
-    const char *task;           // NULL: none, then also agent and line
+struct webhook_subject {               // what an event is about
+    const struct experiment *x;        // live; NULL: the event is about the cluster
+    const struct cluster_alert *alert; // NULL: the event is about an experiment
+    int64_t trial;                     // 0: none
+    const char *task;                  // NULL: none, then also agent and line
     const char *agent, *line;
     int64_t steps; // of a metric
     double value;
-    const char *title, *description, *level; // of an alert; NULL: none
+    const char *title, *description, *level; // of an alert of a program; NULL: none
 };
 
 // The body for one trigger, on the heap. `event` receives the id of the event.
 char *webhook_payload(struct core *c, const struct webhook_trigger *t,
                       const struct webhook_subject *s, char *event);
-
-// The same for an alert of the cluster.
-char *webhook_alert_payload(const struct core *c, const struct webhook_trigger *t,
-                            const struct cluster_alert *alert, char *event);
 
 #endif

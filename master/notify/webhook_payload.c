@@ -98,12 +98,19 @@ static void write_experiment(struct core *c, struct json_writer *w, const struct
     jw_object_end(w);
 }
 
+// Whether its messages describe the experiment: a log line stands alone, and an alert of the
+// cluster belongs to none.
+static bool has_experiment(const struct webhook_trigger *t)
+{
+    return t->kind != TRIGGER_LINE && t->kind != TRIGGER_ALERT;
+}
+
 // Here a state is a bare word such as COMPLETED, whatever form the webhook was configured with.
 static void write_condition(struct json_writer *w, const struct webhook_trigger *t,
                             const struct webhook_subject *s)
 {
     jw_key(w, "condition");
-    if (t->kind == TRIGGER_LINE || t->kind == TRIGGER_METRIC) {
+    if (t->kind == TRIGGER_LINE || t->kind == TRIGGER_METRIC || t->kind == TRIGGER_ALERT) {
         jw_json(w, t->condition);
         return;
     }
@@ -112,14 +119,32 @@ static void write_condition(struct json_writer *w, const struct webhook_trigger 
     jw_object_end(w);
 }
 
+static void write_alert(const struct core *c, struct json_writer *w,
+                        const struct cluster_alert *alert)
+{
+    char began[CLOCK_RFC3339_MAX];
+    jw_key(w, "alert");
+    jw_object(w);
+    jw_kv_int(w, "id", alert->id);
+    jw_kv_string(w, "cluster", c->options.cluster_name);
+    jw_kv_string(w, "kind", alert->kind);
+    jw_kv_string(w, "subject", alert->subject);
+    jw_kv_string(w, "state", alert->ended ? "ENDED" : "BEGAN");
+    jw_kv_string(w, "text", alert->text);
+    jw_kv_string(w, "began_at", clock_format(alert->began_at, began));
+    jw_object_end(w);
+}
+
 static void write_data(struct core *c, struct json_writer *w, const struct webhook_trigger *t,
                        const struct webhook_subject *s)
 {
     jw_key(w, "event_data");
     jw_object(w);
-    if (t->kind != TRIGGER_LINE)
+    if (has_experiment(t))
         write_experiment(c, w, s);
-    if (t->kind == TRIGGER_LINE) {
+    if (t->kind == TRIGGER_ALERT) {
+        write_alert(c, w, s->alert);
+    } else if (t->kind == TRIGGER_LINE) {
         jw_key(w, "task_log");
         jw_object(w);
         jw_kv_string(w, "task_id", s->task);
@@ -253,6 +278,13 @@ static char *describe_event(const struct webhook_trigger *t, const struct webhoo
     return xasprintf("Your experiment is now %s", experiment_state_word(s->x->state));
 }
 
+// Heap.
+static char *describe_alert(const struct core *c, const struct cluster_alert *alert)
+{
+    return xasprintf("%s: %s%s", c->options.cluster_name, alert->ended ? "it is over: " : "",
+                     alert->text);
+}
+
 // The end of a message about a log line. Heap.
 static char *link_logs(const struct core *c, const struct webhook_subject *s)
 {
@@ -312,11 +344,11 @@ static void write_attachment(struct core *c, struct json_writer *w, const struct
     free(name);
 }
 
-// A log line stands alone, and every other event has the experiment as its attachment.
+// The experiment is an attachment.
 static void write_slack(struct core *c, struct json_writer *w, const struct webhook_trigger *t,
                         const struct webhook_subject *s)
 {
-    char *what = describe_event(t, s);
+    char *what = t->kind == TRIGGER_ALERT ? describe_alert(c, s->alert) : describe_event(t, s);
     char *logs = t->kind == TRIGGER_LINE ? link_logs(c, s) : NULL;
     jw_object(w);
     jw_key(w, "blocks");
@@ -324,7 +356,7 @@ static void write_slack(struct core *c, struct json_writer *w, const struct webh
     open_section(w, t->kind == TRIGGER_STATE ? "plain_text" : "mrkdwn", what, logs ? logs : "");
     jw_object_end(w);
     jw_array_end(w);
-    if (t->kind != TRIGGER_LINE) {
+    if (has_experiment(t)) {
         jw_key(w, "attachments");
         jw_array(w);
         write_attachment(c, w, s);
@@ -333,64 +365,6 @@ static void write_slack(struct core *c, struct json_writer *w, const struct webh
     jw_object_end(w);
     free(logs);
     free(what);
-}
-
-static void write_alert(const struct core *c, struct json_writer *w,
-                        const struct webhook_trigger *t, const struct cluster_alert *alert,
-                        const char *event)
-{
-    char began[CLOCK_RFC3339_MAX];
-    jw_object(w);
-    jw_kv_string(w, "event_id", event);
-    jw_kv_string(w, "event_type", trigger_words[t->kind]);
-    jw_kv_int(w, "timestamp", c->wall / 1000000);
-    jw_key(w, "condition");
-    jw_json(w, t->condition);
-    jw_key(w, "event_data");
-    jw_object(w);
-    jw_key(w, "alert");
-    jw_object(w);
-    jw_kv_int(w, "id", alert->id);
-    jw_kv_string(w, "cluster", c->options.cluster_name);
-    jw_kv_string(w, "kind", alert->kind);
-    jw_kv_string(w, "subject", alert->subject);
-    jw_kv_string(w, "state", alert->ended ? "ENDED" : "BEGAN");
-    jw_kv_string(w, "text", alert->text);
-    jw_kv_string(w, "began_at", clock_format(alert->began_at, began));
-    jw_object_end(w);
-    jw_object_end(w);
-    jw_object_end(w);
-}
-
-static void write_slack_alert(const struct core *c, struct json_writer *w,
-                              const struct cluster_alert *alert)
-{
-    char *text = xasprintf("%s: %s%s", c->options.cluster_name, alert->ended ? "it is over: " : "",
-                           alert->text);
-    jw_object(w);
-    jw_key(w, "blocks");
-    jw_array(w);
-    open_section(w, "mrkdwn", text, "");
-    jw_object_end(w);
-    jw_array_end(w);
-    jw_object_end(w);
-    free(text);
-}
-
-char *webhook_alert_payload(const struct core *c, const struct webhook_trigger *t,
-                            const struct cluster_alert *alert, char *event)
-{
-    struct buf out;
-    struct json_writer w;
-    uuid_make(event);
-    buf_init(&out, PAYLOAD_MAX);
-    jw_init(&w, &out);
-    if (t->hook->slack)
-        write_slack_alert(c, &w, alert);
-    else
-        write_alert(c, &w, t, alert, event);
-    must(!out.err);
-    return buf_take(&out);
 }
 
 char *webhook_payload(struct core *c, const struct webhook_trigger *t,
