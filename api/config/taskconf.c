@@ -96,11 +96,7 @@ static json_t *task_name(const json_t *config)
         buf_puts(&name, i ? " " : "");
         add_word(&name, json_string_value(word));
     }
-    size_t len = name.len;
-    if (len > NAME_BYTES)
-        for (len = NAME_BYTES; len > 0 && ((unsigned char)name.data[len] & 0xc0) == 0x80;)
-            len--;
-    json_t *text = json_stringn(buf_str(&name), len);
+    json_t *text = json_stringn(buf_str(&name), json_utf8_fit(buf_str(&name), NAME_BYTES));
     buf_free(&name);
     return text;
 }

@@ -52,6 +52,8 @@ bool jget_bool(const json_t *obj, const char *key, bool fallback);
 json_t *jget_path(const json_t *obj, const char *dotted); // "resources.slots_per_trial"
 
 bool json_is_utf8(const char *s);
+// The bytes of `s`, at most `most`, without the beginning of a UTF-8 character that goes on there.
+size_t json_utf8_fit(const char *s, size_t most);
 // A string without the bytes of `s` that are not UTF-8, such as the rest of a character that a
 // limit of printf() has cut.
 json_t *json_string_cut(const char *s);

@@ -39,6 +39,16 @@ bool json_is_utf8(const char *s)
     return true;
 }
 
+size_t json_utf8_fit(const char *s, size_t most)
+{
+    size_t len = strnlen(s, most + 1);
+    if (len <= most)
+        return len;
+    for (len = most; len && (s[len] & 0xc0) == 0x80;)
+        len--;
+    return len;
+}
+
 json_t *json_string_cut(const char *s)
 {
     size_t left = strlen(s), size = 0;

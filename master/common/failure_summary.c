@@ -156,24 +156,13 @@ static bool span_sets_apart(const struct summary_state *s, size_t group, const c
     return others > 0;
 }
 
-// At most VALUE_SHOWN bytes, and no part of a character of UTF-8.
-static size_t shown_bytes(const char *text)
-{
-    size_t len = strnlen(text, VALUE_SHOWN + 1);
-    if (len <= VALUE_SHOWN)
-        return len;
-    for (len = VALUE_SHOWN; len > 0 && (text[len] & 0xc0) == 0x80;)
-        len--;
-    return len;
-}
-
 static void value_write(const json_t *value, struct buf *out)
 {
     char *text = json_is_string(value) ? xstrdup(json_string_value(value)) : json_text(value);
     if (json_is_real(value))
         buf_printf(out, "%.4g", json_real_value(value));
     else
-        buf_printf(out, "%.*s", (int)shown_bytes(text), text);
+        buf_printf(out, "%.*s", (int)json_utf8_fit(text, VALUE_SHOWN), text);
     free(text);
 }
 

@@ -137,6 +137,16 @@ static void bad_utf8_is_left_out(void **state)
     }
 }
 
+static void a_text_is_cut_between_characters(void **state)
+{
+    (void)state;
+    static const char text[] = "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80";
+    static const size_t fit[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 10};
+    for (size_t most = 0; most < sizeof fit / sizeof *fit; most++)
+        assert_int_equal(json_utf8_fit(text, most), fit[most]);
+    assert_int_equal(json_utf8_fit("\x80\x80\x80", 2), 0);
+}
+
 static const char *double_text(struct json_writer_test *t, double v)
 {
     buf_reset(&t->out);
@@ -469,6 +479,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nested, begin, end),
         cmocka_unit_test_setup_teardown(strings, begin, end),
         cmocka_unit_test(bad_utf8_is_left_out),
+        cmocka_unit_test(a_text_is_cut_between_characters),
         cmocka_unit_test_setup_teardown(bad_utf8_is_replaced, begin, end),
         cmocka_unit_test_setup_teardown(characters_that_yaml_forbids_are_escaped, begin, end),
         cmocka_unit_test_setup_teardown(doubles_are_short, begin, end),

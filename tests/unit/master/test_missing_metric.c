@@ -6,7 +6,9 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "master/common/missing_metric.h"
 
@@ -50,6 +52,19 @@ static void names_the_reported_metrics(void **state)
         "report it as a validation metric, or set searcher.metric to one of these");
 }
 
+static void long_names_are_cut_between_characters(void **state)
+{
+    (void)state;
+    char name[201] = "a", found[512];
+    for (int i = 0; i < 99; i++)
+        memcpy(name + 1 + 2 * i, "\xc3\xbc", 3); // the 100th byte is the first half of a letter
+    snprintf(found, sizeof found,
+             "the trials reported score; the searcher waits for %.99s: report it as a validation "
+             "metric, or set searcher.metric to score",
+             name);
+    expect_warning(name, NAMES("score"), none, false, false, found);
+}
+
 static void a_training_metric_is_in_the_wrong_group(void **state)
 {
     (void)state;
@@ -87,6 +102,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_the_reported_metrics),
+        cmocka_unit_test(long_names_are_cut_between_characters),
         cmocka_unit_test(a_training_metric_is_in_the_wrong_group),
         cmocka_unit_test(a_search_without_validations_has_no_winner),
         cmocka_unit_test(silent_if_nobody_waits),
