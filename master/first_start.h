@@ -7,9 +7,9 @@
 
 struct first_start {
     const char *data_dir;
-    const char
-        *password_file;       // of the first users; made with a random password if it does not
-                              // exist. NULL: MUSTER_INITIAL_PASSWORD, else a random one, shown once
+    // Of the first users; a missing file is made, with a random password. NULL:
+    // MUSTER_INITIAL_PASSWORD, else a random one, shown once.
+    const char *password_file;
     const char *cluster_name; // NULL: keep the one in the store
 };
 

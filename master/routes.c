@@ -302,8 +302,7 @@ const struct route route_table[] = {
          "The labels in use, the most frequent first", .answers = "labels:[string]"),
     SLOW(V1 "/experiment/fields", AUTH_USER, view_fields, "archived",
          "The fields by which lists of experiments can be filtered, sorted and shown, and how many "
-         "there "
-         "are of each sort",
+         "there are of each sort",
          .ours = true,
          .answers = "fields:[Field] states:[object] users:[object] projects:[object]"),
     READ(V1 "/experiments/{experimentId}", ANY_USER_TASK, view_experiment, NULL, "One experiment",
@@ -808,12 +807,10 @@ const struct route route_table[] = {
     STREAM(V1 "/tasks/{taskId}/logs/fields", AUTH_USER, stream_task_log_fields, "follow",
            "The values by which the log of a task can be filtered", .answers = "LogFields"),
 
-    STREAM(
-        V1
-        "/events",
-        AUTH_USER, stream_events, "topics experimentIds trialIds since",
-        "Changes as server-sent events; Last-Event-ID or since: the last event that the caller has",
-        .ours = true, .content = "text/event-stream"),
+    STREAM(V1 "/events", AUTH_USER, stream_events, "topics experimentIds trialIds since",
+           "Changes as server-sent events; Last-Event-ID or since: the last event that the caller "
+           "has",
+           .ours = true, .content = "text/event-stream"),
 
     {.method = "POST",
      .path = V1 "/agents/{agentId}/sync",

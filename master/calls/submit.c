@@ -597,7 +597,7 @@ static void warn_of_launch(struct submission *s)
     free(text);
 }
 
-// The key of commands, which Determined's experiments have, too.
+// resources.slots is a key of commands; Determined accepts it in experiments, too.
 static const char *describe_slots(const struct submission *s)
 {
     const json_t *resources = jget(s->config, "resources");

@@ -103,6 +103,7 @@ static void release_body(struct exchange *x)
     account_lower(x->account, &x->held, 0);
 }
 
+// Returns the time.
 static int64_t enter(struct exchange *x, enum connection_phase phase)
 {
     int64_t now = clock_mono_us();

@@ -2,8 +2,8 @@
 //
 // A request takes from its last header to the beginning of its answer, without the arrival of its
 // body and without the time for which a long poll was parked: both depend on the caller. This time
-// is work (handlers and views) and waiting (queues, other requests, the commit). A stream counts
-// until it is opened.
+// is work (handlers and views) and waiting (queues, other requests, workers of the core, the
+// commit). A stream counts until it is opened.
 #ifndef MUSTER_MASTER_HTTP_TIMING_H
 #define MUSTER_MASTER_HTTP_TIMING_H
 

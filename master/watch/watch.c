@@ -262,8 +262,9 @@ bool watch_read(struct watch *w, struct arena *arena, struct watch_figures *out)
     out->core_queue = core_queue_length(w->core);
     out->newest_backup = atomic_load(&w->newest);
     pthread_mutex_lock(&w->lock);
-    if (w->counts)
+    bool counted = w->counts;
+    if (counted)
         cluster_counts_copy(w->counts, arena, &out->counts);
     pthread_mutex_unlock(&w->lock);
-    return true;
+    return counted;
 }

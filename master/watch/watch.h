@@ -39,7 +39,7 @@ struct watch_figures {
     size_t core_queue;            // messages that wait for the core thread
     int64_t newest_backup;        // seconds since 1970; 0: there is none
 };
-// Texts go into the arena. False: there are no figures yet.
+// Texts go into the arena. False: the cluster was not counted yet.
 bool watch_read(struct watch *w, struct arena *arena, struct watch_figures *out);
 
 #endif

@@ -187,8 +187,8 @@ static bool has_unread_request(const struct connection *c)
     return c->phase == PHASE_IDLE && c->fd >= 0 && !ioctl(c->fd, FIONREAD, &unread) && unread > 0;
 }
 
-// Closes the oldest connection whose caller is late, or the oldest one if there is none among the
-// first.
+// Closes the oldest dispensable connection without an unread request, or, if none is found among
+// the first, the oldest dispensable one.
 static bool evict_oldest(struct connections *all, const struct order *o, int which)
 {
     struct connection *oldest = NULL, *late = NULL;

@@ -95,7 +95,7 @@ static const struct description rows[] = {
     TEXT(
         "PUT /api/v1/master/cluster_message duration",
         "How long the message shows, as a number with its unit: 90m, 24h. Default: until endTime."),
-    // --- the audit trail -------------------------------------------------------------------------
+    // --- alerts ----------------------------------------------------------------------------------
     TEXT("Alert", "Trouble of the cluster that lasts, or that is over."),
     TEXT("Alert.id", "The number of the alert. It grows."),
     TEXT("Alert.kind", "The kind of trouble."),
@@ -113,6 +113,7 @@ static const struct description rows[] = {
          "less than twice the --disk-floor is free; BACKUP_OVERDUE: no backup was made in time."),
     TEXT("alerts", "The alerts that last, then those that are over; the newest first."),
     TEXT("GET /api/v1/alerts limit", "The largest number of alerts, 1 to 1000. Default: 100."),
+    // --- the audit trail -------------------------------------------------------------------------
     TEXT("AuditRow", "One call that changed something, or that was refused with 403."),
     TEXT("AuditRow.id", "The number of the row. It grows."),
     TEXT("AuditRow.time", "The time of the call."),

@@ -464,8 +464,7 @@ static const struct description rows[] = {
                       "that the caller may see. Default: of any project."),
     TEXT("sourceProjectId",
          "In a move: only objects of this project move, others get an error; -1: of every project "
-         "that "
-         "the caller may see. Other actions ignore it. Default: of any project."),
+         "that the caller may see. Other actions ignore it. Default: of any project."),
     TEXT("destinationProjectId", "In a move: the project to which the objects go; it must be "
                                  "given. Default: nothing; other actions ignore it."),
     TEXT("filter", "Selects the objects in place of ids: the filter tree of Determined's web "

@@ -1,7 +1,7 @@
 // Writes metrics in the text format 0.0.4 of Prometheus. Pure.
 //
 //   exposition_family(out, "muster_slots", EXPOSITION_GAUGE, "Slots by pool and state");
-//   exposition_sample(out, "muster_slots", 4, "pool", name, "state", "free");
+//   exposition_sample(out, "muster_slots", LABELS({"pool", name}, {"state", "free"}), 4);
 #ifndef MUSTER_MASTER_VIEWS_MONITORING_EXPOSITION_H
 #define MUSTER_MASTER_VIEWS_MONITORING_EXPOSITION_H
 
@@ -27,7 +27,7 @@ struct exposition_labels {
 void exposition_sample(struct buf *out, const char *name, const struct exposition_labels *labels,
                        double value);
 
-// The buckets, sum and count of a histogram, in seconds. There is room for one more label.
+// The buckets, sum and count of a histogram, in seconds.
 void exposition_histogram(struct buf *out, const char *name, const struct exposition_labels *labels,
                           const struct histogram *h);
 
