@@ -276,6 +276,10 @@ int mailer_check(const struct mailer_options *o, struct error *e)
                          "--smtp-url: \"%.128s\" is no address like smtp://mail.example.org:25 or "
                          "smtps://mail.example.org",
                          o->url);
+    if (strchr(o->url, '@')) // its password could go out without TLS, and into the configuration
+        return error_set(e, ERR_INVALID,
+                         "--smtp-url: the address contains a login; give it with --smtp-user and "
+                         "--smtp-password-file");
     if (!o->to_count)
         return error_set(e, ERR_INVALID, "--smtp-url needs --alert-mail ADDRESS, too");
     if (!is_address(o->from))

@@ -67,6 +67,8 @@ static void test_options(void **state)
     assert_int_equal(mailer_check(&good, &e), 0);
     o.url = "http://example.org";
     refuse(o, "--smtp-url");
+    o.url = "smtp://ann:secret@mail.example.org:25";
+    refuse(o, "--smtp-user");
     o = good;
     o.to_count = 0;
     refuse(o, "--alert-mail");
