@@ -297,7 +297,7 @@ bool free_space_is_filling(const struct free_space *r, enum free_space_place pla
     struct free_space_figures f;
     char free[SIZE_TEXT], total[SIZE_TEXT], minimum[SIZE_TEXT];
     free_space_read(r, place, &f);
-    if (f.free >= 2 * f.minimum || r->places[place].same_disk)
+    if (!f.total || f.free >= 2 * f.minimum || r->places[place].same_disk)
         return false;
     snprintf(text, FREE_SPACE_TEXT, "%s (%.200s) fills up: %s of %s are free; below %s %s",
              place_names[place], r->places[place].path, size_text(f.free, free),

@@ -64,6 +64,7 @@ extern const char *const free_space_words[FREE_SPACE_PLACES];
 struct free_space_figures {
     uint64_t free, total, minimum;
 };
+// `total` is 0 until the file system was queried.
 void free_space_read(const struct free_space *r, enum free_space_place place,
                      struct free_space_figures *out);
 // Whether less than twice the floor is free, so that people should act before work is refused;

@@ -119,6 +119,25 @@ static void test_recovery_needs_more_space_than_the_floor(void **state)
     free_space_free(r);
 }
 
+static void test_filling_begins_at_twice_the_floor(void **state)
+{
+    (void)state;
+    char text[FREE_SPACE_TEXT];
+    const struct free_space_floor floor = {.bytes = 80 * MiB};
+    struct free_space *r = make(GiB, 160 * MiB, floor);
+    assert_false(free_space_is_filling(r, FREE_SPACE_DATA, text));
+    assert_false(low_at(r, 160 * MiB - 1));
+    assert_true(free_space_is_filling(r, FREE_SPACE_DATA, text));
+    assert_false(free_space_is_filling(r, FREE_SPACE_CHECKPOINTS, text));
+    free_space_free(r);
+    atomic_store(&disk.away, true); // nobody knows its space
+    const struct free_space_options options = {
+        .paths = {"data", "checkpoints"}, .floor = floor, .look = look};
+    r = free_space_new(&options);
+    assert_false(free_space_is_filling(r, FREE_SPACE_DATA, text));
+    free_space_free(r);
+}
+
 // Deleting experiments frees space inside the store's file, which does not become smaller.
 static void test_deleted_rows_count_as_free_space(void **state)
 {
@@ -196,6 +215,7 @@ int main(void)
         cmocka_unit_test(test_floor_is_a_size_or_a_percentage),
         cmocka_unit_test(test_default_is_the_smaller_of_two),
         cmocka_unit_test(test_recovery_needs_more_space_than_the_floor),
+        cmocka_unit_test(test_filling_begins_at_twice_the_floor),
         cmocka_unit_test(test_deleted_rows_count_as_free_space),
         cmocka_unit_test(test_messages_name_place_sizes_and_remedy),
         cmocka_unit_test(test_space_is_polled),
