@@ -1,5 +1,5 @@
 // Counters of the master for GET /metrics: requests by route, scheduling passes, and events of the
-// cluster. Any thread may count; a count is one or two atomic additions, without a lock. Each
+// cluster. Any thread may count; a count is at most three atomic additions, without a lock. Each
 // function accepts NULL: then nothing is counted.
 #ifndef MUSTER_MASTER_COMMON_METERS_H
 #define MUSTER_MASTER_COMMON_METERS_H
