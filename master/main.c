@@ -266,8 +266,11 @@ static int check_monitoring(struct master *m, struct error *e)
     int rc = scrape_from_parse(m->options.metrics, &m->scrape.from, e);
     if (rc)
         return error_prefix(e, "--metrics");
-    if (!mail.url && mail.to_count)
-        return error_set(e, ERR_INVALID, "--alert-mail needs --smtp-url, the server for e-mails");
+    bool any = mail.to_count || mail.user || mail.password_file;
+    if (!mail.url && any)
+        return error_set(e, ERR_INVALID,
+                         "--alert-mail, --smtp-user and --smtp-password-file need --smtp-url, the "
+                         "server for e-mails");
     return mail.url ? mailer_check(&mail, e) : 0;
 }
 

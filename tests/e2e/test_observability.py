@@ -291,6 +291,7 @@ class Access(unittest.TestCase):
         for flags, words in (
                 (["--metrics", "some"], "none of loopback, token, all"),
                 (["--alert-mail", "a@b"], "--smtp-url"),
+                (["--smtp-user", "x"], "--smtp-url"),
                 (["--smtp-url", "smtp://x"], "--alert-mail"),
                 (["--smtp-url", "http://x", "--alert-mail", "a@b"], "smtp://"),
                 (["--smtp-url", "smtp://x", "--alert-mail", "a@b>,c"], "no e-mail address"),
