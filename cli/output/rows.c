@@ -376,8 +376,8 @@ static void set_load(json_t *row, const json_t *slot)
     if (jget(use, "gpu_power"))
         buf_printf(&text, "%.0f W, ", jget_double(use, "gpu_power", 0));
     char *words = buf_take(&text);
-    if (words)
-        words[strlen(words) - 2] = '\0';
+    if (words && *words)
+        words[strlen(words) - 2] = '\0'; // the last ", "
     set_string(row, "load", words ? words : "");
     free(words);
 }
