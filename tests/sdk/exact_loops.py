@@ -162,6 +162,33 @@ def part(rank: int) -> dict:
     return {"error": error, "step": exact.step_count}
 
 
+def split(rank: int, world: int) -> list[str]:
+    """Every rank takes samples of its own: by its own seed, by its share of the data set, or in an
+    evaluation."""
+    rows = Rows()
+    share = torch.utils.data.Subset(rows, range(rank * (96 // world), (rank + 1) * (96 // world)))
+    errors = []
+
+    def shuffle() -> None:
+        exact = make()
+        torch.manual_seed(rank)
+        for batch in torch.utils.data.DataLoader(rows, batch_size=24, shuffle=True):
+            exact.step(classify, batch)
+
+    def divide() -> None:
+        exact = make()
+        for batch in exact.batches(share, steps=2):
+            exact.step(classify, batch)
+
+    for call in (shuffle, divide, lambda: make().evaluate(classify, share),
+                 lambda: make().evaluate(classify, torch.utils.data.Subset(rows, range(30 + rank)))):
+        try:
+            call()
+        except ExactError as error:
+            errors.append(str(error).split(" (")[0])
+    return errors
+
+
 def copy_state() -> dict:
     """A training with another seed goes on as the saved one would, as copies in a search do."""
     exact = make()
@@ -185,7 +212,7 @@ def main() -> None:
                                 world_size=world)
     found = {"teach": teach(), "mix": mix(0), "mix with workers": mix(2), "noise": add_noise(),
              "evaluate": evaluate(), "parameter": add_parameter(), "copy": copy_state(),
-             "skip": skip(), "part": part(rank)}
+             "skip": skip(), "part": part(rank), "split": split(rank, world)}
     print(json.dumps(found))
     if world > 1:
         dist.destroy_process_group()

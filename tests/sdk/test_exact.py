@@ -205,10 +205,15 @@ class RanksTest(unittest.TestCase):
                          r"^the optimizer updates extra, which .* when Exact was made: make a new")
         self.assertTrue(expected["parameter"]["intact"])
         self.assertEqual({"error": "", "step": 101}, expected.pop("part"))
+        self.assertEqual([], expected.pop("split"))
+        differ = [f"the ranks disagree about the {noun}" for noun in (
+            "data: samples that every rank has loaded", "data: samples that every rank has loaded",
+            "first sample of evaluate()", "number of samples of evaluate()")]
         for world in (2, 3):
             for found in self.run_loops(world):
                 self.assertEqual({"error": "the ranks disagree about the weights or the optimizer "
                                            "state", "step": 100}, found.pop("part"))
+                self.assertEqual(differ, found.pop("split"))
                 for name, result in expected.items():
                     self.assertEqual(result, found[name], f"{name} on {world} ranks")
 
@@ -295,6 +300,22 @@ class Counter(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.calls += 1
         return x * self.weight
+
+
+class Changing(nn.Module):
+    """A layer whose forward pass changes a parameter, as the momentum encoders of some programs."""
+
+    def __init__(self, change: Any, trained: bool = False) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+        self.slow = nn.Parameter(torch.ones(4), requires_grad=trained)
+        self.register_buffer("scale", torch.ones(()))
+        self.change = change
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self.change(self)
+        return self.inner(x) * self.slow * self.scale
 
 
 class Scatter(nn.Module):
@@ -628,6 +649,8 @@ class RefusalTest(unittest.TestCase):
         sparse = nn.Sequential(nn.Embedding(4, 4, sparse=True))
         with self.assertRaisesRegex(ExactError, "the layer 0 has sparse gradients"):
             make_exact(sparse)
+        with self.assertRaisesRegex(ExactError, "the layer 0 has max_norm, which changes the wei"):
+            make_exact(nn.Sequential(nn.Embedding(4, 4, max_norm=1.0)))
         with self.assertRaisesRegex(ExactError, "the layer 0 is a SyncBatchNorm"):
             make_exact(nn.Sequential(nn.SyncBatchNorm(4)))
         with self.assertRaisesRegex(ExactError, r"pass the module inside it \(model.module\)"):
@@ -674,6 +697,34 @@ class RefusalTest(unittest.TestCase):
         exact = make_exact(nn.Sequential(Counter()))
         self.refused(ExactError, r"the buffer 0\.calls changes in the forward pass.*persistent=Fal",
                      exact, lambda: exact.step(square_error, next(exact.batches(make_rows()))))
+
+    def test_changes_that_raise_no_version(self) -> None:
+        exact = make_exact(nn.Sequential(Changing(lambda layer: layer.scale.data.mul_(0.9))))
+        self.refused(ExactError, r"the buffer 0\.scale changes in the forward pass",
+                     exact, lambda: exact.step(square_error, next(exact.batches(make_rows()))))
+
+    def test_parameters_that_change_in_the_forward_pass(self) -> None:
+        def replace(layer: Any) -> None:
+            layer.slow.data = layer.slow.data * 0.9
+
+        for trained in (False, True):
+            for change in (replace, lambda layer: layer.slow.data.mul_(0.9),
+                           lambda layer: layer.slow.mul_(0.9)):
+                exact = make_exact(nn.Sequential(Changing(change, trained)))
+                with self.assertRaisesRegex(ExactError, r"the parameter 0\.slow changes in the fo"):
+                    exact.step(square_error, next(exact.batches(make_rows())))
+
+    def test_parameters_that_begin_to_change(self) -> None:
+        """In place at once; through `.data` when the contents are compared. A tensor may move."""
+        for change, steps in ((lambda layer: layer.slow.mul_(0.9), 3),
+                              (lambda layer: layer.slow.data.mul_(0.9), 100)):
+            layer = Changing(lambda layer: layer.slow.set_(layer.slow.clone()))
+            exact = make_exact(layer, rate=0.01)
+            with self.assertRaisesRegex(ExactError, "the parameter slow changes in the forward"):
+                for batch in exact.batches(make_rows(), steps=101):
+                    layer.change = change if exact.step_count >= 3 else layer.change
+                    exact.step(square_error, batch)
+            self.assertEqual(steps, exact.step_count)
 
     def test_operations_without_a_deterministic_form(self) -> None:
         for backward in (False, True):

@@ -6,7 +6,8 @@ from muster.errors import Error
 
 
 class ExactError(Error):
-    """The call was refused. The weights, the optimizer and the position are unchanged."""
+    """The call was refused. It has changed neither weights nor optimizer nor position, but a forward
+    pass that changes parameters has."""
 
 
 class GradientError(ExactError):

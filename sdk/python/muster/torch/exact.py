@@ -34,6 +34,7 @@ from muster.torch.sync_norms import Lockstep
 LossFn = Callable[[torch.nn.Module, Any], Union[torch.Tensor, dict]]
 _WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel")
 _STATE = "the weights or the optimizer state (a checksum)"
+_DATA = "the data: samples that every rank has loaded (a checksum)"
 _LOW_BITS = 0x7FFFFFFF
 _STEPS_TO_COMPARE = 100  # from one comparison of the ranks' states to the next
 
@@ -90,6 +91,7 @@ class Exact:
         self.metrics: dict[str, float] = {}  # of the last step
         self._names: Optional[list[str]] = None  # of the metrics
         self._checked = False  # the ranks have compared their state
+        self._data_sum = 0  # of samples that are the same on all ranks
         self._same_start()
         self._seed_pause(0)
 
@@ -136,10 +138,15 @@ class Exact:
             raise ExactError(f"the model is wrapped in {type(self.model).__name__}, which reduces "
                              "gradients as floats: pass the module inside it (model.module)")
         for name, module in self.model.named_modules():
-            if getattr(module, "sparse", False) and isinstance(
-                    module, (torch.nn.Embedding, torch.nn.EmbeddingBag)):
+            if not isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)):
+                continue
+            if module.sparse:
                 raise ExactError(f"the layer {name} has sparse gradients, which have no exact sum: "
                                  "make it with sparse=False")
+            if module.max_norm is not None:
+                raise ExactError(f"the layer {name} has max_norm, which changes the weights of "
+                                 "those rows that a rank looks up: leave it out, and limit the "
+                                 "norms of all rows after exact.step(), with torch.no_grad()")
         everything = list(self.model.named_parameters())
         for name, parameter in everything:
             if isinstance(parameter, torch.nn.parameter.UninitializedParameter):
@@ -147,6 +154,7 @@ class Exact:
             if parameter.requires_grad and not parameter.is_floating_point():
                 raise ExactError(f"{name} has the type {parameter.dtype}, which has no exact sum: "
                                  "train real numbers, or freeze it (requires_grad_(False))")
+        self._everything = everything
         self._frozen = [(name, p) for name, p in everything if not p.requires_grad]
         own = self._known = {id(p): p for _, p in everything}
         for number, group in enumerate(self.optimizer.param_groups):
@@ -241,12 +249,18 @@ class Exact:
         first = self.step_count
         start = self.cursor
 
+        compares = self.world > 1 and last > first  # the first samples of the data set
+
         def cursors() -> Iterator[int]:
+            if compares:
+                yield 0
             for ahead in range(last - first):
                 for number in self.share:
                     yield start + ahead * self.global_batch + number * self.micro_batch
 
         loaded = loader.load(cursors())
+        if compares:
+            self._data_sum = checksum_of(tensors_of(next(loaded)))
         for ahead in range(last - first):
             if self.seed != seed:
                 raise ExactError(f"the batches have the seed {seed}, and the training has "
@@ -264,6 +278,8 @@ class Exact:
             return list(batch.micro_batches)
         sizes = set()
         map_tensors(batch, lambda tensor: sizes.add(tensor.shape[0] if tensor.dim() else 0))
+        if self._compares_contents() and self.world > 1:
+            self._data_sum = checksum_of(tensors_of(batch))
         if sizes != {self.global_batch}:
             raise ExactError(
                 f"the batch has tensors of {sorted(sizes)} samples: pass a batch of batches(), or "
@@ -321,6 +337,10 @@ class Exact:
                 raise ExactError(f"{name} was frozen when Exact was made and is not any more: make "
                                  "a new Exact and load this one's state_dict() into it")
 
+    def _compares_contents(self) -> bool:
+        """Whether this step looks for what shows in the contents of tensors alone."""
+        return not self._checked or self.step_count % _STEPS_TO_COMPARE == 0
+
     def _refuse_new_parameters(self) -> None:
         for group in self.optimizer.param_groups:
             for parameter in group["params"]:
@@ -334,7 +354,7 @@ class Exact:
     def _sum_until_it_fits(self, loss_fn: LossFn, own: list[Any], entries: list[Entry]
                            ) -> tuple[list[float], list[float], list[int]]:
         for _ in range(3):  # the first step raises the exponents; a second time they must fit
-            with self._refuse_changed_buffers():
+            with self._refuse_changed_state():
                 values = self._compute(loss_fn, own)
             works = self._start_sums(values)
             self._seed_pause(self.step_count + 1)  # while the sums are on their way
@@ -415,8 +435,8 @@ class Exact:
         """Starts the sums over the ranks; the last one carries this rank's row."""
         if not self._checked:
             self._compare_state()
-        integers = [self.step_count & _LOW_BITS, self.samples & _LOW_BITS, self._state_in_row(),
-                    *self._norms.calls]
+        integers = [self.step_count & _LOW_BITS, self.samples & _LOW_BITS, self._data_sum,
+                    self._state_in_row(), *self._norms.calls]
         buckets = self._all_buckets()
         width = len(integers) + sum(len(bucket.entries) for bucket in buckets) + \
             len(share(self.micro_batches, self.world, 0)) * len(self._names)
@@ -431,13 +451,13 @@ class Exact:
         """The largest magnitudes of all entries, the metrics of all micro-batches in their order,
         and for each batch norm the number of micro-batches that it was in."""
         rows = self._all_buckets()[-1].rows.cpu()
-        first = 3 + len(self._norms.calls)
+        first = 4 + len(self._norms.calls)
         integers, floats = rows[:, :first].tolist(), rows.view(torch.float32)[:, first:]
-        refuse_disagreement(integers, ("the step", "the number of samples", _STATE))
+        refuse_disagreement(integers, ("the step", "the number of samples", _DATA, _STATE))
         peaks = floats[:, :len(entries)].amax(0).tolist()
         return ([peak * 2.0 ** entry.base for peak, entry in zip(peaks, entries)],
                 self._metrics_of_all(floats[:, len(entries):], self.micro_batches),
-                [sum(column) for column in zip(*integers)][3:])
+                [sum(column) for column in zip(*integers)][4:])
 
     def _metrics_of_all(self, floats: torch.Tensor, items: int) -> list[float]:
         """The metrics of `items` micro-batches in their order, from one row for each rank."""
@@ -487,8 +507,9 @@ class Exact:
         if self._norm is not None:
             self.metrics["gradient_norm"] = self._norm
 
-    def _refuse_changed_buffers(self) -> "BufferGuard":
-        return BufferGuard(self._with_buffers, keep=not self._checked)
+    def _refuse_changed_state(self) -> "StateGuard":
+        return StateGuard(self._with_buffers, self._everything, keep=not self._checked,
+                          contents=self._compares_contents())
 
     # ---- evaluation -----------------------------------------------------------------------------
 
@@ -504,6 +525,7 @@ class Exact:
         count = count_samples(dataset, "the data set of evaluate()")
         if count == 0:
             raise ExactError("the data set of evaluate() has no samples: pass at least one")
+        self._refuse_other_data(dataset, count)
         collate = collate or torch.utils.data.default_collate
         total = -(-count // self.micro_batch)
         own = share(total, self.world, self.rank)
@@ -534,6 +556,15 @@ class Exact:
         sizes = [self.micro_batch] * total
         sizes[-1] = count - (total - 1) * self.micro_batch
         return {name: mean_of(shared[i::len(names)], sizes) for i, name in enumerate(names)}
+
+    def _refuse_other_data(self, dataset: Any, count: int) -> None:
+        """Compares the number of samples and the first one between the ranks."""
+        if self.world == 1:
+            return
+        seed_generators(draw_key(self.seed, EVALUATION_DRAW, 0, 0))
+        first = tensors_of(fetch_samples(dataset, [0]))
+        refuse_disagreement(self._gather([count & _LOW_BITS, checksum_of(first)]), (
+            "the number of samples of evaluate()", "the first sample of evaluate() (a checksum)"))
 
     def _names_of_all(self) -> list[str]:
         """The names of the metrics; a rank without micro-batches learns them from rank 0."""
@@ -609,12 +640,20 @@ class Exact:
                           f"those of an undisturbed one: {', '.join(different)}", stacklevel=3)
 
 
-class BufferGuard:
-    """Refuses layers that change their buffers in a forward pass: they would differ by rank."""
+class StateGuard:
+    """Refuses forward passes that change buffers or weights: they would differ by rank.
 
-    def __init__(self, modules: list[tuple[str, torch.nn.Module]], keep: bool) -> None:
-        self._modules, self._keep = modules, keep
-        self._before: list[tuple[str, torch.Tensor, int, Optional[torch.Tensor]]] = []
+    Most changes raise the version of a tensor. A change through `.data` shows in the contents
+    alone, which are compared in some of the steps (`contents`). `keep`: buffers are put back.
+    """
+
+    def __init__(self, modules: list[tuple[str, torch.nn.Module]],
+                 parameters: list[tuple[str, torch.nn.Parameter]], keep: bool,
+                 contents: bool) -> None:
+        self._modules, self._parameters = modules, parameters
+        self._keep, self._contents = keep, contents
+        self._before: list[tuple[str, torch.Tensor, tuple[int, int], Optional[torch.Tensor]]] = []
+        self._sums: list[int] = []  # of the parameters, then of the buffers
 
     def _persistent(self) -> Iterator[tuple[str, torch.Tensor]]:
         for prefix, module in self._modules:
@@ -622,24 +661,58 @@ class BufferGuard:
                 if buffer is not None and name not in module._non_persistent_buffers_set:
                     yield (f"{prefix}.{name}" if prefix else name), buffer
 
+    def _sums_of_contents(self) -> list[int]:
+        if not self._contents:
+            return []
+        return [checksum_of(tensor) for _, tensor in self._parameters] + \
+            [checksum_of(buffer) for _, buffer, _, _ in self._before]
+
     def __enter__(self) -> None:
         for name, buffer in self._persistent():
-            copy = buffer.clone() if self._keep else None
-            self._before.append((name, buffer, buffer._version, copy))
+            copy = buffer.detach().clone() if self._keep else None
+            self._before.append((name, buffer, _mark(buffer), copy))
+        self._marks = [_mark(parameter) for _, parameter in self._parameters]
+        self._sums = self._sums_of_contents()
 
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
         if kind is not None:
             return
+        sums = self._sums_of_contents()
+        changed = [a != b for a, b in zip(self._sums, sums)] or \
+            [False] * (len(self._parameters) + len(self._before))
+        self._refuse_buffers(changed[len(self._parameters):])
+        for (name, parameter), before, other in zip(self._parameters, self._marks, changed):
+            # A tensor that moves, such as by flatten_parameters() of an RNN, need not change.
+            place, version = _mark(parameter)
+            if other or place == before[0] and version != before[1]:
+                raise ExactError(
+                    f"the parameter {name} changes in the forward pass, so it would depend on how "
+                    "many micro-batches a rank computes, and which: change it between two steps. "
+                    "Its old value is lost, so begin again from the last checkpoint")
+
+    def _refuse_buffers(self, changed: list[bool]) -> None:
         present = dict(self._persistent())
-        for name, buffer, version, copy in self._before:
-            if present.get(name) is buffer and buffer._version == version:
+        for (name, buffer, mark, copy), other in zip(self._before, changed):
+            if present.get(name) is buffer and _mark(buffer)[1] == mark[1] and not other:
                 continue
             if copy is not None:
-                buffer.copy_(copy)
+                buffer.data.copy_(copy)
             raise ExactError(
                 f"the buffer {name} changes in the forward pass, so it would depend on which rank "
                 "computes which samples: update it between two steps, or register it with "
                 "persistent=False if it is a cache")
+
+
+def _mark(tensor: torch.Tensor) -> tuple[int, int]:
+    """Where a tensor lies, and a number that each change in place raises."""
+    return tensor.data_ptr(), tensor._version
+
+
+def tensors_of(tree: Any) -> list[torch.Tensor]:
+    """The tensors of nested containers."""
+    found: list[torch.Tensor] = []
+    map_tensors(tree, lambda tensor: found.append(tensor) or tensor)
+    return found
 
 
 def mean_of(values: list[float], weights: Optional[list[int]] = None) -> float:
