@@ -134,7 +134,8 @@ static void set_login(CURL *easy, const struct mailer *m)
     }
 }
 
-static int send_message(struct mailer *m, const char *text, struct error *e)
+// `all`: the e-mail goes to all people or to none.
+static int send_to(struct mailer *m, const char *text, bool all, struct error *e)
 {
     char reason[CURL_ERROR_SIZE] = "", address[ADDRESS_MAX];
     struct unsent unsent = {text, strlen(text)};
@@ -148,6 +149,7 @@ static int send_message(struct mailer *m, const char *text, struct error *e)
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
     curl_easy_setopt(easy, CURLOPT_MAIL_FROM, address);
     curl_easy_setopt(easy, CURLOPT_MAIL_RCPT, to);
+    curl_easy_setopt(easy, CURLOPT_MAIL_RCPT_ALLLOWFAILS, all ? 0L : 1L);
     curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
     curl_easy_setopt(easy, CURLOPT_READFUNCTION, give);
     curl_easy_setopt(easy, CURLOPT_READDATA, &unsent);
@@ -165,6 +167,18 @@ static int send_message(struct mailer *m, const char *text, struct error *e)
     return code == CURLE_OK
                ? 0
                : error_set(e, ERR_PEER, "%s", *reason ? reason : curl_easy_strerror(code));
+}
+
+// An address that the server refuses does not keep the e-mail from the others.
+static int send_message(struct mailer *m, const char *text, struct error *e)
+{
+    char quoted[512];
+    int err = send_to(m, text, true, e);
+    if (!err || m->o.to_count == 1 || !strstr(e->text, "RCPT failed"))
+        return err;
+    log_warn("the mail server refuses one of the addresses; the others are tried without it",
+             "err=%s", log_quote(quoted, sizeof quoted, e->text));
+    return send_to(m, text, false, e);
 }
 
 // --- the outbox ----------------------------------------------------------------------------------
@@ -269,17 +283,39 @@ static bool is_address(const char *text)
     return good;
 }
 
+// The text behind the scheme: HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT.
+static bool is_host_and_port(const char *text)
+{
+    static const char name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+    bool bracket = *text == '[';
+    size_t host = bracket ? 1 + strspn(text + 1, "0123456789abcdefABCDEF:.") : strspn(text, name);
+    if (host == 0 || (bracket && (host == 1 || text[host++] != ']')))
+        return false;
+    text += host;
+    if (*text == ':') {
+        size_t digits = strspn(text + 1, "0123456789");
+        long port = strtol(text + 1, NULL, 10);
+        if (digits == 0 || port < 1 || port > 65535)
+            return false;
+        text += 1 + digits;
+    }
+    return !strcmp(text, "") || !strcmp(text, "/");
+}
+
 int mailer_check(const struct mailer_options *o, struct error *e)
 {
-    if (strncmp(o->url, "smtp://", 7) && strncmp(o->url, "smtps://", 8))
+    const char *rest = !strncmp(o->url, "smtp://", 7)    ? o->url + 7
+                       : !strncmp(o->url, "smtps://", 8) ? o->url + 8
+                                                         : "";
+    if (strchr(rest, '@')) // others could read it in the command line and in the configuration
+        return error_set(e, ERR_INVALID,
+                         "--smtp-url contains a user or a password: give them with --smtp-user and "
+                         "--smtp-password-file");
+    if (!is_host_and_port(rest))
         return error_set(e, ERR_INVALID,
                          "--smtp-url: \"%.128s\" is no address like smtp://mail.example.org:25 or "
                          "smtps://mail.example.org",
                          o->url);
-    if (strchr(o->url, '@')) // its password could go out without TLS, and into the configuration
-        return error_set(e, ERR_INVALID,
-                         "--smtp-url: the address contains a login; give it with --smtp-user and "
-                         "--smtp-password-file");
     if (!o->to_count)
         return error_set(e, ERR_INVALID, "--smtp-url needs --alert-mail ADDRESS, too");
     if (!is_address(o->from))
@@ -307,6 +343,9 @@ int mailer_start(struct db *db, const struct mailer_options *o, struct mailer **
         o->password_file ? file_read(o->password_file, PASSWORD_MAX, &m->password, &len, e) : 0;
     if (!rc && m->password)
         m->password[strcspn(m->password, "\r\n")] = '\0';
+    if (!rc && m->password && !*m->password)
+        rc = error_set(e, ERR_INVALID, "--smtp-password-file: %s contains no password",
+                       o->password_file);
     if (!rc)
         rc = db_reader_open(db, &m->reader, e);
     int err = rc ? 0 : pthread_create(&m->thread, NULL, run, m);

@@ -2,8 +2,9 @@
 //
 // All e-mails that wait are sent as one, a few seconds after the first of them: when a switch fails
 // and a hundred agents are lost, people get one e-mail with a hundred lines. A failed attempt is
-// repeated after 1, 2, 4 .. 600 seconds, for a day. The master may die between the server's answer
-// and the commit; then the e-mail is sent again.
+// repeated after 1, 2, 4 .. 600 seconds, for a day. Where the server refuses an address, the others
+// get the e-mail without it. The master may die between the server's answer and the commit; then
+// the e-mail is sent again.
 //
 // smtps:// is TLS from the first byte. With smtp:// the connection changes to TLS if the server
 // offers it (STARTTLS); with a password it must.
@@ -31,7 +32,7 @@ struct mailer_options {    // texts live as long as the mailer
 
 // Checks the options. ERR_INVALID says what is wrong.
 int mailer_check(const struct mailer_options *o, struct error *e);
-// Also reads the password. ERR_NOT_FOUND, ERR_IO.
+// Also reads the password. ERR_NOT_FOUND, ERR_IO, ERR_INVALID.
 int mailer_start(struct db *db, const struct mailer_options *o, struct mailer **out,
                  struct error *e);
 void mailer_stop(struct mailer *m); // aborts an attempt; accepts NULL

@@ -59,7 +59,7 @@ def parse(text):
 
 
 class MailServer:
-    """A small SMTP server. It refuses the first `fails` e-mails for now."""
+    """A small SMTP server. It refuses the first `fails` e-mails for now, and people whose address begins with "gone"."""
 
     def __init__(self, fails=0):
         self.mails, self.fails, self.attempts, self.said = [], fails, 0, []
@@ -76,6 +76,11 @@ class MailServer:
                     words = raw.decode().strip()
                     verb = words.upper()
                     sink.said.append(verb)
+                    if verb.startswith("MAIL"):
+                        people.clear()
+                    if verb.startswith("RCPT TO:<GONE"):
+                        self.say("550 nobody has this address")
+                        continue
                     if verb.startswith("RCPT"):
                         people.append(re.search("<(.*)>", words)[1])
                     if verb == "DATA":
@@ -387,6 +392,17 @@ class Alerts(unittest.TestCase):
             self.assertNotIn("from yesterday", mail.mails[0][1])
             self.assertIn("an e-mail was given up", cluster.master.tail())
 
+    def test_an_address_that_is_refused(self):
+        """The others get the e-mail, once."""
+        mail = MailServer()
+        flags = ("--smtp-url", mail.url, "--alert-mail", "ann@example.org", "--alert-mail", "gone@example.org",
+                 "--alert-mail", "bob@example.org", "--disk-floor", "99%")
+        with Monitored("refused", slots=(), master_flags=flags) as cluster:
+            wait_for("the e-mail", lambda: mail.mails)
+            wait_for("an empty outbox", lambda: cluster.value("muster_outbox_length", to="mail") == 0)
+            self.assertEqual([people for people, _ in mail.mails], [["ann@example.org", "bob@example.org"]])
+            self.assertIn("RCPT failed: 550", cluster.master.tail())
+
     def test_a_password_needs_tls(self):
         mail = MailServer()
         secret = pathlib.Path("smtp-password").resolve()
@@ -401,6 +417,10 @@ class Alerts(unittest.TestCase):
             config = cluster.get("/api/v1/master/config", cluster.token_of("admin"))[2]
             self.assertIn("ann@example.org", config)
             self.assertNotIn("confidential", config)
+            cluster.master.stop()
+            secret.write_text("\n")
+            with self.assertRaisesRegex(AssertionError, "contains no password"):
+                cluster.start_master()
 
     def test_an_automatic_backup_is_restored(self):
         with Monitored("source", slots=(), master_flags=("--backup-every", "24", "--backup-keep", "1")) as cluster:

@@ -49,6 +49,22 @@ static void test_a_subject_adds_no_header(void **state)
     free(text);
 }
 
+static void test_many_people_need_many_lines(void **state)
+{
+    (void)state;
+    enum { PEOPLE = 100 };
+    const char *many[PEOPLE];
+    struct mailer_options o = good;
+    for (int i = 0; i < PEOPLE; i++)
+        many[i] = "somebody@department.example.org";
+    o.to = many;
+    o.to_count = PEOPLE;
+    char *text = mail_compose(&o, "a", "", 0, "id");
+    for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+        assert_true(strcspn(line, "\n") < 998);
+    free(text);
+}
+
 static void refuse(struct mailer_options o, const char *part)
 {
     struct error e = {0};
@@ -65,10 +81,21 @@ static void test_options(void **state)
     struct mailer_options o = good;
     struct error e;
     assert_int_equal(mailer_check(&good, &e), 0);
-    o.url = "http://example.org";
-    refuse(o, "--smtp-url");
-    o.url = "smtp://ann:secret@mail.example.org:25";
-    refuse(o, "--smtp-user");
+    static const char *const urls[] = {
+        "http://example.org", "smtp://",         "smtp://x:0",   "smtp://x:70000", "smtp://x:",
+        "smtp://x/a",         "smtp://x\r\nFOO", "smtp://[::1",  "smtp://[]",      "smtps://:25",
+        "smtp://ann:pw@x",    "smtps://ann@x",   "smtp://x:25 ", "smtp://x?y",     "",
+    };
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        o.url = urls[i];
+        refuse(o, "--smtp-url");
+    }
+    static const char *const right[] = {"smtps://x", "smtp://x/", "smtp://[::1]:25",
+                                        "smtp://10.0.0.1:587"};
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        o.url = right[i];
+        assert_int_equal(mailer_check(&o, &e), 0);
+    }
     o = good;
     o.to_count = 0;
     refuse(o, "--alert-mail");
@@ -93,6 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_message),
         cmocka_unit_test(test_a_subject_adds_no_header),
+        cmocka_unit_test(test_many_people_need_many_lines),
         cmocka_unit_test(test_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
