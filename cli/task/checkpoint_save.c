@@ -366,7 +366,7 @@ int run_checkpoint_latest(struct cli *c, const struct command *self, struct erro
     if (path_exists(path))
         puts(path);
     else
-        err = error_set(e, ERR_NOT_FOUND,
+        err = error_set(e, ERR_UNAVAILABLE, // its exit code is not NONE
                         "checkpoint %s is not at %s; every machine needs the checkpoint storage at "
                         "the same path",
                         uuid, path);

@@ -93,7 +93,8 @@ subprocess.run(["muster", "report", "loss=0.5", "--step", "7"], check=True)
 SHELL_PROGRAM = """\
 set -eu
 begin=0
-if folder=$(muster checkpoint latest); then
+folder=$(muster checkpoint latest) || [ $? = 3 ]
+if [ "$folder" ]; then
     begin=$(cat "$folder/step")
     echo "restored step $begin"
 fi
@@ -144,6 +145,8 @@ MISTAKES = [
     ("mkdir many; cd many; seq -f %05.0f 0 99999 | xargs touch; cd ..; muster checkpoint save many --step 1",
      "at most 100000 files"),
     ("mkdir good; echo 1 > good/a; muster checkpoint save good", "--step is missing"),
+    (f"DET_LATEST_CHECKPOINT={UUID} muster checkpoint latest; code=$?; echo vanished: exit $code; exit $code",
+     "vanished: exit 6"),
 ]
 
 CONFIG = """\

@@ -6,8 +6,8 @@ from muster.errors import Error
 
 
 class ExactError(Error):
-    """The call was refused. It has changed neither weights nor optimizer nor position, but a forward
-    pass that changes parameters has."""
+    """The call was refused. It has changed neither weights nor optimizer nor position; only a
+    forward pass that changes parameters has."""
 
 
 class GradientError(ExactError):
