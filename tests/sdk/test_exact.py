@@ -677,6 +677,25 @@ class RefusalTest(unittest.TestCase):
         self.refused(ExactError, r"tensors of \[6\] samples: .* the 8 samples of a global batch",
                      exact, lambda: exact.step(square_error, [rows.tensors[0][:6]] * 2))
 
+    def test_random_numbers_that_exact_does_not_seed(self) -> None:
+        rows = make_rows()
+
+        class Noisy(torch.utils.data.Dataset):
+            def __init__(self) -> None:
+                self.generator = torch.Generator().manual_seed(0)
+
+            def __len__(self) -> int:
+                return len(rows)
+
+            def __getitem__(self, index: int) -> Any:
+                x, y = rows[index]
+                return x + torch.randn(4, generator=self.generator), y
+
+        for workers in (0, 2):
+            exact = make_exact(nn.Linear(4, 4))
+            self.refused(ExactError, "gives other samples when it is asked again: draw random num",
+                         exact, lambda: next(exact.batches(Noisy(), workers=workers)))
+
     def test_loss_functions(self) -> None:
         exact = make_exact(nn.Linear(4, 4))
         batch = next(exact.batches(make_rows()))

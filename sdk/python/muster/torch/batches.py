@@ -81,6 +81,9 @@ class Batch:
                 f"micro_batches={len(self.micro_batches)} on this rank)")
 
 
+FIRST_TWICE = -1  # in place of a cursor: the first micro-batch of the sequence, loaded twice
+
+
 class MicroBatches(torch.utils.data.Dataset):
     """A data set whose items are micro-batches, keyed by (seed, cursor)."""
 
@@ -92,6 +95,8 @@ class MicroBatches(torch.utils.data.Dataset):
         self._collate = collate or torch.utils.data.default_collate
 
     def __getitem__(self, cursor: int) -> Any:
+        if cursor == FIRST_TWICE:
+            return [self[0], self[0]]
         indices = self.order.indices(cursor, self.size)
         if self._tensors is not None:
             chosen = torch.tensor(indices)

@@ -17,8 +17,8 @@ from typing import Any, Callable, Iterator, Optional, Union
 import torch
 import torch.distributed as dist
 
-from muster.torch.batches import (Batch, Loader, MicroBatches, count_samples, fetch_samples,
-                                  kept_generators, map_tensors, seed_generators)
+from muster.torch.batches import (FIRST_TWICE, Batch, Loader, MicroBatches, count_samples,
+                                  fetch_samples, kept_generators, map_tensors, seed_generators)
 from muster.torch.errors import DeterminismError, ExactError, StateError
 from muster.torch.hooks import GradientHooks
 from muster.torch.norms import GhostNorms, running_norms
@@ -249,18 +249,20 @@ class Exact:
         first = self.step_count
         start = self.cursor
 
-        compares = self.world > 1 and last > first  # the first samples of the data set
-
         def cursors() -> Iterator[int]:
-            if compares:
-                yield 0
+            if last > first:
+                yield FIRST_TWICE
             for ahead in range(last - first):
                 for number in self.share:
                     yield start + ahead * self.global_batch + number * self.micro_batch
 
         loaded = loader.load(cursors())
-        if compares:
-            self._data_sum = checksum_of(tensors_of(next(loaded)))
+        if last > first:
+            self._data_sum, again = [checksum_of(tensors_of(batch)) for batch in next(loaded)]
+            if again != self._data_sum:
+                raise ExactError("the data set gives other samples when it is asked again: draw "
+                                 "random numbers from the generators of torch, Python or NumPy, "
+                                 "which Exact seeds, not from one of its own")
         for ahead in range(last - first):
             if self.seed != seed:
                 raise ExactError(f"the batches have the seed {seed}, and the training has "
