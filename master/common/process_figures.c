@@ -1,12 +1,16 @@
 #include "master/common/process_figures.h"
 
 #include <dirent.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 enum { STAT_MAX = 4096 };
 
@@ -21,11 +25,21 @@ static bool read_proc(const char *path, char *out, size_t cap)
     return n;
 }
 
+// The time of the boot, in seconds since 1970. /proc/stat has it, too, but ProcSubset=pid of the
+// unit hides that file.
 static double booted_at(void)
 {
-    char text[64 * 1024];
-    const char *line = read_proc("/proc/stat", text, sizeof text) ? strstr(text, "\nbtime ") : NULL;
-    return line ? strtod(line + 7, NULL) : -1;
+    struct timespec boot;
+    clock_gettime(CLOCK_BOOTTIME, &boot);
+    return (double)clock_wall_us() / 1e6 - (double)boot.tv_sec - (double)boot.tv_nsec / 1e9;
+}
+
+// The first answer counts, because the clock may be set later.
+static double started_at(double after_boot)
+{
+    static _Atomic double first;
+    double none = 0, found = booted_at() + after_boot;
+    return atomic_compare_exchange_strong(&first, &none, found) ? found : none;
 }
 
 static int64_t count_files(void)
@@ -48,7 +62,7 @@ void process_figures_read(struct process_figures *out)
     long threads, pages;
     unsigned long long start;
     struct rlimit files;
-    double per_second = (double)sysconf(_SC_CLK_TCK), boot;
+    double per_second = (double)sysconf(_SC_CLK_TCK);
     *out = (struct process_figures){-1, -1, -1, -1, -1, -1, -1};
     const char *rest = read_proc("/proc/self/stat", text, sizeof text) ? strrchr(text, ')') : NULL;
     // Fields 3 to 24 of proc(5): the name of the program may contain blanks and parentheses.
@@ -56,10 +70,9 @@ void process_figures_read(struct process_figures *out)
                        " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %ld "
                        "%*d %llu %lu %ld",
                        &user, &system, &threads, &start, &bytes, &pages) == 6) {
-        boot = booted_at();
         out->cpu_s = (double)(user + system) / per_second;
         out->threads = threads;
-        out->started_at = boot < 0 ? -1 : boot + (double)start / per_second;
+        out->started_at = started_at((double)start / per_second);
         out->virtual_bytes = (int64_t)bytes;
         out->resident_bytes = (int64_t)pages * sysconf(_SC_PAGESIZE);
     }

@@ -215,6 +215,8 @@ class Metrics(unittest.TestCase):
         self.assertGreater(cluster.value("muster_store_commit_duration_seconds_count"), 1)
         self.assertGreater(cluster.value("muster_store_size_bytes", file="store"), 100_000)
         self.assertGreater(cluster.value("process_resident_memory_bytes"), 1 << 20)
+        age = time.time() - cluster.value("process_start_time_seconds")
+        self.assertTrue(0 < age < 3600, age)
 
     def test_requests_by_route_and_status(self):
         def count(route, code):

@@ -89,6 +89,9 @@ class Install(unittest.TestCase):
             self.assertEqual(self.user_of(self.main_pid(f"muster-{daemon}")), user)
         status = self.run_there("systemctl show -P StatusText muster-master muster-agent")
         self.assertRegex(status, r"listening on http://\S+:8080\n+connected to http://localhost:8080")
+        metrics = self.run_there("python3 -c 'import urllib.request as r; "
+                                 "print(r.urlopen(\"http://localhost:8080/metrics\").read().decode())'")
+        self.assertRegex(metrics, r"\nprocess_start_time_seconds 1\d{9}(\.\d+)?\n")
         password = self.run_there("cat /var/lib/muster/initial-password").strip()
         self.assertGreater(len(password), 8)
         self.assertNotIn(password, self.machine.journal())
