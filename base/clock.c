@@ -184,6 +184,8 @@ const char *duration_format(int64_t us, char *out, size_t cap)
     else if (seconds > 0)
         snprintf(out, cap, "%s%llu.%llu s", sign, (unsigned long long)seconds,
                  (unsigned long long)(left / 100000 % 10));
+    else if (left == 0)
+        snprintf(out, cap, "0 s");
     else if (left >= 1000)
         snprintf(out, cap, "%s%llu ms", sign, (unsigned long long)(left / 1000));
     else

@@ -98,7 +98,7 @@ static void durations(void **state)
         int64_t us;
         const char *text;
     } rows[] = {
-        {0, "0 us"},
+        {0, "0 s"},
         {999, "999 us"},
         {1000, "1 ms"},
         {45000, "45 ms"},
