@@ -227,6 +227,31 @@ static const char *const verb_synonyms[][2] = {
     {"view", "describe"},
 };
 
+// Whole commands of Slurm and of the shell.
+static const char *const command_synonyms[][2] = {
+    {"sbatch", "experiment create"},
+    {"srun", "command run"},
+    {"squeue", "queue list"},
+    {"scancel", "experiment cancel"},
+    {"sinfo", "agent list"},
+    {"sacct", "experiment list"},
+    {"nodes", "agent list"},
+    {"node", "agent list"},
+    {"gpus", "slot list"},
+    {"ps", "experiment list"},
+    {"top", "queue list"},
+    {"usage", "resources aggregated"},
+    {"tensorboard", "experiment metrics"},
+};
+
+static const char *synonym_of_command(const char *word)
+{
+    for (size_t i = 0; i < sizeof command_synonyms / sizeof *command_synonyms; i++)
+        if (strcmp(command_synonyms[i][0], word) == 0)
+            return command_synonyms[i][1];
+    return NULL;
+}
+
 static const struct command *find_command(const char *noun, const char *verb)
 {
     for (size_t i = 0; i < command_count; i++)
@@ -318,7 +343,8 @@ int suggest_command(const char *noun, const char *verb, struct error *e)
         if (!count || strcmp(nouns[count - 1], commands[i].noun) != 0)
             nouns[count++] = commands[i].noun;
     }
-    const char *near = noun_of(noun, room, sizeof room);
+    const char *near = synonym_of_command(noun);
+    near = near ? near : noun_of(noun, room, sizeof room);
     if (!near && suggest_nouns(noun, verb, e))
         return e->code;
     near = near ? near : nearest_word(noun, nouns);

@@ -164,6 +164,9 @@ class WithoutMaster(unittest.TestCase):
                             (["describe", "trial", "3"], 'did you mean "trial describe"?'),
                             (["logs", "7"], '"experiment logs"'),
                             (["submit", "x.yaml"], 'did you mean "experiment create"?'),
+                            (["sbatch", "x.sh"], 'did you mean "experiment create"?'),
+                            (["squeue"], 'did you mean "queue list"?'),
+                            (["ps"], 'did you mean "experiment list"?'),
                             (["experiment", "wait"], "for example: muster experiment wait 7")):
             done = muster(*words)
             self.assertEqual(done.returncode, 2, done.stderr)
