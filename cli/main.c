@@ -1,5 +1,7 @@
 // The muster command: finds the row in the table of commands, parses its flags and runs it. Help,
 // suggestions and completion use the same table.
+#include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,9 +127,22 @@ static int dispatch(struct cli *c, int argc, char **argv, struct error *e)
     return err ? suggest_for_flag(c, command, argc, argv, e) : run_command(c, command, e);
 }
 
+// Ends the program as soon as nobody reads its output any more, as in `muster experiment logs 7
+// --follow | head`. A connection that the master closed raises the same signal, and its write
+// fails then.
+static void on_broken_pipe(int number)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    int saved = errno;
+    if (poll(&out, 1, 0) == 1 && out.revents & (POLLERR | POLLHUP))
+        _exit(128 + number);
+    errno = saved;
+}
+
 int main(int argc, char **argv)
 {
-    signal(SIGPIPE, SIG_IGN);
+    const struct sigaction broken_pipe = {.sa_handler = on_broken_pipe, .sa_flags = SA_RESTART};
+    sigaction(SIGPIPE, &broken_pipe, NULL);
     log_set_level(LOG_LEVEL_ERROR);
     terminal_begin();
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {

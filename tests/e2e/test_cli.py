@@ -359,6 +359,23 @@ class WithMaster(unittest.TestCase):
         done = self.cluster.run("user", "create", "ada", "--password-file", self.cluster.folder / "ada")
         self.assertEqual(done.returncode, 4, "only an administrator creates users")
 
+    def test_a_follower_ends_when_nobody_reads_it(self):
+        path = pathlib.Path("endless.yaml")
+        path.write_text("entrypoint: while sleep 0.1; do echo line; done\n"
+                        "resources: {slots_per_trial: 1}\nsearcher: {name: single, metric: loss}\n")
+        experiment = self.cluster.create(path, self.cluster.folder / "config")
+        try:
+            follower = subprocess.Popen([str(BIN / "muster"), "experiment", "logs", str(experiment), "--follow"],
+                                        env=self.cluster.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+            follower.stdout.readline()
+            follower.stdout.close()
+            self.assertEqual(follower.wait(timeout=60), 141)  # as other programs in `... | head`: 128 + SIGPIPE
+            self.assertEqual(follower.stderr.read(), "")
+            follower.stderr.close()
+        finally:
+            self.cluster.muster("experiment", "kill", str(experiment))
+
     def test_zz_followers_reconnect(self):
         """The master is killed and restarted: followers continue without repeating or losing a
         line."""
