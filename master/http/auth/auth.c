@@ -79,10 +79,12 @@ static int refuse_kind(unsigned allowed, const struct principal *p, struct error
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (allowed & words[i].bit)
             buf_printf(&list, "%s%s", list.len ? " and " : "", words[i].word);
-    const char *who = p->kind == PRINCIPAL_AGENT  ? "an agent's"
-                      : p->kind == PRINCIPAL_TASK ? "a task's"
-                                                  : "a user's";
-    error_set(e, ERR_FORBIDDEN, "this call is for %s; the token is %s", buf_str(&list), who);
+    const char *who = p->kind == PRINCIPAL_AGENT ? "an agent's" : "a task's";
+    if (p->kind == PRINCIPAL_USER)
+        error_set(e, ERR_FORBIDDEN, "this call is for %s, and the user %s is not one of them",
+                  buf_str(&list), p->username);
+    else
+        error_set(e, ERR_FORBIDDEN, "this call is for %s; the token is %s", buf_str(&list), who);
     buf_free(&list);
     return ERR_FORBIDDEN;
 }
