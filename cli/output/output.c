@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/printable.h"
 #include "base/text/csv.h"
 #include "base/text/json.h"
@@ -55,10 +56,22 @@ static char *cell_text(const json_t *row, const char *column)
     return value_text(value ? value : jget_path(row, column));
 }
 
+// Cuts the microseconds of a time: "2026-11-21T09:00:00.123456Z" is "2026-11-21T09:00:00Z" for
+// people.
+static void shorten_time(char *text)
+{
+    static const char shape[] = "2026-11-21T09:00:00.123456Z";
+    const size_t seconds = 19;
+    int64_t us;
+    if (strlen(text) == sizeof shape - 1 && text[seconds] == '.' && clock_parse(text, &us) == 0)
+        memcpy(text + seconds, "Z", sizeof "Z");
+}
+
 // The text of a cell on one line, with unprintable characters escaped.
 static char *line_text(const json_t *row, const char *column)
 {
     char *text = cell_text(row, column);
+    shorten_time(text);
     for (char *p = text; *p != '\0'; p++)
         *p = (*p == '\n' || *p == '\t') ? ' ' : *p;
     char *shown = printable_text(text, "");

@@ -61,6 +61,21 @@ static void table_keeps_a_row_on_a_line(void **state)
            " 1  two lines\n");
 }
 
+static void table_shows_times_to_the_second(void **state)
+{
+    (void)state;
+    const char *rows = "[{\"id\":1,\"name\":\"2026-11-21T09:00:00.123456Z\"},"
+                       "{\"id\":2,\"name\":\"2026-11-21T09:00:00.123456Q\"}]";
+    expect(output_table, rows,
+           "id  name                         nested.value\n"
+           " 1  2026-11-21T09:00:00Z\n"
+           " 2  2026-11-21T09:00:00.123456Q\n");
+    expect(output_csv, rows,
+           "id,name,nested.value\n"
+           "1,2026-11-21T09:00:00.123456Z,\n"
+           "2,2026-11-21T09:00:00.123456Q,\n");
+}
+
 static void table_escapes_what_a_terminal_obeys(void **state)
 {
     (void)state;
@@ -112,6 +127,7 @@ int main(void)
         cmocka_unit_test(table_aligns_words_left_and_numbers_right),
         cmocka_unit_test(table_counts_characters_not_bytes),
         cmocka_unit_test(table_keeps_a_row_on_a_line),
+        cmocka_unit_test(table_shows_times_to_the_second),
         cmocka_unit_test(table_escapes_what_a_terminal_obeys),
         cmocka_unit_test(csv_has_no_formulas),
         cmocka_unit_test(csv_quotes_what_needs_it),
