@@ -194,7 +194,9 @@ const struct schema_field expconf_storage_keys[] = {
     {.name = "type",
      .type = SCHEMA_ENUM,
      .words = storage_types,
-     .doc = "kind of storage for checkpoints; absent: the master's default"},
+     .doc = "kind of storage for checkpoints; absent: the master's default. The trainer and the "
+            "package muster write to directory and shared_fs; the others are only for programs "
+            "that write there themselves, and the master cannot read such checkpoints"},
     STRING("container_path", NULL, "absolute folder that the administrator allows (directory)"),
     STRING("host_path", NULL,
            "absolute folder that every machine has and the administrator allows (shared_fs)"),
