@@ -15,8 +15,8 @@
 #include "master/lifecycle/lifecycle.h"
 
 // Ports of tasks on one machine are not separated, so each task has a port lane: its smallest slot
-// on the machine of rank 0, or a number derived from the trial if it has no slots. All ports are
-// below 32768, where the kernel begins to assign ports.
+// on the machine of rank 0 and the start of its trial, or a number derived from the trial if it has
+// no slots. All ports are below 32768, where the kernel begins to assign ports.
 enum {
     LANES = 2000,
     PORT_MASTER = 22000,
@@ -188,17 +188,25 @@ static void env_add_trial(json_t *env, const struct allocation *a)
         env_set(env, "DET_LATEST_CHECKPOINT", a->resume[0] ? a->resume : source);
 }
 
+// The port lane of an allocation. Each start of a trial has another one, because a port may be held
+// by a program that Muster does not know; lanes of other slots stay apart.
+static int port_lane(const struct allocation *a)
+{
+    const struct part *first = &a->parts[0];
+    int slots = (int)json_array_size(first->agent->slots), lane = LIMIT_SLOTS_PER_AGENT;
+    if (!first->slot_count)
+        return lane + (int)(a->trial->id % (LANES - LIMIT_SLOTS_PER_AGENT));
+    for (int i = 0; i < first->slot_count; i++)
+        lane = first->slots[i] < lane ? first->slots[i] : lane;
+    int groups = slots > lane ? LIMIT_SLOTS_PER_AGENT / slots : 1;
+    return lane + (int)((a->epoch - 1) % groups) * slots;
+}
+
 static void env_add_rendezvous(json_t *env, const struct part *p)
 {
     const struct allocation *a = p->allocation;
-    const struct part *first = &a->parts[0];
-    const char *address = first->agent->address;
-    int lane = first->slot_count ? first->slots[0] : 0;
-    for (int i = 1; i < first->slot_count; i++)
-        if (first->slots[i] < lane)
-            lane = first->slots[i];
-    if (!first->slot_count)
-        lane = LIMIT_SLOTS_PER_AGENT + (int)(a->trial->id % (LANES - LIMIT_SLOTS_PER_AGENT));
+    const char *address = a->parts[0].agent->address;
+    int lane = port_lane(a);
     bool elsewhere = a->part_count > 1 && address && *address;
     env_set(env, "MASTER_ADDR", elsewhere ? address : "127.0.0.1");
     if (a->part_count > 1 && p->agent->address)
