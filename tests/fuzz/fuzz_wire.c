@@ -2,6 +2,7 @@
 //
 //   j JSON            t the types of a call's body (a byte: which call)
 //   l, m log lines    s server-sent events (a byte: where they are cut)    h headers
+//   e an enrolment string
 //   c a chunk of log lines, as the store has it (two bytes: length of the first blob)
 //   a, k, b metrics: an axis, a column (a byte: of how many reports), a block; their checksum is
 //   made here
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/enrolment.h"
 #include "api/http/sse.h"
 #include "base/arena.h"
 #include "base/hash.h"
@@ -264,6 +266,28 @@ static void read_headers(struct piece p)
     free(text);
 }
 
+// --- enrolment strings ---------------------------------------------------------------------------
+
+// A string that is accepted is written again as the same string, but for blanks and capitals.
+static void read_enrolment(struct piece p)
+{
+    struct enrolment s, again;
+    struct error e;
+    char *text = piece_copy(p), *fingerprint = piece_copy(p), hex[SHA256_HEX];
+    if (!enrolment_parse(text, &s, &e)) {
+        char *written = enrolment_format(&s);
+        must(!enrolment_parse(written, &again, &e) && !strcmp(s.host, again.host) &&
+             s.port == again.port && s.authority == again.authority &&
+             !strcmp(s.fingerprint, again.fingerprint) && !strcmp(s.token, again.token));
+        must(strcasestr(text, written));
+        free(written);
+    }
+    if (!fingerprint_parse(fingerprint, hex, &e))
+        must(strlen(hex) == SHA256_HEX - 1);
+    free(fingerprint);
+    free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct piece p = {(const char *)data + 1, size - 1};
@@ -297,6 +321,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 'h':
         read_headers(p);
+        break;
+    case 'e':
+        read_enrolment(p);
         break;
     default:
         return -1;
