@@ -36,6 +36,7 @@
 #include "master/options.h"
 #include "master/relocate.h"
 #include "master/sched/rules.h"
+#include "master/set_up.h"
 #include "master/watch/watch.h"
 
 enum {
@@ -46,6 +47,7 @@ enum {
 struct master {
     struct master_options options;
     struct master_arguments arguments;
+    struct listening listening;
     enum sched_policy scheduler;
     struct db *db;
     struct log_followers *log_followers;
@@ -158,7 +160,7 @@ static void describe_config(struct master *m)
     jw_object(&w);
     jw_kv_string(&w, "cluster_name", m->cluster.name);
     jw_kv_string(&w, "api_version", o->api_version);
-    jw_kv_string(&w, "bind", o->bind);
+    jw_kv_string(&w, "bind", m->listening.bind);
     jw_kv_int(&w, "port", o->port);
     jw_kv_string(&w, "master_url", o->master_url);
     jw_kv_string(&w, "external_url", o->external_url);
@@ -170,7 +172,7 @@ static void describe_config(struct master *m)
     for (int i = 0; i < o->storage_allow.count; i++)
         jw_string(&w, o->storage_allow.items[i]);
     jw_array_end(&w);
-    jw_kv_bool(&w, "tls", o->tls_cert);
+    jw_kv_bool(&w, "tls", m->listening.cert_file);
     jw_kv_int(&w, "agent_silence", o->agent_silence);
     jw_kv_int(&w, "agent_reconnect", o->agent_reconnect);
     jw_kv_int(&w, "kill_grace", o->kill_grace);
@@ -312,10 +314,12 @@ static int start_server(struct master *m, struct error *e)
         .log_days = o->log_retention_days,
         .config = m->config,
         .page = {page_files, o->webui_dir},
-        .bind = o->bind,
+        .bind = m->listening.bind,
+        .insecure = o->insecure,
         .port = (int)o->port,
-        .cert_file = o->tls_cert,
-        .key_file = o->tls_key,
+        .cert_file = m->listening.cert_file,
+        .key_file = m->listening.key_file,
+        .own_certificate_of = m->listening.own_certificate_of,
         .connections = (int)o->connections,
         .connections_per_address = (int)o->connections_per_address,
     };
@@ -498,12 +502,54 @@ static int run_master(struct master *m, const sigset_t *stop, struct error *e)
     return rc;
 }
 
+// Checks the settings that are words with a meaning.
+static int check_settings(struct master *m, struct error *e)
+{
+    const struct master_options *o = &m->options;
+    enum log_level level;
+    int rc = log_parse_level(o->log_level, &level);
+    if (rc)
+        return error_set(e, rc, "--log-level: \"%s\" is none of debug, info, warn, error",
+                         o->log_level);
+    log_set_level(level);
+    if (o->host_names.count)
+        return error_set(e, ERR_INVALID, "--host-name belongs to --init: give both");
+    m->floor = free_space_floor_default;
+    if (o->disk_floor && (rc = free_space_floor_parse(o->disk_floor, &m->floor, e)))
+        return error_prefix(e, "--disk-floor");
+    if (o->external_url && (rc = options_check_url(o->external_url, e)))
+        return error_prefix(e, "--external-url");
+    rc = check_monitoring(m, e);
+    if (!rc && (rc = options_policy(o->scheduler, &m->scheduler, e)))
+        return error_prefix(e, "--scheduler");
+    return rc;
+}
+
+static int serve(struct master *m, struct error *e)
+{
+    sigset_t stop;
+    systemd_open();
+    umask(077);
+    fit_connections(&m->options);
+    delivery_forget_proxies();
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); // a file at its size limit is an error like a full disk
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTERM);
+    sigaddset(&stop, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &stop, NULL); // in every thread; this one waits for the signals
+    m->master_log = master_log_new();
+    listening_choose(&m->options, &m->listening);
+    int rc = run_master(m, &stop, e);
+    listening_free(&m->listening);
+    master_log_free(m->master_log);
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     struct master m = {0};
     struct error e = {0};
-    enum log_level level;
-    sigset_t stop;
 
     memory_set_up();
     int rc = options_parse(&m.options, argc, argv, &m.arguments, &e);
@@ -511,37 +557,11 @@ int main(int argc, char **argv)
         options_help();
     } else if (!rc && m.options.version) {
         printf("muster-master %s\n", muster_version);
-    } else {
-        if (!rc && (rc = log_parse_level(m.options.log_level, &level)))
-            error_set(&e, rc, "--log-level: \"%s\" is none of debug, info, warn, error",
-                      m.options.log_level);
-        m.floor = free_space_floor_default;
-        if (!rc && m.options.disk_floor &&
-            (rc = free_space_floor_parse(m.options.disk_floor, &m.floor, &e)))
-            error_prefix(&e, "--disk-floor");
-        if (!rc && m.options.external_url && (rc = options_check_url(m.options.external_url, &e)))
-            error_prefix(&e, "--external-url");
-        if (!rc)
-            rc = check_monitoring(&m, &e);
-        if (!rc && (rc = options_policy(m.options.scheduler, &m.scheduler, &e)))
-            error_prefix(&e, "--scheduler");
-        if (!rc) {
-            log_set_level(level);
-            systemd_open();
-            umask(077);
-            fit_connections(&m.options);
-            delivery_forget_proxies();
-            signal(SIGPIPE, SIG_IGN);
-            signal(SIGXFSZ, SIG_IGN); // a file at its size limit is an error like a full disk
-            sigemptyset(&stop);
-            sigaddset(&stop, SIGTERM);
-            sigaddset(&stop, SIGINT);
-            pthread_sigmask(SIG_BLOCK, &stop,
-                            NULL); // in every thread; this one waits for the signals
-            m.master_log = master_log_new();
-            rc = run_master(&m, &stop, &e);
-            master_log_free(m.master_log);
-        }
+    } else if (!rc && m.options.init) {
+        rc = set_up_tls(&m.options, &e);
+    } else if (!rc) {
+        rc = check_settings(&m, &e);
+        rc = rc ? rc : serve(&m, &e);
     }
     if (rc)
         fprintf(stderr, "muster-master: %s\n", e.text);

@@ -16,7 +16,6 @@ enum { PREEMPTION_MOST_S = 604800 };
 
 static const struct master_options defaults = {
     .data_dir = "/var/lib/muster",
-    .bind = "0.0.0.0",
     .api_version = "0.38.1",
     .log_level = "info",
     .scheduler = "fair_share",
@@ -55,7 +54,20 @@ static const struct {
     {"port", 'p', FLAG_INT, offsetof(struct master_options, port), "N",
      "port of the API (8080; 0: any free one)", 0, 65535, NULL},
     {"bind", 0, FLAG_STRING, offsetof(struct master_options, bind), "ADDRESS",
-     "address to listen on (0.0.0.0: all)", 0, 0, NULL},
+     "address to listen on (0.0.0.0, all of them, with https or --insecure; otherwise 127.0.0.1, "
+     "this machine alone)",
+     0, 0, NULL},
+    {"insecure", 0, FLAG_BOOL, offsetof(struct master_options, insecure), NULL,
+     "allow http beyond this machine: everybody on the network can then read passwords and tokens",
+     0, 0, NULL},
+    {"init", 0, FLAG_BOOL, offsetof(struct master_options, init), NULL,
+     "make an authority and a certificate for https in DATA_DIR/tls, and end; a master with that "
+     "folder serves https",
+     0, 0, NULL},
+    {"host-name", 0, FLAG_LIST, offsetof(struct master_options, host_names), "NAME",
+     "with --init: a further name or address of the master for its certificate, such as that of a "
+     "load balancer; may be given several times",
+     0, 0, NULL},
     {"connections", 0, FLAG_INT, offsetof(struct master_options, connections), "N",
      "open at once: half for users, a quarter for agents, a quarter for callers without a token "
      "(8192)",
@@ -95,9 +107,14 @@ static const struct {
      "key that webhooks are signed with; made when there is none (DATA_DIR/webhook.key)", 0, 0,
      NULL},
     {"tls-cert", 0, FLAG_STRING, offsetof(struct master_options, tls_cert), "FILE",
-     "serve https with this certificate (PEM)", 0, 0, NULL},
+     "serve https with this certificate (PEM) instead of the one in DATA_DIR/tls; a changed file "
+     "takes effect at once",
+     0, 0, NULL},
     {"tls-key", 0, FLAG_STRING, offsetof(struct master_options, tls_key), "FILE",
      "key of the certificate (PEM)", 0, 0, NULL},
+    {"no-shared-agent-token", 0, FLAG_BOOL, offsetof(struct master_options, no_shared_agent_token),
+     NULL, "refuse the token of DATA_DIR/agent.token: only enrolled agents may connect", 0, 0,
+     NULL},
     {"agent-silence", 0, FLAG_INT, offsetof(struct master_options, agent_silence), "SECONDS",
      "an agent that is silent for this long is lost (10)", 1, 3600, NULL},
     {"agent-reconnect", 0, FLAG_INT, offsetof(struct master_options, agent_reconnect), "SECONDS",
@@ -191,11 +208,15 @@ void options_help(void)
     describe_flags(&unused, flags);
     printf(
         "muster-master: the daemon that runs a cluster\n\n"
-        "  muster-master --data-dir ~/muster              starts one; the first start shows the\n"
+        "  muster-master --init --data-dir ~/muster       makes its certificates for https, once;\n"
+        "                                                 without them it serves this machine "
+        "only\n"
+        "  muster-master --data-dir ~/muster              starts it; the first start shows the\n"
         "                                                 password of its users\n"
-        "  muster-agent --master http://HOST:8080 --token-file ~/muster/agent.token\n"
-        "                                                 brings a machine into it\n"
-        "  muster --master http://HOST:8080 login admin   signs in\n\n"
+        "  muster --master https://HOST:8080 login admin  signs in; asks for the fingerprint\n"
+        "  muster agent enroll                            prints the line for muster-agent "
+        "--enroll,\n"
+        "                                                 which brings a machine into it\n\n"
         "Flags:\n");
     flags_help(flags, stdout);
     printf("\nThe configuration file has the names of flags as keys, and pools with their "
@@ -231,6 +252,16 @@ static bool is_list(const struct flag *flags, const char *key, const json_t *val
     return json_is_array(value) && f && f->kind == FLAG_LIST;
 }
 
+// Flags that say what a start is to do, and are no settings.
+static bool is_command(const struct flag *f)
+{
+    static const char *const names[] = {"config", "help", "version", "init", "host-name"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(f->name, names[i]))
+            return true;
+    return false;
+}
+
 // Turns "name: value" of the configuration file into a flag, so that one parser checks both.
 static int flag_of_entry(const struct flag *flags, const struct yaml_doc *doc, const char *key,
                          const json_t *value, char **out, struct error *e)
@@ -239,13 +270,19 @@ static int flag_of_entry(const struct flag *flags, const struct yaml_doc *doc, c
     const struct flag *f = find_flag(flags, key);
     yaml_where(doc, key, where, sizeof where);
     *out = NULL;
-    if (!f || f->kind == FLAG_BOOL || !strcmp(f->name, "config")) {
+    if (!f || is_command(f)) {
         const char *names[FLAGS] = {0};
         for (int i = 0; flags[i].name; i++)
             names[i] = flags[i].name;
         const char *near = nearest_word(key, names);
         return error_set(e, ERR_INVALID, "%s: \"%s\" is no setting of the master%s%s%s", where, key,
                          near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    }
+    if (f->kind == FLAG_BOOL) {
+        *out = json_is_true(value) ? xasprintf("--%s", f->name) : NULL;
+        return json_is_boolean(value)
+                   ? 0
+                   : error_set(e, ERR_INVALID, "%s: %s: give true or false", where, key);
     }
     if (json_is_string(value))
         *out = xasprintf("--%s=%s", f->name, json_string_value(value));

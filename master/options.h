@@ -19,8 +19,8 @@ struct master_options {
     long long port, agent_silence, agent_reconnect, kill_grace, preemption_timeout, preempt_after,
         restart_backoff, log_retention_days, grow_after, backup_every, backup_keep, connections,
         connections_per_address, max_user_priority, slow_request, store_slow, alert_calm;
-    struct flag_list storage_allow, alert_mail;
-    bool help, version;
+    struct flag_list storage_allow, alert_mail, host_names;
+    bool help, version, init, insecure, no_shared_agent_token;
 };
 
 struct master_arguments { // of the command line, preceded by those of the configuration file

@@ -21,6 +21,7 @@
 #include "base/text/pattern_cache.h"
 #include "master/http/auth/auth.h"
 #include "master/http/exchange.h"
+#include "master/tls/serving.h"
 #include "master/views/metrics/series_cache.h"
 
 enum {
@@ -30,7 +31,6 @@ enum {
     UNSENT_MAX = 256 * 1024, // bytes that the kernel buffers for a caller who does not read
     LISTEN_BACKLOG = 1024,
     LAST_ANSWERS_US = 3 * 1000 * 1000, // time that a stop waits for the last answers
-    PEM_MAX = 1 << 20,
     URL_MAX = 320,
 };
 
@@ -119,7 +119,28 @@ static int listen_on(const struct addrinfo *a)
     return fd;
 }
 
-static int open_listener(const char *address, int port, int *out, struct error *e)
+static bool is_loopback(const struct sockaddr *a)
+{
+    if (a->sa_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+    return a->sa_family == AF_INET &&
+           ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+// Passwords and tokens must not travel where others can read them, unless the administrator says
+// so.
+static int refuse_plain(const char *address, struct error *e)
+{
+    return error_set(e, ERR_INVALID,
+                     "without https the master listens on this machine only, and %s is reached "
+                     "from others: run muster-master --init once, which makes the certificates "
+                     "for https; or listen on 127.0.0.1 behind a proxy that speaks https; or give "
+                     "--insecure, and everybody on the network can read passwords and tokens",
+                     address);
+}
+
+// plain: http, which may not leave this machine.
+static int open_listener(const char *address, int port, bool plain, int *out, struct error *e)
 {
     char service[16];
     struct addrinfo *found = NULL;
@@ -132,6 +153,10 @@ static int open_listener(const char *address, int port, int *out, struct error *
                          "cannot listen on %s: %s; give an address of this "
                          "machine with --bind",
                          address, gai_strerror(rc));
+    if (plain && !is_loopback(found->ai_addr)) {
+        freeaddrinfo(found);
+        return refuse_plain(address, e);
+    }
     *out = listen_on(found);
     int saved = errno;
     freeaddrinfo(found);
@@ -164,22 +189,18 @@ static char *url_of(int listener, bool tls)
                      port);
 }
 
-static int read_pem(const char *path, char **out, struct error *e)
-{
-    size_t len;
-    return file_read(path, PEM_MAX, out, &len, e);
-}
-
 static int read_certificate(struct server *s, const struct server_options *o, struct error *e)
 {
+    const struct serving_options files = {o->cert_file, o->key_file, o->own_certificate_of};
     if (!o->cert_file && !o->key_file)
         return 0;
     if (!o->cert_file || !o->key_file)
         return error_set(e, ERR_INVALID, "https needs both --tls-cert and --tls-key");
     if (MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
         return error_set(e, ERR_INVALID, "this libmicrohttpd was built without TLS");
-    int rc = read_pem(o->cert_file, &s->cert, e);
-    return rc ? rc : read_pem(o->key_file, &s->key, e);
+    int rc = serving_start(&files, &s->serving, e);
+    s->service.serving = s->serving;
+    return rc;
 }
 
 // TCP keep-alive notices a peer that disappeared; the kernel buffers at most this much for a peer
@@ -267,10 +288,10 @@ static struct MHD_Daemon *new_daemon(struct http_thread *t)
 {
     const struct server *s = t->server;
     unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME |
-                     MHD_USE_ITC | MHD_USE_ERROR_LOG | (s->cert ? MHD_USE_TLS : 0);
-    struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, s->cert},
-                                   {MHD_OPTION_HTTPS_MEM_KEY, 0, s->key},
-                                   {MHD_OPTION_END, 0, NULL}};
+                     MHD_USE_ITC | MHD_USE_ERROR_LOG | (s->serving ? MHD_USE_TLS : 0);
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(intptr_t)serving_retrieve},
+        {MHD_OPTION_END, 0, NULL}};
     // MHD_OPTION_EXTERNAL_LOGGER comes first, so that errors in the other options are logged.
     return MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, NULL, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
@@ -278,7 +299,7 @@ static struct MHD_Daemon *new_daemon(struct http_thread *t)
         (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, t, MHD_OPTION_URI_LOG_CALLBACK, on_uri, t,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, t, MHD_OPTION_UNESCAPE_CALLBACK, leave_as_is,
-        NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY, s->cert ? tls : tls + 2,
+        NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY, s->serving ? tls : tls + 1,
         MHD_OPTION_END);
 }
 
@@ -293,10 +314,8 @@ static int start_thread(struct http_thread *t, struct server *s, struct error *e
         return rc;
     t->daemon = new_daemon(t);
     if (!t->daemon)
-        return error_set(e, s->cert ? ERR_INVALID : ERR_INTERNAL,
-                         s->cert ? "cannot serve https with this certificate and key (PEM files "
-                                   "that belong together?)"
-                                 : "libmicrohttpd does not start; --log-level debug says why");
+        return error_set(e, ERR_INTERNAL,
+                         "libmicrohttpd does not start; --log-level debug says why");
     int err = pthread_create(&t->thread, NULL, run_thread, t);
     t->running = !err;
     return err ? error_set_errno(e, ERR_INTERNAL, err, "cannot start a thread") : 0;
@@ -348,10 +367,7 @@ static void free_server(struct server *s)
     routes_free(s->routes);
     throttle_free(s->service.logins);
     series_cache_free(s->service.series);
-    if (s->key)
-        explicit_bzero(s->key, strlen(s->key));
-    free(s->key);
-    free(s->cert);
+    serving_stop(s->serving);
     free(s->openapi);
     free(s->url);
     free(s);
@@ -407,7 +423,7 @@ int server_start(const struct server_options *o, struct server **out, struct err
     if (!rc)
         rc = read_certificate(s, o, e);
     if (!rc)
-        rc = open_listener(o->bind, o->port, &s->listener, e);
+        rc = open_listener(o->bind, o->port, !s->serving && !o->insecure, &s->listener, e);
     if (!rc)
         rc = parking_new(&s->parking, e);
     if (!rc)
@@ -419,7 +435,7 @@ int server_start(const struct server_options *o, struct server **out, struct err
     if (!rc)
         rc = pump_new(o->db, &s->readers, e);
     if (!rc)
-        s->url = url_of(s->listener, s->cert);
+        s->url = url_of(s->listener, s->serving);
     MHD_set_panic_func(on_panic, NULL);
     for (int i = 0; !rc && i < HTTP_THREADS; i++)
         rc = start_thread(&s->threads[i], s, e);

@@ -34,15 +34,18 @@ struct server_options {
     const char *config;                    // JSON for GET /api/v1/master/config
     struct page page;                      // the web page
     const char *bind;                      // address or name
+    bool insecure;                         // http may leave this machine
     int port;                              // 0: any free port
     const char *cert_file, *key_file;      // PEM, for https; NULL: http
+    const char *own_certificate_of;        // data folder of a certificate of the master's own; NULL
     int64_t log_search_us;                 // processor time for a search in a log; 0: default
     size_t bodies_max;                     // bytes of all bodies in memory; 0: LIMIT_BODIES
     int connections;                       // at the same time; 0: LIMIT_CONNECTIONS
     int connections_per_address;           // for callers without a token; 0: a share
 };
 
-// ERR_CONFLICT: the port is in use. ERR_INVALID: a bad address or certificate.
+// ERR_CONFLICT: the port is in use. ERR_INVALID: a bad address or certificate, or http beyond this
+// machine.
 int server_start(const struct server_options *options, struct server **out, struct error *e);
 const char *
 server_url(const struct server *s); // "http://127.0.0.1:8080", as reached from this machine

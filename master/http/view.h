@@ -36,6 +36,7 @@ struct service {
     const char *openapi;     // JSON: the OpenAPI document
     struct page page;
     bool tls;                       // clients use https
+    struct serving *serving;        // of the certificate; NULL: http
     struct seats downloads;         // of checkpoints, in progress
     struct seats backups;           // being sent; at most one
     struct seats media;             // contents of media items, being sent

@@ -122,6 +122,7 @@ class Cluster:
                                                "--port", self.port,
                                                "--initial-password-file", self.folder / "password",
                                                "--restart-backoff", 0,  # test_failures waits for this time
+                                               *([] if self.bind.startswith("127.") else ["--insecure"]),
                                                *self.master_flags], self.folder / "master.log")
         self.master.start()
         wait_for("the master's address", lambda: url_file.exists() or self.master.process.poll() is not None)

@@ -88,9 +88,10 @@ FOLDERS = [
     ("master/imports", "objects that are taken over from another cluster",
      MASTER + " master/kernel master/teams master/lifecycle master/ingest master/calls "
      "master/search"),
+    ("master/tls", "the cluster's own certificate authority and the master's certificate", BASE),
     ("master/http", "the server: requests, streams, the web page",
      MASTER + " master/http/* master/kernel/core.h master/teams master/notify "
-     "master/watch/watch.h master/views/metrics/series_cache.h"),
+     "master/tls/serving.h master/watch/watch.h master/views/metrics/series_cache.h"),
     ("master/http/routing", "the types of the route table, matching of paths, OpenAPI",
      MASTER + " master/http/* master/http/limits master/kernel/core.h"),
     ("master/http/auth", "tokens, passwords, the session of the web page",
