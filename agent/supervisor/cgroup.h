@@ -67,4 +67,13 @@ void cgroup_kill(struct cgroup *g);
 // Removes the group if it has no process, and frees it. NULL: none.
 void cgroup_close(struct cgroup *g);
 
+// --- texts of the kernel: pure -------------------------------------------------------------------
+
+unsigned cgroup_parse_controllers(const char *text); // of a file such as cgroup.controllers
+// The mount point of version 2 in the text of /proc/self/mountinfo, and the path of the caller's
+// group in that of /proc/self/cgroup. Heap strings; NULL: there is none.
+char *cgroup_parse_mount(const char *mountinfo);
+char *cgroup_parse_own(const char *text);
+int64_t cgroup_weight(int64_t slots); // cpu.weight
+
 #endif
