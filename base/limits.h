@@ -35,6 +35,8 @@ enum {
     LIMIT_PBT_ROUNDS = 1000,        // .. and its rounds
     LIMIT_PBT_SCORES = 20000,       // members times rounds: all scores are saved with the search
     LIMIT_AGENTS = 4096,
+    LIMIT_TASK_UID_MIN = 1000,  // smallest uid and gid of tasks; Debian keeps the lower ones
+    LIMIT_TASK_GID_USERS = 100, // .. but for its group `users`
     LIMIT_LOG_LINE = 64 * 1024, // bytes; longer lines are cut and marked
     LIMIT_LOGS_PER_POST = 10000,
     LIMIT_PATTERN = 1024,               // bytes of a regular expression

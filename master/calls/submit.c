@@ -22,7 +22,9 @@
 #include "master/lifecycle/lifecycle.h"
 #include "master/registry/template_apply.h"
 #include "master/retention/gc.h"
+#include "master/teams/agent_user.h"
 #include "master/teams/authz.h"
+#include "master/teams/task_account.h"
 #include "master/teams/teams.h"
 
 enum { LARGE_UPLOAD = 1 << 20 }; // bytes of files; larger ones go to the worker for slow work
@@ -344,6 +346,17 @@ static int find_source_checkpoint(struct submission *s, struct db_reader *db)
                         : 0;
 }
 
+// A link of an account that a former master has accepted.
+static int check_account(struct submission *s, struct db_reader *db)
+{
+    json_t *account = task_account_read(db, s->rq->principal.user_id, s->project);
+    int err = agent_user_check_account(account, &s->e);
+    json_decref(account);
+    return err ? error_prefix(&s->e, "an administrator must link another account "
+                                     "(det user link-with-agent-user)")
+               : 0;
+}
+
 void submission_copy_files(struct submission *s, int64_t experiment, const char *hash)
 {
     s->files_from = experiment;
@@ -398,6 +411,8 @@ static void read_submission(struct work *work, struct db_reader *db)
         s->err = read_config(s, db);
     if (!s->err)
         s->err = find_project(s, db);
+    if (!s->err && !s->unmanaged)
+        s->err = check_account(s, db);
     if (!s->err)
         s->err = complete_storage(s, db);
     if (!s->err)

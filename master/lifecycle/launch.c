@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "base/text/json.h"
 #include "master/lifecycle/lifecycle.h"
+#include "master/teams/task_account.h"
 
 // Ports of tasks on one machine are not separated, so each task has a port lane: its smallest slot
 // on the machine of rank 0 and the start of its trial, or a number derived from the trial if it has
@@ -306,6 +307,13 @@ static json_t *hang_limits(const struct active_experiment *l)
                      (json_int_t)jget_int(hang, "kill_after", 0));
 }
 
+// A change of the link counts from the next start of a task on.
+static const json_t *account_of(struct core *c, struct request *rq, const struct experiment *x)
+{
+    json_t *account = task_account_read(c->reader, x->user_id, x->project_id);
+    return account ? json_hand_over(rq, account) : NULL;
+}
+
 struct task_snapshot launch_describe(struct core *c, struct request *rq, const struct part *p)
 {
     const struct allocation *a = p->allocation;
@@ -328,6 +336,7 @@ struct task_snapshot launch_describe(struct core *c, struct request *rq, const s
     if (p->state == PART_ASSIGNED) {
         task.env = json_hand_over(rq, env_make(c, p));
         task.rendezvous = launch_rendezvous(rq, p);
+        task.account = account_of(c, rq, t->active->experiment);
         if (t->active->experiment->kind == KIND_EXPERIMENT)
             task.hang = json_hand_over(rq, hang_limits(t->active));
         task.mounts =

@@ -24,8 +24,9 @@ struct task_snapshot { // the part of an allocation that should run on the agent
     bool native;
     const json_t *env; // NULL: the task has begun, and only needs to know that it should go on
     const struct rendezvous_snapshot *rendezvous; // if env is set
-    const json_t *hang;   // if env is set: limits in seconds; NULL: the task may do nothing
-    const json_t *mounts; // if env is set; api/config/mounts.h
+    const json_t *hang;    // if env is set: limits in seconds; NULL: the task may do nothing
+    const json_t *mounts;  // if env is set; api/config/mounts.h
+    const json_t *account; // if env is set: {uid, gid, user, group}; NULL: the agent's choice
     const int *slots;
     int slot_count, first_rank, rank_count;
 };

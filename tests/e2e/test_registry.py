@@ -347,15 +347,19 @@ class Registry(unittest.TestCase):
         self.assertEqual(person.call("GET", "/api/v1/me")[0], 401)
 
     def test_users(self):
-        person = self.make_user("linked", agentUserGroup={"agentUid": 1, "agentGid": 2, "agentUser": "a",
+        person = self.make_user("linked", agentUserGroup={"agentUid": 1001, "agentGid": 1002, "agentUser": "a",
                                                           "agentGroup": "b"})
         user = person.get("/me")["user"]
-        self.assertEqual(user["agentUserGroup"]["agentGid"], 2)
+        self.assertEqual(user["agentUserGroup"]["agentGid"], 1002)
         self.assertIsNotNone(user["lastAuthAt"])
         self.refused(403, person, "PATCH", f"/users/{user['id']}", {"agentUserGroup": user["agentUserGroup"]})
         for part in ({"agentUid": 0, "agentGid": 0}, {"agentUser": "a"}, {},
                      {"agentUid": 0, "agentUser": "", "agentGid": 0, "agentGroup": "a"}):
             self.refused(400, self.admin, "PATCH", f"/users/{user['id']}", {"agentUserGroup": part})
+        for name, number in (("agentUid", 0), ("agentUid", 999), ("agentGid", 0), ("agentGid", 6)):
+            answer = self.refused(400, self.admin, "PATCH", f"/users/{user['id']}",
+                                  {"agentUserGroup": {**user["agentUserGroup"], name: number}})
+            self.assertIn("tasks cannot run as root or as an account of the system", str(answer))
         person.post("/users/setting", {"settings": [{"key": "k", "storagePath": "p", "value": "1"}]})
         person.post("/users/setting", {"settings": [{"key": "k", "storagePath": "p", "value": "2"}]})
         self.assertEqual(person.get("/users/setting")["settings"], [{"key": "k", "storagePath": "p", "value": "2"}])

@@ -50,8 +50,9 @@ static const struct description rows[] = {
     TEXT("User.remote", "Always false: every user logs in with a password of this master."),
     TEXT("User.lastAuthAt", "The time of the last login; null: never."),
     TEXT("AgentUserGroup",
-         "The account of a task in Determined. The master stores and shows it; tasks run as the "
-         "account of their agent. An id and its name belong together; users have both pairs."),
+         "The account of tasks on the agents' machines. An agent that runs as root starts them as "
+         "it; others use their own account. An id and its name belong together; users have both "
+         "pairs. Ids below 1000 belong to the system and are refused, but for the group 100."),
     TEXT("AgentUserGroup.agentUid",
          "The number of the account; it needs agentUser. Default: none."),
     TEXT("AgentUserGroup.agentGid", "The number of the group; it needs agentGroup. Default: none."),
@@ -66,8 +67,8 @@ static const struct description rows[] = {
           "The name that clients show; at most 255 bytes, and no name of another user."),
     TEXT("NewUser.id", "Accepted because Determined's clients send it, and ignored: the master "
                        "chooses the id. Default: nothing."),
-    TEXT("NewUser.agentUserGroup", "The account of the user's tasks; stored and shown, but tasks "
-                                   "run as the account of their agent. Default: none."),
+    TEXT("NewUser.agentUserGroup",
+         "The account of the user's tasks. Default: none, which is that of the agent's choice."),
     TEXT("NewUser.remote",
          "Accepted because Determined's clients send it, and ignored. Default: nothing."),
     TEXT("NewUser.lastAuthAt",
@@ -87,7 +88,7 @@ static const struct description rows[] = {
     TEXT("PatchUser.displayName", "The name that clients show; at most 255 bytes, and no name of "
                                   "another user. Default: unchanged."),
     TEXT("PatchUser.agentUserGroup",
-         "The account of the user's tasks; stored and shown only. Default: unchanged."),
+         "The account of the user's tasks, from their next start on. Default: unchanged."),
     TEXT("PatchUser.remote",
          "Accepted because Determined's clients send it, and ignored. Default: nothing."),
     // --- settings of the web page ----------------------------------------------------------------
@@ -160,8 +161,8 @@ static const struct description rows[] = {
     VALUE("POST /api/v1/workspaces defaultRole", "\"editor\"",
           "The role of every user who is no member: none, viewer or editor."),
     TEXT("POST /api/v1/workspaces agentUserGroup",
-         "The account of the workspace's tasks; stored and shown only. Only administrators of the "
-         "cluster set it. Default: none."),
+         "The account of the workspace's tasks, which counts before that of the user. Only "
+         "administrators of the cluster set it. Default: none."),
     TEXT("POST /api/v1/workspaces checkpointStorageConfig",
          "The storage of experiments that name none, as checkpoint_storage in a configuration (see "
          "`muster help config`). Default: the master's."),
@@ -175,7 +176,7 @@ static const struct description rows[] = {
     TEXT("PATCH /api/v1/workspaces/{workspaceId} defaultAuxPool",
          "The pool of tasks without slots that name none; empty: `default`. Default: unchanged."),
     TEXT("PATCH /api/v1/workspaces/{workspaceId} agentUserGroup",
-         "The account of the workspace's tasks; stored and shown only; {}: none. Only "
+         "The account of the workspace's tasks, from their next start on; {}: none. Only "
          "administrators of the cluster set it. Default: unchanged."),
     TEXT("PATCH /api/v1/workspaces/{workspaceId} checkpointStorageConfig",
          "The storage of experiments that name none, as checkpoint_storage in a configuration (see "
@@ -207,7 +208,8 @@ static const struct description rows[] = {
     TEXT("Workspace.pinnedAt", "Always absent: pinning is a matter of clients."),
     TEXT("Workspace.state", "WORKSPACE_STATE_UNSPECIFIED unless the workspace is being deleted."),
     TEXT("Workspace.errorMessage", "The reason why a deletion failed; otherwise empty."),
-    TEXT("Workspace.agentUserGroup", "The account of the workspace's tasks; absent: none."),
+    TEXT("Workspace.agentUserGroup", "The account of the workspace's tasks, which counts before "
+                                     "that of the user; absent: none."),
     TEXT("Workspace.checkpointStorageConfig",
          "The checkpoint storage of experiments that name none, with masked secrets; absent: the "
          "master's default."),

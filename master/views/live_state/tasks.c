@@ -72,6 +72,10 @@ static void write_task(struct json_writer *w, const struct task_snapshot *task)
                 jw_key(w, "hang");
                 jw_json(w, task->hang);
             }
+            if (task->account) {
+                jw_key(w, "account");
+                jw_json(w, task->account);
+            }
             jw_key(w, "mounts");
             jw_json(w, task->mounts);
             write_rendezvous(w, "rendezvous", task->rendezvous);

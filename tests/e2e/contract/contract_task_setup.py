@@ -74,6 +74,17 @@ class TaskSetup(Contract):
             self.assertEqual(status, 400, mount)
             self.assertIn(word, answer["error"]["error"])
 
+    def test_account_of_tasks(self):
+        """The account that an administrator has linked reaches the agent; the workspace's counts first."""
+        self.assertNotIn("account", self.running()[1])
+        me = self.user.get("/me")["user"]["id"]
+        self.addCleanup(self.admin.call, "PATCH", "/workspaces/1", {"agentUserGroup": {}})
+        mine = {"agentUid": 1234, "agentUser": "mine", "agentGid": 1235, "agentGroup": "ours"}
+        self.admin.call("PATCH", f"/users/{me}", {"agentUserGroup": mine})
+        self.assertEqual(self.running()[1]["account"], {"uid": 1234, "user": "mine", "gid": 1235, "group": "ours"})
+        self.admin.call("PATCH", "/workspaces/1", {"agentUserGroup": {"agentUid": 1300, "agentUser": "team"}})
+        self.assertEqual(self.running()[1]["account"], {"uid": 1300, "user": "team", "gid": 1235, "group": "ours"})
+
     def task_of(self, user):
         """Returns (the agent's task of a new experiment, a caller with its DET_USER_TOKEN)."""
         experiment = user.post("/experiments", {"config": self.config, "activate": True, "modelDefinition": []},

@@ -119,12 +119,12 @@ class Workspaces(Contract):
 
     def test_workspace_settings(self):
         folder = {"type": "directory", "container_path": str(self.storage)}
-        account = {"agentUid": 7, "agentUser": "seven", "agentGid": None, "agentGroup": None}
+        account = {"agentUid": 1007, "agentUser": "seven", "agentGid": None, "agentGroup": None}
         self.user.call("POST", "/workspaces", {"name": "mine", "agentUserGroup": account}, expect=403)
         made = self.admin.post("/workspaces", {"name": "settled", "agentUserGroup": account, "checkpointStorageConfig": folder},
                                "workspace:Workspace namespaceBindings")["workspace"]
         path = f"/workspaces/{made['id']}"
-        self.assertEqual(made["agentUserGroup"], {"agentUid": 7, "agentUser": "seven"})
+        self.assertEqual(made["agentUserGroup"], {"agentUid": 1007, "agentUser": "seven"})
         self.assertEqual(made["checkpointStorageConfig"], folder)
         for wrong in ({"agentUserGroup": {"agentUid": 1}}, {"agentUserGroup": {"agentGroup": "g"}},
                       {"checkpointStorageConfig": {"type": "s3"}}, {"checkpointStorageConfig": {"bucket": "b"}},

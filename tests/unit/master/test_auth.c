@@ -305,8 +305,9 @@ static void test_change_users(void **state)
     assert_int_equal(patch(1, BY_USER, "{\"password\":\"mine-now\"}"), 403);
     assert_int_equal(patch(id, BY_USER, "{\"admin\":null,\"active\":null}"), 200);
     assert_int_equal(patch(id, BY_USER, NULL), 200);
-    const char *group = "{\"agentUserGroup\":{\"agentUid\":1,\"agentUser\":\"a\",\"agentGid\":1,"
-                        "\"agentGroup\":\"a\"}}";
+    const char *group =
+        "{\"agentUserGroup\":{\"agentUid\":1001,\"agentUser\":\"a\",\"agentGid\":1001,"
+        "\"agentGroup\":\"a\"}}";
     assert_int_equal(patch(id, BY_USER, group), 403);
     assert_int_equal(patch(id, BY_ADMIN, "{\"agentUserGroup\":7}"), 400);
     assert_int_equal(patch(id, BY_ADMIN, "{\"agentUserGroup\":{\"agentUid\":1}}"), 400);
