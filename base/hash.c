@@ -55,13 +55,19 @@ void sha512_hex(const void *data, size_t len, char out[SHA512_HEX])
     hex_encode(digest, sizeof digest, out);
 }
 
+void hmac_sha256(const void *key, size_t key_len, const void *message, size_t len,
+                 uint8_t out[SHA256_BYTES])
+{
+    struct hmac_sha256_ctx state;
+    nettle_hmac_sha256_set_key(&state, key_len, key);
+    nettle_hmac_sha256_update(&state, len, message);
+    nettle_hmac_sha256_digest(&state, SHA256_BYTES, out);
+}
+
 void hmac_sha256_hex(const char *key, const char *message, char out[SHA256_HEX])
 {
     uint8_t mac[SHA256_BYTES];
-    struct hmac_sha256_ctx state;
-    nettle_hmac_sha256_set_key(&state, strlen(key), (const uint8_t *)key);
-    nettle_hmac_sha256_update(&state, strlen(message), (const uint8_t *)message);
-    nettle_hmac_sha256_digest(&state, sizeof mac, mac);
+    hmac_sha256(key, strlen(key), message, strlen(message), mac);
     hex_encode(mac, sizeof mac, out);
 }
 

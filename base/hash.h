@@ -14,6 +14,8 @@ void sha256_final(struct sha256 *s, uint8_t out[SHA256_BYTES]); // frees s
 
 void sha256_hex(const void *data, size_t len, char out[SHA256_HEX]);
 void sha512_hex(const void *data, size_t len, char out[SHA512_HEX]);
+void hmac_sha256(const void *key, size_t key_len, const void *message, size_t len,
+                 uint8_t out[SHA256_BYTES]);
 void hmac_sha256_hex(const char *key, const char *message, char out[SHA256_HEX]);
 uint32_t crc32c(uint32_t crc, const void *data, size_t len); // the first call passes 0
 uint64_t hash64(const void *data, size_t len); // FNV-1a; for hash tables, not for secrets

@@ -65,6 +65,7 @@ struct comm_config {
     int64_t timeout_us;           // for a peer that is alive but makes no progress; 0: 600 s
     struct rendezvous rendezvous; // not used by `self` and `gpu`
     const char *address;          // where other machines reach this one; NULL: 127.0.0.1
+    const char *allocation; // the start of the trial, the same on every rank; NULL: there is none
 };
 
 struct comm; // opaque

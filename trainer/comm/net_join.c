@@ -2,9 +2,8 @@
 //
 // Consecutive ranks that can share memory form a machine. Every leader listens on a port of its own
 // and publishes address, port and a random key through the rendezvous. A leader connects to the
-// leaders before it and sends the key of the leader that it calls; that leader answers with the
-// caller's key. So both know that they read the same rendezvous, which requires the trial's token.
-// Other connections are closed without an answer. When all leaders are connected, the ports close.
+// leaders before it, and both prove that they know these keys (net_proof.h). Other connections are
+// closed. When all leaders are connected, the ports close.
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -23,33 +22,25 @@
 #include "base/rng.h"
 #include "base/text/json.h"
 #include "trainer/comm/net.h"
+#include "trainer/comm/net_proof.h"
 
 #define SECOND INT64_C(1000000)
 
 enum {
-    KEY = 32, // bytes
     MEETING_S = 30,
     GUEST_S = 5, // seconds in which a new connection (a guest) must identify itself
     GUESTS_MAX = 64,
     PORT_TEXT = 8,
 };
 
-enum channel { DATA, CONTROL, CHANNELS };
-
-struct net_hello {
-    char magic[8];
-    unsigned char key[KEY]; // of the leader that is called
-    uint32_t machine;       // index of the caller's machine
-    uint32_t channel;
-};
-
-static const char magic[8] = "muster\1";
-
 struct net_guest {
     int fd;
     int64_t since;
-    size_t got;
+    size_t got; // bytes of `hello`, and after the answer of `proof`
+    bool answered;
     struct net_hello hello;
+    uint8_t proof[NET_KEY];
+    struct net_greeting greeting; // complete when `answered`
 };
 
 struct net_meeting {
@@ -58,8 +49,9 @@ struct net_meeting {
     json_t *places; // by rank; for leaders: {"address", "port", "key"}
     int listener;
     int64_t deadline;
-    unsigned char key[KEY];
-    int missing; // expected connections that have not arrived
+    uint8_t key[NET_KEY]; // of this leader
+    int missing;          // expected connections that have not arrived
+    int strangers;        // connections that were closed because they proved nothing
     struct net_guest guests[GUESTS_MAX];
     int guest_count;
 };
@@ -195,11 +187,11 @@ static int listen_at(struct net_meeting *meeting, const char *host, int *port, s
 }
 
 // Keepalive on the control connection detects a silent peer; see net_wire.c.
-static void set_options(int fd, enum channel channel)
+static void set_options(int fd, enum net_channel channel)
 {
     const int one = 1, every = 1, silence_ms = NET_SILENCE_S * 1000;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (channel == DATA)
+    if (channel == NET_DATA)
         return;
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &every, sizeof every);
@@ -207,11 +199,15 @@ static void set_options(int fd, enum channel channel)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof silence_ms);
 }
 
-static void set_connection(struct net *n, int machine, enum channel channel, int fd)
+static int *connection_of(struct net_machine *m, enum net_channel channel)
 {
-    struct net_machine *m = &n->machines[machine];
+    return channel == NET_DATA ? &m->data : &m->control;
+}
+
+static void set_connection(struct net *n, int machine, enum net_channel channel, int fd)
+{
     set_options(fd, channel);
-    *(channel == DATA ? &m->data : &m->control) = fd;
+    *connection_of(&n->machines[machine], channel) = fd;
 }
 
 static int remaining_ms(const struct net_meeting *meeting)
@@ -265,50 +261,98 @@ static int connect_to(const struct net_meeting *meeting, const struct addrinfo *
     return fd;
 }
 
-// Both messages are small, so the send completes at once; only the answer needs a wait.
-static int exchange_keys(const struct net_meeting *meeting, int fd, const struct net_hello *hello)
+static bool send_whole(int fd, const void *data, size_t bytes)
 {
-    unsigned char answer[KEY];
-    size_t got = 0;
-    if (send(fd, hello, sizeof *hello, MSG_NOSIGNAL) != (ssize_t)sizeof *hello)
-        return -1;
-    while (got < sizeof answer) {
+    return send(fd, data, bytes, MSG_NOSIGNAL) == (ssize_t)bytes; // small: the buffer has room
+}
+
+static int receive_whole(const struct net_meeting *meeting, int fd, void *into, size_t bytes)
+{
+    for (size_t got = 0; got < bytes;) {
         if (await_socket(meeting, fd, POLLIN))
             return -1;
-        ssize_t n = recv(fd, answer + got, sizeof answer - got, 0);
+        ssize_t n = recv(fd, (char *)into + got, bytes - got, 0);
         if (n == 0)
             errno = ECONNRESET;
         if (n <= 0)
             return -1;
         got += (size_t)n;
     }
-    errno = EACCES;
-    return bytes_equal_constant_time(answer, meeting->key, KEY) ? 0 : -1;
+    return 0;
 }
 
-static int call_leader(struct net_meeting *meeting, int machine, enum channel channel,
+// What both sides know before they exchange nonces. Returns -1 if the other leader has published
+// no key.
+static int greeting_begin(const struct net_meeting *meeting, int other, enum net_channel channel,
+                          struct net_greeting *g)
+{
+    const struct net *n = meeting->net;
+    bool calling = other < n->here;
+    const json_t *place = json_array_get(meeting->places, (size_t)n->machines[other].first);
+    *g = (struct net_greeting){.caller = (uint32_t)(calling ? n->here : other),
+                               .callee = (uint32_t)(calling ? other : n->here),
+                               .channel = channel,
+                               .allocation = meeting->config->allocation};
+    memcpy(calling ? g->caller_key : g->callee_key, meeting->key, NET_KEY);
+    rng_secret(calling ? g->caller_nonce : g->callee_nonce, NET_KEY);
+    return hex_decode(jget_string(place, "key", ""), calling ? g->callee_key : g->caller_key,
+                      NET_KEY);
+}
+
+// Proves to the callee who calls, after the callee has proved who answers. Returns -1 with errno;
+// EACCES: the callee does not know the keys of this rendezvous.
+static int greet_callee(const struct net_meeting *meeting, int fd, struct net_greeting *g)
+{
+    struct net_hello hello;
+    struct net_answer answer;
+    uint8_t proof[NET_KEY];
+    net_hello_make(&hello, g);
+    if (!send_whole(fd, &hello, sizeof hello) || receive_whole(meeting, fd, &answer, sizeof answer))
+        return -1;
+    memcpy(g->callee_nonce, answer.nonce, NET_KEY);
+    errno = EACCES;
+    if (!net_proof_is_right(g, NET_PROOF_OF_CALLEE, answer.proof))
+        return -1;
+    net_prove(g, NET_PROOF_OF_CALLER, proof);
+    return send_whole(fd, proof, NET_KEY) ? 0 : -1;
+}
+
+static int report_unreachable(const struct net_meeting *meeting, int machine, const char *host,
+                              const char *port, int no, struct error *e)
+{
+    const struct net *n = meeting->net;
+    const struct net_machine *m = &n->machines[machine];
+    if (no == EACCES)
+        return error_set(e, ERR_PEER,
+                         "the program at %s port %s does not know the keys of this training, so "
+                         "it is not rank %d on \"%s\"; another machine may have this address "
+                         "(muster-agent --address)",
+                         host, port, m->first, m->host);
+    return error_set_errno(e, ERR_PEER, no,
+                           "rank %d on \"%s\" cannot be reached at %s port %s from \"%s\"; the "
+                           "agents' machines must reach each other (muster-agent --address)",
+                           m->first, m->host, host, port, n->machines[n->here].host);
+}
+
+static int call_leader(struct net_meeting *meeting, int machine, enum net_channel channel,
                        struct error *e)
 {
     struct net *n = meeting->net;
     const struct net_machine *m = &n->machines[machine];
     const json_t *place = json_array_get(meeting->places, (size_t)m->first);
     const char *host = jget_string(place, "address", "");
-    struct net_hello hello = {.machine = (uint32_t)n->here, .channel = channel};
+    struct net_greeting greeting;
     char port[PORT_TEXT];
     struct addrinfo *found = NULL;
     snprintf(port, sizeof port, "%d", (int)jget_int(place, "port", 0));
-    memcpy(hello.magic, magic, sizeof magic);
-    if (hex_decode(jget_string(place, "key", ""), hello.key, KEY))
+    if (greeting_begin(meeting, machine, channel, &greeting))
         return error_set(e, ERR_PEER, "rank %d published no address", m->first);
     int err = address_resolve(host, port, &found, e);
     if (err)
         return err;
     int fd = connect_to(meeting, found);
-    if (fd < 0 || exchange_keys(meeting, fd, &hello)) {
-        err = error_set_errno(e, ERR_PEER, errno,
-                              "rank %d on \"%s\" cannot be reached at %s port %s from \"%s\"; the "
-                              "agents' machines must reach each other (muster-agent --address)",
-                              m->first, m->host, host, port, n->machines[n->here].host);
+    if (fd < 0 || greet_callee(meeting, fd, &greeting)) {
+        err = report_unreachable(meeting, machine, host, port, errno, e);
         if (fd >= 0)
             close(fd);
     } else {
@@ -341,35 +385,65 @@ static void guest_accept(struct net_meeting *meeting)
 static bool is_expected(const struct net_meeting *meeting, const struct net_hello *h)
 {
     const struct net *n = meeting->net;
-    return memcmp(h->magic, magic, sizeof magic) == 0 &&
-           bytes_equal_constant_time(h->key, meeting->key, KEY) && h->channel < CHANNELS &&
-           h->machine > (uint32_t)n->here && h->machine < (uint32_t)n->machine_count &&
-           (h->channel == DATA ? n->machines[h->machine].data : n->machines[h->machine].control) <
-               0;
+    return net_hello_is_known(h) && h->channel < NET_CHANNELS && h->machine > (uint32_t)n->here &&
+           h->machine < (uint32_t)n->machine_count &&
+           *connection_of(&n->machines[h->machine], (enum net_channel)h->channel) < 0;
 }
 
-// Reads from a new connection. Returns whether to remove it from the guests: it does not know the
-// key, or it is now connected.
-static bool guest_read(struct net_meeting *meeting, struct net_guest *g)
+// Reads into the first `bytes` of what the guest sends next. Returns 1 when they are there, 0 if
+// more must come, -1 if the guest is gone.
+static int guest_receive(struct net_guest *g, void *into, size_t bytes)
 {
-    unsigned char answer[KEY];
-    ssize_t n = recv(g->fd, (char *)&g->hello + g->got, sizeof g->hello - g->got, 0);
+    ssize_t n = recv(g->fd, (char *)into + g->got, bytes - g->got, 0);
     if (n <= 0)
-        return n == 0 || errno != EAGAIN;
+        return n < 0 && errno == EAGAIN ? 0 : -1;
     g->got += (size_t)n;
-    if (g->got < sizeof g->hello)
+    if (g->got < bytes)
+        return 0;
+    g->got = 0;
+    return 1;
+}
+
+static bool guest_answer(struct net_meeting *meeting, struct net_guest *g)
+{
+    struct net_answer answer;
+    if (!is_expected(meeting, &g->hello) ||
+        greeting_begin(meeting, (int)g->hello.machine, (enum net_channel)g->hello.channel,
+                       &g->greeting))
         return false;
-    if (!is_expected(meeting, &g->hello))
-        return true;
-    int first = meeting->net->machines[g->hello.machine].first;
-    const json_t *place = json_array_get(meeting->places, (size_t)first);
-    if (hex_decode(jget_string(place, "key", ""), answer, KEY) ||
-        send(g->fd, answer, KEY, MSG_NOSIGNAL) != KEY)
-        return true;
-    set_connection(meeting->net, (int)g->hello.machine, (enum channel)g->hello.channel, g->fd);
+    memcpy(g->greeting.caller_nonce, g->hello.nonce, NET_KEY);
+    memcpy(answer.nonce, g->greeting.callee_nonce, NET_KEY);
+    net_prove(&g->greeting, NET_PROOF_OF_CALLEE, answer.proof);
+    g->answered = true;
+    return send_whole(g->fd, &answer, sizeof answer);
+}
+
+// Returns whether the guest has proved that it is an expected caller; its connection is then one of
+// the machines'.
+static bool guest_admit(struct net_meeting *meeting, struct net_guest *g)
+{
+    // Another connection may have taken the place since the hello.
+    if (!net_proof_is_right(&g->greeting, NET_PROOF_OF_CALLER, g->proof) ||
+        !is_expected(meeting, &g->hello))
+        return false;
+    set_connection(meeting->net, (int)g->hello.machine, (enum net_channel)g->hello.channel, g->fd);
     g->fd = -1;
     meeting->missing--;
     return true;
+}
+
+// Reads from a new connection. Returns whether to remove it from the guests: it is a stranger's, or
+// it is now connected.
+static bool guest_read(struct net_meeting *meeting, struct net_guest *g)
+{
+    int rc = g->answered ? guest_receive(g, g->proof, sizeof g->proof)
+                         : guest_receive(g, &g->hello, sizeof g->hello);
+    if (rc == 0)
+        return false;
+    bool welcome = rc > 0 && (g->answered ? guest_admit(meeting, g) : guest_answer(meeting, g));
+    if (!welcome)
+        meeting->strangers++;
+    return !welcome || g->fd < 0;
 }
 
 static int report_missing(const struct net_meeting *meeting, struct error *e)
@@ -378,11 +452,15 @@ static int report_missing(const struct net_meeting *meeting, struct error *e)
     int i = n->here + 1;
     while (n->machines[i].data >= 0 && n->machines[i].control >= 0)
         i++;
+    char strangers[96] = "";
+    if (meeting->strangers)
+        snprintf(strangers, sizeof strangers,
+                 "; connections from programs that do not know its keys: %d", meeting->strangers);
     return error_set(e, ERR_PEER,
-                     "rank %d on \"%s\" has not connected to rank %d on \"%s\" within %d s; the "
-                     "agents' machines must reach each other (muster-agent --address)",
+                     "rank %d on \"%s\" has not connected to rank %d on \"%s\" in time; the "
+                     "agents' machines must reach each other (muster-agent --address)%s",
                      n->machines[i].first, n->machines[i].host, n->base.rank,
-                     n->machines[n->here].host, MEETING_S);
+                     n->machines[n->here].host, strangers);
 }
 
 static int await_calls(struct net_meeting *meeting, struct error *e)
@@ -400,6 +478,7 @@ static int await_calls(struct net_meeting *meeting, struct error *e)
         for (int i = count - 1; i >= 0; i--) { // removal moves the last guest to index i
             struct net_guest *g = &meeting->guests[i];
             bool late = clock_mono_us() - g->since > GUEST_S * SECOND;
+            meeting->strangers += late;
             if (late || (polls[i].revents && guest_read(meeting, g)))
                 guest_remove(meeting, i);
         }
@@ -415,12 +494,12 @@ static int publish_address(struct net_meeting *meeting, struct error *e)
 {
     const struct comm_config *config = meeting->config;
     const char *address = config->address ? config->address : "127.0.0.1";
-    char key[2 * KEY + 1];
+    char key[2 * NET_KEY + 1];
     json_t *mine = NULL;
     int port = 0, err = 0;
     if (meeting->net->leader) {
-        rng_secret(meeting->key, KEY);
-        hex_encode(meeting->key, KEY, key);
+        rng_secret(meeting->key, NET_KEY);
+        hex_encode(meeting->key, NET_KEY, key);
         err = listen_at(meeting, address, &port, e);
         if (!err)
             mine = json_pack("{s:s, s:i, s:s}", "address", address, "port", port, "key", key);
@@ -439,10 +518,10 @@ static int connect_leaders(struct net_meeting *meeting, struct error *e)
     int err = 0;
     int64_t patience = MEETING_S * SECOND;
     meeting->deadline = clock_mono_us() + (n->timeout_us < patience ? n->timeout_us : patience);
-    meeting->missing = CHANNELS * (n->machine_count - 1 - n->here);
+    meeting->missing = NET_CHANNELS * (n->machine_count - 1 - n->here);
     for (int i = 0; i < n->here && !err; i++)
-        for (int channel = 0; channel < CHANNELS && !err; channel++)
-            err = call_leader(meeting, i, (enum channel)channel, e);
+        for (int channel = 0; channel < NET_CHANNELS && !err; channel++)
+            err = call_leader(meeting, i, (enum net_channel)channel, e);
     if (!err)
         err = await_calls(meeting, e);
     while (meeting->guest_count > 0)

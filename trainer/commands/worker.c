@@ -155,6 +155,7 @@ static int run_worker(struct trainer_worker *w, struct error *e)
         .seed = (uint64_t)w->seed,
         .launcher = launcher,
         .address = w->address,
+        .allocation = w->cluster.allocation,
         .storage = jget(w->config, "checkpoint_storage"),
         .restore = w->restore,
         .restore_count = w->restore_count,

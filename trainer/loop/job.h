@@ -28,9 +28,10 @@ struct training_job {
     // checkpoint folders to resume from, in order of preference; read on rank 0 only
     char *const *restore;
     int restore_count;
-    const char *address; // the address of this machine for other machines; NULL: 127.0.0.1
-    int64_t timeout_us;  // how long a peer may stay silent; 0: the default
-    bool only_steps;     // for benchmarks: nothing is validated or saved
+    const char *address;    // the address of this machine for other machines; NULL: 127.0.0.1
+    const char *allocation; // the start of the trial in a cluster; NULL: there is no cluster
+    int64_t timeout_us;     // how long a peer may stay silent; 0: the default
+    bool only_steps;        // for benchmarks: nothing is validated or saved
 };
 
 enum ops_precision training_job_precision(const json_t *trainer); // of a `trainer` section

@@ -1,6 +1,4 @@
-// The communicator over several machines: results, and every way of losing a peer. All ranks run on
-// one machine; each pretends to be on the machine that its test names. A placement such as "AAB"
-// has a letter for the machine of each rank.
+// The communicator over several machines: results, and every way of losing a peer.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,116 +6,20 @@
 
 #include <cmocka.h>
 
-#include <arpa/inet.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/text/json.h"
-#include "tests/unit/trainer/ranks.h"
-#include "trainer/comm/comm.h"
+#include "tests/unit/trainer/placed_ranks.h"
 
-enum { ARENA = 8 << 20 };
-
-// Set before the ranks are forked.
-static const char *placement;
-static int unlucky; // the rank with the fault
-
-struct placed_rank {
-    struct gang_member *seat;
-    void (*places_known)(struct placed_rank *p, json_t *all); // may be NULL
-};
-
-static int gather(void *ctx, const json_t *mine, json_t **all, struct error *e)
-{
-    struct placed_rank *p = ctx;
-    json_t *changed = json_deep_copy(mine);
-    if (jget(changed, "machine"))
-        json_object_set_new(changed, "machine", json_stringn(placement + p->seat->rank, 1));
-    int err = gang_all_gather(p->seat, changed, all, e);
-    json_decref(changed);
-    if (!err && p->places_known && jget(json_array_get(*all, 0), "port"))
-        p->places_known(p, *all);
-    return err;
-}
-
-static int open_comm(struct placed_rank *p, int64_t timeout_us, struct comm **c, struct error *e)
-{
-    const struct comm_config config = {
-        .rank = p->seat->rank,
-        .world = p->seat->world,
-        .arena_bytes = ARENA,
-        .timeout_us = timeout_us,
-        .rendezvous = {.all_gather = gather, .ctx = p},
-    };
-    return comm_open(&config, c, e);
-}
-
-static struct gang_result run_placed(const char *where, int (*rank)(struct gang_member *, void *),
-                                     struct rank_outcomes *outcomes)
-{
-    struct gang_result result;
-    struct error e = {0};
-    struct rank_outcomes silence = {0};
-    placement = where;
-    const struct gang_spec spec = {.world = (int)strlen(where),
-                                   .rank = rank,
-                                   .message = outcome_receive,
-                                   .ctx = outcomes ? outcomes : &silence,
-                                   .grace_us = 10 * SECOND};
-    must(gang_run(&spec, &result, &e) == 0);
-    return result;
-}
+static int unlucky; // the rank with the fault; set before the ranks are forked
 
 // --- arithmetic ----------------------------------------------------------------------------------
-
-static int64_t of_rank(int rank, size_t i)
-{
-    return (int64_t)((i * 31 + (size_t)rank * 17) % 1009) - 500;
-}
-
-static int64_t of_all(int world, size_t i, enum comm_op op)
-{
-    int64_t sum = 0, most = INT64_MIN;
-    for (int r = 0; r < world; r++) {
-        sum += of_rank(r, i);
-        most = of_rank(r, i) > most ? of_rank(r, i) : most;
-    }
-    return op == COMM_SUM ? sum : most;
-}
-
-static void element_set(const struct comm_work *w, size_t i, int64_t x)
-{
-    if (w->type == COMM_INT64)
-        ((int64_t *)w->data)[i] = x;
-    else if (w->type == COMM_INT32)
-        ((int32_t *)w->data)[i] = (int32_t)x;
-    else
-        ((float *)w->data)[i] = (float)x;
-}
-
-static int64_t element_get(const struct comm_work *w, size_t i)
-{
-    if (w->type == COMM_INT64)
-        return ((int64_t *)w->data)[i];
-    return w->type == COMM_INT32 ? ((int32_t *)w->data)[i] : (int64_t)((float *)w->data)[i];
-}
-
-static int check_all_reduce(struct comm *c, struct comm_work w)
-{
-    struct error e = {0};
-    for (size_t i = 0; i < w.count; i++)
-        element_set(&w, i, of_rank(comm_rank(c), i));
-    CHECK(comm_run(c, &w, &e) == 0);
-    for (size_t i = 0; i < w.count; i++)
-        CHECK(element_get(&w, i) == of_all(comm_world(c), i, w.op));
-    return 0;
-}
 
 static int check_parts(struct comm *c, struct comm_work w)
 {
@@ -283,20 +185,6 @@ static int reduce_until_error(struct gang_member *seat, struct comm *c)
     return 0;
 }
 
-// All ranks leave the last barrier before any of them continues, so a fault that follows does not
-// disturb the barrier.
-static int open_and_warm(struct placed_rank *place, int64_t timeout_us, struct comm **c)
-{
-    struct error e = {0};
-    CHECK(open_comm(place, timeout_us, c, &e) == 0);
-    for (int i = 0; i < 20; i++)
-        CHECK(comm_barrier(*c, &e) == 0);
-    json_t *all = NULL;
-    CHECK(gang_all_gather(place->seat, json_true(), &all, &e) == 0);
-    json_decref(all);
-    return 0;
-}
-
 static int rank_killed(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
@@ -444,116 +332,6 @@ static void test_ranks_out_of_step_are_found(void **state)
     assert_int_equal(run_placed("AB", rank_out_of_step, NULL).failed_rank, -1);
 }
 
-// --- connecting ----------------------------------------------------------------------------------
-
-static int connect_and_send(int port, const void *words, size_t bytes)
-{
-    const struct sockaddr_in to = {.sin_family = AF_INET,
-                                   .sin_port = htons((uint16_t)port),
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (connect(fd, (const struct sockaddr *)&to, sizeof to)) {
-        close(fd);
-        return -1;
-    }
-    if (bytes)
-        send(fd, words, bytes, MSG_NOSIGNAL);
-    return fd;
-}
-
-// Strangers: silent ones, garbage, half a greeting, and a complete one with a wrong key. They stay.
-static void strangers_come(struct placed_rank *p, json_t *all)
-{
-    unsigned char words[4096];
-    if (p->seat->rank != 0)
-        return;
-    memset(words, 0xa5, sizeof words);
-    for (int r = 0; r < p->seat->world; r++) {
-        int port = (int)jget_int(json_array_get(all, (size_t)r), "port", 0);
-        for (int i = 0; port && i < 30; i++)
-            must(connect_and_send(port, words, (size_t)(i % 4) * 1000) >= 0);
-        memcpy(words, "muster\1", 8);
-        memcpy(words + 40, (const uint32_t[2]){(uint32_t)p->seat->world - 1, 0}, 8);
-        must(!port ||
-             (connect_and_send(port, words, 20) >= 0 && connect_and_send(port, words, 48) >= 0));
-    }
-}
-
-static int rank_visited(struct gang_member *seat, void *ctx)
-{
-    (void)ctx;
-    struct placed_rank place = {.seat = seat, .places_known = strangers_come};
-    struct error e = {0};
-    struct comm *c = NULL;
-    CHECK(open_comm(&place, 0, &c, &e) == 0);
-    struct comm_work w = {
-        .type = COMM_INT32, .data = comm_alloc(c, 4000 * sizeof(int32_t)), .count = 4000};
-    CHECK(check_all_reduce(c, w) == 0);
-    comm_close(c);
-    return 0;
-}
-
-static void test_strangers_disturb_nothing(void **state)
-{
-    (void)state;
-    assert_int_equal(run_placed("ABC", rank_visited, NULL).failed_rank, -1);
-}
-
-static int port_of_0;
-
-static void remember_port(struct placed_rank *p, json_t *all)
-{
-    (void)p;
-    port_of_0 = (int)jget_int(json_array_get(all, 0), "port", 0);
-}
-
-static int rank_that_knocks(struct gang_member *seat, void *ctx)
-{
-    (void)ctx;
-    struct placed_rank place = {.seat = seat, .places_known = remember_port};
-    struct error e = {0};
-    struct comm *c = NULL;
-    CHECK(open_and_warm(&place, 0, &c) == 0);
-    CHECK(connect_and_send(port_of_0, "", 0) < 0);
-    CHECK(comm_barrier(c, &e) == 0);
-    comm_close(c);
-    return 0;
-}
-
-static void test_nobody_listens_after_the_meeting(void **state)
-{
-    (void)state;
-    assert_int_equal(run_placed("AB", rank_that_knocks, NULL).failed_rank, -1);
-}
-
-static void lose_the_way(struct placed_rank *p, json_t *all)
-{
-    if (p->seat->rank == 1) // nobody listens at the port that all ranks were given
-        json_object_set_new(json_array_get(all, 0), "port", json_integer(1));
-}
-
-static int rank_unreachable(struct gang_member *seat, void *ctx)
-{
-    (void)ctx;
-    struct placed_rank place = {.seat = seat, .places_known = lose_the_way};
-    struct error e = {0};
-    struct comm *c = NULL;
-    int err = open_comm(&place, SECOND, &c, &e);
-    CHECK(err && !c);
-    return report_outcome(seat, err, e.text);
-}
-
-static void test_unreachable_machine_is_named(void **state)
-{
-    (void)state;
-    struct rank_outcomes outcomes = {0};
-    assert_int_equal(run_placed("AB", rank_unreachable, &outcomes).failed_rank, -1);
-    assert_non_null(strstr(outcomes.errors[0], "rank 1 on"));
-    assert_non_null(strstr(outcomes.errors[0], "has not connected"));
-    assert_non_null(strstr(outcomes.errors[1], "rank 0 on"));
-    assert_non_null(strstr(outcomes.errors[1], "cannot be reached at 127.0.0.1 port 1"));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -565,9 +343,6 @@ int main(void)
         cmocka_unit_test(test_abort_tells_why),
         cmocka_unit_test(test_rank_that_leaves_is_named),
         cmocka_unit_test(test_ranks_out_of_step_are_found),
-        cmocka_unit_test(test_strangers_disturb_nothing),
-        cmocka_unit_test(test_nobody_listens_after_the_meeting),
-        cmocka_unit_test(test_unreachable_machine_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
