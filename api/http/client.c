@@ -1,9 +1,11 @@
+#include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/http/client_parts.h"
+#include "api/http/plain.h"
 #include "api/wire.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -45,15 +47,27 @@ static bool is_loopback(const char *host)
     return !strcmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]");
 }
 
-// Completes the address, and decides whether to ignore proxies of the environment for it.
-static int read_url(struct client *c, const char *text, bool *loopback, struct error *e)
+// Whether a plain exchange may try: it takes a closer look at the address.
+static bool plain_address(const char *url)
+{
+    return !strncmp(url, "http://localhost", 16) || !strncmp(url, "http://127.", 11);
+}
+
+// Completes the address.
+static char *complete_url(const char *text)
+{
+    char *url = strstr(text, "://") ? xstrdup(text) : xasprintf("http://%s", text);
+    for (size_t len = strlen(url); len && url[len - 1] == '/'; len--)
+        url[len - 1] = '\0';
+    return url;
+}
+
+// Checks the address, and decides whether to ignore proxies of the environment for it.
+static int read_url(const struct client *c, bool *loopback, struct error *e)
 {
     char *host = NULL;
     CURLU *url = curl_url();
     must(url);
-    c->url = strstr(text, "://") ? xstrdup(text) : xasprintf("http://%s", text);
-    for (size_t len = strlen(c->url); len && c->url[len - 1] == '/'; len--)
-        c->url[len - 1] = '\0';
     bool web = !strncmp(c->url, "http://", 7) || !strncmp(c->url, "https://", 8);
     bool good = web && !curl_url_set(url, CURLUPART_URL, c->url, 0) &&
                 !curl_url_get(url, CURLUPART_HOST, &host, 0);
@@ -63,59 +77,26 @@ static int read_url(struct client *c, const char *text, bool *loopback, struct e
     if (!good)
         return error_set(e, ERR_INVALID,
                          "\"%.200s\" is not the address of a master; write it as http://host:8080",
-                         text);
+                         c->url);
     return 0;
 }
 
-static void set_options(struct client *c, const struct client_options *o, bool loopback)
+static void set_options(struct client *c, bool loopback)
 {
     CURL *h = c->easy;
     curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT,
-                     (long)(o->connect_timeout_s ? o->connect_timeout_s : 5));
+    curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT, (long)c->connect_timeout_s);
     curl_easy_setopt(h, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(h, CURLOPT_ERRORBUFFER, c->detail);
     curl_easy_setopt(h, CURLOPT_USERAGENT, "muster/" MUSTER_VERSION);
     curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, on_progress);
     curl_easy_setopt(h, CURLOPT_XFERINFODATA, c);
-    if (o->ca_file)
-        curl_easy_setopt(h, CURLOPT_CAINFO, o->ca_file);
+    if (c->ca_file)
+        curl_easy_setopt(h, CURLOPT_CAINFO, c->ca_file);
     if (loopback)
         curl_easy_setopt(h, CURLOPT_PROXY, "");
-}
-
-int client_open(const struct client_options *options, struct client **out, struct error *e)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    bool loopback;
-    pthread_once(&once, curl_init_once);
-    *out = NULL;
-    struct client *c = xcalloc(1, sizeof(*c));
-    c->easy = curl_easy_init();
-    must(c->easy);
-    c->cancel = options->cancel;
-    c->timeout_s = options->timeout_s ? options->timeout_s : 60;
-    int rc = read_url(c, options->url ? options->url : "", &loopback, e);
-    if (rc) {
-        client_close(c);
-        return rc;
-    }
-    set_options(c, options, loopback);
-    client_set_token(c, options->auth, options->token);
-    *out = c;
-    return 0;
-}
-
-void client_close(struct client *c)
-{
-    if (!c)
-        return;
-    curl_easy_cleanup(c->easy);
-    curl_slist_free_all(c->headers);
-    free(c->url);
-    free(c);
 }
 
 static void add_header(struct client *c, const char *line)
@@ -125,31 +106,104 @@ static void add_header(struct client *c, const char *line)
     c->headers = longer;
 }
 
-void client_set_token(struct client *c, enum client_auth auth, const char *token)
+static void make_headers(struct client *c)
 {
-    static const char *const names[] = {
-        [CLIENT_BEARER] = "Authorization", [CLIENT_TASK] = "Grpc-Metadata-x-allocation-token"};
     curl_slist_free_all(c->headers);
     c->headers = NULL;
     add_header(c, "Content-Type: application/json");
     add_header(c, "Expect:"); // avoids a round trip before a large body
-    if (auth == CLIENT_NO_AUTH || !token)
+    if (!c->token)
         return;
-    int len = (int)strcspn(token, " \t\r\n"); // a token read from a file may end with a newline
-    char *line = xasprintf("%s: Bearer %.*s", names[auth], len, token);
+    char *line = xasprintf("%s: %s", c->token_header, c->token);
     add_header(c, line);
     explicit_bzero(line, strlen(line));
     free(line);
 }
 
+// Opens the handle of libcurl with its headers unless it is open. ERR_INVALID: a bad address.
+static int need_curl(struct client *c, struct error *e)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    bool loopback;
+    if (c->easy)
+        return 0;
+    pthread_once(&once, curl_init_once);
+    int rc = read_url(c, &loopback, e);
+    if (rc)
+        return rc;
+    c->easy = curl_easy_init();
+    must(c->easy);
+    set_options(c, loopback);
+    make_headers(c);
+    return 0;
+}
+
+int client_open(const struct client_options *options, struct client **out, struct error *e)
+{
+    enum { CONNECT_TIMEOUT_S = 5, TIMEOUT_S = 60, PLAIN_CALLS = 4 };
+    *out = NULL;
+    struct client *c = xcalloc(1, sizeof(*c));
+    c->cancel = options->cancel;
+    c->timeout_s = options->timeout_s ? options->timeout_s : TIMEOUT_S;
+    c->connect_timeout_s =
+        options->connect_timeout_s ? options->connect_timeout_s : CONNECT_TIMEOUT_S;
+    c->url = complete_url(options->url ? options->url : "");
+    c->ca_file = options->ca_file ? xstrdup(options->ca_file) : NULL;
+    client_set_token(c, options->auth, options->token);
+    if (options->plain && !c->cancel && plain_address(c->url)) {
+        c->plain = options->plain;
+        c->plain_calls = PLAIN_CALLS; // libcurl keeps its connection, which pays off for more
+    }
+    int rc = c->plain ? 0 : need_curl(c, e);
+    if (rc)
+        client_close(c);
+    else
+        *out = c;
+    return rc;
+}
+
+void client_close(struct client *c)
+{
+    if (!c)
+        return;
+    client_set_token(c, CLIENT_NO_AUTH, NULL);
+    if (c->easy) {
+        curl_easy_cleanup(c->easy);
+        curl_slist_free_all(c->headers);
+    }
+    free(c->ca_file);
+    free(c->url);
+    free(c);
+}
+
+void client_set_token(struct client *c, enum client_auth auth, const char *token)
+{
+    static const char *const names[] = {
+        [CLIENT_BEARER] = "Authorization", [CLIENT_TASK] = "Grpc-Metadata-x-allocation-token"};
+    if (c->token)
+        explicit_bzero(c->token, strlen(c->token));
+    free(c->token);
+    c->token = NULL;
+    if (auth != CLIENT_NO_AUTH && token) {
+        int len = (int)strcspn(token, " \t\r\n"); // a token read from a file may end with a newline
+        c->token = xasprintf("Bearer %.*s", len, token);
+        c->token_header = names[auth];
+    }
+    if (c->easy)
+        make_headers(c);
+}
+
 // --- one exchange --------------------------------------------------------------------------------
+
+static int answer_too_large(const struct client *c, const struct buf *answer, struct error *e)
+{
+    return error_set(e, ERR_TOO_LARGE, "%s: the answer is larger than %zu bytes", c->url,
+                     answer->limit);
+}
 
 static int body_append(struct transfer *t, const char *bytes, size_t len, struct error *e)
 {
-    if (!buf_append(&t->body, bytes, len))
-        return 0;
-    return error_set(e, ERR_TOO_LARGE, "%s: the answer is larger than %zu bytes", t->client->url,
-                     t->body.limit);
+    return buf_append(&t->body, bytes, len) ? answer_too_large(t->client, &t->body, e) : 0;
 }
 
 static size_t on_answer_data(char *bytes, size_t size, size_t count, void *ctx)
@@ -236,6 +290,10 @@ static int run_request(struct client *c, const char *method, const char *path, c
 {
     struct error own;
     long status = 0;
+    curl_off_t asked = 0;
+    int rc = need_curl(c, e);
+    if (rc)
+        return rc;
     char *url = xasprintf("%s%s", c->url, path);
     t->client = c;
     t->e = e ? e : &own;
@@ -249,7 +307,9 @@ static int run_request(struct client *c, const char *method, const char *path, c
     curl_easy_setopt(c->easy, CURLOPT_WRITEDATA, t);
     CURLcode code = curl_easy_perform(c->easy);
     curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &asked);
     c->status = (int)status;
+    c->retry_after_s = asked;
     free(url);
     if (t->result)
         return t->result == STOP ? 0 : t->result;
@@ -279,12 +339,44 @@ static int read_answer(struct client *c, const char *method, const char *path,
     return 0;
 }
 
+// Makes one call without libcurl. *made is false if nothing was sent.
+static int call_plain(struct client *c, const char *method, const char *path, const char *body,
+                      struct buf *answer, bool *made, struct error *e)
+{
+    struct plain_call call = {.url = c->url,
+                              .method = method,
+                              .path = path,
+                              .body = body,
+                              .authorization = c->token ? c->token_header : NULL,
+                              .token = c->token,
+                              .timeout_s = c->timeout_s,
+                              .answer = answer,
+                              .detail = c->detail};
+    c->may_retry = false;
+    *c->detail = '\0';
+    CURLcode code = c->plain(&call);
+    c->plain_calls--;
+    c->status = call.status;
+    c->retry_after_s = call.retry_after_s;
+    *made = code != CURLE_COULDNT_CONNECT;
+    if (code == CURLE_FILESIZE_EXCEEDED)
+        return answer_too_large(c, answer, e);
+    if (code)
+        return client_transport_failed(c, code, e);
+    return call.status >= 300 ? client_http_failed(c, method, path, answer, e) : 0;
+}
+
 static int call_text(struct client *c, const char *method, const char *path, const char *body,
                      json_t **answer, struct error *e)
 {
     struct transfer t = {.data = body_append};
+    bool made = false;
+    int rc = 0;
     buf_init(&t.body, LIMIT_BODY);
-    int rc = run_request(c, method, path, body, c->timeout_s, &t, e);
+    if (c->plain_calls > 0)
+        rc = call_plain(c, method, path, body, &t.body, &made, e);
+    if (!made)
+        rc = run_request(c, method, path, body, c->timeout_s, &t, e);
     if (!rc)
         rc = read_answer(c, method, path, &t.body, answer, e);
     buf_free(&t.body);
@@ -339,9 +431,7 @@ int client_call_retry(struct client *c, const char *method, const char *path, co
 int64_t client_retry_after(const struct client *c)
 {
     enum { RETRY_AFTER_MAX_S = 60 };
-    curl_off_t seconds = 0;
-    if (curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &seconds) || seconds < 0)
-        return 0;
+    int64_t seconds = c->retry_after_s > 0 ? c->retry_after_s : 0;
     return seconds < RETRY_AFTER_MAX_S ? seconds : RETRY_AFTER_MAX_S;
 }
 
@@ -418,16 +508,18 @@ static int write_fd(struct transfer *t, const char *bytes, size_t len, struct er
 int client_download(struct client *c, const char *path, const char *accept, int fd, struct error *e)
 {
     struct transfer t = {.data = write_fd, .fd = fd};
-    struct curl_slist *plain = c->headers;
     char *line = accept ? xasprintf("Accept: %s", accept) : NULL;
+    int rc = need_curl(c, e);
+    struct curl_slist *plain = c->headers;
     buf_init(&t.body, LIMIT_BODY_SMALL);
-    if (line) { // put before the client's list for this call only; the list is shared
+    if (line && !rc) { // put before the client's list for this call only; the list is shared
         c->headers = curl_slist_append(NULL, line);
         must(c->headers);
         c->headers->next = plain;
     }
-    int rc = run_request(c, "GET", path, NULL, 0, &t, e);
-    if (line) {
+    if (!rc)
+        rc = run_request(c, "GET", path, NULL, 0, &t, e);
+    if (line && c->headers != plain) {
         c->headers->next = NULL;
         curl_slist_free_all(c->headers);
         c->headers = plain;
@@ -439,9 +531,18 @@ int client_download(struct client *c, const char *path, const char *accept, int 
 
 char *client_escape(const char *text)
 {
-    char *escaped = curl_easy_escape(NULL, text, (int)strlen(text));
-    must(escaped);
-    char *copy = xstrdup(escaped);
-    curl_free(escaped);
+    static const char plain[] = "-._~", digits[] = "0123456789ABCDEF"; // RFC 3986, section 2.3
+    struct buf out;
+    buf_init(&out, 3 * strlen(text) + 1);
+    for (; *text != '\0'; text++) {
+        unsigned char byte = (unsigned char)*text;
+        char escaped[] = {'%', digits[byte >> 4], digits[byte & 15]};
+        if (byte < 0x80 && (isalnum(byte) || strchr(plain, byte)))
+            buf_append(&out, text, 1);
+        else
+            buf_append(&out, escaped, sizeof(escaped));
+    }
+    char *copy = xstrdup(buf_str(&out));
+    buf_free(&out);
     return copy;
 }

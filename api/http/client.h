@@ -7,6 +7,7 @@
 #ifndef MUSTER_API_CLIENT_H
 #define MUSTER_API_CLIENT_H
 
+#include <curl/curl.h>
 #include <jansson.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -21,6 +22,10 @@ enum client_auth {
     CLIENT_TASK,   // task: Grpc-Metadata-x-allocation-token: Bearer T
 };
 
+// plain_exchange() of api/http/plain.h, which is no part of programs that do not name it.
+struct plain_call;
+typedef CURLcode client_exchange(struct plain_call *call);
+
 struct client_options {
     const char *url; // "http://host:port", "https://..", or "host:port" (http)
     enum client_auth auth;
@@ -29,6 +34,7 @@ struct client_options {
     int connect_timeout_s; // 0: 5 seconds
     int timeout_s;         // of a whole client_call; 0: 60. Streams and downloads have no limit.
     const atomic_bool *cancel; // set by any thread: calls end within a second (ERR_TIMEOUT)
+    client_exchange *plain;    // makes the first calls without libcurl, if it can; NULL: none
 };
 
 struct client; // opaque

@@ -8,12 +8,19 @@
 #include "base/buf.h"
 
 struct client {
-    CURL *easy;
-    char *url; // without a trailing slash
+    CURL *easy; // NULL until a call needs libcurl; open where `plain` is NULL
+    char *url;  // without a trailing slash
     struct curl_slist *headers;
+    const char *token_header; // "Authorization"
+    char *token;              // "Bearer T"; NULL: none
+    char *ca_file;            // NULL: none
+    client_exchange *plain;
+    int plain_calls; // how many `plain` may still make
     const atomic_bool *cancel;
     long timeout_s;
+    int connect_timeout_s;
     int status;
+    int64_t retry_after_s;
     bool may_retry; // another try may succeed after the failure of the last call
     char detail[CURL_ERROR_SIZE];
 };

@@ -16,7 +16,6 @@
 
 #define CALLS(X)                                                                                   \
     X(curl_easy_cleanup)                                                                           \
-    X(curl_easy_escape)                                                                            \
     X(curl_easy_getinfo)                                                                           \
     X(curl_easy_init)                                                                              \
     X(curl_easy_perform)                                                                           \
@@ -115,11 +114,6 @@ CURLcode curl_easy_perform(CURL *h)
 const char *curl_easy_strerror(CURLcode code)
 {
     return REAL(curl_easy_strerror)(code);
-}
-
-char *curl_easy_escape(CURL *h, const char *text, int len)
-{
-    return REAL(curl_easy_escape)(h, text, len);
 }
 
 CURLM *curl_multi_init(void)

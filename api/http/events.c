@@ -199,7 +199,9 @@ int events_open(const struct client_options *options, const char *path, struct e
                 struct error *e)
 {
     struct client *client;
-    int rc = client_open(options, &client, e);
+    struct client_options of_stream = *options;
+    of_stream.plain = NULL; // streams need libcurl's handle
+    int rc = client_open(&of_stream, &client, e);
     if (rc)
         return rc;
     struct event_stream *s = xcalloc(1, sizeof *s);

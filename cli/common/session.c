@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/http/plain.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/os/file.h"
@@ -115,6 +116,7 @@ int session_open(struct cli *c, bool need_token, struct error *e)
         .ca_file = c->options.ca_file,
         .timeout_s = c->timeout_s,
         .connect_timeout_s = c->timeout_s,
+        .plain = plain_exchange,
     };
     int err = client_open(&options, &c->client, e);
     return !err && need_token && !c->token ? report_signed_out(c, e) : err;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "api/http/client.h"
+#include "api/http/plain.h"
 #include "base/text/json.h"
 #include "cli/commands/commands.h"
 #include "cli/task/own_task.h"
@@ -34,7 +35,8 @@ static int ask_master(const char *url, const char *token, const char *allocation
                                            .token = token,
                                            .ca_file = find_authority(),
                                            .connect_timeout_s = CONNECT_S,
-                                           .timeout_s = CALL_S};
+                                           .timeout_s = CALL_S,
+                                           .plain = plain_exchange};
     struct client *client = NULL;
     json_t *answer = NULL;
     char *id = client_escape(allocation);

@@ -116,8 +116,11 @@ def main():
                        " ended_at) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", trials)
     text = MIGRATION.read_text()
     lists = text[text.index("-- What the store has already."):text.index("-- What comes from now on.")]
+    table = text[text.index("CREATE TABLE experiment_briefs ("):text.index(") STRICT")]
+    columns = ", ".join(re.findall(r"^    (\w+) ", table, re.MULTILINE))  # later migrations add more, with defaults
     for statement in re.sub(r"--.*", "", lists).split(";"):
-        db.execute(statement)
+        db.execute(statement.replace("INTO experiment_briefs\n", f"INTO experiment_briefs ({columns})\n"))
+    db.execute("UPDATE experiment_briefs SET pool = 'default' WHERE pool = ''")
     for _, sql in triggers:
         db.execute(sql)
     db.execute("COMMIT")

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "api/http/client.h"
+#include "api/http/plain.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -129,9 +130,13 @@ static void stop(struct scripted_server *s)
     buf_free(&s->requests);
 }
 
+// The transport of the calls: NULL is libcurl. Every test runs with both.
+static client_exchange *transport;
+
 static struct client *client_of(int port, const struct client_options *more)
 {
     struct client_options o = more ? *more : (struct client_options){0};
+    o.plain = transport;
     struct client *c;
     struct error e;
     char *url = xasprintf("http://127.0.0.1:%d/", port);
@@ -338,6 +343,7 @@ static void requests_carry_method_path_body_and_token(void **state)
     buf_reset(&s.requests);
     assert_int_equal(client_call(c, "PATCH", "/thing", body, NULL, &e), 0);
     assert_contains(buf_str(&s.requests), "PATCH /thing HTTP/1.1\r\n");
+    assert_contains(buf_str(&s.requests), "\r\n\r\n{\"a\":\"gr\u00fcn\"}");
     client_close(c);
     json_decref(body);
     stop(&s);
@@ -352,7 +358,7 @@ static void an_address_without_scheme(void **state)
     (void)state;
     start(&s, script, 1);
     char *url = xasprintf("localhost:%d//", s.port);
-    struct client_options o = {.url = url};
+    struct client_options o = {.url = url, .plain = transport};
     assert_int_equal(client_open(&o, &c, &e), 0);
     assert_int_equal(client_call(c, "GET", "/info", NULL, NULL, &e), 0);
     assert_contains(buf_str(&s.requests), "GET /info HTTP/1.1");
@@ -606,6 +612,71 @@ static void texts_are_escaped_for_paths(void **state)
     free(text);
 }
 
+static void a_plain_client_goes_over_to_libcurl(void **state)
+{
+    struct scripted_answer script[6];
+    const struct client_options o = {.auth = CLIENT_BEARER, .token = "t"};
+    struct scripted_server s;
+    (void)state;
+    for (size_t i = 0; i < 6; i++)
+        script[i] = (struct scripted_answer){STREAM "{\"result\": {}}\n", 0, 0};
+    start(&s, script, 6);
+    struct client *c = client_of(s.port, &o);
+    struct lines l = {0};
+    buf_init(&l.text, 1 << 20);
+    assert_int_equal(client_stream(c, "/stream", on_line, &l, NULL),
+                     0); // only libcurl reads streams
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(client_call(c, "GET", "/info", NULL, NULL, NULL), 0);
+    assert_int_equal(atomic_load(&s.served), 6);
+    size_t tokens = 0;
+    for (const char *at = buf_str(&s.requests); (at = strstr(at, "Bearer t\r\n")); at++)
+        tokens++;
+    assert_int_equal(tokens, 6);
+    buf_free(&l.text);
+    client_close(c);
+    stop(&s);
+}
+
+static void a_pause_that_the_server_asks_for(void **state)
+{
+    const struct scripted_answer script[] = {
+        {"HTTP/1.1 503 X\r\nRetry-After: 7\r\nConnection: close\r\n\r\n", 0, 0}, {OK("{}"), 0, 0}};
+    struct scripted_server s;
+    (void)state;
+    start(&s, script, 2);
+    struct client *c = client_of(s.port, NULL);
+    assert_int_equal(client_call(c, "GET", "/info", NULL, NULL, NULL), ERR_UNAVAILABLE);
+    assert_int_equal(client_retry_after(c), 7);
+    assert_int_equal(client_call(c, "GET", "/info", NULL, NULL, NULL), 0);
+    assert_int_equal(client_retry_after(c), 0);
+    client_close(c);
+    stop(&s);
+}
+
+static void plain_exchanges_are_for_this_machine_alone(void **state)
+{
+    static const char *const urls[] = {"https://127.0.0.1:1", "http://localhost.example.org:1",
+                                       "http://10.0.0.1:1",   "http://127.0.0.1:1/prefix",
+                                       "http://u@127.0.0.1",  "http://127.0.0.1:99999",
+                                       "http://127.0.0.1:x",  ""};
+    (void)state;
+    for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
+        char detail[CURL_ERROR_SIZE] = "";
+        struct buf answer;
+        buf_init(&answer, 100);
+        struct plain_call call = {.url = urls[i],
+                                  .method = "GET",
+                                  .path = "/",
+                                  .timeout_s = 5,
+                                  .answer = &answer,
+                                  .detail = detail};
+        assert_int_equal(plain_exchange(&call), CURLE_COULDNT_CONNECT);
+        assert_string_equal(detail, ""); // it did not even try
+        buf_free(&answer);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -626,6 +697,11 @@ int main(void)
         cmocka_unit_test(lines_of_a_stream_arrive),
         cmocka_unit_test(bodies_are_written_to_a_descriptor),
         cmocka_unit_test(texts_are_escaped_for_paths),
+        cmocka_unit_test(a_plain_client_goes_over_to_libcurl),
+        cmocka_unit_test(a_pause_that_the_server_asks_for),
+        cmocka_unit_test(plain_exchanges_are_for_this_machine_alone),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("libcurl", tests, NULL, NULL);
+    transport = plain_exchange;
+    return failed + cmocka_run_group_tests_name("plain", tests, NULL, NULL);
 }
