@@ -8,7 +8,7 @@
 #include "base/text/json.h"
 
 static const char *const reductions[] = {"exact", "float", NULL};
-static const char *const precisions[] = {"auto", "float32", "tf32", "bf16", NULL};
+static const char *const precisions[] = {"auto", "float32", "tf32", "bf16", "fp8", NULL};
 
 const struct schema_field expconf_trainer_keys[] = {
     {.name = "model",
@@ -43,8 +43,10 @@ const struct schema_field expconf_trainer_keys[] = {
     WORD("reduction", reductions, "\"exact\"",
          "exact: the same bits on any number of slots; float: ordinary sums"),
     WORD("precision", precisions, "\"auto\"",
-         "precision of multiplications on GPU slots (sums and weights are always float32); auto: "
-         "bf16. CPU slots always use float32"),
+         "precision of multiplications (sums and weights are always float32); auto: bf16 on GPU "
+         "slots, float32 on CPU slots. fp8: as auto, but training quantises the products of linear "
+         "layers, except the last, to 8 bits, on GPUs of compute capability 8.9 or newer (Hopper); "
+         "CPU slots emulate it. CPU slots know float32 and fp8 only"),
     INT("fusion_bytes", 0, 1 << 30, "0",
         "size in bytes of a bucket, whose gradients are reduced in one operation; 0: measured at "
         "the start"),

@@ -67,6 +67,18 @@ static void load_best(const json_t *manifest, struct train_best *best)
     snprintf(best->metric, sizeof best->metric, "%s", jget_string(then, "metric", ""));
 }
 
+// Missing in checkpoints of other precisions, and of models with other layers in FP8.
+static void load_quantised_exponents(const json_t *manifest, struct train_state *state)
+{
+    const json_t *exponents = json_object_get(manifest, "fp8_exponents");
+    state->position.quantised_known = state->quantised_count > 0;
+    for (int i = 0; i < state->quantised_count; i++) {
+        const json_t *exponent = json_object_get(exponents, state->quantised[i].name);
+        state->quantised_exponents[i] = (int32_t)json_integer_value(exponent);
+        state->position.quantised_known &= json_is_integer(exponent);
+    }
+}
+
 static void load_position(const json_t *manifest, struct train_state *state)
 {
     const json_t *window = json_object_get(manifest, "report_window");
@@ -82,6 +94,7 @@ static void load_position(const json_t *manifest, struct train_state *state)
         .exponents_known = true,
     };
     load_best(manifest, &state->position.best);
+    load_quantised_exponents(manifest, state);
     for (int i = 0; i < state->parameter_count; i++) {
         const json_t *exponent = json_object_get(exponents, state->parameters[i].name);
         state->exponents[i] = (int32_t)json_integer_value(exponent);

@@ -85,6 +85,15 @@ static void *write_checkpoint(void *arg)
     return NULL;
 }
 
+static json_t *make_quantised_exponents(const struct train_state *state)
+{
+    json_t *out = json_object();
+    for (int i = 0; i < state->quantised_count; i++)
+        json_object_set_new(out, state->quantised[i].name,
+                            json_integer(state->quantised_exponents[i]));
+    return out;
+}
+
 static json_t *make_manifest(const struct train_state *state, const json_t *metadata)
 {
     const struct train_position *at = &state->position;
@@ -104,6 +113,8 @@ static json_t *make_manifest(const struct train_state *state, const json_t *meta
         (json_int_t)best->step, "mark", best->reference, "waited",
         (json_int_t)best->validations_since, "judged", (json_int_t)best->last_validated);
     must(more);
+    if (at->quantised_known)
+        json_object_set_new(more, "fp8_exponents", make_quantised_exponents(state));
     json_object_update(manifest, more);
     json_decref(more);
     return manifest;

@@ -31,6 +31,7 @@ struct train_position {
     int64_t data_cursor;  // samples consumed
     uint64_t seed;        // of initial weights, sample order and dropout
     bool exponents_known; // only with exact reduction
+    bool quantised_known; // likewise of quantised_exponents; only in FP8
     // Sums for the next report, so that a restart leaves no gap in a chart.
     int64_t window_steps;
     struct loss_sum window_loss;
@@ -45,6 +46,9 @@ struct train_state {
     float *weights;              // in the device's memory
     struct optimizer *optimizer; // has the state blocks
     int32_t *exponents;          // [parameter_count]
+    const struct fp8_tensor *quantised;
+    int quantised_count;
+    int32_t *quantised_exponents; // [quantised_count]
     struct train_position position;
 };
 

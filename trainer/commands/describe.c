@@ -70,21 +70,27 @@ static void ignore_gradient(void *ctx, int parameter, const float *gradient)
 static int run_one_micro_batch(struct model_summary *d, int64_t samples, struct error *e)
 {
     struct batch *batch = batch_new(dataset_shape(d->train), samples);
-    void *weights = NULL;
+    void *weights = NULL, *amaxes = NULL;
+    int quantised;
     float *losses = xcalloc((size_t)samples, sizeof *losses);
     const struct gradient_sink sink = {.ready = ignore_gradient};
     const struct draw_key key = {0};
     batch->count = samples;
     int err = ops_alloc(model_block_size(d->model) * sizeof(float), &weights, e);
+    model_fp8_tensors(d->model, &quantised);
+    if (!err)
+        err = ops_alloc((size_t)quantised * sizeof(uint32_t), &amaxes, e);
     if (!err) {
         model_init(d->model, 0, weights);
         model_set_parameters(d->model, weights);
+        model_begin_step(d->model, NULL, amaxes);
         err = model_train(d->model, batch, &key, &sink, losses, e);
     }
     if (!err)
         err = ops_synchronize(e);
     process_memory_read(&d->after_pass);
     free(losses);
+    ops_free(amaxes);
     ops_free(weights);
     batch_free(batch);
     return err;

@@ -68,6 +68,11 @@ int training_checkpoint(struct training *t, bool due, struct error *e)
     state->position.exponents_known = exponents != NULL;
     if (exponents)
         memcpy(state->exponents, exponents, (size_t)state->parameter_count * sizeof *exponents);
+    const int32_t *quantised = reducer_quantised_exponents(t->reducer);
+    state->position.quantised_known = quantised != NULL;
+    if (quantised)
+        memcpy(state->quantised_exponents, quantised,
+               (size_t)state->quantised_count * sizeof *quantised);
     struct snapshot_info info;
     char *folder = NULL;
     err = choose_target(t, due, &info, &folder, e);

@@ -44,9 +44,12 @@ static int fetch_micro_batch(struct training *t, int64_t m, struct batch **batch
 static int wait_for_weights(struct training *t, struct error *e)
 {
     int err = reducer_wait_weights(t->reducer, e);
-    if (!err)
-        model_set_parameters(t->model, t->weights);
-    return err;
+    if (err)
+        return err;
+    model_set_parameters(t->model, t->weights);
+    model_begin_step(t->model, reducer_quantised_exponents(t->reducer),
+                     reducer_quantised_amaxes(t->reducer));
+    return 0;
 }
 
 //

@@ -114,6 +114,9 @@ static int build_locally(struct training *t, struct error *e)
     t->correct = xcalloc(micro_batch, sizeof *t->correct);
     state->optimizer = t->optimizer;
     state->exponents = xcalloc((size_t)state->parameter_count, sizeof *state->exponents);
+    state->quantised = model_fp8_tensors(t->model, &state->quantised_count);
+    state->quantised_exponents =
+        xcalloc((size_t)state->quantised_count + 1, sizeof *state->quantised_exponents);
     return 0;
 }
 
@@ -150,6 +153,8 @@ static int connect_ranks(struct training *t, struct error *e)
         .reduction = is_exact(job) ? REDUCTION_EXACT : REDUCTION_FLOAT,
         .parameters = t->state.parameters,
         .parameter_count = t->state.parameter_count,
+        .quantised = t->state.quantised,
+        .quantised_count = t->state.quantised_count,
         .block_size = t->state.block_size,
         .micro_batches = t->plan.micro_batches,
         .global_batch = t->plan.global_batch,
@@ -222,12 +227,18 @@ static int broadcast_state(struct training *t, struct error *e)
     if (!err)
         err = comm_broadcast(t->comm, state->exponents,
                              (size_t)state->parameter_count * sizeof *state->exponents, 0, e);
+    if (!err && state->quantised_count > 0)
+        err = comm_broadcast(t->comm, state->quantised_exponents,
+                             (size_t)state->quantised_count * sizeof *state->quantised_exponents, 0,
+                             e);
     if (!err)
         err = comm_broadcast(t->comm, t->weights, block, 0, e);
     for (int i = 0; i < optimizer_state_count(t->optimizer) && !err; i++)
         err = comm_broadcast(t->comm, optimizer_state(t->optimizer, i), block, 0, e);
     if (!err && state->position.exponents_known)
         reducer_set_exponents(t->reducer, state->exponents);
+    if (!err && state->position.quantised_known)
+        reducer_set_quantised_exponents(t->reducer, state->quantised_exponents);
     t->last_saved_step = t->job->restore_count > 0 ? state->position.step : -1;
     return err;
 }
@@ -288,6 +299,7 @@ static void training_free(struct training *t)
     dataset_close(t->validation);
     dataset_close(t->train);
     json_decref(t->validation_metrics);
+    free(t->state.quantised_exponents);
     free(t->state.exponents);
     free(t->correct);
     free(t->losses);
@@ -306,6 +318,7 @@ enum ops_precision training_job_precision(const json_t *trainer)
     return strcmp(word, "float32") == 0 ? OPS_FLOAT
            : strcmp(word, "tf32") == 0  ? OPS_TF32
            : strcmp(word, "bf16") == 0  ? OPS_BF16
+           : strcmp(word, "fp8") == 0   ? OPS_FP8
                                         : OPS_AUTO;
 }
 

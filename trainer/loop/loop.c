@@ -5,7 +5,8 @@
 #include "trainer/loop/training.h"
 #include "trainer/reduction/sampler.h"
 
-// Before the first step of an exact training, a dry run measures how large the gradients are.
+// Before the first step, a dry run measures how large the gradients are (for exact sums), and the
+// tensors that are quantised.
 static int calibrate_exponents(struct training *t, struct sampler_share share, struct error *e)
 {
     struct loss_sum ignored = {0};

@@ -303,6 +303,8 @@ int model_compile_layers(json_t *list, const struct loss_config *loss,
     if (!rc)
         rc = check_output(&c, e);
     if (!rc)
+        rc = compiler_quantise(&c, e);
+    if (!rc)
         rc = compiler_place(&c, e);
     free(c.values);
     free(c.holders);

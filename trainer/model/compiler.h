@@ -87,6 +87,8 @@ int family_expand(const json_t *spec, int64_t outputs, json_t **layers, struct e
 int model_compile_layers(json_t *list, const struct loss_config *loss,
                          const struct sample_shape *shape, int64_t micro_batch,
                          struct compiled_model **out, struct error *e);
+// Chooses the layers that quantise (fp8.c). ERR_INVALID: the device is to, and no layer can.
+int compiler_quantise(struct compiler *c, struct error *e);
 // Fuses consecutive layers that can be computed in one pass over memory (fuse.c).
 void compiler_fuse(struct compiler *c);
 void layer_replace_kind(struct layer *l, const struct layer_kind *kind);

@@ -1,9 +1,7 @@
-// Private to trainer/model: the compiled form of layers and models.
-//
-// A model is a flat list of layers that runs from first to last and then from last to first. Values
-// between layers are tensors of the model's memory plan (memory_plan.h). A residual block of the
-// specification becomes its inner layers and a `residual` layer that adds the value from before
-// them. Only the thread that drives the model uses these structs.
+// Private to trainer/model: the compiled form of layers and models. Only the thread that drives the
+// model uses these structs. A model is a flat list of layers that runs from first to last and then
+// from last to first. Values between layers are tensors of the model's memory plan (memory_plan.h).
+// A residual block becomes its inner layers and a `residual` layer that adds the value before them.
 #ifndef MUSTER_TRAINER_MODEL_LAYER_H
 #define MUSTER_TRAINER_MODEL_LAYER_H
 
@@ -11,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "trainer/model/fp8.h"
 #include "trainer/model/memory_plan.h"
-#include "trainer/model/model.h"
 #include "trainer/ops/image.h"
 #include "trainer/ops/norm.h"
 #include "trainer/ops/sequence.h"
@@ -54,8 +52,8 @@ struct layer {
     bool last_gradient[PARAMETERS_PER_LAYER]; // complete after this layer's backward pass
     double flops;         // forward pass of one sample; the gradient of x takes the same
     double flops_weights; // the gradient of the weights
-    //
     struct ops_linear linear;
+    struct layer_fp8 fp8;
     struct ops_attention attention;
     struct ops_rotary rotary;
     double rate; // of dropout and attention
@@ -101,11 +99,12 @@ struct compiled_model {
     struct staged { // tensors of the other parts of a batch, and of dropout keys; NONE: unused
         int labels, values, tokens, targets, samples, keys;
     } staged;
-    uint64_t *keys;                   // [layer_count] dropout keys on the host
-    float *arena;                     // plan.floats floats in the device's memory
-    const float *floats;              // the parameters as the optimizer has them
-    const real *reals;                // and as ops read them
-    real *real_block;                 // memory for `reals` where real is not float
+    uint64_t *keys;      // [layer_count] dropout keys on the host
+    float *arena;        // plan.floats floats in the device's memory
+    const float *floats; // the parameters as the optimizer has them
+    const real *reals;   // and as ops read them
+    real *real_block;    // memory for `reals` where real is not float
+    struct model_fp8 fp8;
     struct batch *padded;             // used for incomplete batches
     json_t *list;                     // the list of layers that this was compiled from
     struct compiled_model **replicas; // copies of the model for the other micro-batches in lockstep
@@ -131,6 +130,7 @@ enum layer_flag {
     LAYER_FUSED_INTO_PREVIOUS = 256, // the layer before computes y
     LAYER_FUSED_GELU_AFTER = 512,    // linear: also computes the y of the gelu after it
     LAYER_FUSED_GELU_BEFORE = 1024,  // linear: its dx is that of the gelu before it
+    LAYER_QUANTISES = 2048,          // linear: training multiplies in FP8
 };
 
 struct compiler;

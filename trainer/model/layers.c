@@ -47,19 +47,44 @@ static int build_linear(struct compiler *c, struct layer *l, const json_t *spec,
     return ops_linear_compile(&l->linear, e);
 }
 
+static void quantised_forward(const struct layer *l, const struct model_pass *p)
+{
+    const struct ops_fp8 f = pass_fp8(p, l);
+    ops_fp8_forward(&f, pass_value(p, l->x), pass_parameter(p, l, BIAS), pass_value(p, l->y));
+    if (l->flags & LAYER_FUSED_GELU_AFTER)
+        ops_gelu_forward(l->linear.rows * l->linear.out, pass_value(p, l->y),
+                         pass_value(p, l[1].y));
+}
+
 static void linear_forward(const struct layer *l, const struct model_pass *p)
 {
     const real *x = pass_value(p, l->x), *w = pass_parameter(p, l, WEIGHT);
     const real *bias = pass_parameter(p, l, BIAS);
-    if (l->flags & LAYER_FUSED_GELU_AFTER)
+    if (p->fp8 && l->flags & LAYER_QUANTISES)
+        quantised_forward(l, p);
+    else if (l->flags & LAYER_FUSED_GELU_AFTER)
         ops_linear_gelu_forward(&l->linear, x, w, bias, pass_value(p, l->y), pass_value(p, l[1].y));
     else
         ops_linear_forward(&l->linear, x, w, bias, pass_value(p, l->y));
 }
 
+static void quantised_backward(const struct layer *l, const struct model_pass *p)
+{
+    const struct ops_fp8 f = pass_fp8(p, l);
+    real *dx = pass_value(p, l->dx);
+    ops_fp8_backward(&f, pass_value(p, l->dy), dx, l->add, pass_gradient(p, l, WEIGHT),
+                     l->add_gradient[WEIGHT], pass_gradient(p, l, BIAS));
+    if (l->flags & LAYER_FUSED_GELU_BEFORE)
+        ops_gelu_backward(l->linear.rows * l->linear.in, pass_value(p, l[-1].x), dx, dx);
+}
+
 static void linear_backward(const struct layer *l, const struct model_pass *p)
 {
     const real *dy = pass_value(p, l->dy), *w = pass_parameter(p, l, WEIGHT);
+    if (l->flags & LAYER_QUANTISES) {
+        quantised_backward(l, p);
+        return;
+    }
     if (l->flags & LAYER_FUSED_GELU_BEFORE)
         ops_linear_gelu_backward_data(&l->linear, w, dy, pass_value(p, l[-1].x),
                                       pass_value(p, l->dx));

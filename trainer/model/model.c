@@ -36,9 +36,11 @@ void model_free(struct compiled_model *m)
         ops_recording_free(m->recordings.of[i]);
     for (int i = 0; i < m->layer_count; i++) {
         ops_linear_free(&m->layers[i].linear);
+        ops_fp8_free(m->layers[i].fp8.plan);
         ops_conv_free(m->layers[i].conv);
         ops_pool_free(m->layers[i].pool);
     }
+    model_fp8_free(&m->fp8);
     batch_free(m->padded);
     memory_plan_free(&m->plan);
     free(m->keys);

@@ -33,6 +33,11 @@ struct parameter {
     double momentum;
 };
 
+// A tensor that linear layers quantise to FP8 (ops/fp8.h).
+struct fp8_tensor {
+    char name[TENSOR_NAME_MAX]; // "blocks.0.mlp.up.input", .weight or .gradient (of the output)
+};
+
 struct compiled_model; // opaque
 
 // Builds the graph of `spec` (trainer.model with all defaults) for samples of `shape` and
@@ -79,6 +84,16 @@ enum { GRADIENT_KINDS = 4 };
 // caller owns). Call it again after each change of the parameters.
 void model_set_parameters(struct compiled_model *m, const float *parameters);
 
+// The tensors that training quantises; none unless the device was opened for FP8.
+const struct fp8_tensor *model_fp8_tensors(const struct compiled_model *m, int *count);
+
+// Begins a step, after model_set_parameters(): quantises the weights. Training needs this call if
+// model_fp8_tensors() returns tensors; otherwise it does nothing. `exponents` are those of the
+// tensors' largest magnitudes, from which their scales follow (ops_fp8_scale()). NULL, before the
+// first step: each pass measures its tensors before it quantises them. Into `amaxes`, in device
+// memory and the same for all steps, the op writes the largest magnitudes of this step, as maxima.
+void model_begin_step(struct compiled_model *m, const int32_t *exponents, uint32_t *amaxes);
+
 // A training pass over batch->count == micro_batch samples. losses[i] is the loss of sample i (the
 // mean over its positions or outputs), available after ops_synchronize(). The gradient is that of
 // the sum of losses[]. ERR_CORRUPT names the sample and position of a label or token that is out of
@@ -109,8 +124,9 @@ size_t model_lockstep_doubles(const struct compiled_model *m, int64_t step_count
 int model_train_lockstep(struct compiled_model *m, const struct model_lockstep *t,
                          const struct draw_key *key, struct error *e);
 
-// An evaluation pass, without dropout and label smoothing; batch->count <= micro_batch. correct[i]
-// is the number of correct predictions of sample i (0 or 1; 0..context for tokens; 0 for values).
+// An evaluation pass, without dropout, label smoothing and FP8; batch->count <= micro_batch.
+// correct[i] is the number of correct predictions of sample i (0 or 1; 0..context for tokens; 0 for
+// values).
 int model_evaluate(struct compiled_model *m, const struct batch *batch, float *losses,
                    int32_t *correct, struct error *e);
 

@@ -12,7 +12,8 @@ struct model_pass {
     const struct batch *batch; // count == micro_batch; layers read its staged copy
     bool training;
     struct draw_key key;
-    int64_t step_micro_batches; // micro-batches over which sync layers take statistics
+    int64_t step_micro_batches;  // micro-batches over which sync layers take statistics
+    const struct model_fp8 *fp8; // of the step; NULL: nothing is quantised
 };
 void *pass_value(const struct model_pass *p, int tensor); // in the device's memory; NULL for NONE
 int64_t pass_count(const struct model_pass *p, const struct layer *l); // numbers in x
@@ -21,6 +22,7 @@ const real *pass_parameter(const struct model_pass *p, const struct layer *l, in
 const float *pass_statistic(const struct model_pass *p, const struct layer *l, int slot);
 float *pass_gradient(const struct model_pass *p, const struct layer *l, int slot); // or NULL
 struct ops_dropout pass_draw(const struct model_pass *p, const struct layer *l);
+struct ops_fp8 pass_fp8(const struct model_pass *p, const struct layer *l); // p->fp8 is not NULL
 
 // Copies the batch and the dropout keys to the device. Call it first.
 void pass_stage(const struct model_pass *p);

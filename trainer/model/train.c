@@ -15,6 +15,12 @@ struct lockstep_pass {
     struct model_pass *passes; // [t->count]
 };
 
+static const struct model_fp8 *fp8_of_step(const struct compiled_model *m)
+{
+    must(m->fp8.count == 0 || m->fp8.amaxes); // model_begin_step() was called
+    return m->fp8.count > 0 ? &m->fp8 : NULL;
+}
+
 // --- sums of all micro-batches -------------------------------------------------------------------
 
 static const struct layer *layer_of_micro_batch(const struct lockstep_pass *s, int64_t k,
@@ -148,7 +154,8 @@ static int train_lockstep(struct compiled_model *m, const struct model_lockstep 
                                           .batch = t->batches[k],
                                           .training = true,
                                           .key = *key,
-                                          .step_micro_batches = t->step_count};
+                                          .step_micro_batches = t->step_count,
+                                          .fp8 = fp8_of_step(m)};
     enum ops_phase before = ops_phase(OPS_FORWARD);
     for (int64_t k = 0; k < t->count && !rc; k++)
         pass_stage(&s.passes[k]);
@@ -214,11 +221,12 @@ static void train_one_micro_batch(struct compiled_model *m, const struct batch *
                                     .batch = batch,
                                     .training = true,
                                     .key = *key,
-                                    .step_micro_batches = 1};
+                                    .step_micro_batches = 1,
+                                    .fp8 = fp8_of_step(m)};
     struct recorded_pass recorded = {&pass, sink};
     enum ops_phase before = ops_phase(OPS_FORWARD);
     pass_stage(&pass);
-    if (sink->kind)
+    if (sink->kind && !m->fp8.measures)
         ops_replay(find_recording(m, sink), run_recorded_pass, &recorded);
     else
         run_recorded_pass(&recorded);

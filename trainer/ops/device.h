@@ -7,6 +7,7 @@
 #ifndef MUSTER_TRAINER_OPS_DEVICE_H
 #define MUSTER_TRAINER_OPS_DEVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,14 +26,16 @@ typedef float real;
 enum { OPS_ATTENTION_NEEDS_Y = 0 };
 #endif
 
-// The precision of matrix products and convolutions; sums are always floats. A CPU supports only
-// OPS_FLOAT. OPS_AUTO is OPS_FLOAT on a CPU and OPS_BF16 on a GPU.
-enum ops_precision { OPS_AUTO, OPS_FLOAT, OPS_TF32, OPS_BF16 };
+// The precision of matrix products and convolutions; sums are always floats. OPS_AUTO is OPS_FLOAT
+// on a CPU and OPS_BF16 on a GPU. OPS_FP8 is OPS_AUTO, except that models may quantise the products
+// of linear layers (fp8.h). A CPU supports OPS_FLOAT and OPS_FP8, which it emulates.
+enum ops_precision { OPS_AUTO, OPS_FLOAT, OPS_TF32, OPS_BF16, OPS_FP8 };
 
 // Opens the device for this process; the first call here. ERR_NOT_FOUND: there is no device;
 // ERR_VERSION: the driver or a library is too old; ERR_INVALID: the precision is not supported.
 int ops_open(enum ops_precision precision, struct error *e);
 void ops_close(void);
+bool ops_quantises(void); // the device was opened with OPS_FP8
 
 // Limits oneDNN to one thread in the calling thread, because a slot is one core. OpenMP keeps this
 // limit per thread, so every thread calls it before its first op; repeated calls are cheap. On a

@@ -12,6 +12,10 @@
 // Exponents never fall below EXPONENT_FLOOR: smaller gradients do not move any weight, and a tensor
 // whose gradient was zero has room to grow. A tensor whose gradient is zero in a step keeps its
 // exponent.
+//
+// The tensors that the model quantises to FP8 have exponents by the same rule, found in the same
+// exchange: the maximum over all ranks and micro-batches of a step, falling by at most one. A
+// tensor that outgrows its exponent is clamped in that step; the step is not repeated.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +23,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "trainer/ops/exact.h"
+#include "trainer/ops/fp8.h"
 #include "trainer/reduction/reducer_internal.h"
 
 enum {
@@ -27,9 +32,14 @@ enum {
     EXPONENT_FLOOR = -24,
 };
 
+static int tensor_count(const struct reducer_config *c)
+{
+    return c->parameter_count + c->quantised_count;
+}
+
 static size_t amax_count(const struct reducer_config *c)
 {
-    return (size_t)c->parameter_count + 1;
+    return (size_t)tensor_count(c) + 1;
 }
 
 static size_t checksums_count(const struct reducer_config *c)
@@ -67,11 +77,11 @@ struct reducer *reducer_new(const struct reducer_config *config, struct comm *co
     s->scales = comm_alloc(comm, (size_t)config->parameter_count * sizeof *s->scales);
     s->checksums = comm_alloc(comm, checksums_count(config) * sizeof *s->checksums);
     s->loss = comm_alloc(comm, sizeof *s->loss);
-    size_t parameters = (size_t)config->parameter_count;
-    s->exponents = xcalloc(parameters, sizeof *s->exponents);
+    s->exponents = xcalloc((size_t)tensor_count(config), sizeof *s->exponents);
     s->global_exponents = xcalloc(amax_count(config), sizeof *s->global_exponents);
     s->precision = precision_of(config->micro_batches);
     s->exponents_known = config->reduction == REDUCTION_FLOAT;
+    s->quantised_known = config->quantised_count == 0;
     size_t whole = reducer_padded_size(config) * sizeof *s->gradients;
     reducer_cut_buckets(s, config->fusion_bytes ? config->fusion_bytes : whole);
     return s;
@@ -105,9 +115,27 @@ void reducer_set_exponents(struct reducer *s, const int32_t *exponents)
     s->exponents_known = true;
 }
 
+const int32_t *reducer_quantised_exponents(const struct reducer *s)
+{
+    bool some = s->config.quantised_count > 0 && s->quantised_known;
+    return some ? s->exponents + s->config.parameter_count : NULL;
+}
+
+void reducer_set_quantised_exponents(struct reducer *s, const int32_t *exponents)
+{
+    memcpy(s->exponents + s->config.parameter_count, exponents,
+           (size_t)s->config.quantised_count * sizeof *exponents);
+    s->quantised_known = true;
+}
+
+uint32_t *reducer_quantised_amaxes(struct reducer *s)
+{
+    return (uint32_t *)&s->amaxes[s->config.parameter_count];
+}
+
 bool reducer_needs_calibration(const struct reducer *s)
 {
-    return !s->exponents_known;
+    return !s->exponents_known || !s->quantised_known;
 }
 
 // 2^(p - e): exact, and in range because e >= EXPONENT_FLOOR.
@@ -220,7 +248,7 @@ static void reset_amaxes(struct reducer *s)
 // Downloads the amaxes of all ranks and converts them to exponents.
 static int download_exponents(struct reducer *s, struct error *e)
 {
-    int count = s->config.parameter_count;
+    int count = tensor_count(&s->config);
     ops_download(s->global_exponents, s->amaxes, amax_count(&s->config) * sizeof *s->amaxes);
     int err = comm_synchronize(s->comm, e);
     for (int t = 0; t < count; t++)
@@ -267,7 +295,7 @@ static void reduce_zeros(struct reducer *s)
 
 static int start_totals(struct reducer *s, const struct reducer_totals *totals, struct error *e)
 {
-    ops_upload(&s->amaxes[s->config.parameter_count], &totals->flag, sizeof totals->flag);
+    ops_upload(&s->amaxes[tensor_count(&s->config)], &totals->flag, sizeof totals->flag);
     ops_upload(s->loss, &totals->loss, sizeof *s->loss);
     const struct comm_work amaxes = {
         .type = COMM_INT32, .op = COMM_MAX, .data = s->amaxes, .count = amax_count(&s->config)};
@@ -287,7 +315,7 @@ static int wait_totals(struct reducer *s, struct reducer_totals *totals, struct 
     ops_download(&totals->loss, s->loss, sizeof *s->loss);
     if (!err)
         err = download_exponents(s, e);
-    totals->flag = s->global_exponents[s->config.parameter_count];
+    totals->flag = s->global_exponents[tensor_count(&s->config)];
     return err;
 }
 
@@ -305,6 +333,12 @@ static int refuse_not_finite(const struct reducer *s, struct error *e)
                              "the %s %s is not a finite number: lower the learning rate, clip "
                              "gradients (clip_norm), or look for bad values in the data",
                              sink_noun(&s->config.parameters[t]), s->config.parameters[t].name);
+    for (int t = 0; t < s->config.quantised_count; t++)
+        if (s->global_exponents[s->config.parameter_count + t] == FIXED_NOT_FINITE)
+            return error_set(e, ERR_CORRUPT,
+                             "%s is not a finite number: lower the learning rate, clip gradients "
+                             "(clip_norm), or look for bad values in the data",
+                             s->config.quantised[t].name);
     return 0;
 }
 
@@ -373,12 +407,20 @@ static void convert_tensors(void *ctx)
         convert_tensor(s, t);
 }
 
-static int32_t next_exponent(int32_t now, int32_t amax)
+static int32_t next_exponent(int32_t now, int32_t amax, int32_t least)
 {
     if (amax == FIXED_ZERO)
         return now;
     int32_t next = amax > now - 1 ? amax : now - 1;
-    return next > EXPONENT_FLOOR ? next : EXPONENT_FLOOR;
+    return next > least ? next : least;
+}
+
+static void advance_quantised_exponents(struct reducer *s)
+{
+    for (int t = s->config.parameter_count; t < tensor_count(&s->config); t++)
+        if (s->global_exponents[t] != FIXED_NOT_FINITE) // with float sums; the loss shows it
+            s->exponents[t] =
+                next_exponent(s->exponents[t], s->global_exponents[t], OPS_FP8_EXPONENT_MIN);
 }
 
 static void finish_gradients(struct reducer *s)
@@ -386,7 +428,8 @@ static void finish_gradients(struct reducer *s)
     upload_scales(s, gradient_scale_of);
     ops_replay(&s->conversion, convert_tensors, s);
     for (int t = 0; t < s->config.parameter_count && is_exact(s); t++)
-        s->exponents[t] = next_exponent(s->exponents[t], s->global_exponents[t]);
+        s->exponents[t] = next_exponent(s->exponents[t], s->global_exponents[t], EXPONENT_FLOOR);
+    advance_quantised_exponents(s);
 }
 
 int reducer_finish_step(struct reducer *s, struct reducer_totals *totals, bool *again,
@@ -433,16 +476,28 @@ struct gradient_sink reducer_calibration_begin(struct reducer *s)
     return (struct gradient_sink){.ready = calibration_add, .ctx = s};
 }
 
+static int32_t first_quantised_exponent(int32_t amax)
+{
+    if (amax == FIXED_ZERO || amax == FIXED_NOT_FINITE)
+        return OPS_FP8_EXPONENT_OF_ZERO;
+    return amax > OPS_FP8_EXPONENT_MIN ? amax : OPS_FP8_EXPONENT_MIN;
+}
+
 int reducer_calibration_end(struct reducer *s, struct error *e)
 {
-    int err = reducer_all_reduce(s, s->amaxes, (size_t)s->config.parameter_count, COMM_INT32,
-                                 COMM_MAX, e);
+    const int parameters = s->config.parameter_count;
+    int err =
+        reducer_all_reduce(s, s->amaxes, (size_t)tensor_count(&s->config), COMM_INT32, COMM_MAX, e);
     if (!err)
         err = download_exponents(s, e);
-    if (!err)
+    if (!err && is_exact(s))
         err = refuse_not_finite(s, e);
-    for (int t = 0; t < s->config.parameter_count && !err; t++)
-        s->exponents[t] = next_exponent(EXPONENT_FLOOR, s->global_exponents[t]);
-    s->exponents_known = !err;
-    return err;
+    if (err)
+        return err;
+    for (int t = 0; t < parameters && !s->exponents_known; t++)
+        s->exponents[t] = next_exponent(EXPONENT_FLOOR, s->global_exponents[t], EXPONENT_FLOOR);
+    for (int t = parameters; t < tensor_count(&s->config) && !s->quantised_known; t++)
+        s->exponents[t] = first_quantised_exponent(s->global_exponents[t]);
+    s->exponents_known = s->quantised_known = true;
+    return 0;
 }

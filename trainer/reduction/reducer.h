@@ -35,6 +35,8 @@ struct reducer_config {
     enum reduction_mode reduction;
     const struct parameter *parameters; // borrowed for the life of the reducer
     int parameter_count;
+    const struct fp8_tensor *quantised; // borrowed, too
+    int quantised_count;
     size_t block_size; // floats
     int64_t micro_batches, global_batch;
     size_t sums;         // the largest count of one reducer_peers() combination
@@ -69,12 +71,16 @@ int reducer_wait_weights(struct reducer *s, struct error *e); // returns at once
 // 0. Overwrites the gradients. `block` is in the device's memory.
 int reducer_collect(struct reducer *s, float *block, struct error *e);
 
-// The exponent of every parameter's gradient. It belongs to the state of the training, thus to its
-// checkpoints (exact reduction only; NULL for float). Before the first step the exponents are
-// calibrated: run the step's micro-batches into the sink of reducer_calibration_begin(), then call
+// The exponent of every parameter's gradient (exact reduction only; NULL for float) and of every
+// quantised tensor (NULL before they are known, or without such tensors). They belong to the state
+// of the training, thus to its checkpoints. Before the first step the exponents are calibrated: run
+// the step's micro-batches into the sink of reducer_calibration_begin(), then call
 // reducer_calibration_end().
 const int32_t *reducer_exponents(const struct reducer *s);
+const int32_t *reducer_quantised_exponents(const struct reducer *s);
 void reducer_set_exponents(struct reducer *s, const int32_t *exponents);
+void reducer_set_quantised_exponents(struct reducer *s, const int32_t *exponents);
+uint32_t *reducer_quantised_amaxes(struct reducer *s); // in device memory, for model_begin_step()
 bool reducer_needs_calibration(const struct reducer *s);
 struct gradient_sink reducer_calibration_begin(struct reducer *s);
 int reducer_calibration_end(struct reducer *s, struct error *e);

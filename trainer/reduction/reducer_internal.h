@@ -27,20 +27,21 @@ struct reducer {
     int32_t *gradients; // [reducer_padded_size()] sums, int32 or float; converted in place
     float *weights;     // [reducer_padded_size()]
     int64_t *sums;      // [config.sums] doubles
-    int32_t *amaxes; // [parameter_count + 1] of the step, as bits of floats; the last is the flag
-    float *scales;   // [parameter_count] float to fixed point, later fixed point to gradient
+    // Of the step, as bits of floats: [parameter_count], [quantised_count]; then the flag.
+    int32_t *amaxes;
+    float *scales;         // [parameter_count] float to fixed point, later fixed point to gradient
     int32_t *checksums;    // [world][parameter_count]
     struct loss_sum *loss; // [1]
     uint32_t amax_ticket, loss_ticket;
 
-    int32_t
-        *global_exponents; // [parameter_count + 1] amaxes of all ranks, as exponents; then the flag
-    int32_t *exponents;    // [parameter_count]
-    bool exponents_known;  // `exponents` are valid
-    int precision;         // p in the number format (reducer.c)
-    bool first, last;      // position of the current micro-batch among the local ones
-    int kind;              // the same as a number, for gradient_sink.kind
-    int queued[OPS_EXACT_PARTS];                    // parameters whose gradients are queued
+    int32_t *global_exponents;   // amaxes of all ranks, as exponents; then the flag
+    int32_t *exponents;          // [parameter_count], [quantised_count]
+    bool exponents_known;        // `exponents` of the parameters are valid
+    bool quantised_known;        // and those of the quantised tensors
+    int precision;               // p in the number format (reducer.c)
+    bool first, last;            // position of the current micro-batch among the local ones
+    int kind;                    // the same as a number, for gradient_sink.kind
+    int queued[OPS_EXACT_PARTS]; // parameters whose gradients are queued
     const float *queued_gradients[OPS_EXACT_PARTS]; // their gradients
     int queued_count;
     int err; // of the first bucket that could not start

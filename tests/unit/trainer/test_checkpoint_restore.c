@@ -19,7 +19,7 @@
 #include "trainer/checkpoint/restore.h"
 #include "trainer/checkpoint/snapshot_writer.h"
 
-enum { PARAMETERS = 2, BLOCK = 64 };
+enum { PARAMETERS = 2, BLOCK = 64, QUANTISED = 3 };
 
 static const struct parameter parameters[PARAMETERS] = {
     {.name = "first.weight", .rank = 2, .shape = {5, 6}, .offset = 0, .count = 30, .decay = true},
@@ -30,7 +30,7 @@ static const struct parameter parameters[PARAMETERS] = {
 struct restore_fixture {
     struct train_state state;
     float weights[BLOCK];
-    int32_t exponents[PARAMETERS];
+    int32_t exponents[PARAMETERS], quantised_exponents[QUANTISED];
     atomic_int written;
     struct snapshot_info last;
 };
@@ -192,6 +192,40 @@ static void test_without_exponents_they_are_not_known(void **state)
     fixture_close(&f);
 }
 
+// The exponents of tensors in FP8; they are not known if one of them is missing.
+static void test_exponents_of_quantised_tensors(void **state)
+{
+    (void)state;
+    static const struct fp8_tensor tensors[] = {
+        {"first.input"}, {"first.weight"}, {"first.gradient"}};
+    static const struct fp8_tensor others[] = {
+        {"first.input"}, {"other.weight"}, {"first.gradient"}};
+    static const int32_t exponents[QUANTISED] = {3, 0, -40};
+    struct restore_fixture f;
+    struct error e = {0};
+    fixture_open(&f, "momentum", 1.0f);
+    write_one(&f, "float32");
+    f.state.quantised = tensors;
+    f.state.quantised_count = QUANTISED;
+    f.state.quantised_exponents = f.quantised_exponents;
+    f.state.position.quantised_known = true;
+    memcpy(f.quantised_exponents, exponents, sizeof exponents);
+    write_one(&f, "fp8");
+    memset(f.quantised_exponents, 0, sizeof exponents);
+    assert_int_equal(restore_one(&f, "float32", &e), 0);
+    assert_false(f.state.position.quantised_known);
+    assert_int_equal(restore_one(&f, "fp8", &e), 0);
+    assert_true(f.state.position.quantised_known && f.state.position.exponents_known);
+    assert_memory_equal(f.quantised_exponents, exponents, sizeof exponents);
+    f.state.quantised = others;
+    assert_int_equal(restore_one(&f, "fp8", &e), 0);
+    assert_false(f.state.position.quantised_known);
+    f.state.quantised_count = 0; // another precision
+    assert_int_equal(restore_one(&f, "fp8", &e), 0);
+    assert_false(f.state.position.quantised_known);
+    fixture_close(&f);
+}
+
 static void test_another_model_is_named(void **state)
 {
     (void)state;
@@ -246,6 +280,7 @@ int main(void)
         cmocka_unit_test(test_snapshot_is_of_its_moment),
         cmocka_unit_test(test_failed_write_is_told_once),
         cmocka_unit_test(test_without_exponents_they_are_not_known),
+        cmocka_unit_test(test_exponents_of_quantised_tensors),
         cmocka_unit_test(test_another_model_is_named),
         cmocka_unit_test(test_first_whole_of_several),
     };

@@ -320,6 +320,106 @@ static void test_killed_rank_then_other_size(void **state)
     assert_same(&got, &expected);
 }
 
+// --- FP8 -----------------------------------------------------------------------------------------
+
+// A micro-batch has 8 x 16 rows, so all linear layers but the head multiply in FP8. V = 5.
+#define FP8_GPT(precision)                                                                         \
+    TOYS_HEAD "trainer:\n"                                                                         \
+              "  data: {format: bytes, path: text}\n"                                              \
+              "  model: {family: gpt, layers: 2, heads: 2, width: 32, context: 16}\n"              \
+              "  global_batch_size: 40\n  micro_batch_size: 8\n  steps: 12\n"                      \
+              "  optimizer: {name: adamw, learning_rate: 0.01}\n"                                  \
+              "  checkpoint_every: 4\n  report_every: 1\n"                                         \
+              "  precision: " precision "\n"
+
+static void test_fp8_has_the_same_bits(void **state)
+{
+    (void)state;
+    assert_same_in_worlds(FP8_GPT("fp8"), 3);
+}
+
+// Micro-batches in lockstep, each in a replica of the model, use the same scales and weights.
+static void test_fp8_in_lockstep_has_the_same_bits(void **state)
+{
+    (void)state;
+    assert_same_in_worlds(
+        TOYS_HEAD
+        "trainer:\n"
+        "  model: {family: layers, classes: 4, layers: [{layer: flatten}, {layer: linear, "
+        "out: 48}, {layer: batch_norm, sync: true}, {layer: relu}, {layer: linear, out: "
+        "4}]}\n" TOYS_IDX "  global_batch_size: 64\n  micro_batch_size: 16\n  steps: 12\n" // V = 4
+        "  optimizer: {name: adamw, learning_rate: 0.01}\n  precision: fp8\n",
+        3);
+}
+
+// The exponents of quantised tensors are part of a checkpoint, also with sums of floats.
+static void test_fp8_goes_on_after_a_death(void **state)
+{
+    (void)state;
+    static const char *const yamls[] = {FP8_GPT("fp8"), FP8_GPT("fp8\n  reduction: float")};
+    for (int i = 0; i < 2; i++) {
+        // Float sums have the same bits in worlds of the same size only.
+        const int worlds[] = {2, 2, i ? 2 : 3};
+        struct loop_run whole = {.yaml = yamls[i], .world = worlds[0], .folder = "fp8-whole"};
+        struct loop_run first = {
+            .yaml = yamls[i], .world = worlds[1], .folder = "fp8-killed", .kill_at = 6};
+        struct loop_run second = {
+            .yaml = yamls[i], .world = worlds[2], .folder = "fp8-killed", .restore_count = 1};
+        struct digests expected, got;
+        train_all_ranks(&whole);
+        digest_last(&whole, &expected);
+        train_all_ranks(&first);
+        assert_int_equal(first.result.failed_rank, 1);
+        assert_int_equal(first.checkpoint_count, 1);
+        second.restore[0] = first.checkpoints[0];
+        train_all_ranks(&second);
+        digest_last(&second, &got);
+        assert_same(&got, &expected);
+        assert_true(second.losses[12] == whole.losses[12]);
+    }
+}
+
+// A training may change its precision at a checkpoint, in both directions.
+static void test_fp8_goes_on_from_another_precision(void **state)
+{
+    (void)state;
+    static const char *const yamls[] = {FP8_GPT("float32"), FP8_GPT("fp8")};
+    for (int i = 0; i < 2; i++) {
+        struct loop_run first = {.yaml = yamls[i], .world = 1, .folder = "before", .drain_at = 4};
+        struct loop_run second = {
+            .yaml = yamls[!i], .world = 2, .folder = "after", .restore_count = 1};
+        struct loop_run third = second;
+        struct digests two, three;
+        train_all_ranks(&first);
+        assert_true(first.drained);
+        second.restore[0] = third.restore[0] = first.checkpoints[first.checkpoint_count - 1];
+        train_all_ranks(&second);
+        digest_last(&second, &two);
+        third.world = 3;
+        train_all_ranks(&third);
+        digest_last(&third, &three);
+        assert_same(&three, &two);
+    }
+}
+
+static void test_fp8_is_near_float32(void **state)
+{
+    (void)state;
+    struct loop_run exact = {.yaml = FP8_GPT("float32"), .world = 1, .folder = "float32"};
+    struct loop_run fp8 = {.yaml = FP8_GPT("fp8"), .world = 1, .folder = "fp8"};
+    train_all_ranks(&exact);
+    train_all_ranks(&fp8);
+    assert_well(&exact);
+    assert_well(&fp8);
+    assert_true(exact.losses[12] < 0.8 * exact.losses[1]);
+    for (int step = 1; step <= STEPS; step++) {
+        double apart = fabs(fp8.losses[step] - exact.losses[step]);
+        if (!(apart > 0 && apart < 0.03))
+            fail_msg("step %d: loss %.6f in fp8, %.6f in float32", step, fp8.losses[step],
+                     exact.losses[step]);
+    }
+}
+
 // --- a batch size that scales with the slots -----------------------------------------------------
 
 #define SCALED(batches, optimizer)                                                                 \
@@ -435,6 +535,14 @@ static void test_training_that_blows_up_names_the_tensor(void **state)
                              ERR_CORRUPT, "gradient");
 }
 
+static void test_model_without_products_for_fp8_is_refused(void **state)
+{
+    (void)state;
+    char *yaml = xasprintf("%s  precision: fp8\n", toys_mlp);
+    assert_fails_permanently(yaml, ERR_INVALID, "no product of this model can be computed in fp8");
+    free(yaml);
+}
+
 static void test_missing_data_is_named(void **state)
 {
     (void)state;
@@ -456,10 +564,16 @@ int main(void)
         cmocka_unit_test(test_float_is_near_exact),
         cmocka_unit_test(test_drain_and_go_on_with_other_ranks),
         cmocka_unit_test(test_killed_rank_then_other_size),
+        cmocka_unit_test(test_fp8_has_the_same_bits),
+        cmocka_unit_test(test_fp8_in_lockstep_has_the_same_bits),
+        cmocka_unit_test(test_fp8_goes_on_after_a_death),
+        cmocka_unit_test(test_fp8_goes_on_from_another_precision),
+        cmocka_unit_test(test_fp8_is_near_float32),
         cmocka_unit_test(test_batch_and_rate_scale_with_slots),
         cmocka_unit_test(test_damaged_checkpoint_falls_back_or_is_refused),
         cmocka_unit_test(test_checkpoint_of_another_model_is_refused),
         cmocka_unit_test(test_training_that_blows_up_names_the_tensor),
+        cmocka_unit_test(test_model_without_products_for_fp8_is_refused),
         cmocka_unit_test(test_missing_data_is_named),
     };
     return cmocka_run_group_tests(tests, toys_make, NULL);

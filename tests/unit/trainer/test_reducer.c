@@ -30,11 +30,15 @@ static const struct parameter parameters[PARAMETERS] = {
 
 enum { SLEEPER = 3, GROWER = 2 };
 
+enum { QUANTISED = 3 };
+static const struct fp8_tensor quantised[QUANTISED] = {{"a.input"}, {"a.weight"}, {"a.gradient"}};
+
 // The configuration of a group of ranks: the division of the work and the kind of reduction.
 struct reducer_variant {
     enum reduction_mode reduction;
     size_t fusion_bytes;
     bool scattered; // any rank takes any micro-batch, in any order
+    bool quantises; // there are tensors in FP8
 };
 
 static const struct reducer_variant ordinary = {.fusion_bytes = OPTIMIZER_CELL * sizeof(float)};
@@ -45,6 +49,8 @@ static struct reducer_config config_of(const struct reducer_variant *manner, int
         .reduction = manner->reduction,
         .parameters = parameters,
         .parameter_count = PARAMETERS,
+        .quantised = quantised,
+        .quantised_count = manner->quantises ? QUANTISED : 0,
         .block_size = BLOCK,
         .micro_batches = V,
         .global_batch = GLOBAL_BATCH,
@@ -586,6 +592,132 @@ static void test_order_is_a_permutation_per_epoch(void **state)
     assert_memory_not_equal(part, all + 80, sizeof part);
 }
 
+// --- exponents of quantised tensors --------------------------------------------------------------
+
+enum { OBSERVED = 5 };
+
+// The largest magnitudes of each step over all ranks, and the exponents after it. The calibration
+// comes first.
+static const struct observed_step {
+    float largest[QUANTISED];
+    int32_t exponents[QUANTISED];
+} observed[OBSERVED] = {
+    {{3.0f, 0.0f, 0x1p-60f}, {2, 0, -40}},   // the exponent of zero; the smallest exponent
+    {{100.0f, 0.5f, 0x1p-60f}, {7, 0, -40}}, // rises at once
+    {{0.1f, 0.3f, 1.0f}, {6, -1, 1}},        // falls by one
+    {{0.0f, 0.2f, 0.1f}, {6, -2, 0}},        // zero changes nothing
+    {{0.1f, 0.2f, 0.1f}, {5, -2, -1}},
+};
+
+// In each step another rank sees the largest magnitudes, and the others smaller ones.
+static void observe(struct reducer *s, int step, int rank, int world)
+{
+    uint32_t *amaxes = reducer_quantised_amaxes(s);
+    for (int t = 0; t < QUANTISED; t++) {
+        float seen = ldexpf(observed[step].largest[t], -((rank + step) % world));
+        memcpy(&amaxes[t], &seen, sizeof seen);
+    }
+}
+
+static bool exponents_are(const struct reducer *s, int step)
+{
+    const int32_t *found = reducer_quantised_exponents(s);
+    return found && memcmp(found, observed[step].exponents, sizeof observed[0].exponents) == 0;
+}
+
+static int observe_step(struct ranks *r, int step, float growth, bool *again)
+{
+    struct reducer_totals totals = {.flag = comm_rank(r->comm)};
+    struct error e = {0};
+    reducer_begin_step(r->sync);
+    const struct gradient_sink sink = reducer_sink(r->sync);
+    for (int i = 0; i < r->own_count; i++) {
+        reducer_begin_micro_batch(r->sync, i == 0, i == r->own_count - 1);
+        backward(&sink, 0, r->own[i], growth);
+    }
+    observe(r->sync, step, comm_rank(r->comm), comm_world(r->comm));
+    CHECK(reducer_finish_step(r->sync, &totals, again, &e) == 0);
+    CHECK(totals.flag == comm_world(r->comm) - 1);
+    return 0;
+}
+
+static int rank_observes(struct gang_member *seat, void *ctx)
+{
+    const struct reducer_variant *manner = &((struct reducer_gang *)ctx)->manner;
+    struct ranks r;
+    struct error e = {0};
+    bool again;
+    if (open_ranks(seat, manner, &r))
+        return 1;
+    CHECK(reducer_needs_calibration(r.sync) && !reducer_quantised_exponents(r.sync));
+    const struct gradient_sink sink = reducer_calibration_begin(r.sync);
+    for (int i = 0; i < r.own_count; i++)
+        backward(&sink, 0, r.own[i], 1.0f);
+    observe(r.sync, 0, seat->rank, seat->world);
+    CHECK(reducer_calibration_end(r.sync, &e) == 0 && !reducer_needs_calibration(r.sync));
+    CHECK(exponents_are(r.sync, 0));
+    if (manner->reduction == REDUCTION_EXACT) { // a step that is repeated changes nothing yet
+        CHECK(observe_step(&r, 1, 1000.0f, &again) == 0 && again);
+        CHECK(exponents_are(r.sync, 0));
+    }
+    for (int step = 1; step < OBSERVED; step++) {
+        CHECK(observe_step(&r, step, 1.0f, &again) == 0 && !again);
+        CHECK(exponents_are(r.sync, step));
+    }
+    close_ranks(&r);
+    return 0;
+}
+
+static void test_exponents_of_quantised_tensors(void **state)
+{
+    (void)state;
+    for (int world = 1; world <= 4; world++)
+        for (int mode = REDUCTION_EXACT; mode <= REDUCTION_FLOAT; mode++) {
+            struct reducer_gang gang = {.manner = {.reduction = (enum reduction_mode)mode,
+                                                   .fusion_bytes = 40000,
+                                                   .quantises = true}};
+            assert_int_equal(run_ranks(world, rank_observes, &gang.outcomes).failed_rank, -1);
+        }
+}
+
+static int rank_observes_nan(struct gang_member *seat, void *ctx)
+{
+    const struct reducer_variant *manner = ctx;
+    struct reducer_totals totals = {0};
+    struct ranks r;
+    struct error e = {0};
+    bool again;
+    if (open_ranks(seat, manner, &r))
+        return 1;
+    reducer_set_exponents(r.sync, references[0].exponents);
+    reducer_set_quantised_exponents(r.sync, observed[0].exponents);
+    CHECK(!reducer_needs_calibration(r.sync) && exponents_are(r.sync, 0));
+    reducer_begin_step(r.sync);
+    const struct gradient_sink sink = reducer_sink(r.sync);
+    for (int i = 0; i < r.own_count; i++) {
+        reducer_begin_micro_batch(r.sync, i == 0, i == r.own_count - 1);
+        backward(&sink, 0, r.own[i], 1.0f);
+    }
+    reducer_quantised_amaxes(r.sync)[1] = seat->rank == 1 ? 0x7f800000 : 0;
+    int err = reducer_finish_step(r.sync, &totals, &again, &e);
+    close_ranks(&r);
+    return report_outcome(seat, err, e.text);
+}
+
+static int rank_exact_observes_nan(struct gang_member *seat, void *ctx)
+{
+    (void)ctx;
+    struct reducer_variant manner = ordinary;
+    manner.quantises = true;
+    return rank_observes_nan(seat, &manner);
+}
+
+static void test_quantised_tensor_that_is_not_finite(void **state)
+{
+    (void)state;
+    assert_all_say(3, rank_exact_observes_nan, ERR_CORRUPT, "a.weight is not a finite number");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -597,6 +729,8 @@ int main(void)
         cmocka_unit_test(test_float_is_near),
         cmocka_unit_test(test_every_rank_names_the_tensor),
         cmocka_unit_test(test_exponents_carry_over_a_restart),
+        cmocka_unit_test(test_exponents_of_quantised_tensors),
+        cmocka_unit_test(test_quantised_tensor_that_is_not_finite),
         cmocka_unit_test(test_buckets_do_not_matter),
         cmocka_unit_test(test_shares_do_not_matter),
         cmocka_unit_test(test_blocks_are_collected),

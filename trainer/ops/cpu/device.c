@@ -8,17 +8,27 @@
 #include "trainer/ops/device.h"
 #include "trainer/ops/loops.h"
 
+static bool quantises;
+
 int ops_open(enum ops_precision precision, struct error *e)
 {
-    if (precision == OPS_FLOAT || precision == OPS_AUTO)
+    quantises = precision == OPS_FP8;
+    if (precision == OPS_FLOAT || precision == OPS_AUTO || precision == OPS_FP8)
         return 0;
     return error_set(
         e, ERR_INVALID,
-        "trainer.precision: CPU slots compute in float32; use \"auto\" or \"float32\"");
+        "trainer.precision: CPU slots compute in float32; use \"auto\" or \"float32\", "
+        "or \"fp8\", which they emulate");
 }
 
 void ops_close(void)
 {
+    quantises = false;
+}
+
+bool ops_quantises(void)
+{
+    return quantises;
 }
 
 void ops_init_thread(void)
@@ -129,7 +139,7 @@ int ops_synchronize(struct error *e)
 const char *ops_fingerprint(char *out, size_t cap)
 {
     const dnnl_version_t *v = dnnl_version();
-    snprintf(out, cap, "oneDNN %d.%d.%d %s, loops %s", v->major, v->minor, v->patch, library_isa(),
-             loops_isa());
+    snprintf(out, cap, "oneDNN %d.%d.%d %s, loops %s%s", v->major, v->minor, v->patch,
+             library_isa(), loops_isa(), quantises ? ", fp8" : "");
     return out;
 }

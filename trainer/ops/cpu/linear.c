@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "trainer/ops/cpu/fp8_round.h"
 #include "trainer/ops/cpu/gemm.h"
 #include "trainer/ops/cpu/onednn.h"
+#include "trainer/ops/exact.h"
+#include "trainer/ops/fp8.h"
 #include "trainer/ops/loops.h"
-#include "trainer/ops/ops.h"
 
 // c[rows, n] = a[rows, k] W^T with W [n, k].
 struct ops_product {
@@ -124,4 +126,103 @@ void ops_linear_gelu_backward_data(const struct ops_linear *s, const float *w, c
 {
     ops_linear_backward_data(s, w, dy, dx, false);
     ops_gelu_backward(s->rows * s->in, before, dx, dx);
+}
+
+// --- FP8, emulated: tensors are rounded to the numbers of the formats and multiplied as floats. So
+// a CPU slot computes the same products as a GPU, except for the order of their sums.
+
+// A tensor with its scale: y = x, rounded. Returns the bits of the largest |x|.
+LOOPS_INLINE uint32_t quantise_body(bool wide, int64_t n, const float *restrict x,
+                                    const float scale[2], float *restrict y)
+{
+    const float up = scale[0], down = scale[1];
+    int32_t amax = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t bits = (int32_t)(loops_bits_of_float(x[i]) & INT32_MAX);
+        amax = bits > amax ? bits : amax;
+        y[i] = fp8_round(wide, x[i], up) * down;
+    }
+    return (uint32_t)amax;
+}
+
+LOOPS_CLONED static uint32_t quantise_e4m3(int64_t n, const float *restrict x, const float scale[2],
+                                           float *restrict y)
+{
+    return quantise_body(false, n, x, scale, y);
+}
+
+LOOPS_CLONED static uint32_t quantise_e5m2(int64_t n, const float *restrict x, const float scale[2],
+                                           float *restrict y)
+{
+    return quantise_body(true, n, x, scale, y);
+}
+
+static void measure_first(const struct ops_fp8 *f, enum ops_fp8_tensor t, int64_t n, const float *x)
+{
+    f->own_amaxes[t] = 0;
+    ops_exact_amax((size_t)n, x, &f->own_amaxes[t]);
+    const int32_t exponent = f->own_amaxes[t] ? (int32_t)(f->own_amaxes[t] >> 23) - 126
+                                              : (int32_t)OPS_FP8_EXPONENT_OF_ZERO;
+    f->scales[t][0] = ops_fp8_scale(t, exponent);
+    f->scales[t][1] = 1.0f / f->scales[t][0];
+}
+
+static void quantise(const struct ops_fp8 *f, enum ops_fp8_tensor t, int64_t n, const float *x,
+                     float *y)
+{
+    if (f->own_amaxes)
+        measure_first(f, t, n, x);
+    uint32_t amax = t == OPS_FP8_DY ? quantise_e5m2(n, x, f->scales[t], y)
+                                    : quantise_e4m3(n, x, f->scales[t], y);
+    f->amaxes[t] = amax > f->amaxes[t] ? amax : f->amaxes[t];
+}
+
+int64_t ops_fp8_weight_floats(const struct ops_linear *s)
+{
+    return s->in * s->out;
+}
+
+int64_t ops_fp8_saved_floats(const struct ops_linear *s)
+{
+    return s->rows * s->in;
+}
+
+int64_t ops_fp8_scratch_floats(const struct ops_linear *s)
+{
+    return s->rows * s->out;
+}
+
+int ops_fp8_compile(const struct ops_linear *s, struct ops_fp8_plan **out, struct error *e)
+{
+    (void)s, (void)e;
+    *out = NULL;
+    return 0;
+}
+
+void ops_fp8_free(struct ops_fp8_plan *plan)
+{
+    (void)plan;
+}
+
+void ops_fp8_quantise_weights(const struct ops_fp8 *f, const float *w)
+{
+    quantise(f, OPS_FP8_W, f->linear->in * f->linear->out, w, f->weights);
+}
+
+void ops_fp8_forward(const struct ops_fp8 *f, const float *x, const float *bias, float *y)
+{
+    quantise(f, OPS_FP8_X, f->linear->rows * f->linear->in, x, f->saved);
+    ops_linear_forward(f->linear, f->saved, f->weights, bias, y);
+}
+
+void ops_fp8_backward(const struct ops_fp8 *f, const float *dy, float *dx, bool add_dx, float *dw,
+                      bool add_dw, float *db)
+{
+    const struct ops_linear *s = f->linear;
+    quantise(f, OPS_FP8_DY, s->rows * s->out, dy, f->scratch);
+    if (dx)
+        ops_linear_backward_data(s, f->weights, f->scratch, dx, add_dx);
+    ops_linear_backward_weights(s, f->saved, f->scratch, dw, add_dw, NULL);
+    if (db)
+        sum_rows(s->rows, s->out, dy, db);
 }

@@ -326,7 +326,7 @@ void emulate_exchange(unsigned mask, const void *mine, size_t size, unsigned fro
 
 bool cuda_reals_are_bf16(void)
 {
-    return device.precision == OPS_BF16;
+    return device.precision == OPS_BF16 || device.precision == OPS_FP8;
 }
 
 void *cuda_workspace(void)
@@ -338,13 +338,18 @@ void *cuda_workspace(void)
 extern "C" {
 int ops_open(enum ops_precision precision, struct error *)
 {
-    device.precision = precision;
+    device.precision = precision == OPS_AUTO ? OPS_BF16 : precision;
     return 0;
 }
 
 void ops_close(void)
 {
     device.precision = OPS_FLOAT;
+}
+
+bool ops_quantises(void)
+{
+    return device.precision == OPS_FP8;
 }
 
 void ops_init_thread(void)

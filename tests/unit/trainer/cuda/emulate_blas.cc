@@ -18,6 +18,7 @@ struct emulated_matmul {
     const void *bias;
     void *aux;
     int64_t aux_ld;
+    const float *scale_a, *scale_b;
 };
 
 struct emulated_matrix_layout {
@@ -65,6 +66,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
         {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &op->bias, 8},
         {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &op->aux, 8},
         {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &op->aux_ld, 8},
+        {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &op->scale_a, 8},
+        {CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &op->scale_b, 8},
     };
     for (auto &k : known)
         if (k.attribute == attribute) {
@@ -127,13 +130,37 @@ static bool is_aligned(const void *p)
     return p && (uintptr_t)p % 16 == 0;
 }
 
+static bool is_of_codes(const struct emulated_matrix_layout *l)
+{
+    return l->type == CUDA_R_8F_E4M3 || l->type == CUDA_R_8F_E5M2;
+}
+
+// The rules for products of FP8 codes; others have operands of one type.
+static void check_types(const struct emulated_matmul *op, const struct emulated_matrix_layout *a,
+                        const struct emulated_matrix_layout *b,
+                        const struct emulated_matrix_layout *d)
+{
+    must(is_of_codes(a) == is_of_codes(b) && !is_of_codes(d));
+    if (!is_of_codes(a)) {
+        must(a->type == b->type);
+        return;
+    }
+    must(device.capability >= 89 && op->turn_a == CUBLAS_OP_T && op->turn_b == CUBLAS_OP_N);
+    must(a->type == CUDA_R_8F_E4M3 || b->type == CUDA_R_8F_E4M3);
+    must(op->scale_a && op->scale_b && !has_aux(op));
+    must(!has_bias(op) || d->type == CUDA_R_16BF);
+    must(a->rows % 16 == 0 && a->columns % 16 == 0 && b->columns % 16 == 0);
+}
+
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t, int,
                                               cublasLtMatmulHeuristicResult_t *best, int *found)
 {
     const struct emulated_matmul *op = (const struct emulated_matmul *)desc;
+    check_types(op, (const struct emulated_matrix_layout *)a,
+                (const struct emulated_matrix_layout *)b, (const struct emulated_matrix_layout *)d);
     must(!has_bias(op) || is_aligned(op->bias));
     must(!has_aux(op) || (is_aligned(op->aux) && op->aux_ld % 8 == 0 &&
                           op->aux_ld >= (int64_t)((const struct emulated_matrix_layout *)d)->rows));
@@ -154,11 +181,25 @@ void device_check_blas(cublasStatus_t status, const char *)
 
 // --- numbers -------------------------------------------------------------------------------------
 
+// The number of an FP8 code.
+static double number_of(cudaDataType type, unsigned char code)
+{
+    const int bits = type == CUDA_R_8F_E4M3 ? 3 : 2, bias = type == CUDA_R_8F_E4M3 ? 7 : 15;
+    const int mantissa = code & ((1 << bits) - 1), exponent = (code & 0x7f) >> bits;
+    double number = exponent ? ldexp(1 + ldexp(mantissa, -bits), exponent - bias)
+                             : ldexp(mantissa, 1 - bias - bits);
+    if (type == CUDA_R_8F_E4M3 ? (code & 0x7f) == 0x7f : exponent == 0x1f)
+        number = bits == 2 && mantissa == 0 ? INFINITY : NAN;
+    return code & 0x80 ? -number : number;
+}
+
 static double get(const struct emulated_matrix_layout *l, const void *matrix, uint64_t row,
                   uint64_t column)
 {
     must(row < l->rows && column < l->columns);
     int64_t at = (int64_t)row + (int64_t)column * l->ld;
+    if (is_of_codes(l))
+        return number_of(l->type, ((const unsigned char *)matrix)[at]);
     return l->type == CUDA_R_32F ? (double)((const float *)matrix)[at]
                                  : (double)__bfloat162float(((const __nv_bfloat16 *)matrix)[at]);
 }
@@ -212,18 +253,22 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
     bool turn_a = op->turn_a == CUBLAS_OP_T, turn_b = op->turn_b == CUBLAS_OP_T;
     bool add = *(const float *)beta != 0;
     must(c == d && c_desc == d_desc && !(add && has_aux(op)));
-    must(la->type == lb->type && (turn_a ? la->columns : la->rows) == ld->rows &&
+    check_types(op, la, lb, ld);
+    must((turn_a ? la->columns : la->rows) == ld->rows &&
          (turn_b ? lb->rows : lb->columns) == ld->columns);
     must(!has_bias(op) || is_aligned(op->bias));
     must(!has_aux(op) || (is_aligned(op->aux) && op->aux != d));
     fused += has_aux(op);
     emulate_op([=, op = *op, la = *la, lb = *lb, ld = *ld] {
+        const bool codes = is_of_codes(&la);
+        const double scale = codes ? (double)*op.scale_a * (double)*op.scale_b : 1;
         for (uint64_t column = 0; column < ld.columns; column++)
             for (uint64_t row = 0; row < ld.rows; row++) {
-                double sum = add ? get(&ld, d, row, column) : 0;
+                double sum = 0;
                 for (uint64_t k = 0; k < (turn_a ? la.rows : la.columns); k++)
                     sum += get(&la, a, turn_a ? k : row, turn_a ? row : k) *
                            get(&lb, b, turn_b ? column : k, turn_b ? k : column);
+                sum = sum * scale + (add ? get(&ld, d, row, column) : 0);
                 set(&ld, d, row, column, finish(&op, &ld, row, column, sum));
             }
     });

@@ -5,7 +5,10 @@
 
 struct cuda_device device;
 
-enum { CAPABILITY_MIN = 80 }; // the kernels need bf16 and TF32; cmake/Cuda.cmake compiles from here
+enum {
+    CAPABILITY_MIN = 80,     // the kernels need bf16 and TF32; cmake/Cuda.cmake compiles from here
+    CAPABILITY_MIN_FP8 = 89, // of cuBLASLt
+};
 
 // The first error since ops_open() (empty: none), and the buffer for the next error.
 static char first_error[CUDA_ERROR_MAX], *error_buffer = first_error;
@@ -48,7 +51,12 @@ cudaStream_t cuda_stream(void)
 
 bool cuda_reals_are_bf16(void)
 {
-    return device.precision == OPS_BF16;
+    return device.precision == OPS_BF16 || device.precision == OPS_FP8;
+}
+
+bool ops_quantises(void)
+{
+    return device.precision == OPS_FP8;
 }
 
 void *cuda_workspace(void)
@@ -98,6 +106,12 @@ static int check_capability(struct error *e)
                          "%s has compute capability %d.%d; Muster needs %d.%d (A100) or newer",
                          properties.name, properties.major, properties.minor, CAPABILITY_MIN / 10,
                          CAPABILITY_MIN % 10);
+    if (device.precision == OPS_FP8 && device.capability < CAPABILITY_MIN_FP8)
+        return error_set(e, ERR_VERSION,
+                         "trainer.precision: fp8 needs a GPU of compute capability %d.%d or newer "
+                         "(Hopper, Blackwell), but %s has %d.%d; use \"bf16\"",
+                         CAPABILITY_MIN_FP8 / 10, CAPABILITY_MIN_FP8 % 10, properties.name,
+                         properties.major, properties.minor);
     return 0;
 }
 
@@ -179,7 +193,7 @@ void ops_init_thread(void)
 // fingerprint.
 const char *ops_fingerprint(char *out, size_t cap)
 {
-    static const char *const precisions[] = {"auto", "float32", "tf32", "bf16"};
+    static const char *const precisions[] = {"auto", "float32", "tf32", "bf16", "fp8"};
     size_t blas = cublasLtGetVersion(), dnn = cudnnGetVersion();
     snprintf(out, cap, "cuBLASLt %zu.%zu.%zu, cuDNN %zu.%zu.%zu, sm_%d x %d, %s", blas / 10000,
              blas / 100 % 100, blas % 100, dnn / 10000, dnn / 100 % 100, dnn % 100,

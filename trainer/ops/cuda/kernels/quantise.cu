@@ -1,0 +1,185 @@
+// A block converts a tile. Each thread loads ROWS x COLUMNS numbers, writes the codes of each row,
+// and packs the codes of each column into a word of shared memory. Then each warp writes whole
+// columns of the tile, 128 bytes at a time. So the matrix is read once for both orders.
+#include "trainer/ops/cuda/kernels/quantise.h"
+
+#include <cuda_fp8.h>
+
+#include "trainer/ops/cuda/kernels/vectors.h"
+
+enum {
+    THREADS = 256,
+    WARPS = THREADS / WARP,
+    ROWS = 4,    // of a thread: the bytes of a word
+    COLUMNS = 8, // of a thread
+    TILE_ROWS = ROWS * WARP,
+    TILE_COLUMNS = THREADS * ROWS * COLUMNS / TILE_ROWS,
+    ACROSS = TILE_COLUMNS / COLUMNS, // threads beside each other
+    INFINITE = 0x7f800000,           // bits of infinity; NaN has more
+    EXPONENT_SHIFT = 23,
+    EXPONENT_BIAS = 126, // of e, where 2^(e-1) <= |x| < 2^e
+};
+
+struct target {
+    const float *scale;
+    uint32_t *amax;
+    unsigned char *codes, *turned;
+};
+
+static __device__ inline uint32_t magnitude_of(float x)
+{
+    return (uint32_t)__float_as_int(x) & INT32_MAX;
+}
+
+static __device__ inline uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+// Combines the maxima of a block's threads into *amax.
+static __device__ inline void note_largest(uint32_t largest, uint32_t *amax)
+{
+    __shared__ uint32_t of_warp[WARPS];
+#pragma unroll
+    for (int lane = WARP / 2; lane > 0; lane /= 2)
+        largest = larger(largest, __shfl_xor_sync(whole_warp, largest, lane));
+    if (threadIdx.x % WARP == 0)
+        of_warp[threadIdx.x / WARP] = largest;
+    __syncthreads();
+    if (threadIdx.x > 0)
+        return;
+    for (int i = 1; i < WARPS; i++)
+        largest = larger(largest, of_warp[i]);
+    if (largest > 0)
+        atomicMax(amax, largest);
+}
+
+// The conversion saturates, so infinity has to become NaN before it.
+static __device__ inline float scaled(float x, float scale)
+{
+    return magnitude_of(x) < INFINITE ? x * scale : NAN;
+}
+
+// Codes of COLUMNS numbers, the first in the lowest byte of codes[0].
+template <bool WIDE>
+static __device__ inline void encode(const float *v, float scale, uint32_t codes[COLUMNS / 4])
+{
+    const __nv_fp8_interpretation_t format = WIDE ? __NV_E5M2 : __NV_E4M3;
+#pragma unroll
+    for (int i = 0; i < COLUMNS / 4; i++) {
+        uint32_t low = __nv_cvt_float2_to_fp8x2(
+            make_float2(scaled(v[4 * i], scale), scaled(v[4 * i + 1], scale)), __NV_SATFINITE,
+            format);
+        uint32_t high = __nv_cvt_float2_to_fp8x2(
+            make_float2(scaled(v[4 * i + 2], scale), scaled(v[4 * i + 3], scale)), __NV_SATFINITE,
+            format);
+        codes[i] = low | high << 16;
+    }
+}
+
+// The codes of column `column` of a thread's rows, the first row in the lowest byte.
+static __device__ inline uint32_t column_of(const uint32_t codes[ROWS][COLUMNS / 4], int column)
+{
+    uint32_t word = 0;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        word |= (codes[r][column / 4] >> 8 * (column % 4) & 0xff) << 8 * r;
+    return word;
+}
+
+template <bool WIDE, typename T>
+static __global__ void quantise_kernel(int64_t rows, int64_t columns, const T *x, struct target to)
+{
+    __shared__ uint32_t tile[TILE_COLUMNS][WARP + 1]; // the padding avoids bank conflicts
+    const int across = (int)threadIdx.x % ACROSS, down = (int)threadIdx.x / ACROSS;
+    const int64_t row = (int64_t)blockIdx.x * TILE_ROWS + down * ROWS;
+    const int64_t column = (int64_t)blockIdx.y * TILE_COLUMNS + across * COLUMNS;
+    const float scale = *to.scale;
+    uint32_t codes[ROWS][COLUMNS / 4] = {}, largest = 0;
+    if (row < rows && column < columns) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const int64_t at = (row + r) * columns + column;
+            float v[COLUMNS];
+            load<COLUMNS>(x + at, v);
+            encode<WIDE>(v, scale, codes[r]);
+#pragma unroll
+            for (int i = 0; i < COLUMNS; i++)
+                largest = larger(largest, magnitude_of(v[i]));
+            if (to.codes)
+                *(pack<uint32_t, COLUMNS / 4> *)(to.codes + at) = {codes[r][0], codes[r][1]};
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < COLUMNS; i++)
+        tile[across * COLUMNS + i][down] = column_of(codes, i);
+    note_largest(largest, to.amax); // and waits until the tile is complete
+    const int lane = (int)threadIdx.x % WARP;
+    const int64_t first = (int64_t)blockIdx.x * TILE_ROWS + lane * ROWS;
+    for (int i = (int)threadIdx.x / WARP; i < TILE_COLUMNS; i += WARPS) {
+        const int64_t mine = (int64_t)blockIdx.y * TILE_COLUMNS + i;
+        if (mine < columns && first < rows)
+            *(uint32_t *)(to.turned + mine * rows + first) = tile[i][lane];
+    }
+}
+
+// --- measuring first -----------------------------------------------------------------------------
+
+template <typename T> static __global__ void measure_kernel(int64_t n, const T *x, uint32_t *amax)
+{
+    const int64_t at = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * COLUMNS;
+    uint32_t largest = 0;
+    if (at < n) {
+        float v[COLUMNS];
+        load<COLUMNS>(x + at, v);
+#pragma unroll
+        for (int i = 0; i < COLUMNS; i++)
+            largest = larger(largest, magnitude_of(v[i]));
+    }
+    note_largest(largest, amax);
+}
+
+// The scale that ops_fp8_scale() gives for the amax's exponent.
+static __global__ void scale_kernel(int top, const uint32_t *amax, float *scale)
+{
+    const int least = OPS_FP8_EXPONENT_MIN;
+    const int exponent =
+        *amax ? (int)(*amax >> EXPONENT_SHIFT) - EXPONENT_BIAS : (int)OPS_FP8_EXPONENT_OF_ZERO;
+    if (threadIdx.x > 0)
+        return;
+    scale[0] = ldexpf(1.0f, top - (exponent > least ? exponent : least));
+    scale[1] = 1.0f / scale[0];
+}
+
+template <typename T> static void measure_first(const struct quantise_job *j, const T *x)
+{
+    const int64_t n = j->rows * j->columns;
+    const int top = j->tensor == OPS_FP8_DY ? OPS_FP8_TOP_E5M2 : OPS_FP8_TOP_E4M3;
+    ops_zero(j->own_amax, sizeof *j->own_amax);
+    LAUNCH((measure_kernel<T>), blocks_for(n, THREADS * COLUMNS), THREADS, 0, n, x, j->own_amax);
+    LAUNCH(scale_kernel, 1, WARP, 0, top, j->own_amax, j->scale);
+}
+
+// --- the ops -------------------------------------------------------------------------------------
+
+template <typename T> static void quantise(const struct quantise_job *j, const T *x)
+{
+    const struct target to = {j->scale, j->amax, j->codes, j->turned};
+    dim3 grid((unsigned)ceil_div(j->rows, TILE_ROWS), (unsigned)ceil_div(j->columns, TILE_COLUMNS));
+    if (j->own_amax)
+        measure_first(j, x);
+    if (j->tensor == OPS_FP8_DY)
+        LAUNCH((quantise_kernel<true, T>), grid, THREADS, 0, j->rows, j->columns, x, to);
+    else
+        LAUNCH((quantise_kernel<false, T>), grid, THREADS, 0, j->rows, j->columns, x, to);
+}
+
+void quantise_reals(const struct quantise_job *job, const real *x)
+{
+    DISPATCH(T, quantise(job, reals<T>(x)));
+}
+
+void quantise_floats(const struct quantise_job *job, const float *x)
+{
+    quantise(job, x);
+}

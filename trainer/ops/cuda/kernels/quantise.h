@@ -1,0 +1,24 @@
+// Conversion of a matrix to codes of FP8 (ops/fp8.h), in its own order and turned. One thread; the
+// numbers of rows and columns are multiples of OPS_FP8_MULTIPLE.
+#ifndef MUSTER_TRAINER_OPS_CUDA_KERNELS_QUANTISE_H
+#define MUSTER_TRAINER_OPS_CUDA_KERNELS_QUANTISE_H
+
+#include "trainer/ops/cuda/kernels/launch.h"
+
+extern "C" {
+#include "trainer/ops/fp8.h"
+}
+
+struct quantise_job {           // all addresses are in device memory
+    enum ops_fp8_tensor tensor; // E5M2 for OPS_FP8_DY, otherwise E4M3
+    int64_t rows, columns;
+    float *scale;          // [2]: the scale and its inverse
+    uint32_t *amax;        // becomes the maximum of its old value and the bits of the largest |x|
+    uint32_t *own_amax;    // not NULL: measures first, and writes *scale
+    unsigned char *codes;  // [rows, columns]; NULL: not wanted
+    unsigned char *turned; // [columns, rows]
+};
+void quantise_reals(const struct quantise_job *job, const real *x);
+void quantise_floats(const struct quantise_job *job, const float *x);
+
+#endif
