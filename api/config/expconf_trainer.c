@@ -50,6 +50,11 @@ const struct schema_field expconf_trainer_keys[] = {
     INT("fusion_bytes", 0, 1 << 30, "0",
         "size in bytes of a bucket, whose gradients are reduced in one operation; 0: measured at "
         "the start"),
+    BOOL(
+        "encrypt_network", "false",
+        "whether slots on different machines encrypt what they send each other (TLS 1.3). The "
+        "result has the same bits; communication takes longer. Only for CPU slots: NCCL, which GPU "
+        "slots use, cannot encrypt, so a training on GPUs of several machines ends with an error"),
     INT("verify", 0, BIG, "0",
         "steps between exact comparisons of the weights of all slots; 0: never"),
     INT("validate_every", 0, BIG, "0",

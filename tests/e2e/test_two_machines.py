@@ -90,6 +90,14 @@ class TwoMachines(unittest.TestCase):
         self.check_end(experiment, 0)
         self.assertIn("comm=net", self.cluster.muster("experiment", "logs", experiment))
 
+    def test_encrypted_machines_compute_the_same_bits(self):
+        config = pathlib.Path("encrypted.yaml").resolve()
+        config.write_text(CONFIG + "  encrypt_network: true\n")
+        experiment = self.cluster.create(config, self.folder, "--config", "resources.slots_per_trial=3")
+        self.check_end(experiment, 0)
+        self.assertIn("the connections to other machines are encrypted",
+                      self.cluster.muster("experiment", "logs", experiment))
+
     def test_every_model_family(self):
         for name in trainings.TRAININGS:
             with self.subTest(model=name):

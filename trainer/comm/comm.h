@@ -18,6 +18,7 @@
 #define MUSTER_TRAINER_COMM_COMM_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -65,6 +66,7 @@ struct comm_config {
     int64_t timeout_us;           // for a peer that is alive but makes no progress; 0: 600 s
     struct rendezvous rendezvous; // not used by `self` and `gpu`
     const char *address;          // where other machines reach this one; NULL: 127.0.0.1
+    bool encrypt;                 // what travels between machines; not with `nccl`
     const char *allocation; // the start of the trial, the same on every rank; NULL: there is none
 };
 

@@ -522,13 +522,29 @@ static struct nccl *new_nccl(const struct comm_config *config)
     return n;
 }
 
+// NCCL sends gradients between machines in clear, whatever its settings.
+static int check_encryption(const struct comm_config *config, const json_t *peers, struct error *e)
+{
+    for (int i = 1; config->encrypt && i < config->world; i++)
+        if (!comm_same_machine(peers, 0, i))
+            return error_set(e, ERR_INVALID,
+                             "trainer.encrypt_network is set, but NCCL cannot encrypt, and the "
+                             "GPUs of rank 0 and rank %d are on different machines. Set "
+                             "resources.is_single_node, train on CPU slots, or encrypt the network "
+                             "of these machines (WireGuard, IPsec) and remove encrypt_network",
+                             i);
+    return 0;
+}
+
 static int nccl_open(const struct comm_config *config, const json_t *peers, struct comm **out,
                      struct error *e)
 {
     struct nccl *n = new_nccl(config);
     struct error why = {0};
     ncclUniqueId id;
-    int err = open_inner(n, config, peers, &why);
+    int err = check_encryption(config, peers, &why);
+    if (!err)
+        err = open_inner(n, config, peers, &why);
     if (!err) {
         open_gpu(n, &why);
         err = exchange_id(n, config, &id, &why);

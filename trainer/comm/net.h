@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <sys/uio.h>
 
+#include "trainer/comm/net_link.h"
 #include "trainer/comm/shm.h"
 
 enum { NET_NOTE = 256, NET_SCRATCH = 512 * 1024, NET_SILENCE_S = 10 };
@@ -36,8 +37,8 @@ struct net_head {
 struct net_machine {
     int first, count; // its ranks: the first one and their number
     char *host;
-    int data, control; // sockets; -1 for this machine
-    bool left;         // it has sent NET_BYE
+    struct net_link data, control; // none to this machine
+    bool left;                     // it has sent NET_BYE
     struct net_note note;
     size_t note_bytes; // received bytes of `note`
     struct net_head head;

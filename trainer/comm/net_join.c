@@ -23,6 +23,7 @@
 #include "base/text/json.h"
 #include "trainer/comm/net.h"
 #include "trainer/comm/net_proof.h"
+#include "trainer/comm/net_tls.h"
 
 #define SECOND INT64_C(1000000)
 
@@ -66,8 +67,8 @@ static void group_machines(struct net *n, const json_t *peers)
             const json_t *first = json_array_get(peers, (size_t)rank);
             n->machines[n->machine_count++] =
                 (struct net_machine){.first = rank,
-                                     .data = -1,
-                                     .control = -1,
+                                     .data = {.fd = -1},
+                                     .control = {.fd = -1},
                                      .host = xstrdup(jget_string(first, "host", "?"))};
         }
         n->machines[n->machine_count - 1].count++;
@@ -199,15 +200,23 @@ static void set_options(int fd, enum net_channel channel)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof silence_ms);
 }
 
-static int *connection_of(struct net_machine *m, enum net_channel channel)
+static struct net_link *link_of(struct net_machine *m, enum net_channel channel)
 {
     return channel == NET_DATA ? &m->data : &m->control;
 }
 
-static void set_connection(struct net *n, int machine, enum net_channel channel, int fd)
+// Takes over the socket, also after an error. `g` is the complete greeting.
+static int set_connection(struct net *n, int machine, const struct net_greeting *g, int fd,
+                          struct error *e)
 {
-    set_options(fd, channel);
-    *connection_of(&n->machines[machine], channel) = fd;
+    struct net_link *link = link_of(&n->machines[machine], (enum net_channel)g->channel);
+    uint8_t key[NET_KEY];
+    link->fd = fd;
+    set_options(fd, (enum net_channel)g->channel);
+    if (!g->encrypted)
+        return 0;
+    net_prove(g, NET_KEY_OF_ENCRYPTION, key);
+    return net_tls_new(fd, machine > n->here, key, &link->tls, e);
 }
 
 static int remaining_ms(const struct net_meeting *meeting)
@@ -292,6 +301,7 @@ static int greeting_begin(const struct net_meeting *meeting, int other, enum net
     *g = (struct net_greeting){.caller = (uint32_t)(calling ? n->here : other),
                                .callee = (uint32_t)(calling ? other : n->here),
                                .channel = channel,
+                               .encrypted = meeting->config->encrypt,
                                .allocation = meeting->config->allocation};
     memcpy(calling ? g->caller_key : g->callee_key, meeting->key, NET_KEY);
     rng_secret(calling ? g->caller_nonce : g->callee_nonce, NET_KEY);
@@ -356,7 +366,7 @@ static int call_leader(struct net_meeting *meeting, int machine, enum net_channe
         if (fd >= 0)
             close(fd);
     } else {
-        set_connection(n, machine, channel, fd);
+        err = set_connection(n, machine, &greeting, fd, e);
     }
     freeaddrinfo(found);
     return err;
@@ -387,7 +397,7 @@ static bool is_expected(const struct net_meeting *meeting, const struct net_hell
     const struct net *n = meeting->net;
     return net_hello_is_known(h) && h->channel < NET_CHANNELS && h->machine > (uint32_t)n->here &&
            h->machine < (uint32_t)n->machine_count &&
-           *connection_of(&n->machines[h->machine], (enum net_channel)h->channel) < 0;
+           link_of(&n->machines[h->machine], (enum net_channel)h->channel)->fd < 0;
 }
 
 // Reads into the first `bytes` of what the guest sends next. Returns 1 when they are there, 0 if
@@ -418,39 +428,43 @@ static bool guest_answer(struct net_meeting *meeting, struct net_guest *g)
     return send_whole(g->fd, &answer, sizeof answer);
 }
 
-// Returns whether the guest has proved that it is an expected caller; its connection is then one of
-// the machines'.
-static bool guest_admit(struct net_meeting *meeting, struct net_guest *g)
+// Whether the guest has proved that it is an expected caller.
+static bool guest_is_right(const struct net_meeting *meeting, const struct net_guest *g)
 {
     // Another connection may have taken the place since the hello.
-    if (!net_proof_is_right(&g->greeting, NET_PROOF_OF_CALLER, g->proof) ||
-        !is_expected(meeting, &g->hello))
-        return false;
-    set_connection(meeting->net, (int)g->hello.machine, (enum net_channel)g->hello.channel, g->fd);
-    g->fd = -1;
-    meeting->missing--;
-    return true;
+    return net_proof_is_right(&g->greeting, NET_PROOF_OF_CALLER, g->proof) &&
+           is_expected(meeting, &g->hello);
 }
 
-// Reads from a new connection. Returns whether to remove it from the guests: it is a stranger's, or
-// it is now connected.
-static bool guest_read(struct net_meeting *meeting, struct net_guest *g)
+static int guest_admit(struct net_meeting *meeting, struct net_guest *g, struct error *e)
+{
+    int fd = g->fd;
+    g->fd = -1;
+    meeting->missing--;
+    return set_connection(meeting->net, (int)g->hello.machine, &g->greeting, fd, e);
+}
+
+// Reads from a new connection. *done: whether to remove it from the guests, because it is a
+// stranger's or because it is now connected.
+static int guest_read(struct net_meeting *meeting, struct net_guest *g, bool *done, struct error *e)
 {
     int rc = g->answered ? guest_receive(g, g->proof, sizeof g->proof)
                          : guest_receive(g, &g->hello, sizeof g->hello);
+    *done = false;
     if (rc == 0)
-        return false;
-    bool welcome = rc > 0 && (g->answered ? guest_admit(meeting, g) : guest_answer(meeting, g));
-    if (!welcome)
-        meeting->strangers++;
-    return !welcome || g->fd < 0;
+        return 0;
+    bool proved = rc > 0 && g->answered && guest_is_right(meeting, g);
+    bool greeted = rc > 0 && !g->answered && guest_answer(meeting, g);
+    *done = !greeted;
+    meeting->strangers += !proved && !greeted;
+    return proved ? guest_admit(meeting, g, e) : 0;
 }
 
 static int report_missing(const struct net_meeting *meeting, struct error *e)
 {
     const struct net *n = meeting->net;
     int i = n->here + 1;
-    while (n->machines[i].data >= 0 && n->machines[i].control >= 0)
+    while (n->machines[i].data.fd >= 0 && n->machines[i].control.fd >= 0)
         i++;
     char strangers[96] = "";
     if (meeting->strangers)
@@ -477,15 +491,77 @@ static int await_calls(struct net_meeting *meeting, struct error *e)
         poll(polls, (nfds_t)count + 1, patience < 1000 ? patience : 1000);
         for (int i = count - 1; i >= 0; i--) { // removal moves the last guest to index i
             struct net_guest *g = &meeting->guests[i];
-            bool late = clock_mono_us() - g->since > GUEST_S * SECOND;
+            bool late = clock_mono_us() - g->since > GUEST_S * SECOND, done = late;
             meeting->strangers += late;
-            if (late || (polls[i].revents && guest_read(meeting, g)))
+            int err = !late && polls[i].revents ? guest_read(meeting, g, &done, e) : 0;
+            if (done)
                 guest_remove(meeting, i);
+            if (err)
+                return err;
         }
         if (polls[count].revents)
             guest_accept(meeting);
     }
     return 0;
+}
+
+// --- encryption ----------------------------------------------------------------------------------
+
+static int report_handshake(const struct net_machine *m, const struct net_link *link, int no,
+                            struct error *e)
+{
+    if (no == EBADMSG)
+        return error_set(e, ERR_PEER, "the connection to rank %d on \"%s\" cannot be encrypted: %s",
+                         m->first, m->host, net_tls_why(link->tls));
+    return error_set_errno(e, ERR_PEER, no,
+                           "rank %d on \"%s\" has ended or become silent before the connection to "
+                           "it was encrypted",
+                           m->first, m->host);
+}
+
+// Takes one step of every handshake that is not complete. Returns the number of those, their
+// sockets in `polls`, or an error.
+static int advance_handshakes(struct net *n, bool *complete, struct pollfd *polls, struct error *e)
+{
+    int waiting = 0;
+    for (int i = 0; i < NET_CHANNELS * n->machine_count; i++) {
+        struct net_machine *m = &n->machines[i / NET_CHANNELS];
+        struct net_link *link = link_of(m, (enum net_channel)(i % NET_CHANNELS));
+        if (link->fd < 0 || complete[i])
+            continue;
+        complete[i] = net_tls_shake_hands(link->tls) == 0;
+        if (!complete[i] && errno != EAGAIN)
+            return report_handshake(m, link, errno, e);
+        if (!complete[i])
+            polls[waiting++] = (struct pollfd){.fd = link->fd, .events = net_tls_awaits(link->tls)};
+    }
+    return waiting;
+}
+
+// All handshakes at the same time: no order among the machines can make two wait for each other.
+static int encrypt_links(struct net_meeting *meeting, struct error *e)
+{
+    struct net *n = meeting->net;
+    int count = NET_CHANNELS * n->machine_count, waiting;
+    bool *complete = xcalloc((size_t)count, sizeof *complete);
+    struct pollfd *polls = xcalloc((size_t)count, sizeof *polls);
+    while ((waiting = advance_handshakes(n, complete, polls, e)) > 0) {
+        int patience = remaining_ms(meeting);
+        if (patience == 0) {
+            waiting = error_set(e, ERR_PEER,
+                                "%d connections to the ranks of other machines were not encrypted "
+                                "in time; the network or a machine may be overloaded",
+                                waiting);
+            break;
+        }
+        poll(polls, (nfds_t)waiting, patience);
+    }
+    free(complete);
+    free(polls);
+    if (waiting == 0)
+        log_info("the connections to other machines are encrypted", "machines=%d cipher=%s",
+                 n->machine_count, net_tls_cipher(n->machines[n->here == 0].data.tls));
+    return waiting;
 }
 
 // --- joining -------------------------------------------------------------------------------------
@@ -524,6 +600,8 @@ static int connect_leaders(struct net_meeting *meeting, struct error *e)
             err = call_leader(meeting, i, (enum net_channel)channel, e);
     if (!err)
         err = await_calls(meeting, e);
+    if (!err && meeting->config->encrypt)
+        err = encrypt_links(meeting, e);
     while (meeting->guest_count > 0)
         guest_remove(meeting, 0);
     return err;
@@ -553,23 +631,18 @@ int net_join(struct net *n, const struct comm_config *config, const json_t *peer
     return err;
 }
 
-static void close_if_open(int fd)
-{
-    if (fd >= 0)
-        close(fd);
-}
-
 void net_leave(struct net *n)
 {
     for (int i = 0; i < n->machine_count; i++) {
         struct net_machine *m = &n->machines[i];
-        close_if_open(m->data);
-        close_if_open(m->control);
+        net_link_close(&m->data);
+        net_link_close(&m->control);
         free(m->host);
         free(m->out);
         free(m->in);
     }
-    close_if_open(n->wake);
+    if (n->wake >= 0)
+        close(n->wake);
     if (n->inner)
         comm_shm_backend.close(&n->inner->base);
     free(n->polls);

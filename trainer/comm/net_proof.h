@@ -12,7 +12,8 @@
 // has the token: the ranks and other programs of this allocation, and the agents that start them.
 // Whoever can listen to the connection between the trainer and a master without TLS can read them.
 //
-// Proofs identify the peer when the connection begins. They do not protect the bytes that follow.
+// Proofs identify the peer when the connection begins. They do not protect the bytes that follow:
+// encryption does (net_tls.h).
 #ifndef MUSTER_TRAINER_COMM_NET_PROOF_H
 #define MUSTER_TRAINER_COMM_NET_PROOF_H
 

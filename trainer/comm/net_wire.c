@@ -8,12 +8,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "trainer/comm/net.h"
+#include "trainer/comm/net_tls.h"
 
 enum { TICK_MS = 50, LAST_WORDS_MS = 200 };
 
@@ -43,10 +42,21 @@ static int report_died(const struct net_machine *m, struct error *e)
                      m->host);
 }
 
-static int report_errno(const struct net_machine *m, int no, struct error *e)
+static int report_changed(const struct net_machine *m, const struct net_link *link, struct error *e)
+{
+    return error_set(e, ERR_PEER,
+                     "the bytes from rank %d on \"%s\" are not those that it has encrypted (%s): "
+                     "something in the network between the machines has changed them",
+                     m->first, m->host, link->tls ? net_tls_why(link->tls) : "");
+}
+
+static int report_errno(const struct net_machine *m, const struct net_link *link, int no,
+                        struct error *e)
 {
     if (no == ECONNRESET || no == EPIPE)
         return report_died(m, e);
+    if (no == EBADMSG)
+        return report_changed(m, link, e);
     return error_set_errno(e, ERR_PEER, no,
                            "rank %d is silent: its machine \"%s\" has not answered for %d s; it or "
                            "the network is down",
@@ -57,12 +67,13 @@ static int report_errno(const struct net_machine *m, int no, struct error *e)
 static int read_control(struct net_machine *m, struct error *e)
 {
     ssize_t got = -1;
-    if (m->control < 0)
+    if (m->control.fd < 0)
         return 0;
     for (;;) {
-        char *into = (char *)&m->note + m->note_bytes;
-        got = recv(m->control, into, sizeof m->note - m->note_bytes, MSG_DONTWAIT);
-        if (got <= 0)
+        const struct iovec rest = {(char *)&m->note + m->note_bytes,
+                                   sizeof m->note - m->note_bytes};
+        got = net_link_receive(&m->control, &rest, 1);
+        if (got < 0)
             break;
         m->note_bytes += (size_t)got;
         if (m->note_bytes < sizeof m->note)
@@ -72,23 +83,24 @@ static int read_control(struct net_machine *m, struct error *e)
         if (!m->left)
             return error_set(e, ERR_PEER, "%.*s", (int)sizeof m->note.text, m->note.text);
     }
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+    if (errno == EAGAIN || errno == EINTR)
         return 0;
-    int no = got < 0 ? errno : ECONNRESET;
-    close(m->control);
-    m->control = -1;
-    return m->left ? 0 : report_errno(m, no, e);
+    int err = m->left ? 0 : report_errno(m, &m->control, errno, e);
+    net_link_close(&m->control);
+    return err;
 }
 
 // The data connection is lost; the control connection may have a better explanation.
 static int report_lost(struct net_machine *m, int no, struct error *e)
 {
-    struct pollfd control = {.fd = m->control, .events = POLLIN};
+    struct pollfd control = {.fd = m->control.fd, .events = POLLIN};
+    if (no == EBADMSG)
+        return report_errno(m, &m->data, no, e);
     poll(&control, 1, LAST_WORDS_MS);
     int err = read_control(m, e);
     if (!err && m->left)
         err = error_set(e, ERR_PEER, "rank %d has left before the others were done", m->first);
-    return err ? err : report_errno(m, no, e);
+    return err ? err : report_errno(m, &m->data, no, e);
 }
 
 // --- progress ------------------------------------------------------------------------------------
@@ -120,20 +132,16 @@ static int move_bytes(struct net_machine *m, struct error *e)
 {
     ssize_t out = 0, in = 0;
     if (is_sending(m)) {
-        const struct msghdr message = {.msg_iov = m->out + m->out_at,
-                                       .msg_iovlen = (size_t)(m->out_count - m->out_at)};
-        out = sendmsg(m->data, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        out = net_link_send(&m->data, m->out + m->out_at, m->out_count - m->out_at);
         if (out < 0 && errno != EAGAIN && errno != EINTR)
             return report_lost(m, errno, e);
         if (out > 0)
             advance_queue(m->out, &m->out_at, &m->out_count, (size_t)out);
     }
     if (is_receiving(m)) {
-        struct msghdr message = {.msg_iov = m->in + m->in_at,
-                                 .msg_iovlen = (size_t)(m->in_count - m->in_at)};
-        in = recvmsg(m->data, &message, MSG_DONTWAIT);
-        if (in == 0 || (in < 0 && errno != EAGAIN && errno != EINTR))
-            return report_lost(m, in == 0 ? ECONNRESET : errno, e);
+        in = net_link_receive(&m->data, m->in + m->in_at, m->in_count - m->in_at);
+        if (in < 0 && errno != EAGAIN && errno != EINTR)
+            return report_lost(m, errno, e);
         if (in > 0)
             advance_queue(m->in, &m->in_at, &m->in_count, (size_t)in);
     }
@@ -174,8 +182,8 @@ static int poll_machines(struct net *n, bool data, int timeout_ms)
         const struct net_machine *m = &n->machines[i];
         int events = (is_sending(m) ? POLLOUT : 0) | (is_receiving(m) ? POLLIN : 0);
         n->polls[2 * i] =
-            (struct pollfd){.fd = data && events ? m->data : -1, .events = (short)events};
-        n->polls[2 * i + 1] = (struct pollfd){.fd = m->control, .events = POLLIN};
+            (struct pollfd){.fd = data && events ? m->data.fd : -1, .events = (short)events};
+        n->polls[2 * i + 1] = (struct pollfd){.fd = m->control.fd, .events = POLLIN};
     }
     return poll(n->polls, 2 * (nfds_t)n->machine_count + 1, timeout_ms);
 }
@@ -226,7 +234,8 @@ void net_notify(struct net *n, enum net_note_kind kind, const char *text)
 {
     struct net_note note = {.kind = (uint8_t)kind};
     snprintf(note.text, sizeof note.text, "%s", text);
+    const struct iovec message = {&note, sizeof note};
     for (int i = 0; i < n->machine_count; i++) // the socket buffer has room: few messages are sent
-        if (n->machines[i].control >= 0)
-            send(n->machines[i].control, &note, sizeof note, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n->machines[i].control.fd >= 0)
+            net_link_send(&n->machines[i].control, &message, 1);
 }

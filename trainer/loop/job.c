@@ -170,6 +170,7 @@ static int connect_ranks(struct training *t, struct error *e)
         .timeout_us = job->timeout_us,
         .rendezvous = {.all_gather = job->launcher.ops->all_gather, .ctx = job->launcher.ctx},
         .address = job->address,
+        .encrypt = jget_bool(job->trainer, "encrypt_network", false),
         .allocation = job->allocation,
     };
     int err = comm_open(&config, &t->comm, e);

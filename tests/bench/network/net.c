@@ -1,4 +1,4 @@
-// The network backend of trainer/comm/.
+// The network backend of trainer/comm/. ENCRYPT is true or false.
 #include "base/text/json.h"
 #include "tests/bench/network/meet.h"
 #include "trainer/comm/comm.h"
@@ -51,6 +51,7 @@ int main(int argc, char **argv)
         .world = 2,
         .arena_bytes = BYTES_MAX,
         .rendezvous = {.all_gather = gather, .ctx = &meeting},
+        .encrypt = ENCRYPT,
         .address = meeting.rank ? "10.213.8.3" : "10.213.8.2",
     };
     if (comm_open(&config, &comm, &error)) {

@@ -11,7 +11,9 @@
 
 enum { ARENA = 8 << 20 };
 
-static const char *placement; // set before the ranks are forked
+// Set before the ranks are forked.
+static const char *placement;
+static bool encrypted;
 
 struct placed_rank {
     struct gang_member *seat;
@@ -40,6 +42,8 @@ static inline int open_comm(struct placed_rank *p, int64_t timeout_us, struct co
         .arena_bytes = ARENA,
         .timeout_us = timeout_us,
         .rendezvous = {.all_gather = gather, .ctx = p},
+        .encrypt = encrypted,
+        .allocation = "1.1.1",
     };
     return comm_open(&config, c, e);
 }

@@ -332,6 +332,13 @@ static void test_ranks_out_of_step_are_found(void **state)
     assert_int_equal(run_placed("AB", rank_out_of_step, NULL).failed_rank, -1);
 }
 
+static int encrypt_all(void **state)
+{
+    (void)state;
+    encrypted = true;
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -344,5 +351,6 @@ int main(void)
         cmocka_unit_test(test_rank_that_leaves_is_named),
         cmocka_unit_test(test_ranks_out_of_step_are_found),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("in clear", tests, NULL, NULL);
+    return failed + cmocka_run_group_tests_name("encrypted", tests, encrypt_all, NULL);
 }

@@ -164,7 +164,7 @@ static int report_opening(struct placed_rank *place)
 {
     struct error e = {0};
     struct comm *c = NULL;
-    int err = open_comm(place, 3 * SECOND, &c, &e);
+    int err = open_comm(place, 6 * SECOND, &c, &e);
     if (!err)
         err = comm_barrier(c, &e);
     comm_close(c);
@@ -276,6 +276,21 @@ static int rank_overheard(struct gang_member *seat, void *ctx)
     return 0;
 }
 
+static int rank_disturbed(struct gang_member *seat, void *ctx)
+{
+    (void)ctx;
+    struct placed_rank place = {.seat = seat, .places_known = call_the_tap};
+    struct error e = {0};
+    struct comm *c = NULL;
+    CHECK(open_comm(&place, 0, &c, &e) == 0);
+    int32_t *a = comm_alloc(c, 4 << 20);
+    int err = 0;
+    for (int i = 0; i < 8 && !err; i++)
+        err = comm_all_reduce(c, a, 1 << 20, COMM_INT32, COMM_MAX, &e);
+    comm_close(c);
+    return report_outcome(seat, err, e.text);
+}
+
 static bool tap_heard(const void *words, size_t bytes)
 {
     return memmem(tap->bytes, tap->kept, words, bytes) != NULL;
@@ -293,6 +308,75 @@ static void test_keys_are_never_sent(void **state)
         assert_false(tap_heard(tap->keys[r], NET_KEY));
 }
 
+static void test_encryption_hides_everything(void **state)
+{
+    (void)state;
+    const int32_t gradients[] = {0x5eed0100, 0x5eed0101, 0x5eed0102, 0x5eed0103};
+    const int32_t one = 0x5eed0200;
+    encrypted = true;
+    tap = tap_new(TAP_LISTENS);
+    assert_int_equal(run_placed("AB", rank_overheard, NULL).failed_rank, -1);
+    assert_true(tap_heard("muster\2", 8));
+    assert_true(tap->kept > 2 * 4000); // two buffers of COUNT numbers
+    assert_false(tap_heard(gradients, sizeof gradients));
+    assert_false(tap_heard(&one, sizeof one));
+    for (int r = 0; r < 2; r++)
+        assert_false(tap_heard(tap->keys[r], NET_KEY));
+}
+
+// One bit of the data towards rank 0 is wrong. Without encryption nobody would know.
+static void test_changed_bytes_end_the_ranks(void **state)
+{
+    (void)state;
+    struct rank_outcomes outcomes = {0};
+    encrypted = true;
+    tap = tap_new(TAP_CHANGES);
+    tap->after = 1 << 20;
+    assert_int_equal(run_placed("AB", rank_disturbed, &outcomes).failed_rank, -1);
+    for (int r = 0; r < 2; r++) { // rank 0 tells rank 1
+        assert_says(&outcomes, r, "the bytes from rank 1 on");
+        assert_says(&outcomes, r, "are not those that it has encrypted");
+    }
+}
+
+// The first changed byte is in the handshake.
+static void test_changed_handshake_ends_the_ranks(void **state)
+{
+    (void)state;
+    struct rank_outcomes outcomes = {0};
+    encrypted = true;
+    tap = tap_new(TAP_CHANGES);
+    tap->after = sizeof(struct net_hello) + NET_KEY + 60;
+    assert_int_equal(run_placed("AB", rank_replayed, &outcomes).failed_rank, -1);
+    assert_says(&outcomes, 0, "rank 1 on");
+    assert_says(&outcomes, 1, "rank 0 on");
+    if (!strstr(outcomes.errors[0], "encrypted") || !strstr(outcomes.errors[1], "encrypted"))
+        fail_msg("they said \"%s\" and \"%s\"", outcomes.errors[0], outcomes.errors[1]);
+}
+
+static int rank_of_two_minds(struct gang_member *seat, void *ctx)
+{
+    (void)ctx;
+    encrypted = seat->rank == 1;
+    return report_opening(&(struct placed_rank){.seat = seat});
+}
+
+static void test_one_rank_cannot_encrypt_alone(void **state)
+{
+    (void)state;
+    struct rank_outcomes outcomes = {0};
+    assert_int_equal(run_placed("AB", rank_of_two_minds, &outcomes).failed_rank, -1);
+    assert_int_equal(outcomes.codes[0], ERR_PEER);
+    assert_int_equal(outcomes.codes[1], ERR_PEER);
+}
+
+static int in_clear(void **state)
+{
+    (void)state;
+    encrypted = false;
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +388,10 @@ int main(void)
         cmocka_unit_test(test_wrong_key_is_refused),
         cmocka_unit_test(test_recorded_greeting_is_worth_nothing),
         cmocka_unit_test(test_keys_are_never_sent),
+        cmocka_unit_test_teardown(test_encryption_hides_everything, in_clear),
+        cmocka_unit_test_teardown(test_changed_bytes_end_the_ranks, in_clear),
+        cmocka_unit_test_teardown(test_changed_handshake_ends_the_ranks, in_clear),
+        cmocka_unit_test_teardown(test_one_rank_cannot_encrypt_alone, in_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

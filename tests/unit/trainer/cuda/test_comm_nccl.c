@@ -45,6 +45,8 @@ static int gather(void *ctx, const json_t *mine, json_t **all, struct error *e)
     return err;
 }
 
+static bool encrypted; // set before the ranks are forked
+
 static int open_comm(struct gang_member *seat, int64_t timeout_us, struct comm **c, struct error *e)
 {
     const struct comm_config config = {
@@ -54,6 +56,7 @@ static int open_comm(struct gang_member *seat, int64_t timeout_us, struct comm *
         .arena_bytes = ARENA,
         .timeout_us = timeout_us,
         .rendezvous = {.all_gather = gather, .ctx = seat},
+        .encrypt = encrypted,
     };
     gpu_begin(seat->rank);
     return comm_open(&config, c, e);
@@ -662,6 +665,35 @@ static void test_ranks_share_gpus(void **state)
     must(unsetenv("CUDA_VISIBLE_DEVICES") == 0);
 }
 
+static int rank_encrypts(struct gang_member *seat, void *ctx)
+{
+    (void)ctx;
+    struct error e = {0};
+    struct comm *c = NULL;
+    int err = open_comm(seat, 0, &c, &e);
+    if (!err)
+        err = comm_barrier(c, &e);
+    comm_close(c);
+    return report_outcome(seat, err, e.text);
+}
+
+static void test_nothing_leaves_a_machine_in_clear(void **state)
+{
+    (void)state;
+    struct rank_outcomes outcomes = {0};
+    encrypted = true;
+    assert_int_equal(run_placed("AAB", rank_encrypts, &outcomes).failed_rank, -1);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(outcomes.codes[r], ERR_INVALID);
+        assert_non_null(strstr(outcomes.errors[r], "NCCL cannot encrypt"));
+        assert_non_null(strstr(outcomes.errors[r], "rank 0 and rank 2"));
+    }
+    assert_int_equal(run_placed("AA", rank_encrypts, &outcomes).failed_rank, -1);
+    encrypted = false;
+    for (int r = 0; r < 2; r++)
+        assert_int_equal(outcomes.codes[r], 0);
+}
+
 // A world of one does not use NCCL.
 static int rank_alone(struct gang_member *seat, void *ctx)
 {
@@ -709,6 +741,7 @@ int main(void)
         cmocka_unit_test(test_death_counts_more_than_complaints),
         cmocka_unit_test(test_all_hear_who_cannot_begin),
         cmocka_unit_test(test_connecting_ends),
+        cmocka_unit_test(test_nothing_leaves_a_machine_in_clear),
     };
     if (!gpu_is_there()) {
         print_message("no GPU\n");
