@@ -16,6 +16,7 @@
 #include "agent/inbox.h"
 #include "agent/logs/log_shipper.h"
 #include "agent/master_poll.h"
+#include "agent/quotas/disk_watch.h"
 #include "agent/reports/report_shipper.h"
 #include "agent/slots.h"
 #include "agent/supervisor/mounts.h"
@@ -57,8 +58,10 @@ struct agent_daemon {
     struct master_poll *poll;
     struct file_worker *file_worker;
     struct shipper *logs, *reports;
+    struct disk_watch *disk_watch;
     struct gpu_monitor *gpu_monitor; // NULL without GPUs
     struct tasks *tasks;
+    json_t *limits;    // of tasks, for the master
     json_t *usage;     // the newest sample of the GPUs; NULL: none
     bool new_fault;    // a slot has a fault that the master does not know yet
     int64_t seen;      // version of the desired state that was applied last
@@ -77,11 +80,11 @@ static json_t *make_request(struct agent_daemon *a)
     if (!a->address[0])
         master_poll_local_address(a->poll, a->address, sizeof a->address);
     json_t *request = json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:O*}", "version",
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:O, s:O*}", "version",
         MUSTER_VERSION, "session", a->session, "instance", a->instance, "pool", a->o->pool, "rack",
         a->o->rack ? a->o->rack : "", "hostname", a->hostname, "address", a->address, "masterUrl",
         a->master.url, "mountFault", a->mount_fault, "slots", slots_json(&a->slots), "seen",
-        (json_int_t)a->seen, "tasks", tasks_report(a->tasks), "use", a->usage);
+        (json_int_t)a->seen, "tasks", tasks_report(a->tasks), "limits", a->limits, "use", a->usage);
     a->new_fault = false;
     must(request);
     return request;
@@ -430,6 +433,14 @@ static int catch_signals(struct agent_daemon *a, struct error *e)
     return a->signal_fd >= 0 ? 0 : error_set_errno(e, ERR_IO, errno, "cannot catch signals");
 }
 
+static int start_disk_watch(struct agent_daemon *a, struct error *e)
+{
+    char *folder = path_join(a->work_dir, "tasks");
+    int err = disk_watch_start(folder, &a->o->limits.disk, &a->inbox, &a->disk_watch, e);
+    free(folder);
+    return err;
+}
+
 static int start_threads(struct agent_daemon *a, struct error *e)
 {
     a->master = (struct master_endpoint){a->master_url, a->token, a->o->ca_file};
@@ -457,7 +468,9 @@ static int start_threads(struct agent_daemon *a, struct error *e)
         .logs = a->logs,
         .reports = a->reports,
     };
-    return tasks_open(&options, &a->tasks, e);
+    a->limits = task_limits_json(&a->o->limits, a->work_dir);
+    err = tasks_open(&options, &a->tasks, e);
+    return err ? err : start_disk_watch(a, e);
 }
 
 // Without mounts, trials with storage of type shared_fs cannot run here.
@@ -496,6 +509,7 @@ static void agent_end(struct agent_daemon *a)
     if (a->inbox.box)
         mailbox_close(a->inbox.box);
     gpu_monitor_stop(a->gpu_monitor);
+    disk_watch_stop(a->disk_watch);
     file_worker_stop(a->file_worker);
     shipper_stop(a->logs);
     shipper_stop(a->reports);
@@ -506,6 +520,7 @@ static void agent_end(struct agent_daemon *a)
     tasks_close(a->tasks);
     master_poll_close(a->poll);
     json_decref(a->usage);
+    json_decref(a->limits);
     slots_free(&a->slots);
     if (a->signal_fd >= 0)
         close(a->signal_fd);

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "agent/quotas/task_limits.h"
 #include "base/error.h"
 
 struct agent_options {
@@ -23,6 +24,7 @@ struct agent_options {
     const char *address; // at which other machines reach this one; NULL: detected
     long long slots;     // CPU slots; 0: use the GPUs or all cores
     bool gpus;           // detect GPUs
+    struct task_limits limits;
 };
 
 // Runs until SIGTERM or SIGINT (0), or until an error that a retry cannot fix: a wrong token, or a

@@ -12,6 +12,7 @@ enum inbox_message_kind {
     INBOX_FETCHED,  // the files of task `id` were fetched, or `error` says why not
     INBOX_SHIPPED,  // the master has every log line of task `id`
     INBOX_REPORTED, // the master has every report of task `id`, or has refused it
+    INBOX_QUOTA,    // task `id` must end for the reason in `error`; ERR_FULL: at once
     INBOX_FAULT,    // `slot` has reported `xid`
     INBOX_USAGE,    // `usage` is a new sample of all slots
 };

@@ -32,11 +32,13 @@ static const char outro[] =
 
 struct agent_arguments {
     struct agent_options agent;
+    struct task_limits_text limits;
+    long long task_files;
     const char *gpus, *log_level;
     bool help, version;
 };
 
-enum { FLAGS_MAX = 16 };
+enum { FLAGS_MAX = 32 };
 
 #define TEXT(name_, target_, value_, help_)                                                        \
     {                                                                                              \
@@ -84,6 +86,31 @@ static void make_flags(struct agent_arguments *a, struct flag out[FLAGS_MAX])
     memcpy(out, flags, sizeof flags);
 }
 
+// The limits of a task come after the other flags.
+static void append_limit_flags(struct agent_arguments *a, struct flag out[FLAGS_MAX])
+{
+    const struct flag flags[] = {
+        TEXT("task-disk", &a->limits.disk, "SIZE",
+             "disk that the files of a task may take in the work folder; a task that takes more "
+             "is ended (default: 50% of the disk; 0: no limit)"),
+        {.name = "task-files",
+         .kind = FLAG_INT,
+         .target = &a->task_files,
+         .value_name = "N",
+         .help = "files that a task may have in the work folder; a task with more is ended "
+                 "(default: 2000000; 0: no limit)",
+         .max = INT64_MAX},
+        TEXT("disk-floor", &a->limits.floor, "SIZE",
+             "free space on the disk of the work folder below which the task that has used most "
+             "of it is ended (default: 1 GiB or 5%, whichever is less; 0: none)"),
+    };
+    size_t used = 0;
+    while (out[used].name)
+        used++;
+    must(used + sizeof flags / sizeof *flags < FLAGS_MAX);
+    memcpy(out + used, flags, sizeof flags);
+}
+
 static int require_flag(const char *value, const char *flag, struct error *e)
 {
     return value && *value ? 0 : error_set(e, ERR_INVALID, "--%s is missing; see --help", flag);
@@ -107,16 +134,20 @@ static int check_arguments(struct agent_arguments *a, struct error *e)
                          "--log-level: expected debug, info, warn or error, found \"%s\"",
                          a->log_level);
     log_set_level(level);
-    return 0;
+    a->agent.limits.disk.task_files = (uint64_t)a->task_files;
+    return task_limits_parse(&a->limits, &a->agent.limits, e);
 }
 
 static int run_program(int argc, char **argv, struct error *e)
 {
     struct agent_arguments a = {.agent.pool = DEFAULT_POOL, .gpus = "auto", .log_level = "info"};
+    a.agent.limits = task_limits_default;
+    a.task_files = (long long)task_limits_default.disk.task_files;
     struct flag flags[FLAGS_MAX];
     const char **rest = xcalloc((size_t)argc + 1, sizeof *rest);
     int rest_count = 0;
     make_flags(&a, flags);
+    append_limit_flags(&a, flags);
     int err = flags_parse(flags, argc, argv, rest, &rest_count, e);
     if (!err && a.help) {
         fputs(intro, stdout);

@@ -35,9 +35,11 @@ enum {
     LIMIT_PBT_ROUNDS = 1000,        // .. and its rounds
     LIMIT_PBT_SCORES = 20000,       // members times rounds: all scores are saved with the search
     LIMIT_AGENTS = 4096,
-    LIMIT_TASK_UID_MIN = 1000,  // smallest uid and gid of tasks; Debian keeps the lower ones
-    LIMIT_TASK_GID_USERS = 100, // .. but for its group `users`
-    LIMIT_LOG_LINE = 64 * 1024, // bytes; longer lines are cut and marked
+    LIMIT_TASK_UID_MIN = 1000,      // smallest uid and gid of tasks; Debian keeps the lower ones
+    LIMIT_TASK_GID_USERS = 100,     // .. but for its group `users`
+    LIMIT_TASK_FOLDER_DEPTH = 200,  // levels of folders in the files of a task
+    LIMIT_TASK_PROCESSES = 4194304, // of --task-processes: the kernel's greatest pid
+    LIMIT_LOG_LINE = 64 * 1024,     // bytes; longer lines are cut and marked
     LIMIT_LOGS_PER_POST = 10000,
     LIMIT_PATTERN = 1024,               // bytes of a regular expression
     LIMIT_PATTERN_PROGRAM = 1000,       // its instructions: the maximum of steps for a byte of text

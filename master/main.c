@@ -63,7 +63,7 @@ struct master {
     struct master_log *master_log;
     struct cluster_identity cluster;
     struct storage *storage;
-    struct free_space_floor floor;
+    struct disk_size floor;
     struct free_space *free_space;
     struct db_reader *room_reader;
     char *config, *url_file;
@@ -515,7 +515,7 @@ static int check_settings(struct master *m, struct error *e)
     if (o->host_names.count)
         return error_set(e, ERR_INVALID, "--host-name belongs to --init: give both");
     m->floor = free_space_floor_default;
-    if (o->disk_floor && (rc = free_space_floor_parse(o->disk_floor, &m->floor, e)))
+    if (o->disk_floor && (rc = disk_size_parse(o->disk_floor, &m->floor, e)))
         return error_prefix(e, "--disk-floor");
     if (o->external_url && (rc = options_check_url(o->external_url, e)))
         return error_prefix(e, "--external-url");

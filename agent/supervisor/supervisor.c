@@ -85,6 +85,7 @@ struct supervisor {
     int64_t warn_after, kill_after; // it hangs, in microseconds; 0: never
     bool active;                    // it has printed or reported something since the last check
     bool warned_hang, hung;         // hung: it is ended for that
+    bool over_quota;                // it is ended because of its files
     char *work_dir;
     char reason[1024];
 };
@@ -479,7 +480,7 @@ static void add_rank_that_left(struct supervisor *s)
 static void find_cause(struct supervisor *s)
 {
     enum rank_exit worst = RANK_TERMINATED;
-    for (size_t i = 0; s->failed && !s->hung && i < s->end_count; i++) {
+    for (size_t i = 0; s->failed && !s->hung && !s->over_quota && i < s->end_count; i++) {
         const struct rank_process *r = &s->ranks[s->ends[i]];
         enum rank_exit verdict = classify_rank(s, r);
         if (verdict > worst) {
@@ -585,11 +586,17 @@ static void accept_agent(struct supervisor *s)
 static void handle_command(struct supervisor *s, const char *line, size_t len)
 {
     json_t *command = json_loadb(line, len, 0, NULL);
-    int64_t grace_s = jget_int(command, "kill", -1);
+    int64_t grace_s = jget_int(command, "kill", -1), end_s = jget_int(command, "end", -1);
     if (grace_s >= 0) {
         if (!s->ending)
             write_log(s, "INFO", "told to end; SIGKILL after %lld s", (long long)grace_s);
         end_task(s, grace_s, "told to end");
+    }
+    if (end_s >= 0 && !s->ending) {
+        const char *reason = jget_string(command, "reason", "");
+        write_log(s, "ERROR", "%s", reason);
+        s->failed = s->over_quota = true;
+        end_task(s, end_s, reason);
     }
     json_decref(command);
 }

@@ -5,7 +5,8 @@
 // It starts with these descriptors: 0 is the task's lock, held; 1 its listening socket; 2 the
 // agent's log. To an agent that connects to the socket it sends the status, and again after every
 // change: one JSON object on each line. It reads lines {"kill": SECONDS}: end all processes, by
-// SIGKILL after so many seconds.
+// SIGKILL after so many seconds; and {"end": SECONDS, "reason": TEXT}: the same, but the task has
+// failed for this reason.
 //
 // The ranks die with it (PR_SET_PDEATHSIG). It adopts their orphaned descendants
 // (PR_SET_CHILD_SUBREAPER) and ends them before it reports EXITED.

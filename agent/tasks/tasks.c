@@ -50,9 +50,10 @@ struct agent_task {
     bool in_worker; // the file worker has a job for it
     bool warned;    // that its files are not available yet
     bool killed;
-    bool has_spec; // so the master knows where its log belongs
-    bool shipped;  // PHASE_FORGETTING: the master has the log
-    bool reports;  // its program can report
+    bool has_spec;      // so the master knows where its log belongs
+    bool shipped;       // PHASE_FORGETTING: the master has the log
+    bool reports;       // its program can report
+    struct error quota; // why the machine ends it; code 0: it does not
     int64_t grace_s;
     int64_t retry_at; // monotonic: PHASE_FETCHING, PHASE_CONNECTING, PHASE_KILLING; in
                       // PHASE_REPORTING the end of the time for reports of a killed task
@@ -149,6 +150,29 @@ static void write_last_line(const struct agent_task *task, const char *text)
     free(path);
 }
 
+// Moves the folder to the trash first, so that a partly removed folder never looks like a task.
+static void remove_folder(struct tasks *t, const char *id, const char *dir)
+{
+    char unique[UUID_TEXT];
+    uuid_make(unique);
+    char *trash = xasprintf("%s/%s.%s", t->trash, id, unique);
+    if (rename(dir, trash) == 0)
+        file_worker_remove(t->o.file_worker, trash);
+    free(trash);
+}
+
+// Frees the disk when the program of a task that has filled it has ended, because the master may
+// not take the log soon.
+static void discard_files(struct tasks *t, const struct agent_task *task)
+{
+    static const char *const names[] = {TASKDIR_WORK};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = path_join(task->dir, names[i]);
+        remove_folder(t, task->id, path);
+        free(path);
+    }
+}
+
 static void task_exited(struct tasks *t, struct agent_task *task)
 {
     json_t *end = task->end;
@@ -175,6 +199,8 @@ static void task_ended(struct tasks *t, struct agent_task *task, json_t *status)
     log_info("task ended", "alloc=%s reason=%s", task->id,
              log_quote(quoted, sizeof quoted, jget_string(status, "reason", "")));
     disconnect_supervisor(task);
+    if (task->quota.code)
+        discard_files(t, task);
     task->end = status;
     task->retry_at = clock_mono_us() + KILL_REPORTS_US;
     if (has_reports(task))
@@ -269,12 +295,29 @@ static void send_kill(struct agent_task *task)
         log_debug("cannot send to a supervisor", "alloc=%s", task->id);
 }
 
+// The supervisor ends the task as failed for this reason. A full disk cannot wait.
+static void send_quota(struct agent_task *task)
+{
+    json_t *command =
+        json_pack("{s:i, s:s}", "end", task->quota.code == ERR_FULL ? 0 : SUPERVISOR_PEER_GRACE_S,
+                  "reason", task->quota.text);
+    must(command);
+    char *text = json_text(command), *line = xasprintf("%s\n", text);
+    if (send(task->fd, line, strlen(line), MSG_NOSIGNAL) != (ssize_t)strlen(line))
+        log_debug("cannot send to a supervisor", "alloc=%s", task->id);
+    free(line);
+    free(text);
+    json_decref(command);
+}
+
 static void connect_supervisor(struct tasks *t, struct agent_task *task, int64_t now)
 {
     disconnect_supervisor(task);
     task->phase = PHASE_CONNECTING;
     if (taskdir_connect(task->dir, &task->fd, NULL) == 0) {
         task->phase = PHASE_ATTACHED;
+        if (task->quota.code)
+            send_quota(task);
         if (task->killed)
             send_kill(task);
     } else if (taskdir_supervised(task->dir)) {
@@ -417,17 +460,6 @@ static void declare_gone(struct tasks *t, const char *id)
     end_unsupervised_task(t, task, "it was never started on this machine");
 }
 
-// Moves the folder to the trash first, so that a partly removed folder never looks like a task.
-static void remove_folder(struct tasks *t, const char *id, const char *dir)
-{
-    char unique[UUID_TEXT];
-    uuid_make(unique);
-    char *trash = xasprintf("%s/%s.%s", t->trash, id, unique);
-    if (rename(dir, trash) == 0)
-        file_worker_remove(t->o.file_worker, trash);
-    free(trash);
-}
-
 static void remove_forgotten_task(struct tasks *t, struct agent_task *task)
 {
     if (task->in_worker || !task->shipped)
@@ -529,11 +561,29 @@ static void files_fetched(struct tasks *t, struct agent_task *task, const struct
     }
 }
 
+static void handle_quota(struct tasks *t, struct agent_task *task, const struct error *why)
+{
+    char quoted[ERROR_TEXT_MAX];
+    if (task_is_over(task) || task->phase == PHASE_FORGETTING)
+        discard_files(t, task);
+    if (task->quota.code)
+        return;
+    task->quota = *why;
+    log_warn("ending a task because of the files that it has made", "alloc=%s reason=%s", task->id,
+             log_quote(quoted, sizeof quoted, why->text));
+    if (task->phase == PHASE_ATTACHED)
+        send_quota(task);
+}
+
 void tasks_handle_message(struct tasks *t, const struct inbox_message *message)
 {
     struct agent_task *task = find_task(t, message->id);
     if (!task)
         return;
+    if (message->kind == INBOX_QUOTA) {
+        handle_quota(t, task, &message->error);
+        return;
+    }
     if (message->kind == INBOX_FETCHED)
         task->in_worker = false;
     if (message->kind == INBOX_SHIPPED)

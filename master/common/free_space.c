@@ -13,9 +13,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-enum { LOOK_EVERY_S = 1, END_MOST_S = 2, SIZE_TEXT = 32 };
+enum { LOOK_EVERY_S = 1, END_MOST_S = 2 };
 
-const struct free_space_floor free_space_floor_default = {.bytes = 1 << 30, .percent = 5};
+const struct disk_size free_space_floor_default = {.bytes = 1 << 30, .percent = 5};
 
 struct watched {
     struct free_space *free_space;
@@ -36,70 +36,6 @@ struct free_space {
     pthread_cond_t changed;
     bool stops;
 };
-
-// --- sizes ---------------------------------------------------------------------------------------
-
-static int scale_of(const char *unit, double *scale)
-{
-    static const struct {
-        const char *word;
-        double scale;
-    } units[] = {{"", 1},
-                 {"K", 1 << 10},
-                 {"KiB", 1 << 10},
-                 {"M", 1 << 20},
-                 {"MiB", 1 << 20},
-                 {"G", 1 << 30},
-                 {"GiB", 1 << 30},
-                 {"T", 1024.0 * (1 << 30)},
-                 {"TiB", 1024.0 * (1 << 30)}};
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (!strcmp(unit, units[i].word)) {
-            *scale = units[i].scale;
-            return 0;
-        }
-    return -1;
-}
-
-int free_space_floor_parse(const char *text, struct free_space_floor *out, struct error *e)
-{
-    char *unit;
-    double scale, number = strtod(text, &unit);
-    bool sound = unit != text && number >= 0 && *text >= '0' && *text <= '9';
-    *out = (struct free_space_floor){0};
-    if (sound && !strcmp(unit, "%") && number < 100) {
-        out->percent = number;
-        return 0;
-    }
-    if (sound && !scale_of(unit, &scale) && number * scale < 1e18) {
-        out->bytes = (uint64_t)(number * scale);
-        return 0;
-    }
-    return error_set(
-        e, ERR_INVALID,
-        "\"%.64s\" is no size: give bytes with a unit (2GiB, 500M), a part of the disk "
-        "below 100 %% (5%%), or 0 for no floor",
-        text);
-}
-
-static uint64_t floor_of(const struct free_space_floor *f, uint64_t total)
-{
-    uint64_t part = (uint64_t)((double)total * f->percent / 100);
-    if (!f->percent)
-        return f->bytes;
-    return f->bytes && f->bytes < part ? f->bytes : part;
-}
-
-static const char *size_text(uint64_t bytes, char out[SIZE_TEXT])
-{
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    double size = (double)bytes;
-    int unit = 0;
-    for (; size >= 1024 && unit < 5; unit++)
-        size /= 1024;
-    snprintf(out, SIZE_TEXT, "%.*f %s", unit && size < 100, size, units[unit]);
-    return out;
-}
 
 // --- looking -------------------------------------------------------------------------------------
 
@@ -132,7 +68,7 @@ void free_space_poll(struct free_space *r, enum free_space_place place)
     uint64_t free, total;
     if (r->o.look(w->path, &free, &total))
         return; // the state is unchanged
-    uint64_t minimum = floor_of(&r->o.floor, total);
+    uint64_t minimum = disk_size_of(&r->o.floor, total);
     uint64_t spare = place == FREE_SPACE_DATA && r->o.spare ? r->o.spare(r->o.spare_ctx) : 0;
     bool was = atomic_load(&w->low);
     free += spare < minimum / 4 * 3 ? spare : minimum / 4 * 3;
@@ -255,7 +191,7 @@ static void describe_shortage(const struct free_space *r, enum free_space_place 
     snprintf(text, FREE_SPACE_TEXT,
              "%s (%.200s) is nearly full: %s of %s are free, but at least %s must be",
              place_names[place], w->path, size_text(atomic_load(&w->free), free),
-             size_text(size, total), size_text(floor_of(&r->o.floor, size), minimum));
+             size_text(size, total), size_text(disk_size_of(&r->o.floor, size), minimum));
 }
 
 const char *free_space_describe(const struct free_space *r, enum free_space_place place,
@@ -288,7 +224,7 @@ void free_space_read(const struct free_space *r, enum free_space_place place,
         return;
     out->free = atomic_load(&r->places[place].free);
     out->total = atomic_load(&r->places[place].total);
-    out->minimum = floor_of(&r->o.floor, out->total);
+    out->minimum = disk_size_of(&r->o.floor, out->total);
 }
 
 bool free_space_is_filling(const struct free_space *r, enum free_space_place place,

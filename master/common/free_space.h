@@ -14,18 +14,13 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/text/size.h"
 
 struct free_space; // opaque
 
 enum free_space_place { FREE_SPACE_DATA, FREE_SPACE_CHECKPOINTS, FREE_SPACE_PLACES };
 
-// "2GiB", "500M", "5%", "0" (no floor); a plain number counts bytes. ERR_INVALID.
-struct free_space_floor {
-    uint64_t bytes;
-    double percent; // of the file system; with both, the smaller one counts
-};
-int free_space_floor_parse(const char *text, struct free_space_floor *out, struct error *e);
-extern const struct free_space_floor free_space_floor_default; // 1 GiB or 5 %, whichever is less
+extern const struct disk_size free_space_floor_default; // 1 GiB or 5 %, whichever is less
 
 // The size of the file system of `path` in bytes. Returns 0, or -1 if it cannot be read.
 typedef int free_space_look(const char *path, uint64_t *free, uint64_t *total);
@@ -33,7 +28,7 @@ free_space_look free_space_look_statvfs;
 
 struct free_space_options {
     const char *paths[FREE_SPACE_PLACES];
-    struct free_space_floor floor;
+    struct disk_size floor;
     free_space_look *look; // NULL: statvfs; tests pass their own
     // Bytes that the store can fill before its file grows (deleted rows). They count as free, up to
     // three quarters of the floor, because the write-ahead log grows all the same. NULL: none.

@@ -47,13 +47,15 @@ FOLDERS = [
     ("cli/common", "session, flags, values of flags, names to ids, input files, followed events",
      CONTRACT + " cli cli/output cli/commands/commands.h"),
     ("agent", "the agent's event loop, its slots, and its connection to the master",
-     CONTRACT + " agent/tasks agent/spool agent/logs agent/reports agent/gpu "
+     CONTRACT + " agent/tasks agent/spool agent/logs agent/reports agent/gpu agent/quotas "
      "agent/supervisor/mounts.h"),
     ("agent/tasks", "tasks, their folders, and what to start and stop",
      CONTRACT + " agent agent/spool agent/logs agent/supervisor"),
     ("agent/supervisor", "the process of one task: ranks, pipes, sandbox",
      CONTRACT + " agent/logs agent/reports agent/tasks agent/failures"),
     ("agent/failures", "why a rank failed or hangs, in one sentence", "base/*"),
+    ("agent/quotas", "the limits of a task; the files of all tasks on the disk",
+     CONTRACT + " agent agent/tasks agent/failures/memory.h"),
     ("agent/spool", "lines on disk for the master, and the thread that ships them",
      CONTRACT + " agent agent/tasks"),
     ("agent/logs", "the output of tasks as lines of a spool", CONTRACT + " agent agent/spool "

@@ -40,7 +40,7 @@ static uint64_t spare(void *bytes)
     return *(uint64_t *)bytes;
 }
 
-static struct free_space *make(uint64_t total, uint64_t free, struct free_space_floor floor)
+static struct free_space *make(uint64_t total, uint64_t free, struct disk_size floor)
 {
     const struct free_space_options options = {
         .paths = {"data", "checkpoints"}, .floor = floor, .look = look, .changed = note_change};
@@ -60,32 +60,6 @@ static bool low_at(struct free_space *r, uint64_t free)
     return free_space_is_low(r, FREE_SPACE_DATA);
 }
 
-static void test_floor_is_a_size_or_a_percentage(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text;
-        uint64_t bytes;
-        double percent;
-    } good[] = {{"0", 0, 0},
-                {"4096", 4096, 0},
-                {"500M", 500ULL << 20, 0},
-                {"1.5GiB", 3ULL << 29, 0},
-                {"2T", 2ULL << 40, 0},
-                {"5%", 0, 5},
-                {"0.5%", 0, 0.5}};
-    static const char *const bad[] = {"", "x", "-1", "5 %", "100%", "2GB", "1e99", "nan", "5%%"};
-    struct free_space_floor f;
-    struct error e;
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        assert_int_equal(free_space_floor_parse(good[i].text, &f, &e), 0);
-        assert_int_equal(f.bytes, good[i].bytes);
-        assert_true(f.percent == good[i].percent);
-    }
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(free_space_floor_parse(bad[i], &f, &e), ERR_INVALID);
-}
-
 static void test_default_is_the_smaller_of_two(void **state)
 {
     (void)state;
@@ -97,7 +71,7 @@ static void test_default_is_the_smaller_of_two(void **state)
     assert_false(low_at(r, 100 * MiB));
     assert_true(low_at(r, 100 * MiB - 1));
     free_space_free(r);
-    r = make(GiB, 0, (struct free_space_floor){0}); // none
+    r = make(GiB, 0, (struct disk_size){0}); // none
     assert_false(free_space_is_low(r, FREE_SPACE_DATA));
     free_space_free(r);
 }
@@ -105,7 +79,7 @@ static void test_default_is_the_smaller_of_two(void **state)
 static void test_recovery_needs_more_space_than_the_floor(void **state)
 {
     (void)state;
-    struct free_space *r = make(GiB, 100 * MiB, (struct free_space_floor){.bytes = 80 * MiB});
+    struct free_space *r = make(GiB, 100 * MiB, (struct disk_size){.bytes = 80 * MiB});
     assert_false(low_at(r, 80 * MiB));
     assert_true(low_at(r, 79 * MiB));
     assert_true(low_at(r, 80 * MiB));
@@ -123,7 +97,7 @@ static void test_filling_begins_at_twice_the_floor(void **state)
 {
     (void)state;
     char text[FREE_SPACE_TEXT];
-    const struct free_space_floor floor = {.bytes = 80 * MiB};
+    const struct disk_size floor = {.bytes = 80 * MiB};
     struct free_space *r = make(GiB, 160 * MiB, floor);
     assert_false(free_space_is_filling(r, FREE_SPACE_DATA, text));
     assert_false(low_at(r, 160 * MiB - 1));
@@ -148,7 +122,7 @@ static void test_deleted_rows_count_as_free_space(void **state)
                                          .look = look,
                                          .spare = spare,
                                          .spare_ctx = &deleted};
-    free_space_free(make(GiB, 50 * MiB, (struct free_space_floor){0}));
+    free_space_free(make(GiB, 50 * MiB, (struct disk_size){0}));
     struct free_space *r = free_space_new(&options);
     assert_true(free_space_is_low(r, FREE_SPACE_DATA));
     deleted = 40 * MiB;
@@ -164,7 +138,7 @@ static void test_messages_name_place_sizes_and_remedy(void **state)
     (void)state;
     struct error e = {0};
     char text[FREE_SPACE_TEXT];
-    struct free_space *r = make(40 * GiB, 300 * MiB, (struct free_space_floor){.bytes = GiB});
+    struct free_space *r = make(40 * GiB, 300 * MiB, (struct disk_size){.bytes = GiB});
     assert_int_equal(free_space_refuse_submission(r, &e), ERR_FULL);
     assert_string_equal(
         e.text, "the disk of the master's data (data) is nearly full: 300 MiB of 40.0 GiB "
@@ -190,7 +164,7 @@ static void test_space_is_polled(void **state)
 {
     (void)state;
     struct error e = {0};
-    struct free_space *r = make(GiB, GiB, (struct free_space_floor){.bytes = 80 * MiB});
+    struct free_space *r = make(GiB, GiB, (struct disk_size){.bytes = 80 * MiB});
     assert_int_equal(free_space_start(r, &e), 0);
     atomic_store(&disk.free[FREE_SPACE_CHECKPOINTS], 1);
     int64_t until = clock_mono_us() + 20 * 1000000;
@@ -212,7 +186,6 @@ static void test_real_file_system(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_floor_is_a_size_or_a_percentage),
         cmocka_unit_test(test_default_is_the_smaller_of_two),
         cmocka_unit_test(test_recovery_needs_more_space_than_the_floor),
         cmocka_unit_test(test_filling_begins_at_twice_the_floor),
