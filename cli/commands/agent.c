@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text/json.h"
+#include "base/text/size.h"
 #include "cli/commands/commands.h"
 #include "cli/output/output.h"
 #include "cli/output/rows.h"
@@ -47,6 +48,59 @@ int run_agent_forget(struct cli *c, const struct command *self, struct error *e)
                             "Agent %s is removed from the list", c->args[0]);
 }
 
+// "64.0 GiB"; 0: "no limit".
+static void set_size(json_t *row, const char *name, const json_t *limits, const char *key)
+{
+    char text[SIZE_TEXT];
+    int64_t bytes = jget_int(limits, key, 0);
+    const char *shown = bytes > 0 ? size_text((uint64_t)bytes, text) : "no limit";
+    json_object_set_new(row, name, json_string(shown));
+}
+
+static void set_count(json_t *row, const char *name, const json_t *limits)
+{
+    int64_t count = jget_int(limits, name, 0);
+    json_object_set_new(row, name,
+                        count > 0 ? json_integer((json_int_t)count) : json_string("no limit"));
+}
+
+static int print_limits(struct cli *c, const json_t *limits, struct error *e)
+{
+    if (!limits)
+        return 0;
+    json_t *row = json_object();
+    set_count(row, "processes", limits);
+    set_size(row, "memory", limits, "memory");
+    set_size(row, "disk", limits, "disk");
+    set_count(row, "files", limits);
+    set_size(row, "disk_floor", limits, "diskFloor");
+    printf("\nLimits of each task\n");
+    int err = output_object(c, row, "processes,memory,disk,files,disk_floor", e);
+    json_decref(row);
+    return err;
+}
+
+// What protects the machine and other tasks against a task.
+static int print_protections(struct cli *c, const json_t *list, struct error *e)
+{
+    size_t i;
+    json_t *entry;
+    if (!list)
+        return 0;
+    json_t *rows = json_array();
+    json_array_foreach(list, i, entry)
+    {
+        const char *state = jget_bool(entry, "active", false) ? "active" : "missing";
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:s}", "protection",
+                                              jget_string(entry, "name", ""), "state", state,
+                                              "reason", jget_string(entry, "reason", "")));
+    }
+    printf("\nProtections against a task\n");
+    int err = output_rows(c, rows, "protection,state,reason", e);
+    json_decref(rows);
+    return err;
+}
+
 int run_agent_describe(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
@@ -65,6 +119,8 @@ int run_agent_describe(struct cli *c, const struct command *self, struct error *
         json_object_set_new(row, "rack", json_string(jget_string(agent, "rack", "")));
         json_object_set(row, "addresses", jget(agent, "addresses"));
         json_object_set(row, "slot_list", slots);
+        json_object_set(row, "task_limits", jget(agent, "taskLimits"));
+        json_object_set(row, "protections", jget(agent, "protections"));
         err = output_object(
             c, row,
             "id,host,addresses,pool,rack,slots,used,faults,connected,lost,seen,enabled,draining,"
@@ -75,6 +131,8 @@ int run_agent_describe(struct cli *c, const struct command *self, struct error *
     if (!err && c->format == OUTPUT_TABLE && !c->options.columns) {
         printf("\nSlots\n");
         err = output_rows(c, slots, "slot,type,device,near,load,enabled,health,allocation", e);
+        err = err ? err : print_limits(c, jget(jget(answer, "agent"), "taskLimits"), e);
+        err = err ? err : print_protections(c, jget(jget(answer, "agent"), "protections"), e);
     }
     json_decref(slots);
     json_decref(answer);

@@ -96,6 +96,8 @@ static int answer_agent(struct request *rq, const struct agent *g)
     struct agents_snapshot *result = arena_alloc(&rq->arena, sizeof *result);
     struct agent_snapshot *item = arena_alloc(&rq->arena, sizeof *item);
     copy_agent(rq, g, item);
+    item->protections = request_copy_json(rq, g->protections);
+    item->limits = request_copy_json(rq, g->limits);
     *result = (struct agents_snapshot){.page = {.shown = 1, .total = 1}, .items = item};
     rq->result = result;
     return 0;

@@ -88,11 +88,12 @@ struct agent {
         slot_setting;       // set by an operator
     int slot_setting_count; // length of slot_setting, at least slot_count
     int slot_count;
-    json_t *overruled;      // for each slot the fault that an operator overruled, or null
-    json_t *utilization;    // newest {slots: [{name: value}]}; NULL: not reported
-    int64_t utilization_at; // wall clock of the agent
-    char *rack;             // "": not known
-    char *mount_fault;      // why its tasks cannot have mounts of their own; "": they can
+    json_t *overruled;            // for each slot the fault that an operator overruled, or null
+    json_t *utilization;          // newest {slots: [{name: value}]}; NULL: not reported
+    int64_t utilization_at;       // wall clock of the agent
+    char *rack;                   // "": not known
+    char *mount_fault;            // why its tasks cannot have mounts of their own; "": they can
+    json_t *protections, *limits; // of its tasks, as it reports them; NULL: not reported
     int handle, handle_slots, handle_rack; // in the scheduler; SCHED_NONE: none yet
     struct pool *handle_pool;
     json_t *handle_near; // the slots whose groups the scheduler knows

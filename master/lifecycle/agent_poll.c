@@ -204,6 +204,13 @@ static void string_replace(char **text, const char *with)
     *text = copy;
 }
 
+static void json_replace(json_t **value, json_t *with)
+{
+    json_incref(with);
+    json_decref(*value);
+    *value = with;
+}
+
 static bool agent_is_registered(const struct agent *g, const json_t *body)
 {
     return g->version && json_equal(g->slots, jget(body, "slots")) && g->pool &&
@@ -505,6 +512,8 @@ int core_agent_poll(struct core *c, struct request *rq, struct error *e)
     g->heard_at = c->wall;
     agent_set_unreachable(c, g, false);
     string_replace(&g->mount_fault, jget_string(rq->body, "mountFault", ""));
+    json_replace(&g->protections, json_object_get(rq->body, "protections"));
+    json_replace(&g->limits, json_object_get(rq->body, "limits"));
     if (fresh)
         agent_begin_session(c, g, session);
     if (!report_is_late(g, jget_int(rq->body, "seen", -1))) {

@@ -60,6 +60,8 @@ void agent_free(struct agent *g)
     json_decref(g->lost_runs);
     json_decref(g->overruled);
     json_decref(g->utilization);
+    json_decref(g->protections);
+    json_decref(g->limits);
     free(g->slot_setting);
     free(g);
 }

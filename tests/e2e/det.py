@@ -142,6 +142,7 @@ class SimulatedAgent(threading.Thread):
         self.name, self.slots, self.seen = name, slots, 0
         self.session = str(uuid.uuid4())
         self.mount_fault, self.pool = "", "default"
+        self.more = {}  # further keys of its requests
         self.exit_code_of_killed = 137
         self.tasks, self.running, self.stopping = {}, {}, False
         self.changed = threading.Condition()
@@ -152,7 +153,8 @@ class SimulatedAgent(threading.Thread):
     def sync(self):
         with self.changed:
             body = {"version": "0", "session": self.session, "pool": self.pool, "hostname": self.name,
-                    "address": "127.0.0.1", "mountFault": self.mount_fault, "slots": self.slot_list(), "seen": self.seen, "tasks": list(self.tasks.values())}
+                    "address": "127.0.0.1", "mountFault": self.mount_fault, "slots": self.slot_list(), "seen": self.seen, "tasks": list(self.tasks.values()),
+                    **self.more}
         status, answer = self.caller.request("POST", f"/api/v1/agents/{self.name}/sync", body)
         if status == 503:
             raise OSError("the master stops")  # and comes back

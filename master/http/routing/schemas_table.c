@@ -264,7 +264,9 @@ const struct schema schema_table[] = {
                     "resourcePools?:[string] addresses?:[string] enabled?:bool draining?:bool "
                     "version?:string slotStats:SlotStats +label?:string +hostname?:string "
                     "+rack?:string +connected?:bool +lost?:bool +lastSeen?:time "
-                    "+ran?:[AgentRun]"),
+                    "+ran?:[AgentRun] +protections?:[Protection] +taskLimits?:TaskLimits"),
+    OURS("Protection", "name:string active:bool reason:string"),
+    OURS("TaskLimits", "processes:int memory:int disk:int files:int diskFloor:int"),
     OBJECT("AgentRun", "allocationId:string slots:[int]"),
     OBJECT("SlotStats", "typeStats:{DeviceStats} brandStats:{DeviceStats}"),
     OBJECT("DeviceStats", "states?:{int} disabled:int draining:int total:int"),

@@ -145,6 +145,37 @@ static void write_stats(struct json_writer *w, const char *key, const struct age
 
 // --- agents --------------------------------------------------------------------------------------
 
+static void write_protections(struct json_writer *w, const json_t *list)
+{
+    size_t i;
+    json_t *entry;
+    if (!json_is_array(list))
+        return;
+    jw_key(w, "protections");
+    jw_array(w);
+    json_array_foreach(list, i, entry)
+    {
+        jw_object(w);
+        jw_kv_string(w, "name", jget_string(entry, "name", ""));
+        jw_kv_bool(w, "active", jget_bool(entry, "active", false));
+        jw_kv_string(w, "reason", jget_string(entry, "reason", ""));
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
+static void write_limits(struct json_writer *w, const json_t *limits)
+{
+    static const char *const names[] = {"processes", "memory", "disk", "files", "diskFloor"};
+    if (!json_is_object(limits))
+        return;
+    jw_key(w, "taskLimits");
+    jw_object(w);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        jw_kv_int(w, names[i], jget_int(limits, names[i], 0));
+    jw_object_end(w);
+}
+
 static void write_agent(struct json_writer *w, const struct agent_snapshot *g)
 {
     char time[CLOCK_RFC3339_MAX];
@@ -188,6 +219,8 @@ static void write_agent(struct json_writer *w, const struct agent_snapshot *g)
         jw_key(w, "ran");
         jw_json(w, g->ran);
     }
+    write_protections(w, g->protections);
+    write_limits(w, g->limits);
     jw_key(w, "slotStats");
     jw_object(w);
     write_stats(w, "typeStats", g, true);

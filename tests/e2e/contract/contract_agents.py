@@ -9,6 +9,21 @@ from det import SimulatedAgent
 
 
 class Agents(Contract):
+    def test_protections_and_limits(self):
+        def shown():
+            return self.user.get("/agents/live", "agent:Agent")["agent"]
+        self.assertNotIn("protections", shown())
+        protections = [{"name": "files", "active": True, "reason": ""},
+                       {"name": "devices", "active": False, "reason": "the kernel does not permit it"}]
+        limits = {"processes": 100, "memory": 0, "disk": 5 << 30, "files": 7, "diskFloor": 1 << 30}
+        self.addCleanup(setattr, self.agent, "more", {})
+        self.agent.more = {"protections": protections, "limits": limits}
+        agent = wait_for("the next call", lambda: "protections" in (now := shown()) and now, 30)
+        self.assertEqual((agent["protections"], agent["taskLimits"]), (protections, limits))
+        self.assertNotIn("protections", self.user.get("/agents", "agents:[Agent]")["agents"][0])
+        self.agent.more = {}  # an agent of an older release
+        wait_for("the next call", lambda: "protections" not in shown(), 30)
+
     def test_agents(self):
         self.user.get("/agents", "agents:[Agent]", excludeContainers=None, excludeSlots=None)
         self.user.get("/agents/live", "agent:Agent")
