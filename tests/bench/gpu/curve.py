@@ -4,6 +4,9 @@ A curve is the training loss of each step, smoothed to the means of windows of W
 give a mean and a spread: the spread is the largest deviation, over windows and seeds, of one seed's curve from
 the mean of the others'. The criterion is met if the mean of our seeds' curves deviates from the mean of
 PyTorch's in no window by more than the spread.
+
+Training in fp8 is compared with training in bf16 (on CPUs in float32) in the same way: the spread is that of the trainer's
+own seeds in bf16.
 """
 
 import json
@@ -54,17 +57,22 @@ def sets_of(spec, corpus, steps, seed):
     }
 
 
-def ours(bench, spec, seed):
+def ours(bench, spec, seed, precision="auto"):
     options = bench.options
     with tempfile.TemporaryDirectory(prefix="muster-curve-") as folder:
         argv = [bench.trainer, "run", ROOT / "examples/gpt2-124m.yaml", "--slots", 1, "--checkpoint-dir", folder]
-        for key, value in sets_of(spec, options.loss, options.loss_steps, seed).items():
+        sets = sets_of(spec, options.loss, options.loss_steps, seed) | {"trainer.precision": precision}
+        for key, value in sets.items():
             argv += ["--set", f"{key}={value}"]
         out = output_of(argv, bench.clock)
     losses = {int(step): float(loss) for step, loss in LINE.findall(out)}
     if sorted(losses) != list(range(1, options.loss_steps + 1)):
         raise Failed(f"the output has the losses of {len(losses)} steps, not of {options.loss_steps}: {out[-300:]}")
     return [losses[s] for s in sorted(losses)]
+
+
+def ours_in_fp8(bench, spec, seed):
+    return ours(bench, spec, seed, "fp8")
 
 
 def theirs(bench, spec, seed):
@@ -96,8 +104,9 @@ def spread(curves):
 def train_all(bench, spec, got):
     """Trains all seeds, alternating, so that both have results when the time is up."""
     mine, his = (int(n) for n in bench.options.loss_seeds.split(","))
-    for i in range(max(mine, his)):
-        for name, count, train in (("PyTorch", his, theirs), ("ours", mine, ours)):
+    eight = bench.options.loss_fp8
+    for i in range(max(mine, his, eight)):
+        for name, count, train in (("PyTorch", his, theirs), ("ours", mine, ours), ("fp8", eight, ours_in_fp8)):
             if i < count:
                 say(f"loss curve: {name}, seed {i + 1} of {count}")
                 losses = bench.try_to(f"loss curve, {name}", train, bench, spec, i + 1)
@@ -105,19 +114,25 @@ def train_all(bench, spec, got):
 
 
 def compare(bench, emit):
-    got = {"ours": [], "PyTorch": []}
+    got = {"ours": [], "PyTorch": [], "fp8": []}
     try:
         train_all(bench, spec_of(bench), got)
     finally:
-        if got["ours"] and len(got["PyTorch"]) > 1:
-            report(bench, emit, got)
-        else:
-            say("the comparison needs two curves of PyTorch and one of the trainer")
+        report(bench, emit, got)
+
+
+def report_one(bench, emit, measure, mine, reference):
+    if not mine or len(reference) < 2:
+        say(f"{measure}: the comparison needs one curve, and two to compare it with")
+        return
+    apart, wide = deviation(mean(mine), mean(reference)), spread(reference)
+    emit(measure, apart, "nats", wide, apart / wide, 1.0, at_most=True, seeds=[len(mine), len(reference)],
+         steps=bench.options.loss_steps)
 
 
 def report(bench, emit, got):
-    apart, wide = deviation(mean(got["ours"]), mean(got["PyTorch"])), spread(got["PyTorch"])
-    emit("loss curve, largest deviation", apart, "nats", wide, apart / wide, 1.0, at_most=True,
-         seeds=[len(got["ours"]), len(got["PyTorch"])], steps=bench.options.loss_steps)
+    report_one(bench, emit, "loss curve, largest deviation", got["ours"], got["PyTorch"])
+    if got.get("fp8"):
+        report_one(bench, emit, "loss curve, fp8 from bf16", got["fp8"], got["ours"])
     line = {name: [[round(x, 4) for x in c] for c in curves] for name, curves in got.items()}
     print(json.dumps({"bench": "gpu", "curves": line}), flush=True)

@@ -18,6 +18,7 @@ class Model:
     mfu_goal: float
     steps: int
     axes: dict  # settings of the peer, the most promising first
+    fp8: bool = False  # has products that trainer.precision: fp8 quantises
 
 
 def gpt_flops(s):
@@ -53,7 +54,8 @@ def gpt(name, spec, unit_goal, mfu_goal, steps, axes):
         "trainer.global_batch_size": spec["global"],
         "trainer.micro_batch_size": spec["micro"],
     }
-    return Model(name, "gpt2-124m.yaml", sets, spec, gpt_flops(spec), "tokens/s", unit_goal, mfu_goal, steps, axes)
+    return Model(name, "gpt2-124m.yaml", sets, spec, gpt_flops(spec), "tokens/s", unit_goal, mfu_goal, steps, axes,
+                 fp8=True)
 
 
 def resnet(name, spec, unit_goal, steps, axes):

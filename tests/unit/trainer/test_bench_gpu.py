@@ -107,6 +107,18 @@ class Curves(unittest.TestCase):
         self.assertFalse(met)
 
 
+    def test_fp8_is_compared_with_our_own_seeds(self):
+        lines = []
+        got = {"ours": [[2.0, 1.0], [2.2, 1.0]], "PyTorch": [], "fp8": [[2.1, 1.1], [2.1, 1.3]]}
+        bench = types.SimpleNamespace(options=types.SimpleNamespace(loss_steps=100))
+        quietly(curve.report, bench, lambda *a, **more: lines.append((a, more)), got)
+        (measure, apart, _, wide, ratio, _), more = lines[0]
+        self.assertEqual((len(lines), measure, more["seeds"]), (1, "loss curve, fp8 from bf16", [2, 2]))
+        self.assertAlmostEqual(apart, 0.2)
+        self.assertAlmostEqual(wide, 0.2)
+        self.assertAlmostEqual(ratio, 1.0)
+
+
 class Told(unittest.TestCase):
     def test_what_a_sanitizer_says(self):
         check = program("check")
