@@ -50,8 +50,10 @@ static int build_linear(struct compiler *c, struct layer *l, const json_t *spec,
 static void quantised_forward(const struct layer *l, const struct model_pass *p)
 {
     const struct ops_fp8 f = pass_fp8(p, l);
-    ops_fp8_forward(&f, pass_value(p, l->x), pass_parameter(p, l, BIAS), pass_value(p, l->y));
-    if (l->flags & LAYER_FUSED_GELU_AFTER)
+    const bool gelu = l->flags & LAYER_FUSED_GELU_BEFORE; // applied when the input is quantised
+    ops_fp8_forward(&f, pass_value(p, gelu ? l[-1].x : l->x), gelu, pass_parameter(p, l, BIAS),
+                    pass_value(p, l->y));
+    if (l->flags & LAYER_FUSED_GELU_AFTER && !(l[2].flags & LAYER_QUANTISES))
         ops_gelu_forward(l->linear.rows * l->linear.out, pass_value(p, l->y),
                          pass_value(p, l[1].y));
 }

@@ -65,7 +65,8 @@ int ops_fp8_compile(const struct ops_linear *s, struct ops_fp8_plan **out, struc
 void ops_fp8_free(struct ops_fp8_plan *plan); // NULL is fine
 
 void ops_fp8_quantise_weights(const struct ops_fp8 *f, const float *w); // to f->weights
-void ops_fp8_forward(const struct ops_fp8 *f, const real *x, const real *bias, real *y);
+// With `gelu` the input of the layer is gelu(x).
+void ops_fp8_forward(const struct ops_fp8 *f, const real *x, bool gelu, const real *bias, real *y);
 // dx and db may be NULL: not computed.
 void ops_fp8_backward(const struct ops_fp8 *f, const real *dy, real *dx, bool add_dx, float *dw,
                       bool add_dw, float *db);

@@ -189,7 +189,7 @@ int64_t ops_fp8_saved_floats(const struct ops_linear *s)
 
 int64_t ops_fp8_scratch_floats(const struct ops_linear *s)
 {
-    return s->rows * s->out;
+    return s->rows * (s->in > s->out ? s->in : s->out); // of gelu, or of dy
 }
 
 int ops_fp8_compile(const struct ops_linear *s, struct ops_fp8_plan **out, struct error *e)
@@ -209,9 +209,13 @@ void ops_fp8_quantise_weights(const struct ops_fp8 *f, const float *w)
     quantise(f, OPS_FP8_W, f->linear->in * f->linear->out, w, f->weights);
 }
 
-void ops_fp8_forward(const struct ops_fp8 *f, const float *x, const float *bias, float *y)
+void ops_fp8_forward(const struct ops_fp8 *f, const float *x, bool gelu, const float *bias,
+                     float *y)
 {
-    quantise(f, OPS_FP8_X, f->linear->rows * f->linear->in, x, f->saved);
+    const int64_t inputs = f->linear->rows * f->linear->in;
+    if (gelu)
+        ops_gelu_forward(inputs, x, f->scratch);
+    quantise(f, OPS_FP8_X, inputs, gelu ? f->scratch : x, f->saved);
     ops_linear_forward(f->linear, f->saved, f->weights, bias, y);
 }
 

@@ -1,3 +1,4 @@
+#include "trainer/ops/cuda/kernels/gelu.h"
 #include "trainer/ops/cuda/kernels/vectors.h"
 
 enum { THREADS = 256 };
@@ -52,21 +53,6 @@ static __device__ float tangent(float x, float)
 static __device__ float tangent_slope(float y, float dy)
 {
     return dy * (1.0f - y * y);
-}
-
-static __device__ float logistic(float x)
-{
-    return __fdividef(1.0f, 1.0f + __expf(-x));
-}
-
-// gelu(x) = x/2 (1 + tanh(c (x + a x^3))) with c = sqrt(2 / pi). This equals x s(2 c (x + a x^3))
-// with the logistic function s, which needs one exponential and one division.
-#define GELU_2C 1.5957691216057308f
-#define GELU_A  0.044715f
-
-static __device__ float gelu_gate(float x)
-{
-    return logistic(GELU_2C * (x + GELU_A * (x * x * x)));
 }
 
 static __device__ float gelu(float x, float)

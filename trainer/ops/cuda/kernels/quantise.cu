@@ -5,6 +5,7 @@
 
 #include <cuda_fp8.h>
 
+#include "trainer/ops/cuda/kernels/gelu.h"
 #include "trainer/ops/cuda/kernels/vectors.h"
 
 enum {
@@ -87,7 +88,17 @@ static __device__ inline uint32_t column_of(const uint32_t codes[ROWS][COLUMNS /
     return word;
 }
 
-template <bool WIDE, typename T>
+template <typename T>
+static __device__ inline void load_inputs(const T *from, bool gelu, float v[COLUMNS])
+{
+    load<COLUMNS>(from, v);
+    if (gelu)
+#pragma unroll
+        for (int i = 0; i < COLUMNS; i++)
+            v[i] *= gelu_gate(v[i]);
+}
+
+template <bool WIDE, bool GELU, typename T>
 static __global__ void quantise_kernel(int64_t rows, int64_t columns, const T *x, struct target to)
 {
     __shared__ uint32_t tile[TILE_COLUMNS][WARP + 1]; // the padding avoids bank conflicts
@@ -101,7 +112,7 @@ static __global__ void quantise_kernel(int64_t rows, int64_t columns, const T *x
         for (int r = 0; r < ROWS; r++) {
             const int64_t at = (row + r) * columns + column;
             float v[COLUMNS];
-            load<COLUMNS>(x + at, v);
+            load_inputs(x + at, GELU, v);
             encode<WIDE>(v, scale, codes[r]);
 #pragma unroll
             for (int i = 0; i < COLUMNS; i++)
@@ -125,13 +136,14 @@ static __global__ void quantise_kernel(int64_t rows, int64_t columns, const T *x
 
 // --- measuring first -----------------------------------------------------------------------------
 
-template <typename T> static __global__ void measure_kernel(int64_t n, const T *x, uint32_t *amax)
+template <typename T>
+static __global__ void measure_kernel(int64_t n, bool gelu, const T *x, uint32_t *amax)
 {
     const int64_t at = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * COLUMNS;
     uint32_t largest = 0;
     if (at < n) {
         float v[COLUMNS];
-        load<COLUMNS>(x + at, v);
+        load_inputs(x + at, gelu, v);
 #pragma unroll
         for (int i = 0; i < COLUMNS; i++)
             largest = larger(largest, magnitude_of(v[i]));
@@ -156,7 +168,8 @@ template <typename T> static void measure_first(const struct quantise_job *j, co
     const int64_t n = j->rows * j->columns;
     const int top = j->tensor == OPS_FP8_DY ? OPS_FP8_TOP_E5M2 : OPS_FP8_TOP_E4M3;
     ops_zero(j->own_amax, sizeof *j->own_amax);
-    LAUNCH((measure_kernel<T>), blocks_for(n, THREADS * COLUMNS), THREADS, 0, n, x, j->own_amax);
+    LAUNCH((measure_kernel<T>), blocks_for(n, THREADS * COLUMNS), THREADS, 0, n, j->gelu, x,
+           j->own_amax);
     LAUNCH(scale_kernel, 1, WARP, 0, top, j->own_amax, j->scale);
 }
 
@@ -169,9 +182,11 @@ template <typename T> static void quantise(const struct quantise_job *j, const T
     if (j->own_amax)
         measure_first(j, x);
     if (j->tensor == OPS_FP8_DY)
-        LAUNCH((quantise_kernel<true, T>), grid, THREADS, 0, j->rows, j->columns, x, to);
+        LAUNCH((quantise_kernel<true, false, T>), grid, THREADS, 0, j->rows, j->columns, x, to);
+    else if (j->gelu)
+        LAUNCH((quantise_kernel<false, true, T>), grid, THREADS, 0, j->rows, j->columns, x, to);
     else
-        LAUNCH((quantise_kernel<false, T>), grid, THREADS, 0, j->rows, j->columns, x, to);
+        LAUNCH((quantise_kernel<false, false, T>), grid, THREADS, 0, j->rows, j->columns, x, to);
 }
 
 void quantise_reals(const struct quantise_job *job, const real *x)

@@ -1,5 +1,5 @@
-// Conversion of a matrix to codes of FP8 (ops/fp8.h), in its own order and turned. One thread; the
-// numbers of rows and columns are multiples of OPS_FP8_MULTIPLE.
+// Conversion of a matrix x, or gelu(x), to codes of FP8 (ops/fp8.h), in its own order and turned.
+// One thread; the numbers of rows and columns are multiples of OPS_FP8_MULTIPLE.
 #ifndef MUSTER_TRAINER_OPS_CUDA_KERNELS_QUANTISE_H
 #define MUSTER_TRAINER_OPS_CUDA_KERNELS_QUANTISE_H
 
@@ -12,6 +12,7 @@ extern "C" {
 struct quantise_job {           // all addresses are in device memory
     enum ops_fp8_tensor tensor; // E5M2 for OPS_FP8_DY, otherwise E4M3
     int64_t rows, columns;
+    bool gelu;             // converts gelu(x)
     float *scale;          // [2]: the scale and its inverse
     uint32_t *amax;        // becomes the maximum of its old value and the bits of the largest |x|
     uint32_t *own_amax;    // not NULL: measures first, and writes *scale

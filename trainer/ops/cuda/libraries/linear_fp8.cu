@@ -118,10 +118,11 @@ void ops_fp8_quantise_weights(const struct ops_fp8 *f, const float *w)
     quantise_floats(&job, w);
 }
 
-void ops_fp8_forward(const struct ops_fp8 *f, const real *x, const real *bias, real *y)
+void ops_fp8_forward(const struct ops_fp8 *f, const real *x, bool gelu, const real *bias, real *y)
 {
     const struct ops_linear *s = f->linear;
     struct quantise_job job = job_of(f, OPS_FP8_X, s->rows, s->in);
+    job.gelu = gelu;
     job.codes = codes_at(f->scratch, 0);
     job.turned = codes_at(f->saved, 0);
     quantise_reals(&job, x);
