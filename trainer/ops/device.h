@@ -64,7 +64,8 @@ void ops_to_reals(int64_t n, const float *x, real *y); // within the device
 void ops_upload_reals(int64_t n, const float *host, real *device);
 void ops_download_reals(int64_t n, const real *device, float *host);
 
-// Measures the peak FLOP/s of matrix products, the denominator of model FLOP utilisation. On a CPU
+// Measures the peak FLOP/s of matrix products, the denominator of model FLOP utilisation (in FP8:
+// that of bf16, in which part of the products remain). On a CPU
 // it runs multiply-adds in registers with the widest vectors for about five milliseconds; on a GPU
 // large products in the precision of the device.
 double ops_peak_flops(void);

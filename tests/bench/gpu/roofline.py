@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Predicts the time of a micro-batch on a GPU by kernel: the tables of NOTES.md.
 
-    tests/bench/gpu/roofline.py gpt2|resnet50 [--peak 790] [--bandwidth 4.3] [--micro N] [--unfused]
+    tests/bench/gpu/roofline.py gpt2|gpt-1.3b|resnet50 [--peak 790] [--bandwidth 4.3] [--micro N] [--unfused] [--fp8]
 
 For each kernel of trainer/ops/cuda it prints the FLOP, the bytes read from and written to GPU memory (without
 reads from a cache), and the longer of the times for both, at the shares of the peaks that such kernels are known to
@@ -12,11 +12,15 @@ import argparse
 
 ELEMENTWISE, SUMS = 0.85, 0.75  # shares of the bandwidth
 LAUNCH_US = 1.5  # the GPU's time between two kernels
+GPT = {  # layers, width, heads, context, vocabulary, samples of a micro-batch, of a step
+    "gpt2": (12, 768, 12, 1024, 50304, 64, 512),
+    "gpt-1.3b": (24, 2048, 16, 1024, 50304, 16, 512),
+}
 
 
 class Table:
-    def __init__(self, peak, bandwidth):
-        self.peak, self.bandwidth = peak * 1e12, bandwidth * 1e12
+    def __init__(self, peak, bandwidth, fp8_peak):
+        self.peak, self.bandwidth, self.fp8_peak = peak * 1e12, bandwidth * 1e12, fp8_peak * 1e12
         self.rows = []
 
     def add(self, name, count, flop, size, share_of_peak=1.0, share_of_bandwidth=ELEMENTWISE):
@@ -39,14 +43,37 @@ class Table:
               f"MFU {100 * speed * model_flop / self.peak:.1f} % of the matrix peak.")
 
 
-def gpt2(t, micro, fused):
-    layers, width, heads, context, vocabulary = 12, 768, 12, 1024, 50304
-    n, parameters = micro * context, 124_475_904
+def quantise(t, name, count, numbers, width=2):
+    """Numbers of `width` bytes become codes of one byte, in both orders; the maximum is found on the way."""
+    t.add(name, count, 0, (width + 2) * numbers, 1, SUMS)
+
+
+def linear_fp8(t, name, layers, n, i, o, share, before=0):
+    """A linear layer in FP8; `before` is the bytes of gelu's backward pass before it."""
+    codes, faster = i * o, t.fp8_peak / t.peak
+    flop = 2.0 * n * i * o
+    quantise(t, f"{name}, input to fp8{' with gelu' if before else ''}", layers, n * i)
+    t.add(f"{name}, forward", layers, flop, n * i + 2 * n * o + codes, share * faster)
+    quantise(t, f"{name}, gradient to fp8", layers, n * o)
+    t.add(f"{name}, of x", layers, flop, n * o + 2 * n * i + codes, share * faster)
+    if before:
+        t.add(f"{name}, gelu of x", layers, 0, before)
+    t.add(f"{name}, of weights", layers, flop, n * (i + o) + 4 * codes, share * faster)
+    t.add(f"{name}, of bias", layers, 0, 2 * n * o, 1, SUMS)
+
+
+def gpt(t, sizes, micro, fused, fp8):
+    layers, width, heads, context, vocabulary, usual, batch = sizes
+    micro = micro or usual
+    n, parameters = micro * context, layers * (12 * width**2 + 13 * width) + (vocabulary + context + 2) * width
     a = 2 * n * width  # bytes of the residual stream
     product = lambda i, o: 2.0 * n * i * o
 
     # The extra bytes of a fused product, and the share of its speed that remains.
     def linear(name, i, o, share, forward=(0, 1), of_x=(0, 1), count=layers):
+        if fp8:
+            linear_fp8(t, name, count, n, i, o, share, before=3 * 2 * n * i * (of_x[0] > 0))
+            return
         weights, gelu = 2 * i * o, ("", " and gelu")
         t.add(f"{name}{gelu[forward[0] > 0]}, forward", count, product(i, o),
               2 * n * (i + o) + weights + forward[0], share * forward[1])
@@ -86,12 +113,15 @@ def gpt2(t, micro, fused):
     t.add("head, of x", 1, product(width, vocabulary), logits + a, 0.88)
     t.add("head, of weights", 1, product(width, vocabulary), logits + a + 4 * width * vocabulary, 0.82)
     t.add("position, embedding backward", 1, 0, 3 * a + 2 * 4 * 20000 * width, 1, 0.4)
-    t.add("exact sum of gradients (148 tensors)", 1, 0, 12 * parameters)
-    t.rows[-1] = (*t.rows[-1][:4], t.rows[-1][4] + 147 * LAUNCH_US * 1e-6)
-    # to float, norm, AdamW, bf16 weights; waits of the host
+    tensors = 12 * layers + 4
+    t.add(f"exact sum of gradients ({tensors} tensors)", 1, 0, 12 * parameters)
+    t.rows[-1] = (*t.rows[-1][:4], t.rows[-1][4] + (tensors - 1) * LAUNCH_US * 1e-6)
+    # to float, norm, AdamW, bf16 weights; codes of the matrices; waits of the host
     per_step = parameters * (8 + 8 + 28 + 6) / (t.bandwidth * ELEMENTWISE) + 1.5e-3
+    if fp8:
+        per_step += 12 * layers * width**2 * 6 / (t.bandwidth * SUMS)
     flop = 6 * (12 * layers * width**2 + vocabulary * width) + 12 * layers * context * width
-    t.show("tokens/s", n, flop, per_step, 512 // micro)
+    t.show("tokens/s", n, flop, per_step, batch // micro)
 
 
 def resnet50(t, micro):
@@ -153,15 +183,17 @@ def resnet50(t, micro):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("model", choices=["gpt2", "resnet50"])
+    parser.add_argument("model", choices=[*GPT, "resnet50"])
     parser.add_argument("--peak", type=float, default=790, help="TFLOP/s of products of bf16")
     parser.add_argument("--bandwidth", type=float, default=4.3, help="TB/s of a copy, both directions counted")
+    parser.add_argument("--fp8-peak", type=float, default=1200, help="TFLOP/s of products of fp8")
+    parser.add_argument("--fp8", action="store_true", help="trainer.precision: fp8")
     parser.add_argument("--micro", type=int, default=0)
     parser.add_argument("--unfused", action="store_true", help="gelu and residual sums as separate kernels")
     args = parser.parse_args()
-    table = Table(args.peak, args.bandwidth)
-    if args.model == "gpt2":
-        gpt2(table, args.micro or 64, not args.unfused)
+    table = Table(args.peak, args.bandwidth, args.fp8_peak)
+    if args.model in GPT:
+        gpt(table, GPT[args.model], args.micro, not args.unfused, args.fp8)
     else:
         resnet50(table, args.micro or 128)
 

@@ -15,6 +15,13 @@ static const char *const wide =
     " {\"layer\": \"dropout\", \"rate\": 0.3}, {\"layer\": \"linear\", \"out\": 70},"
     " {\"layer\": \"relu\"}, {\"layer\": \"linear\", \"out\": 3}]";
 
+static const struct sample_shape tokens_16 = {
+    .kind = SAMPLE_TOKENS, .context = 16, .vocabulary = 11};
+static const char *const quantised =
+    "[{\"layer\": \"embedding\", \"width\": 16}, {\"layer\": \"residual\", \"layers\":"
+    " [{\"layer\": \"layer_norm\"}, {\"layer\": \"linear\", \"out\": 64}, {\"layer\": \"gelu\"},"
+    " {\"layer\": \"linear\", \"out\": 16}]}, {\"layer\": \"linear\", \"out\": 11}]";
+
 struct replay_results {
     float gradients[STEPS][BLOCK_MAX], losses[STEPS][MICRO_BATCHES][MICRO_BATCH];
     int graphs;
@@ -30,10 +37,14 @@ struct replay_run {
 static void open_sync(struct replay_run *r, enum reduction_mode reduction)
 {
     struct error e;
+    int tensors;
+    const struct fp8_tensor *fp8 = model_fp8_tensors(r->f.model, &tensors);
     const struct reducer_config config = {
         .reduction = reduction,
         .parameters = r->f.parameters,
         .parameter_count = r->f.count,
+        .quantised = fp8,
+        .quantised_count = tensors,
         .block_size = model_block_size(r->f.model),
         .micro_batches = MICRO_BATCHES,
         .global_batch = MICRO_BATCHES * MICRO_BATCH,
@@ -45,6 +56,12 @@ static void open_sync(struct replay_run *r, enum reduction_mode reduction)
     assert_true(config.block_size <= BLOCK_MAX);
     assert_int_equal(comm_open(&open, &r->comm, &e), 0);
     r->sync = reducer_new(&config, r->comm);
+}
+
+static void begin_step(struct replay_run *r)
+{
+    model_begin_step(r->f.model, reducer_quantised_exponents(r->sync),
+                     reducer_quantised_amaxes(r->sync));
 }
 
 static void pass(struct replay_run *r, int step, int m, const struct gradient_sink *sink)
@@ -75,6 +92,7 @@ static void step_once(struct replay_run *r, int step)
     bool again = true;
     while (again) {
         reducer_begin_step(r->sync);
+        begin_step(r);
         for (int m = 0; m < MICRO_BATCHES; m++) {
             reducer_begin_micro_batch(r->sync, m == 0, m == MICRO_BATCHES - 1);
             pass(r, step, m, &sink);
@@ -99,6 +117,7 @@ static void train_model(const char *text, const struct sample_shape *shape,
     open_sync(&r, reduction);
     if (reducer_needs_calibration(r.sync)) {
         const struct gradient_sink probe = reducer_calibration_begin(r.sync);
+        begin_step(&r);
         pass(&r, 0, 0, &probe);
         assert_int_equal(reducer_calibration_end(r.sync, &e), 0);
     }
@@ -150,6 +169,18 @@ static void test_same_bits(void **state)
         assert_same(&plain, &repeated);
         assert_true(repeated.graphs > 20); // forward, and backward in some buckets
     }
+}
+
+// The scales of each step are read from device memory.
+static void test_scales_vary(void **state)
+{
+    (void)state;
+    assert_int_equal(ops_open(OPS_FP8, NULL), 0);
+    op_by_op(quantised, &tokens_16, REDUCTION_EXACT, &plain);
+    train_model(quantised, &tokens_16, REDUCTION_EXACT, &repeated);
+    assert_same(&plain, &repeated);
+    assert_true(repeated.graphs > 20);
+    ops_close();
 }
 
 // --- host calls within the work ------------------------------------------------------------------
@@ -215,6 +246,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_scales_vary),
         cmocka_unit_test(test_host_has_its_turns),
         cmocka_unit_test(test_goes_on_without),
     };
