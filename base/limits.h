@@ -102,6 +102,7 @@ enum {
     LIMIT_WIDTH = 65536,         // features, channels, classes, tokens of a vocabulary or context
     LIMIT_HEADS = 1024,          // of an attention layer
     LIMIT_KERNEL = 1024,         // height and width of the window of a convolution or pooling layer
+    LIMIT_MICRO_BATCH = 1000000, // samples of a micro-batch
     LIMIT_MICRO_BATCHES = 65536, // micro-batches per optimizer step
     LIMIT_MILESTONES = 64,       // steps at which a learning rate drops
     LIMIT_REPORT_LINE = 1 << 20, // bytes of a line on the report socket of a task

@@ -8,6 +8,7 @@
 #include "base/text/json.h"
 
 static const char *const reductions[] = {"exact", "float", NULL};
+static const char *const recompute_words[] = {"none", "blocks", "auto", NULL};
 static const char *const precisions[] = {"auto", "float32", "tf32", "bf16", "fp8", NULL};
 
 const struct schema_field expconf_trainer_keys[] = {
@@ -30,7 +31,15 @@ const struct schema_field expconf_trainer_keys[] = {
          "whether global_batch_size is the batch of one slot: it is multiplied by the number of "
          "slots at the start of the training, and so is learning_rate unless base_batch_size is "
          "set (Goyal et al. 2017). Both stay the same when the training continues on other slots"),
-    INT_REQUIRED("micro_batch_size", 1, 1e6, "samples that go through the network together"),
+    INT("micro_batch_size", 0, LIMIT_MICRO_BATCH, "0",
+        "samples that go through the network together; 0: chosen when the training starts, as "
+        "large as is useful and as memory permits. Checkpoints record it, because the bits of the "
+        "weights depend on it"),
+    WORD("recompute", recompute_words, "\"auto\"",
+         "none: the results of all layers are kept for the backward pass; blocks: only those "
+         "between residual blocks (of a transformer: between its blocks), and the rest is computed "
+         "a second time, which takes less memory and about a third more time; auto: blocks, if "
+         "memory would not suffice otherwise. The bits are the same"),
     INT_REQUIRED("steps", 1, BIG, "optimizer steps"),
     UNION("optimizer", "name", expconf_optimizers, "the optimizer"),
     {.name = "schedule",
@@ -81,6 +90,8 @@ static int check_batches(const struct yaml_doc *doc, const json_t *trainer, stru
 {
     long long global = jget_int(trainer, "global_batch_size", 0);
     long long micro = jget_int(trainer, "micro_batch_size", 0);
+    if (micro == 0)
+        return 0;
     if (global % micro)
         return expconf_fault(doc, "trainer.micro_batch_size", e,
                              "%lld does not divide global_batch_size %lld", micro, global);

@@ -164,13 +164,13 @@ int restore_first_intact(char *const *folders, int count, const char *fingerprin
                      count > 1 ? " (no earlier checkpoint is intact either)" : "");
 }
 
-int64_t restore_global_batch(char *const *folders, int count)
+int64_t restore_batch_size(char *const *folders, int count, const char *name)
 {
     int64_t batch = 0;
     for (int i = 0; i < count && batch == 0; i++) {
         char *path = path_join(folders[i], "manifest.json");
         json_t *manifest = json_load_file(path, 0, NULL);
-        batch = jget_int(manifest, "global_batch_size", 0);
+        batch = jget_int(manifest, name, 0);
         json_decref(manifest);
         free(path);
     }

@@ -15,9 +15,9 @@
 int restore_first_intact(char *const *folders, int count, const char *fingerprint,
                          struct train_state *state, struct error *e);
 
-// The global batch size in the first manifest of `folders`; 0: unknown. Does not verify the
-// checkpoint.
-int64_t restore_global_batch(char *const *folders, int count);
+// The batch size of this name ("global_batch_size", "micro_batch_size") in the first manifest of
+// `folders`; 0: unknown. Does not verify the checkpoint.
+int64_t restore_batch_size(char *const *folders, int count, const char *name);
 
 // Loads only the weights of an open checkpoint into state->weights. `folder` is for messages.
 int restore_weights(const struct checkpoint *ck, const char *folder,

@@ -15,6 +15,7 @@
 #include "trainer/commands/experiment_file.h"
 #include "trainer/launcher/gang.h"
 #include "trainer/loop/process_memory.h"
+#include "trainer/loop/sizing.h"
 #include "trainer/loop/training.h"
 #include "trainer/reduction/sampler.h"
 
@@ -28,6 +29,9 @@ struct model_summary {
     struct experiment_file experiment;
     struct dataset *train, *validation;
     struct compiled_model *model;
+    int64_t micro_batch;      // samples
+    size_t other_activations; // bytes if the model were recomputed the other way
+    int other_blocks;         // and the number of blocks that would be recomputed
     struct optimizer *optimizer;
     bool json;
     struct process_memory at_start, after_data, after_pass; // of this process
@@ -96,10 +100,47 @@ static int run_one_micro_batch(struct model_summary *d, int64_t samples, struct 
     return err;
 }
 
+// What trainer.recompute: none or blocks would change.
+static int plan_other_way(struct model_summary *d, struct error *e)
+{
+    const json_t *trainer = d->experiment.trainer;
+    const struct model_config config = {.spec = jget(trainer, "model"),
+                                        .loss = jget(trainer, "loss"),
+                                        .shape = dataset_shape(d->train),
+                                        .micro_batch = d->micro_batch,
+                                        .recompute = model_recomputed_blocks(d->model) == 0};
+    struct compiled_model *other;
+    int err = model_plan(&config, &other, e);
+    if (err)
+        return err;
+    d->other_activations = model_memory(other);
+    d->other_blocks = model_recomputed_blocks(other);
+    model_free(other);
+    return 0;
+}
+
+// Plans the model like the training loop of one rank.
+static int plan_model(struct model_summary *d, struct error *e)
+{
+    const json_t *trainer = d->experiment.trainer;
+    const struct sizing_request request = {
+        .trainer = trainer,
+        .shape = dataset_shape(d->train),
+        .global_batch = jget_int(trainer, "global_batch_size", 0),
+        .micro_batch = jget_int(trainer, "micro_batch_size", 0),
+        .memory = ops_memory(),
+    };
+    int err = sizing_plan(&request, &d->model, e);
+    if (err)
+        return err;
+    d->micro_batch = model_micro_batch(d->model);
+    err = plan_other_way(d, e);
+    return err ? err : model_allocate(d->model, e);
+}
+
 static int build_model(struct model_summary *d, struct error *e)
 {
     const json_t *trainer = d->experiment.trainer, *model = jget(trainer, "model");
-    int64_t micro_batch = jget_int(trainer, "micro_batch_size", 0);
     int err = ops_open(training_job_precision(trainer), e);
     if (err)
         return err;
@@ -112,10 +153,9 @@ static int build_model(struct model_summary *d, struct error *e)
     process_memory_read(&d->after_data);
     d->mapped += process_mapped_bytes();
     if (!err)
-        err = model_compile(model, jget(trainer, "loss"), dataset_shape(d->train), micro_batch,
-                            &d->model, e);
+        err = plan_model(d, e);
     if (!err)
-        err = run_one_micro_batch(d, micro_batch, e);
+        err = run_one_micro_batch(d, d->micro_batch, e);
     if (err)
         return err;
     struct optimizer_config optimizer = {
@@ -134,8 +174,7 @@ static int build_model(struct model_summary *d, struct error *e)
 static int64_t resident_micro_batches(const struct model_summary *d)
 {
     const json_t *trainer = d->experiment.trainer;
-    int64_t all =
-        jget_int(trainer, "global_batch_size", 0) / jget_int(trainer, "micro_batch_size", 1);
+    int64_t all = jget_int(trainer, "global_batch_size", 0) / d->micro_batch;
     return model_needs_lockstep(d->model) ? sampler_share(all, d->experiment.slots, 0).count : 1;
 }
 
@@ -173,8 +212,7 @@ static json_t *make_parts(const struct memory_part *p)
 
 static int64_t batch_bytes_of(const struct model_summary *d)
 {
-    int64_t samples = jget_int(d->experiment.trainer, "micro_batch_size", 0);
-    return batch_bytes(dataset_shape(d->train), samples);
+    return batch_bytes(dataset_shape(d->train), d->micro_batch);
 }
 
 static json_t *memory_on_cpu(const struct model_summary *d, int64_t block, int64_t planned)
@@ -247,6 +285,14 @@ static json_t *make_buckets(const struct model_summary *d)
                      (json_int_t)(size ? (block + size - 1) / size : 0));
 }
 
+static json_t *make_other_plan(const struct model_summary *d)
+{
+    int64_t more = (int64_t)d->other_activations - (int64_t)model_memory(d->model);
+    return json_pack("{s:I, s:i}", "activation_bytes",
+                     (json_int_t)(jget_int(d->answer, "activation_bytes", 0) + more),
+                     "recomputed_blocks", d->other_blocks);
+}
+
 static int describe_model(struct model_summary *d, struct error *e)
 {
     int err = build_model(d, e);
@@ -258,7 +304,8 @@ static int describe_model(struct model_summary *d, struct error *e)
     json_object_set_new(d->answer, "memory", make_memory(d, d->answer));
     json_object_set_new(d->answer, "buckets", make_buckets(d));
     json_object_set_new(d->answer, "slots", json_integer(d->experiment.slots));
-    json_object_set(d->answer, "micro_batch_size", jget(trainer, "micro_batch_size"));
+    json_object_set_new(d->answer, "micro_batch_size", json_integer(d->micro_batch));
+    json_object_set_new(d->answer, "other_plan", make_other_plan(d));
     json_object_set(d->answer, "global_batch_size", jget(trainer, "global_batch_size"));
     return 0;
 }
@@ -318,6 +365,22 @@ static void print_layers(const json_t *answer)
            format_mebibytes(jget_int(answer, "activation_bytes", 0), memory));
     puts("FLOP: for one sample, forward and backward. MiB: the memory that a layer keeps for a\n"
          "micro-batch; the total is smaller than the sum where layers share memory.");
+}
+
+static void print_recomputation(const json_t *answer)
+{
+    const json_t *other = jget(answer, "other_plan");
+    long long now = jget_int(answer, "recomputed_blocks", 0),
+              then = jget_int(other, "recomputed_blocks", 0);
+    char text[32];
+    format_mebibytes(jget_int(other, "activation_bytes", 0), text);
+    printf("a micro-batch has %lld samples\n", (long long)jget_int(answer, "micro_batch_size", 0));
+    if (now > 0)
+        printf("%lld blocks are recomputed; with trainer.recompute: none, the activations would "
+               "take %s MiB\n",
+               now, text);
+    else if (then > 0)
+        printf("with trainer.recompute: blocks, the activations would take %s MiB\n", text);
 }
 
 static void print_parts(const json_t *memory, const char *const (*lines)[2])
@@ -395,6 +458,7 @@ static int describe_rank_main(struct gang_member *member, void *ctx)
         command_print_json(d->answer);
     } else if (!err) {
         print_layers(d->answer);
+        print_recomputation(d->answer);
         print_memory(d->answer);
         print_buckets(d->answer);
     }

@@ -42,13 +42,13 @@ static json_t *make_metadata(const struct training *t, const struct snapshot_inf
     json_object_set_new(schedule, "step", json_integer(t->state.position.step));
     json_object_set_new(schedule, "steps", json_integer(t->plan.steps));
     json_t *validated = t->validated_step == t->state.position.step ? t->validation_metrics : NULL;
-    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:O, s:O, s:o, s:O, s:I, s:O, s:O*}", "uuid",
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:O, s:O, s:o, s:O, s:I, s:I, s:O*}", "uuid",
                      info->id, "experiment", t->job->name, "fingerprint", t->fingerprint, "time",
                      clock_format(clock_wall_us(), time), "world_size", t->job->world, "model",
                      jget(trainer, "model"), "optimizer", jget(trainer, "optimizer"), "schedule",
                      schedule, "reduction", jget(trainer, "reduction"), "global_batch_size",
                      (json_int_t)t->plan.global_batch, "micro_batch_size",
-                     jget(trainer, "micro_batch_size"), "validation", validated);
+                     (json_int_t)t->plan.micro_batch, "validation", validated);
 }
 
 int training_checkpoint(struct training *t, bool due, struct error *e)

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text/json.h"
 #include "trainer/checkpoint/restore.h"
+#include "trainer/loop/sizing.h"
 #include "trainer/loop/training.h"
 #include "trainer/numerics_id.h"
 
@@ -31,13 +32,15 @@ static int agree_on_batch(const struct training_job *job, struct training_plan *
 {
     int64_t batch = plan->global_batch * job->world, then = 0;
     if (job->restore_count > 0)
-        then = restore_global_batch(job->restore, job->restore_count);
+        then = restore_batch_size(job->restore, job->restore_count, "global_batch_size");
     json_t *all = NULL, *mine = json_pack("{s:I}", "batch", (json_int_t)(then > 0 ? then : batch));
     int err = job->launcher.ops->all_gather(job->launcher.ctx, mine, &all, e);
     if (!err)
         plan->global_batch = jget_int(json_array_get(all, 0), "batch", 0);
     json_decref(mine);
     json_decref(all);
+    if (plan->micro_batch == 0)
+        return err;
     if (!err && plan->global_batch % plan->micro_batch)
         err = error_set(e, ERR_INVALID,
                         "trainer.micro_batch_size: %" PRId64 " does not divide the global batch of "
@@ -67,24 +70,96 @@ static int read_plan(const struct training_job *job, struct training_plan *plan,
         .min_delta = jget_double(trainer, "min_delta", 0),
         .verify_every = jget_int(trainer, "verify", 0),
     };
-    int err = scales_with_slots(job) ? agree_on_batch(job, plan, e) : 0;
-    plan->micro_batches = plan->global_batch / plan->micro_batch;
+    return scales_with_slots(job) ? agree_on_batch(job, plan, e) : 0;
+}
+
+// --- the model -----------------------------------------------------------------------------------
+
+// The bits depend on the micro-batch size, so all ranks use the same one: that of the checkpoint,
+// or else the smallest that a rank chose. `mine` is 0 if this rank failed; it takes part, because
+// the others wait for it, and they learn of the failure when all must be ready.
+static int agree_on_micro_batch(const struct training_job *job, int64_t mine, int64_t *agreed,
+                                struct error *e)
+{
+    int64_t recorded = 0;
+    json_t *all = NULL, *peer;
+    size_t rank;
+    if (job->restore_count > 0)
+        recorded = restore_batch_size(job->restore, job->restore_count, "micro_batch_size");
+    json_t *message =
+        json_pack("{s:I, s:I}", "chosen", (json_int_t)mine, "recorded", (json_int_t)recorded);
+    int err = job->launcher.ops->all_gather(job->launcher.ctx, message, &all, e);
+    *agreed = mine;
+    json_array_foreach(all, rank, peer)
+    {
+        int64_t chosen = jget_int(peer, "chosen", 0);
+        if (chosen > 0 && chosen < *agreed)
+            *agreed = chosen;
+    }
+    recorded = jget_int(json_array_get(all, 0), "recorded", 0);
+    if (recorded > 0)
+        *agreed = recorded;
+    json_decref(message);
+    json_decref(all);
     return err;
 }
 
-// Builds everything that needs no other rank.
-static int build_locally(struct training *t, struct error *e)
+static int check_recorded(const struct training_plan *plan, struct error *e)
+{
+    if (plan->global_batch % plan->micro_batch == 0)
+        return 0;
+    return error_set(e, ERR_INVALID,
+                     "trainer.micro_batch_size: the checkpoint was trained with micro-batches of "
+                     "%" PRId64 " samples, which do not divide the global batch of %" PRId64
+                     "; set trainer.micro_batch_size, or the global_batch_size of the checkpoint",
+                     plan->micro_batch, plan->global_batch);
+}
+
+// Collective if the micro-batch size is to be chosen, also after an error.
+static int plan_model(struct training *t, int err, struct error *e)
+{
+    struct sizing_request request = {.trainer = t->job->trainer,
+                                     .global_batch = t->plan.global_batch,
+                                     .micro_batch = t->plan.micro_batch};
+    if (!err) {
+        request.memory = ops_memory();
+        request.shape = dataset_shape(t->train);
+        err = sizing_plan(&request, &t->model, e);
+    }
+    if (t->plan.micro_batch > 0)
+        return err;
+    int64_t mine = err ? 0 : model_micro_batch(t->model);
+    struct error lost;
+    int met = agree_on_micro_batch(t->job, mine, &t->plan.micro_batch, &lost);
+    if (err || met)
+        return err ? err : error_set(e, met, "%s", lost.text);
+    if (t->plan.micro_batch == mine)
+        return 0;
+    model_free(t->model);
+    t->model = NULL;
+    request.micro_batch = t->plan.micro_batch;
+    err = check_recorded(&t->plan, e);
+    return err ? err : sizing_plan(&request, &t->model, e);
+}
+
+// Builds everything up to the connection of the ranks. `err` is the error so far; the sizes of
+// batches are agreed on in any case, because the other ranks wait for this one.
+static int build_parts(struct training *t, int err, struct error *e)
 {
     const json_t *trainer = t->job->trainer, *model = jget(trainer, "model");
-    int err = read_plan(t->job, &t->plan, e);
+    struct error later;
+    int unplanned = read_plan(t->job, &t->plan, err ? &later : e);
+    if (unplanned)
+        return err ? err : unplanned;
     if (!err)
         err = dataset_open(jget(trainer, "data"), model, t->job->folder, &t->train, &t->validation,
                            e);
+    err = plan_model(t, err, e);
     if (!err)
-        err = model_compile(model, jget(trainer, "loss"), dataset_shape(t->train),
-                            t->plan.micro_batch, &t->model, e);
+        err = model_allocate(t->model, e);
     if (err)
         return err;
+    t->plan.micro_batches = t->plan.global_batch / t->plan.micro_batch;
     struct train_state *state = &t->state;
     state->parameters = model_parameters(t->model, &state->parameter_count);
     state->block_size = model_block_size(t->model);
@@ -253,11 +328,12 @@ static void log_start(const struct training *t)
         count += t->state.parameters[i].momentum > 0 ? 0 : t->state.parameters[i].count;
     log_info("training begins",
              "exp=%s ranks=%d comm=%s fusion_bytes=%zu parameters=%zu samples=%" PRId64
-             " global_batch=%" PRId64 " step=%" PRId64 " steps=%" PRId64 " seed=%" PRIu64
-             " arithmetic=\"%s\"",
+             " global_batch=%" PRId64 " micro_batch=%" PRId64 " recomputed_blocks=%d step=%" PRId64
+             " steps=%" PRId64 " seed=%" PRIu64 " arithmetic=\"%s\"",
              log_quote(name, sizeof name, job->name), job->world, comm_backend_name(t->comm),
              reducer_fusion_bytes(t->reducer), count, dataset_count(t->train), t->plan.global_batch,
-             t->state.position.step, t->plan.steps, t->state.position.seed, t->fingerprint);
+             t->plan.micro_batch, model_recomputed_blocks(t->model), t->state.position.step,
+             t->plan.steps, t->state.position.seed, t->fingerprint);
     if (job->world > t->plan.micro_batches)
         log_warn("there are more ranks than micro-batches; some ranks are idle",
                  "ranks=%d micro_batches=%" PRId64, job->world, t->plan.micro_batches);
@@ -345,8 +421,7 @@ int training_job_run(const struct training_job *job, enum training_end *end, str
     struct training t = {.job = job};
     bool drained = false;
     int err = open_device(&t, e);
-    if (!err)
-        err = build_locally(&t, e);
+    err = build_parts(&t, err, e);
     if (is_permanent(err))
         job->launcher.ops->permanent_failure(job->launcher.ctx, e->text);
     err = check_all_ready(&t, err, e);

@@ -88,8 +88,12 @@ static int new_value(struct compiler *c, const struct tensor_shape *shape, bool 
         c->value_capacity = c->value_capacity ? 2 * c->value_capacity : 64;
         c->values = xrealloc(c->values, (size_t)c->value_capacity * sizeof *c->values);
     }
-    c->values[c->value_count] = (struct graph_value){
-        .shape = *shape, .needs_gradient = wanted, .tensor = NONE, .gradient = NONE};
+    c->values[c->value_count] = (struct graph_value){.shape = *shape,
+                                                     .needs_gradient = wanted,
+                                                     .tensor = NONE,
+                                                     .gradient = NONE,
+                                                     .block = NONE,
+                                                     .again = NONE};
     return c->value_count++;
 }
 
@@ -114,7 +118,9 @@ static struct layer *new_layer(struct compiler *c, const struct layer_kind *kind
                         .sums = {none, none},
                         .saved = NONE,
                         .table = NONE,
-                        .added = NONE};
+                        .added = NONE,
+                        .block = c->block,
+                        .again_from = NONE};
     for (int slot = 0; slot < PARAMETERS_PER_LAYER; slot++)
         l->parameter[slot] = NONE;
     snprintf(l->name, sizeof l->name, "%s", name);
@@ -169,8 +175,7 @@ static int compile_inner(struct compiler *c, const json_t *spec, const char *key
 }
 
 // y = f(x) + g(x), where g is the shortcut or the identity.
-static int compile_residual(struct compiler *c, const json_t *spec, const char *name,
-                            struct error *e)
+static int compile_sum(struct compiler *c, const json_t *spec, const char *name, struct error *e)
 {
     int before = c->current, shortcut = before, rc;
     if (json_array_size(jget(spec, "shortcut")) > 0) {
@@ -183,6 +188,19 @@ static int compile_residual(struct compiler *c, const json_t *spec, const char *
         return rc;
     c->shortcut = shortcut;
     return add_layer(c, &layer_residual, spec, name, e);
+}
+
+// A residual block in another one belongs to the outer one.
+static int compile_residual(struct compiler *c, const json_t *spec, const char *name,
+                            struct error *e)
+{
+    bool outermost = c->block == NONE;
+    if (outermost)
+        c->block = c->block_count++;
+    int rc = compile_sum(c, spec, name, e);
+    if (outermost)
+        c->block = NONE;
+    return rc;
 }
 
 static int fail_unknown_layer(const char *name, const char *word, struct error *e)
@@ -287,16 +305,17 @@ static int check_output(const struct compiler *c, struct error *e)
 }
 
 int model_compile_layers(json_t *list, const struct loss_config *loss,
-                         const struct sample_shape *shape, int64_t micro_batch,
-                         struct compiled_model **out, struct error *e)
+                         const struct model_config *config, struct compiled_model **out,
+                         struct error *e)
 {
-    must(micro_batch > 0);
+    must(config->micro_batch > 0);
     ops_init_thread();
     struct compiled_model *m = xcalloc(1, sizeof *m);
-    struct compiler c = {.m = m};
-    m->sample = *shape;
+    struct compiler c = {.m = m, .block = NONE};
+    m->sample = *config->shape;
     m->loss = *loss;
-    m->micro_batch = micro_batch;
+    m->micro_batch = config->micro_batch;
+    m->recompute = config->recompute;
     m->list = json_incref(list);
     start_compile(&c);
     int rc = compile_list(&c, list, "", e);
@@ -308,6 +327,8 @@ int model_compile_layers(json_t *list, const struct loss_config *loss,
         rc = compiler_place(&c, e);
     free(c.values);
     free(c.holders);
+    free(c.again_at);
+    free(c.backward_at);
     if (rc) {
         model_free(m);
         m = NULL;

@@ -9,10 +9,14 @@
 struct graph_value {
     struct tensor_shape shape;
     int readers;         // number of layers that read it in the forward pass
-    int last;            // the last moment at which it is read, forward or backward
+    int last;            // the last moment at which `tensor` is read
     bool needs_gradient; // there are parameters before it
     int tensor;          // tensor that holds the value
     int gradient;        // tensor that holds its gradient as computed so far; NONE
+    int block;           // the only block that makes and reads it, if it is recomputed; NONE
+    bool wanted;         // it is computed again
+    int again;           // tensor that then holds it; else `tensor`
+    int again_last;      // the last moment at which that is read
 };
 
 struct compiler {
@@ -24,6 +28,10 @@ struct compiler {
     int shortcut;    // value that the next residual layer adds
     int64_t scratch; // floats
     int *holders; // [tensor] number of values whose gradient it holds and that will still be read
+    int block;    // top-level residual block that is being compiled; NONE
+    int block_count;             // blocks so far
+    int *again_at, *backward_at; // [layer] moments of its second forward run, and backward
+    int end;                     // the last moment
 };
 
 // --- for the build functions of kinds; errors are ERR_INVALID by default -------------------------
@@ -84,15 +92,32 @@ int loss_read(const json_t *spec, const struct sample_shape *shape, struct loss_
 // Returns the list of layers of trainer.model, a new reference. `outputs`: number of outputs of a
 // family that does not name its classes. ERR_INVALID.
 int family_expand(const json_t *spec, int64_t outputs, json_t **layers, struct error *e);
+// `config->spec` and `config->loss` are not read.
 int model_compile_layers(json_t *list, const struct loss_config *loss,
-                         const struct sample_shape *shape, int64_t micro_batch,
-                         struct compiled_model **out, struct error *e);
+                         const struct model_config *config, struct compiled_model **out,
+                         struct error *e);
 // Chooses the layers that quantise (fp8.c). ERR_INVALID: the device is to, and no layer can.
 int compiler_quantise(struct compiler *c, struct error *e);
 // Fuses consecutive layers that can be computed in one pass over memory (fuse.c).
 void compiler_fuse(struct compiler *c);
 void layer_replace_kind(struct layer *l, const struct layer_kind *kind);
-// Assigns memory to everything in the graph (place.c). ERR_TOO_LARGE, ERR_NO_MEMORY.
+// Assigns a place in the arena to everything in the graph (place.c). ERR_TOO_LARGE.
 int compiler_place(struct compiler *c, struct error *e);
+int64_t compiler_float_count(const struct compiler *c, int64_t size); // of so many reals a sample
+
+// --- recomputation (recompute.c) -----------------------------------------------------------------
+
+// Chooses the blocks, and the layers and values in them that are computed again, and sets the
+// moments of all layers. Without m->recompute there are no blocks.
+void compiler_choose_recomputed(struct compiler *c);
+// Whether l->saved lives from the forward to the backward pass: outside of blocks, and where it is
+// small beside the output, like the statistics of a norm.
+bool compiler_keeps_saved(const struct compiler *c, const struct layer *l);
+// Notes that the backward pass of the layer reads the value.
+void compiler_note_backward_read(struct compiler *c, const struct layer *l, int value);
+// Notes what the second forward runs read.
+void compiler_note_again_reads(struct compiler *c);
+// Gives tensors to the values that are computed again, and makes m->backward. Call it last.
+void compiler_place_recomputed(struct compiler *c);
 
 #endif

@@ -28,15 +28,21 @@ static json_int_t trainable_count(const struct parameter *p)
 static json_t *describe_layer(const struct compiled_model *m, const struct layer *l)
 {
     char in[TENSOR_SHAPE_TEXT_MAX], out[TENSOR_SHAPE_TEXT_MAX];
-    json_int_t parameters = 0, bytes = tensor_bytes(m, l->saved) + l->op_bytes;
+    const struct layer *back = &m->backward[l->position];
+    json_int_t parameters = 0, bytes = l->op_bytes;
+    // of a recomputed block, and used in the forward pass alone
+    bool dropped = l->block != NONE && m->plan.tensors[l->y].last <= m->layer_count;
     for (int slot = 0; slot < PARAMETERS_PER_LAYER; slot++)
         if (l->last_gradient[slot])
             parameters += trainable_count(&m->parameters[l->parameter[slot]]);
-    if (l->y != l->x)
+    if (l->y != l->x && !dropped)
         bytes += tensor_bytes(m, l->y);
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:I}", "name", l->name, "kind", l->kind->name,
-                     "in", tensor_shape_text(&l->in, in), "out", tensor_shape_text(&l->out, out),
-                     "parameters", parameters, "flops", layer_flops(l), "activation_bytes", bytes);
+    if (back->saved == l->saved)
+        bytes += tensor_bytes(m, l->saved);
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:I, s:b}", "name", l->name, "kind",
+                     l->kind->name, "in", tensor_shape_text(&l->in, in), "out",
+                     tensor_shape_text(&l->out, out), "parameters", parameters, "flops",
+                     layer_flops(l), "activation_bytes", bytes, "recomputed", (int)back->again);
 }
 
 int model_describe(const struct compiled_model *m, json_t **out)
@@ -49,8 +55,9 @@ int model_describe(const struct compiled_model *m, json_t **out)
     }
     for (int i = 0; i < m->parameter_count; i++)
         count += trainable_count(&m->parameters[i]);
-    *out = json_pack("{s:o, s:I, s:f, s:I, s:I}", "layers", layers, "parameters", count,
+    *out = json_pack("{s:o, s:I, s:f, s:I, s:I, s:i}", "layers", layers, "parameters", count,
                      "flops_per_sample", model_flops(m), "parameter_bytes",
-                     (json_int_t)(m->block_size * sizeof(float)), "activation_bytes", bytes);
+                     (json_int_t)(m->block_size * sizeof(float)), "activation_bytes", bytes,
+                     "recomputed_blocks", m->recomputed_blocks);
     return *out ? 0 : ERR_INTERNAL;
 }

@@ -38,6 +38,7 @@ struct layer {
     unsigned flags; // enum layer_flag
     char name[TENSOR_NAME_MAX];
     int position; // index in the list; keys the layer's dropout
+    int block;    // residual block that it belongs to, counted from 0; NONE
     struct tensor_shape in, out;
     int input, other, output; // values of the graph; other: second summand of residual, else NONE
     int x, y;                 // tensors of input and output
@@ -50,6 +51,8 @@ struct layer {
     int parameter[PARAMETERS_PER_LAYER]; // index in the model's list; NONE
     bool add_gradient[PARAMETERS_PER_LAYER];  // tied: a later layer has written it before
     bool last_gradient[PARAMETERS_PER_LAYER]; // complete after this layer's backward pass
+    bool again;           // runs forward once more before its block runs backward
+    int again_from;       // in m->backward: first layer of the block that ends here; NONE
     double flops;         // forward pass of one sample; the gradient of x takes the same
     double flops_weights; // the gradient of the weights
     struct ops_linear linear;
@@ -85,7 +88,10 @@ struct compiled_model {
     int64_t micro_batch, positions; // positions: predictions per sample
     int64_t input_size, outputs;    // numbers of a sample (not tokens), and of a prediction
     struct layer *layers;
+    struct layer *backward; // the same with the tensors that the backward pass reads (recompute.c)
     int layer_count;
+    bool recompute;        // blocks run forward again before they run backward
+    int recomputed_blocks; // number of them
     struct parameter *parameters;
     struct initializer *initializers; // [parameter_count]
     int *gradients;                   // [parameter_count] tensors of the parameters' gradients
@@ -115,36 +121,6 @@ struct compiled_model {
         const float *floats;
         struct ops_recording *of[GRADIENT_KINDS];
     } recordings;
-};
-
-struct model_pass;
-enum layer_flag {
-    LAYER_IDENTITY = 1,        // y is x: the forward pass writes nothing
-    LAYER_IN_PLACE = 2,        // y may overwrite x
-    LAYER_NEEDS_X = 4,         // the backward pass reads x
-    LAYER_NEEDS_Y = 8,         // the backward pass reads y
-    LAYER_DX_IS_DY = 16,       // dx is dy: the backward pass writes nothing
-    LAYER_DX_IN_PLACE = 32,    // dx may overwrite dy
-    LAYER_ACCUMULATES_DX = 64, // can add to dx
-    LAYER_TIES_WEIGHT = 128,   // may share its weight with another layer and add to its gradient
-    LAYER_FUSED_INTO_PREVIOUS = 256, // the layer before computes y
-    LAYER_FUSED_GELU_AFTER = 512,    // linear: also computes the y of the gelu after it
-    LAYER_FUSED_GELU_BEFORE = 1024,  // linear: its dx is that of the gelu before it
-    LAYER_QUANTISES = 2048,          // linear: training multiplies in FP8
-};
-
-struct compiler;
-struct layer_kind {
-    const char *name; // in the list of layers
-    unsigned flags;   // enum layer_flag
-    // Infers l->out from l->in and the specification, and adds parameters.
-    int (*build)(struct compiler *c, struct layer *l, const json_t *spec, struct error *e);
-    void (*forward)(const struct layer *l, const struct model_pass *p);  // NULL: nothing to do
-    void (*backward)(const struct layer *l, const struct model_pass *p); // NULL: nothing to do
-    // Training runs these first: they write l->norm.sums doubles, which sync sums over the step.
-    void (*forward_sums)(const struct layer *l, const struct model_pass *p, double *sums);
-    void (*backward_sums)(const struct layer *l, const struct model_pass *p, double *sums);
-    void (*fill)(const struct layer *l, float *table);
 };
 
 #endif

@@ -225,9 +225,13 @@ static void dropout_forward(const struct layer *l, const struct model_pass *p)
     const real *x = pass_value(p, l->x);
     real *y = pass_value(p, l->y);
     struct ops_dropout draw = pass_draw(p, l);
-    if (p->training)
-        ops_dropout_forward(p->model->micro_batch, tensor_shape_size(&l->in), &draw, x, y,
-                            pass_value(p, l->saved));
+    int64_t size = tensor_shape_size(&l->in);
+    uint8_t *keep = pass_value(p, l->saved);
+    if (!y) // recomputed: the mask alone
+        for (int64_t i = 0; i < p->model->micro_batch; i++)
+            ops_dropout_mask(&draw, i, 0, size, keep + i * size);
+    else if (p->training)
+        ops_dropout_forward(p->model->micro_batch, size, &draw, x, y, keep);
     else if (x != y)
         ops_copy(y, x, (size_t)ops_floats_for_reals(pass_count(p, l)) * sizeof(float));
 }
@@ -240,7 +244,7 @@ static void dropout_backward(const struct layer *l, const struct model_pass *p)
 
 const struct layer_kind layer_dropout = {
     .name = "dropout",
-    .flags = LAYER_IN_PLACE | LAYER_DX_IN_PLACE,
+    .flags = LAYER_IN_PLACE | LAYER_DX_IN_PLACE | LAYER_SAVED_WITHOUT_X,
     .build = build_dropout,
     .forward = dropout_forward,
     .backward = dropout_backward,

@@ -103,6 +103,7 @@ const struct layer_kind layer_layer_norm_fused = {
     .name = "layer_norm",
     .flags = NORM | LAYER_FUSED_INTO_PREVIOUS,
     .backward = layer_norm_backward,
+    .alone = &layer_layer_norm,
 };
 const struct layer_kind layer_residual_rms_norm = {
     .name = "residual",
@@ -113,6 +114,7 @@ const struct layer_kind layer_rms_norm_fused = {
     .name = "rms_norm",
     .flags = NORM | LAYER_FUSED_INTO_PREVIOUS,
     .backward = rms_norm_backward,
+    .alone = &layer_rms_norm,
 };
 
 // --- batch_norm: over all dimensions but the last; `saved` holds sums, mean, variance ------------

@@ -8,19 +8,41 @@
 #include "base/log.h"
 #include "trainer/model/compiler.h"
 
-int model_compile(const json_t *spec, const json_t *loss, const struct sample_shape *shape,
-                  int64_t micro_batch, struct compiled_model **out, struct error *e)
+int model_plan(const struct model_config *config, struct compiled_model **out, struct error *e)
 {
+    const struct sample_shape *shape = config->shape;
     json_t *layers = NULL;
     struct loss_config known;
     *out = NULL;
-    int rc = loss_read(loss, shape, &known, e);
+    int rc = loss_read(config->loss, shape, &known, e);
     if (!rc)
-        rc = family_expand(spec, known.mse ? shape->outputs : shape->classes, &layers, e);
+        rc = family_expand(config->spec, known.mse ? shape->outputs : shape->classes, &layers, e);
     if (!rc)
-        rc = model_compile_layers(layers, &known, shape, micro_batch, out, e);
+        rc = model_compile_layers(layers, &known, config, out, e);
     json_decref(layers);
     return rc;
+}
+
+int model_compile(const json_t *spec, const json_t *loss, const struct sample_shape *shape,
+                  int64_t micro_batch, struct compiled_model **out, struct error *e)
+{
+    const struct model_config config = {spec, loss, shape, micro_batch, .recompute = false};
+    int rc = model_plan(&config, out, e);
+    if (!rc && (rc = model_allocate(*out, e))) {
+        model_free(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+int64_t model_micro_batch(const struct compiled_model *m)
+{
+    return m->micro_batch;
+}
+
+int model_recomputed_blocks(const struct compiled_model *m)
+{
+    return m->recomputed_blocks;
 }
 
 void model_free(struct compiled_model *m)
@@ -45,6 +67,7 @@ void model_free(struct compiled_model *m)
     memory_plan_free(&m->plan);
     free(m->keys);
     free(m->layers);
+    free(m->backward);
     free(m->parameters);
     free(m->initializers);
     free(m->gradients);

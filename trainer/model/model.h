@@ -40,13 +40,25 @@ struct fp8_tensor {
 
 struct compiled_model; // opaque
 
-// Builds the graph of `spec` (trainer.model with all defaults) for samples of `shape` and
-// micro-batches of `micro_batch` samples. `loss` is trainer.loss; NULL means cross_entropy if the
-// data has classes or tokens, and mse if it has values. Errors about shapes name the layer, the
-// expected and the actual shape.
+struct model_config {
+    const json_t *spec; // trainer.model with all defaults
+    const json_t *loss; // trainer.loss; NULL: cross_entropy for classes or tokens, mse for values
+    const struct sample_shape *shape;
+    int64_t micro_batch; // samples
+    bool recompute;      // keep only the values between blocks; the bits are the same
+};
+
+// Builds the graph and plans its memory. Errors about shapes name the layer, the expected and the
+// actual shape. Call model_allocate() before any pass.
+int model_plan(const struct model_config *config, struct compiled_model **out, struct error *e);
+size_t model_memory(const struct compiled_model *m); // bytes of the device that it allocates
+int model_allocate(struct compiled_model *m, struct error *e); // once. ERR_NO_MEMORY
+// Both, without recomputation.
 int model_compile(const json_t *spec, const json_t *loss, const struct sample_shape *shape,
                   int64_t micro_batch, struct compiled_model **out, struct error *e);
 void model_free(struct compiled_model *m);
+int model_recomputed_blocks(const struct compiled_model *m); // number of blocks
+int64_t model_micro_batch(const struct compiled_model *m);
 
 const struct parameter *model_parameters(const struct compiled_model *m,
                                          int *count); // in forward order
@@ -56,7 +68,8 @@ double
 model_flops(const struct compiled_model *m); // forward and backward pass of one sample, in FLOP
 
 // Describes the compiled model: {"layers": [{"name", "kind", "in", "out", "parameters", "flops",
-// "activation_bytes"}], "parameters", "flops_per_sample", "parameter_bytes", "activation_bytes"}.
+// "activation_bytes", "recomputed"}], "parameters", "flops_per_sample", "parameter_bytes",
+// "activation_bytes", "recomputed_blocks"}.
 // Statistics are not counted as parameters; FLOP are those of matrix products, forward and
 // backward. The activation_bytes of a layer are the memory that it keeps; those of the model are
 // its allocation, in which layers share memory.

@@ -79,16 +79,28 @@ void pass_stage(const struct model_pass *p)
         stage_dropout_keys(p);
 }
 
+static void run_forward(const struct model_pass *p, const struct layer *l)
+{
+    ops_trace_layer(l->name);
+    if (l->kind->forward_sums && p->training)
+        l->kind->forward_sums(l, p, pass_sums(p, l));
+    if (l->kind->forward)
+        l->kind->forward(l, p);
+}
+
 void pass_forward(const struct model_pass *p, int from, int to)
 {
-    for (const struct layer *l = p->model->layers + from; l < p->model->layers + to; l++) {
-        ops_trace_layer(l->name);
-        if (l->kind->forward_sums && p->training)
-            l->kind->forward_sums(l, p, pass_sums(p, l));
-        if (l->kind->forward)
-            l->kind->forward(l, p);
-    }
+    for (const struct layer *l = p->model->layers + from; l < p->model->layers + to; l++)
+        run_forward(p, l);
     ops_trace_layer(NULL);
+}
+
+// Computes the values again that the backward pass of the block will read.
+static void run_block_again(const struct model_pass *p, const struct layer *last)
+{
+    for (const struct layer *l = p->model->backward + last->again_from; l <= last; l++)
+        if (l->again)
+            run_forward(p, l);
 }
 
 static void add_gradients(const struct model_pass *p, const struct gradient_sum *s, int64_t count)
@@ -114,9 +126,11 @@ void pass_backward_layer(const struct model_pass *p, const struct layer *l,
 void pass_backward(const struct model_pass *p, int from, int to, const struct gradient_sink *sink)
 {
     for (int i = to - 1; i >= from; i--) {
-        const struct layer *l = &p->model->layers[i];
+        const struct layer *l = &p->model->backward[i];
         if (l->dy == NONE)
             continue;
+        if (l->again_from != NONE)
+            run_block_again(p, l);
         ops_trace_layer(l->name);
         if (l->kind->backward_sums)
             l->kind->backward_sums(l, p, pass_sums(p, l));

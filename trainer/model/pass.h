@@ -3,7 +3,7 @@
 #ifndef MUSTER_TRAINER_MODEL_PASS_H
 #define MUSTER_TRAINER_MODEL_PASS_H
 
-#include "trainer/model/layer.h"
+#include "trainer/model/layer_kind.h"
 
 struct model_pass {
     const struct compiled_model *model;

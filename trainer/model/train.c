@@ -134,8 +134,12 @@ static int prepare_replicas(struct compiled_model *m, const struct model_lockste
     if (twins > m->replica_count)
         m->replicas = xrealloc(m->replicas, (size_t)twins * sizeof *m->replicas);
     for (; m->replica_count < twins; m->replica_count++) {
-        int rc = model_compile_layers(m->list, &m->loss, &m->sample, m->micro_batch,
-                                      &m->replicas[m->replica_count], e);
+        const struct model_config same = {
+            .shape = &m->sample, .micro_batch = m->micro_batch, .recompute = m->recompute};
+        struct compiled_model **twin = &m->replicas[m->replica_count];
+        int rc = model_compile_layers(m->list, &m->loss, &same, twin, e);
+        if (!rc && (rc = model_allocate(*twin, e)))
+            model_free(*twin);
         if (rc)
             return rc;
     }

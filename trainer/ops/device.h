@@ -16,14 +16,19 @@
 // The element type of activations and weights: float on a CPU; bf16 or float on a GPU, as chosen
 // when the device was opened. On a GPU it is an incomplete type, so that no code above ops can
 // dereference or index it; use ops_reals_at().
+//
+// OPS_GOOD_*: positions of texts, images, or rows of features in a micro-batch, beyond which twice
+// as many train at most a few percent faster (docs/decisions/0048-recompute.md has the figures).
 #ifdef MUSTER_CUDA
 typedef struct ops_real real;
 #define OPS_DEVICE "gpu"
 enum { OPS_ATTENTION_NEEDS_Y = 1 };
+enum { OPS_GOOD_POSITIONS = 65536, OPS_GOOD_IMAGES = 128, OPS_GOOD_ROWS = 1024 };
 #else
 typedef float real;
 #define OPS_DEVICE "cpu"
 enum { OPS_ATTENTION_NEEDS_Y = 0 };
+enum { OPS_GOOD_POSITIONS = 1024, OPS_GOOD_IMAGES = 16, OPS_GOOD_ROWS = 128 };
 #endif
 
 // The precision of matrix products and convolutions; sums are always floats. OPS_AUTO is OPS_FLOAT
@@ -51,6 +56,9 @@ const char *ops_fingerprint(char *out, size_t cap);
 // Zeroed device memory, aligned to 256 bytes. The text of ERR_NO_MEMORY says how much is free.
 int ops_alloc(size_t bytes, void **out, struct error *e);
 void ops_free(void *memory); // NULL is fine
+// Bytes that this slot may allocate: the free memory of the GPU; on a CPU, the share that one core
+// has of the memory of the machine.
+size_t ops_memory(void);
 
 void ops_upload(void *device, const void *host, size_t bytes);   // `host` may change on return
 void ops_download(void *host, const void *device, size_t bytes); // valid after ops_synchronize()

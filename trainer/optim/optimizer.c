@@ -188,6 +188,12 @@ void optimizer_free(struct optimizer *o)
 
 // --- accessors -----------------------------------------------------------------------------------
 
+int optimizer_states_of(const json_t *spec)
+{
+    const struct optimizer_kind *kind;
+    return read_kind(spec, &kind, NULL) ? 0 : kind->states;
+}
+
 int optimizer_state_count(const struct optimizer *o)
 {
     return o->kind->states;

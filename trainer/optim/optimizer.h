@@ -41,6 +41,7 @@ struct optimizer_config {
 int optimizer_new(const struct optimizer_config *config, struct optimizer **out, struct error *e);
 void optimizer_free(struct optimizer *o); // NULL is fine
 
+int optimizer_states_of(const json_t *spec); // their number for trainer.optimizer; 0: unknown name
 // State blocks (momentum; first and second moment), each laid out like the parameter block.
 int optimizer_state_count(const struct optimizer *o);
 const char *optimizer_state_name(const struct optimizer *o, int i); // "momentum", "moment1", ..

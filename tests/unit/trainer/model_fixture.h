@@ -15,7 +15,7 @@ struct model_fixture {
     struct sample_shape shape;
     const struct parameter *parameters;
     int count, delivered; // number of parameters; number of gradients received
-    int order[256];       // parameters in the order of their gradients
+    int order[512];       // parameters in the order of their gradients
     float *weights, *gradients, *losses;
     struct batch *batch;
     struct draw_key key;
@@ -81,7 +81,7 @@ static inline void model_fixture_begin(struct model_fixture *f, const char *text
     if (compile_text(text, shape, micro_batch, &f->model, &e))
         fail_msg("%s", e.text);
     f->parameters = model_parameters(f->model, &f->count);
-    must(f->count <= 256);
+    must(f->count <= 512);
     int64_t size = (int64_t)model_block_size(f->model);
     f->weights = floats_new(&f->a, size);
     f->gradients = floats_new(&f->a, size);

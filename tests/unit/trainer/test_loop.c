@@ -31,7 +31,8 @@ struct loop_run {
     int world;
     // step after which rank 0 requests a drain, or kills rank 1; 0: never
     int64_t drain_at, kill_at;
-    const char *folder; // of checkpoints
+    const char *folder;    // of checkpoints
+    const char *data_of_1; // base of rank 1's data paths; NULL: like the others
     char *restore[CHECKPOINTS_MAX];
     int restore_count;
     json_t *trainer;
@@ -84,7 +85,7 @@ static int rank_trains(struct gang_member *member, void *ctx)
     const struct training_job job = {
         .name = "test",
         .trainer = run->trainer,
-        .folder = ".",
+        .folder = member->rank == 1 && run->data_of_1 ? run->data_of_1 : ".",
         .rank = member->rank,
         .world = member->world,
         .seed = 11,
@@ -233,6 +234,50 @@ static void test_gpt_has_the_same_bits(void **state)
     memcpy(width, "width: 32", 9); // several cells of the optimizer
     assert_same_in_worlds(yaml, 12);
     free(yaml);
+}
+
+// With recomputation, in all worlds, they are the bits without it.
+static void assert_same_when_recomputed(const char *yaml)
+{
+    struct digests expected, now;
+    char *whole = xasprintf("%s  recompute: none\n", yaml);
+    struct loop_run plain = {.yaml = whole, .world = 1, .folder = "plain"};
+    train_all_ranks(&plain);
+    digest_last(&plain, &expected);
+    free(whole);
+    for (int world = 1; world <= 3; world++) {
+        whole = xasprintf("%s  recompute: blocks\n", yaml);
+        struct loop_run run = {.yaml = whole, .world = world, .folder = "recomputed"};
+        train_all_ranks(&run);
+        digest_last(&run, &now);
+        assert_same(&now, &expected);
+        assert_memory_equal(run.losses, plain.losses, sizeof run.losses);
+        free(whole);
+    }
+}
+
+static void test_recomputed_blocks_have_the_same_bits(void **state)
+{
+    (void)state;
+    assert_same_when_recomputed(toys_gpt);
+    assert_same_when_recomputed(TOYS_HEAD
+                                "trainer:\n"
+                                "  model: {family: resnet, depth: 20, classes: 4}\n" TOYS_IDX
+                                "  global_batch_size: 16\n  micro_batch_size: 4\n  steps: 3\n"
+                                "  optimizer: {name: momentum, learning_rate: 0.01}\n");
+    assert_same_when_recomputed(
+        TOYS_HEAD
+        "trainer:\n"
+        "  model: {family: layers, context: 12, layers: [{layer: embedding, name: words, width: "
+        "16}, "
+        "{layer: residual, layers: [{layer: rms_norm}, {layer: linear, out: 48}, {layer: "
+        "attention, heads: 2, rotary: true, dropout: 0.1}, {layer: linear, out: 16}]}, "
+        "{layer: residual, layers: [{layer: rms_norm}, {layer: linear, out: 32}, {layer: silu}, "
+        "{layer: linear, out: 16}, {layer: dropout, rate: 0.1}]}, {layer: rms_norm}, "
+        "{layer: linear, out: 256, tied: words, bias: false}]}\n"
+        "  data: {format: bytes, path: text}\n"
+        "  global_batch_size: 12\n  micro_batch_size: 2\n  steps: 6\n"
+        "  optimizer: {name: adamw, learning_rate: 0.01}\n");
 }
 
 static void test_batch_norm_has_the_same_bits(void **state)
@@ -459,6 +504,71 @@ static void test_batch_and_rate_scale_with_slots(void **state)
     assert_string_not_equal(got.weights, expected.weights);
 }
 
+// --- a micro-batch size that is chosen -----------------------------------------------------------
+
+// toys_gpt with micro-batches of `size` samples, a digit.
+static char *gpt_with_micro_batch(char size)
+{
+    static const char key[] = "micro_batch_size: ";
+    char *yaml = xasprintf("%s  checkpoint_every: 4\n", toys_gpt), *at = strstr(yaml, key);
+    assert_non_null(at);
+    at[strlen(key)] = size;
+    return yaml;
+}
+
+// Of 24 samples, 3 make 8 micro-batches.
+static void test_micro_batch_is_chosen(void **state)
+{
+    (void)state;
+    char *given = gpt_with_micro_batch('3'), *open = gpt_with_micro_batch('0');
+    struct digests expected, now;
+    struct loop_run first = {.yaml = given, .world = 1, .folder = "given"};
+    train_all_ranks(&first);
+    digest_last(&first, &expected);
+    for (int world = 1; world <= 3; world++) {
+        struct loop_run run = {.yaml = open, .world = world, .folder = "chosen"};
+        train_all_ranks(&run);
+        digest_last(&run, &now);
+        assert_same(&now, &expected);
+    }
+    free(open);
+    free(given);
+}
+
+static void test_recorded_micro_batch_stays(void **state)
+{
+    (void)state;
+    char *given = gpt_with_micro_batch('2'), *open = gpt_with_micro_batch('0');
+    struct digests expected, now;
+    struct loop_run whole = {.yaml = given, .world = 1, .folder = "whole"};
+    struct loop_run first = {.yaml = given, .world = 2, .folder = "parts", .drain_at = 7};
+    struct loop_run second = {.yaml = open, .world = 3, .folder = "parts", .restore_count = 1};
+    train_all_ranks(&whole);
+    digest_last(&whole, &expected);
+    train_all_ranks(&first);
+    assert_true(first.drained);
+    second.restore[0] = first.checkpoints[first.checkpoint_count - 1];
+    train_all_ranks(&second);
+    digest_last(&second, &now);
+    assert_same(&now, &expected);
+    free(open);
+    free(given);
+}
+
+// The others wait for its choice, and name it.
+static void test_rank_that_cannot_choose(void **state)
+{
+    (void)state;
+    char *open = gpt_with_micro_batch('0');
+    struct loop_run run = {.yaml = open, .world = 3, .folder = "lost", .data_of_1 = "nowhere"};
+    train_all_ranks(&run);
+    assert_true(run.permanent_failure);
+    assert_non_null(strstr(run.failures[1], "nowhere"));
+    if (run.failures[0][0])
+        assert_non_null(strstr(run.failures[0], "rank 1 cannot start training"));
+    free(open);
+}
+
 // --- unusable checkpoints ------------------------------------------------------------------------
 
 static void damage_checkpoint(const char *folder)
@@ -562,6 +672,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mlp_has_the_same_bits),
         cmocka_unit_test(test_gpt_has_the_same_bits),
+        cmocka_unit_test(test_recomputed_blocks_have_the_same_bits),
         cmocka_unit_test(test_batch_norm_has_the_same_bits),
         cmocka_unit_test(test_float_is_near_exact),
         cmocka_unit_test(test_drain_and_go_on_with_other_ranks),
@@ -572,6 +683,9 @@ int main(void)
         cmocka_unit_test(test_fp8_goes_on_from_another_precision),
         cmocka_unit_test(test_fp8_is_near_float32),
         cmocka_unit_test(test_batch_and_rate_scale_with_slots),
+        cmocka_unit_test(test_micro_batch_is_chosen),
+        cmocka_unit_test(test_recorded_micro_batch_stays),
+        cmocka_unit_test(test_rank_that_cannot_choose),
         cmocka_unit_test(test_damaged_checkpoint_falls_back_or_is_refused),
         cmocka_unit_test(test_checkpoint_of_another_model_is_refused),
         cmocka_unit_test(test_training_that_blows_up_names_the_tensor),

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "trainer/ops/device.h"
@@ -81,6 +82,12 @@ int ops_alloc(size_t bytes, void **out, struct error *e)
 void ops_free(void *memory)
 {
     free(memory);
+}
+
+size_t ops_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE) / (size_t)(cores > 0 ? cores : 1);
 }
 
 int64_t ops_floats_for_reals(int64_t n)

@@ -222,6 +222,13 @@ int ops_alloc(size_t bytes, void **out, struct error *e)
                      bytes >> 20, unused >> 20, total >> 20);
 }
 
+size_t ops_memory(void)
+{
+    size_t unused = 0, total = 0;
+    cuda_check(cudaMemGetInfo(&unused, &total), "ops_memory");
+    return unused;
+}
+
 // cudaFree() waits until nothing uses the memory.
 void ops_free(void *memory)
 {
