@@ -82,6 +82,12 @@ static int plan_size(const struct sizing_request *r, int64_t size, bool recomput
     return model_plan(&config, out, e);
 }
 
+// Whether a chosen size may stay.
+static bool is_good(const struct sizing_request *r, const struct compiled_model *m)
+{
+    return fits(r, m) && model_micro_batch(m) <= model_attention_samples(m);
+}
+
 // Plans the largest size that fits, or the smallest one. `*fitted` tells which.
 static int plan_largest(const struct sizing_request *r, bool recompute, bool *fitted,
                         struct compiled_model **out, struct error *e)
@@ -97,7 +103,7 @@ static int plan_largest(const struct sizing_request *r, bool recompute, bool *fi
             break;
         *fitted = fits(r, *out);
         int64_t smaller = r->micro_batch == 0 ? size_at_most(r->global_batch, size - 1) : 0;
-        if (*fitted || smaller == 0)
+        if (smaller == 0 || is_good(r, *out))
             break;
         size = smaller;
     }

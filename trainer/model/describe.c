@@ -14,6 +14,17 @@ double model_flops(const struct compiled_model *m)
     return sum;
 }
 
+int64_t model_attention_samples(const struct compiled_model *m)
+{
+    int64_t least = INT64_MAX;
+    for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++)
+        if (l->kind == &layer_attention && l->rate == 0) { // with dropout all kernels are slow
+            int64_t samples = ops_attention_samples(&l->attention);
+            least = samples < least ? samples : least;
+        }
+    return least;
+}
+
 static int64_t tensor_bytes(const struct compiled_model *m, int tensor)
 {
     return tensor == NONE ? 0 : m->plan.tensors[tensor].floats * (int64_t)sizeof(float);

@@ -59,6 +59,8 @@ int model_compile(const json_t *spec, const json_t *loss, const struct sample_sh
 void model_free(struct compiled_model *m);
 int model_recomputed_blocks(const struct compiled_model *m); // number of blocks
 int64_t model_micro_batch(const struct compiled_model *m);
+// Samples of a micro-batch beyond which attention has to use slower kernels; INT64_MAX: none.
+int64_t model_attention_samples(const struct compiled_model *m);
 
 const struct parameter *model_parameters(const struct compiled_model *m,
                                          int *count); // in forward order

@@ -33,6 +33,9 @@ struct ops_attention {
 };
 int64_t ops_attention_saved_floats(const struct ops_attention *s, double rate);
 int64_t ops_attention_scratch_floats(const struct ops_attention *s); // for each pass
+// The largest number of samples for which the fast kernels have enough memory, at least 1;
+// `samples` is not read.
+int64_t ops_attention_samples(const struct ops_attention *s);
 void ops_attention_forward(const struct ops_attention *s, const struct ops_dropout *draw,
                            const real *qkv, float *saved, float *scratch, real *y);
 void ops_attention_backward(const struct ops_attention *s, const struct ops_dropout *draw,

@@ -97,6 +97,12 @@ int64_t ops_attention_scratch_floats(const struct ops_attention *s)
     return 2 * s->context * s->context; // probabilities after dropout; gradient of the scores
 }
 
+int64_t ops_attention_samples(const struct ops_attention *s)
+{
+    (void)s;
+    return INT64_MAX;
+}
+
 static void head_forward(const struct cpu_attention_head *h, double rate, const uint8_t *keep,
                          float *p, float *dropped, float *y)
 {

@@ -136,6 +136,23 @@ static void test_attention(void **state)
     }
 }
 
+// As many samples as ops_attention_samples() allows: GPT-2, 350M, 1.3B, and a context of 4,096.
+static void test_attention_of_many_samples(void **state)
+{
+    (void)state;
+    struct ops_attention shapes[] = {
+        {0, 1024, 12, 768}, {0, 1024, 16, 1024}, {0, 1024, 16, 2048}, {0, 4096, 16, 1024}};
+    const int64_t least[] = {128, 64, 64, 4};
+    device.precision = OPS_BF16;
+    describe(&kinds[1]);
+    for (int i = 0; i < 4; i++) {
+        shapes[i].samples = ops_attention_samples(&shapes[i]);
+        assert_true(shapes[i].samples >= least[i]);
+        check_attention(&kinds[1], &shapes[i]);
+    }
+    forget();
+}
+
 // Shapes without cuDNN kernels use our own, which need one number per query.
 static void test_attention_of_ours(void **state)
 {
@@ -153,9 +170,8 @@ static void test_attention_of_ours(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_convolutions),
-        cmocka_unit_test(test_resnet50),
-        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_convolutions),      cmocka_unit_test(test_resnet50),
+        cmocka_unit_test(test_attention),         cmocka_unit_test(test_attention_of_many_samples),
         cmocka_unit_test(test_attention_of_ours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

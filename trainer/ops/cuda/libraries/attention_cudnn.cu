@@ -275,6 +275,14 @@ int64_t ops_attention_scratch_floats(const struct ops_attention *s)
     return theirs > ours ? theirs : ours;
 }
 
+// The workspace of the backward pass holds the gradient of all scores, and a little more.
+int64_t ops_attention_samples(const struct ops_attention *s)
+{
+    int64_t scores = s->heads * s->context * s->context * (int64_t)sizeof(__nv_bfloat16);
+    int64_t samples = (scores_max - scores_max / 8) / scores;
+    return samples < 1 ? 1 : samples;
+}
+
 static const void *part_of(const struct ops_attention *s, const real *qkv, int part)
 {
     return (const __nv_bfloat16 *)qkv + part * s->width;
