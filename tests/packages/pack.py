@@ -36,4 +36,4 @@ def commands_of(heading):
     """The blocks of commands in a section of docs/installation.md, as a list of scripts."""
     text = (SOURCE / "docs/installation.md").read_text()
     section = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
-    return re.findall(r"^```\n(.*?)^```$", section.group(1), re.M | re.S)
+    return re.findall(r"^```sh\n(.*?)^```$", section.group(1), re.M | re.S)
