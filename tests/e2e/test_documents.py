@@ -25,7 +25,7 @@ from cluster import BIN, SOURCE, Cluster, write_corpus
 FENCE = re.compile(r"^( *)```(\w*)$")
 MARK = re.compile(r"^ *<!-- (not run|file): (.+) -->$")
 LANGUAGES = {"c", "diff", "json", "py", "python", "sh", "sql", "text", "yaml"}
-DAEMON = re.compile(r"^\s*(muster-master|muster-agent) .*", re.MULTILINE)
+DAEMON = re.compile(r"^(muster-master|muster-agent) (?!--init).*", re.MULTILINE)
 DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (SOURCE / "docs").glob("*.md"))]
 
 
@@ -56,7 +56,7 @@ PAGES = {
     "docs/operating.md": Page(
         replace=(("--prefix /usr/local", "--prefix $HOME/local"), ("/var/lib/muster-agent", "$HOME/agent"),
                  ("/var/lib/muster", "$HOME/data"), ("--port 8080", "--port $PORT"), ("MASTER:8080", "127.0.0.1:$PORT"),
-                 ("--token-file agent.token", "--token-file $HOME/data/agent.token"))),
+                 ("--token-file agent.token", "--token-file $HOME/data/agent.token"), ("ca.pem", "$HOME/data/tls/ca.pem"))),
     "docs/programs.md": Page(
         before="mkdir FOLDER; mv $MINE/train.py FOLDER",
         after="mkdir script; mv $MINE/simulate simulate.sh script; "
