@@ -54,9 +54,16 @@ PAGES = {
                  ("-d DATA_DIR", "-d data"), ("/tmp/e2e", "$HOME/e2e"), ("--preset release", "--test-dir build"),
                  ("level=error", "level=info"))),
     "docs/operating.md": Page(
+        before="muster experiment create $MINE/spirals.yaml $MINE --follow -q; "
+               "muster login admin --password-file .quickstart/password; mkdir $HOME/restored; "
+               "muster user create ann --password-file .quickstart/password; muster master backup operating.db",
         replace=(("--prefix /usr/local", "--prefix $HOME/local"), ("/var/lib/muster-agent", "$HOME/agent"),
-                 ("/var/lib/muster", "$HOME/data"), ("--port 8080", "--port $PORT"), ("MASTER:8080", "127.0.0.1:$PORT"),
-                 ("--token-file agent.token", "--token-file $HOME/data/agent.token"), ("ca.pem", "$HOME/data/tls/ca.pem"))),
+                 ("/var/lib/muster/muster.db.before-N", "operating.db"), ("backup.db", "operating.db"),
+                 ("-d /var/lib/muster", "-d $HOME/restored"), ("/var/lib/muster", "$HOME/data"),
+                 ("--port 8080", "--port $PORT"), ("MASTER:8080", "127.0.0.1:$PORT"),
+                 ("--token-file agent.token", "--token-file $HOME/data/agent.token"), ("ca.pem", "$HOME/data/tls/ca.pem"),
+                 ("AGENT", "agent-0"), (" ID", " $(newest)"),
+                 ("change-password USER", "change-password ann --password-file .quickstart/password"))),
     "docs/programs.md": Page(
         before="mkdir FOLDER; mv $MINE/train.py FOLDER",
         after="mkdir script; mv $MINE/simulate simulate.sh script; "
