@@ -62,12 +62,10 @@ int64_t model_micro_batch(const struct compiled_model *m);
 // Samples of a micro-batch beyond which attention has to use slower kernels; INT64_MAX: none.
 int64_t model_attention_samples(const struct compiled_model *m);
 
-const struct parameter *model_parameters(const struct compiled_model *m,
-                                         int *count); // in forward order
-size_t
-model_block_size(const struct compiled_model *m); // floats of the parameter block, with padding
-double
-model_flops(const struct compiled_model *m); // forward and backward pass of one sample, in FLOP
+// In forward order.
+const struct parameter *model_parameters(const struct compiled_model *m, int *count);
+size_t model_block_size(const struct compiled_model *m); // floats of all, with padding
+double model_flops(const struct compiled_model *m);      // of one sample, forward and backward
 
 // Describes the compiled model: {"layers": [{"name", "kind", "in", "out", "parameters", "flops",
 // "activation_bytes", "recomputed"}], "parameters", "flops_per_sample", "parameter_bytes",
@@ -140,8 +138,7 @@ int model_train_lockstep(struct compiled_model *m, const struct model_lockstep *
                          const struct draw_key *key, struct error *e);
 
 // An evaluation pass, without dropout, label smoothing and FP8; batch->count <= micro_batch.
-// correct[i] is the number of correct predictions of sample i (0 or 1; 0..context for tokens; 0 for
-// values).
+// correct[i] counts correct predictions (0 or 1; 0..context for tokens; 0 for values).
 int model_evaluate(struct compiled_model *m, const struct batch *batch, float *losses,
                    int32_t *correct, struct error *e);
 
