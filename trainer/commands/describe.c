@@ -57,10 +57,13 @@ static void warm_up(void)
 static int64_t batch_bytes(const struct sample_shape *s, int64_t samples)
 {
     int64_t each = (int64_t)sizeof(int64_t);
+    int64_t image = s->height * s->width * s->channels;
     if (s->kind == SAMPLE_TOKENS)
         each += 2 * s->context * (int64_t)sizeof(int32_t);
     else
-        each += (s->height * s->width * s->channels + s->outputs + 1) * (int64_t)sizeof(float);
+        each += (s->outputs + 1) * (int64_t)sizeof(float) +
+                (s->pixels ? image + (int64_t)sizeof(struct ops_pixel_change)
+                           : image * (int64_t)sizeof(float));
     return samples * each;
 }
 

@@ -61,18 +61,26 @@ static void mirror_image(const struct sample_shape *s, float *image)
     }
 }
 
-static void cut_out_square(const struct sample_shape *s, int64_t side,
-                           const struct augment_draw *draw, float *image)
+struct square { // the part of a cut-out that is in the image
+    int64_t top, bottom, left, right;
+};
+
+static struct square cut_out(const struct sample_shape *s, int64_t side,
+                             const struct augment_draw *draw)
 {
     int64_t top = draw->row - side / 2, left = draw->column - side / 2;
     int64_t bottom = top + side, right = left + side;
-    top = top < 0 ? 0 : top;
-    left = left < 0 ? 0 : left;
-    bottom = bottom > s->height ? s->height : bottom;
-    right = right > s->width ? s->width : right;
-    for (int64_t y = top; y < bottom; y++)
-        memset(image + (y * s->width + left) * s->channels, 0,
-               (size_t)((right - left) * s->channels) * sizeof *image);
+    return (struct square){top < 0 ? 0 : top, bottom > s->height ? s->height : bottom,
+                           left < 0 ? 0 : left, right > s->width ? s->width : right};
+}
+
+static void cut_out_square(const struct sample_shape *s, int64_t side,
+                           const struct augment_draw *draw, float *image)
+{
+    struct square cut = cut_out(s, side, draw);
+    for (int64_t y = cut.top; y < cut.bottom; y++)
+        memset(image + (y * s->width + cut.left) * s->channels, 0,
+               (size_t)((cut.right - cut.left) * s->channels) * sizeof *image);
 }
 
 void augment_apply(const struct augment *a, const struct sample_shape *shape,
@@ -84,4 +92,19 @@ void augment_apply(const struct augment *a, const struct sample_shape *shape,
         mirror_image(shape, image);
     if (a->cutout)
         cut_out_square(shape, a->cutout, draw, image);
+}
+
+struct ops_pixel_change augment_change(const struct augment *a, const struct sample_shape *shape,
+                                       const struct augment_draw *draw)
+{
+    struct square cut = a->cutout ? cut_out(shape, a->cutout, draw) : (struct square){0};
+    return (struct ops_pixel_change){
+        .down = (int32_t)draw->down,
+        .right = (int32_t)draw->right,
+        .flip = draw->flip,
+        .top = (int32_t)cut.top,
+        .bottom = (int32_t)cut.bottom,
+        .left = (int32_t)cut.left,
+        .right_end = (int32_t)cut.right,
+    };
 }

@@ -29,4 +29,8 @@ struct augment_draw augment_draw(const struct augment *a, const struct sample_sh
 void augment_apply(const struct augment *a, const struct sample_shape *shape,
                    const struct augment_draw *draw, float *image);
 
+// The same as a change of pixels, which the device applies.
+struct ops_pixel_change augment_change(const struct augment *a, const struct sample_shape *shape,
+                                       const struct augment_draw *draw);
+
 #endif

@@ -26,7 +26,19 @@ struct batch *batch_new(const struct sample_shape *s, int64_t capacity)
         b->tokens = alloc_aligned(capacity * s->context, sizeof *b->tokens);
         b->targets = alloc_aligned(capacity * s->context, sizeof *b->targets);
     } else {
-        b->images = alloc_aligned(capacity * s->height * s->width * s->channels, sizeof *b->images);
+        int64_t image = s->height * s->width * s->channels;
+        if (s->pixels)
+            b->pixels = (struct ops_pixels){
+                .height = s->height,
+                .width = s->width,
+                .channels = s->channels,
+                .bytes = alloc_aligned(capacity * image, 1),
+                .changes = alloc_aligned(capacity, sizeof *b->pixels.changes),
+                .mean = alloc_aligned(s->channels, sizeof *b->pixels.mean),
+                .factor = alloc_aligned(s->channels, sizeof *b->pixels.factor),
+            };
+        else
+            b->images = alloc_aligned(capacity * image, sizeof *b->images);
         b->labels = s->classes ? alloc_aligned(capacity, sizeof *b->labels) : NULL;
         b->values = s->outputs ? alloc_aligned(capacity * s->outputs, sizeof *b->values) : NULL;
     }
@@ -39,6 +51,10 @@ void batch_free(struct batch *b)
     if (!b)
         return;
     free(b->images);
+    free(b->pixels.bytes);
+    free(b->pixels.changes);
+    free(b->pixels.mean);
+    free(b->pixels.factor);
     free(b->labels);
     free(b->values);
     free(b->tokens);
@@ -150,7 +166,10 @@ static void augment_sample(const struct dataset *d, const struct draw_key *key, 
 {
     const struct sample_shape *s = &d->shape;
     struct augment_draw draw = augment_draw(&d->augment, s, key, out->samples[i]);
-    augment_apply(&d->augment, s, &draw, out->images + i * s->height * s->width * s->channels);
+    if (out->images)
+        augment_apply(&d->augment, s, &draw, out->images + i * s->height * s->width * s->channels);
+    else
+        out->pixels.changes[i] = augment_change(&d->augment, s, &draw);
 }
 
 int dataset_fetch(const struct dataset *d, const int64_t *indices, int64_t n,
@@ -160,9 +179,16 @@ int dataset_fetch(const struct dataset *d, const int64_t *indices, int64_t n,
     bool augmented = key && (a->flip || a->crop || a->cutout);
     int rc = 0;
     out->count = n;
+    if (out->pixels.bytes) {
+        size_t channels = (size_t)d->shape.channels;
+        memcpy(out->pixels.mean, d->mean, channels * sizeof *d->mean);
+        memcpy(out->pixels.factor, d->factor, channels * sizeof *d->factor);
+    }
     for (int64_t i = 0; i < n && !rc; i++) {
         must(indices[i] >= 0 && indices[i] < d->count);
         out->samples[i] = indices[i];
+        if (out->pixels.bytes)
+            out->pixels.changes[i] = (struct ops_pixel_change){0};
         rc = d->ops->fetch(d, indices[i], i, out, e);
         if (!rc && augmented)
             augment_sample(d, key, i, out);

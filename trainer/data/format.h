@@ -33,6 +33,7 @@ struct dataset { // the first member of each format's own struct
     struct sample_shape shape;
     int64_t count;
     struct augment augment;
+    float *mean, *factor; // [channels] of pixels, if the shape has them; freed by `close`
 };
 
 // The formats: each opens both parts. After an error one part may remain open; the caller closes

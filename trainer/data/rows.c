@@ -254,9 +254,12 @@ static int fetch_row(const struct dataset *base, int64_t index, int64_t i, struc
     int rc = d->rows.sums ? check_checksum(d, row, e) : 0;
     if (rc)
         return rc;
-    if (!numbers_scale(x->type, row_of(x, row), d->inputs, d->mean, d->factor, d->period,
-                       out->images + i * d->inputs))
+    if (out->pixels.bytes) {
+        memcpy(out->pixels.bytes + i * d->inputs, row_of(x, row), (size_t)d->inputs);
+    } else if (!numbers_scale(x->type, row_of(x, row), d->inputs, d->mean, d->factor, d->period,
+                              out->images + i * d->inputs)) {
         return fail_not_finite(d, x, row, d->inputs, "number", e);
+    }
     if (!d->rows.values)
         out->labels[i] = (int32_t)number_integer_at(a->type, a->first, row);
     else if (!numbers_scale(a->type, row_of(a, row), outputs, &zero, &one, 1,
@@ -271,10 +274,38 @@ static void close_rows(struct dataset *base)
     sample_rows_close(&d->rows);
     free(d->mean);
     free(d->factor);
+    free(base->mean);
+    free(base->factor);
     free(d);
 }
 
 static const struct dataset_ops rows_ops = {fetch_row, close_rows};
+
+// Whether the images are bytes that the device can turn into finite numbers (a mean and a deviation
+// of the specification may be anything).
+static bool can_stay_bytes(const struct sample_rows *r, const struct rows_dataset *d)
+{
+    bool finite = true;
+    for (int64_t i = 0; i < d->period; i++)
+        finite &= isfinite((0.0f - d->mean[i]) * d->factor[i]) &&
+                  isfinite((255.0f - d->mean[i]) * d->factor[i]);
+    return finite && r->inputs.type == NUMBER_U8 && d->base.shape.kind == SAMPLE_IMAGE &&
+           d->inputs <= OPS_PIXELS_MAX && d->base.shape.channels <= OPS_PIXEL_CHANNELS_MAX;
+}
+
+// The scaling by channel: the first `channels` numbers of a row's, which repeat.
+static void keep_pixels(struct dataset *base)
+{
+    struct rows_dataset *d = (struct rows_dataset *)base;
+    size_t n = (size_t)base->shape.channels;
+    base->shape.pixels = true;
+    base->mean = xcalloc(n, sizeof *base->mean);
+    base->factor = xcalloc(n, sizeof *base->factor);
+    for (size_t i = 0; i < n; i++) {
+        base->mean[i] = d->mean[i % (size_t)d->period];
+        base->factor[i] = d->factor[i % (size_t)d->period];
+    }
+}
 
 static struct dataset *new_part(const struct sample_rows *r, int64_t first, int64_t count,
                                 int64_t classes, const struct scaling *scaling)
@@ -339,6 +370,12 @@ int rows_open(const struct data_request *r, const struct sample_rows *train,
     *out_validation = validation
                           ? new_part(validation, 0, validation->inputs.dims[0], classes, scaling)
                           : new_part(train, count - held_out, held_out, classes, scaling);
+    // One batch serves both parts, so both keep their bytes or none.
+    if (can_stay_bytes(train, (struct rows_dataset *)*out_train) &&
+        can_stay_bytes(validation ? validation : train, (struct rows_dataset *)*out_validation)) {
+        keep_pixels(*out_train);
+        keep_pixels(*out_validation);
+    }
     return 0;
 }
 

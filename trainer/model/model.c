@@ -124,9 +124,14 @@ static const struct batch *pad_batch(struct compiled_model *m, const struct batc
     int64_t pixels = s->height * s->width * s->channels;
     struct batch *full = m->padded;
     full->count = m->micro_batch;
+    copy_sample(full->pixels.mean, 0, batch->pixels.mean, 0, s->channels, sizeof(float));
+    copy_sample(full->pixels.factor, 0, batch->pixels.factor, 0, s->channels, sizeof(float));
     for (int64_t i = 0; i < m->micro_batch; i++) {
         int64_t from = i < batch->count ? i : 0;
         copy_sample(full->images, i, batch->images, from, pixels, sizeof *full->images);
+        copy_sample(full->pixels.bytes, i, batch->pixels.bytes, from, pixels, 1);
+        copy_sample(full->pixels.changes, i, batch->pixels.changes, from, 1,
+                    sizeof *full->pixels.changes);
         copy_sample(full->labels, i, batch->labels, from, 1, sizeof *full->labels);
         copy_sample(full->values, i, batch->values, from, s->outputs, sizeof *full->values);
         copy_sample(full->tokens, i, batch->tokens, from, s->context, sizeof *full->tokens);

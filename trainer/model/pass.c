@@ -68,7 +68,9 @@ void pass_stage(const struct model_pass *p)
     const struct compiled_model *m = p->model;
     const struct batch *b = p->batch;
     const int64_t number = (int64_t)sizeof(float); // labels, tokens and values have the same size
-    if (m->sample.kind != SAMPLE_TOKENS)
+    if (b->pixels.bytes)
+        ops_upload_pixels(m->micro_batch, &b->pixels, pass_value(p, INPUT));
+    else if (m->sample.kind != SAMPLE_TOKENS)
         ops_upload_reals(m->micro_batch * m->input_size, b->images, pass_value(p, INPUT));
     stage_tensor(p, m->staged.labels, b->labels, number);
     stage_tensor(p, m->staged.values, b->values, m->outputs * number);

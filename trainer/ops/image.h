@@ -4,6 +4,28 @@
 
 #include "trainer/ops/ops.h"
 
+// --- pixels: images as bytes in the host's memory become reals on the device,
+// (byte - mean) * factor. Each operation is rounded to a float, and the result to a real, as
+// ops_upload_reals() rounds it.
+
+// The change of one sample: it is shifted, then mirrored; then a rectangle becomes zero.
+struct ops_pixel_change {
+    int32_t down, right;                  // distance of the shift; new pixels are zero
+    int32_t flip;                         // 1: left and right are swapped
+    int32_t top, bottom, left, right_end; // [top, bottom) x [left, right_end)
+};
+
+struct ops_pixels {
+    int64_t height, width, channels;
+    uint8_t *bytes;                   // [samples, height, width, channels]
+    struct ops_pixel_change *changes; // [samples]
+    float *mean, *factor;             // [channels]
+};
+
+enum { OPS_PIXELS_MAX = 16 << 20, OPS_PIXEL_CHANNELS_MAX = 1024 }; // of one sample
+
+void ops_upload_pixels(int64_t samples, const struct ops_pixels *p, real *y);
+
 // --- conv2d with zero padding on all sides. Weights are [kernel, kernel, in, out]; with groups
 // [groups, kernel, kernel, in / groups, out / groups].
 struct ops_conv_shape {

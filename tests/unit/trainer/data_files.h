@@ -47,6 +47,14 @@ static inline void write_buf(const char *name, struct buf b)
 
 static struct dataset *train, *validation;
 
+// A batch whose images are floats, also if the samples are bytes.
+static inline struct batch *batch_of_floats(const struct sample_shape *shape, int64_t capacity)
+{
+    struct sample_shape floats = *shape;
+    floats.pixels = false;
+    return batch_new(&floats, capacity);
+}
+
 static inline int open_text(const char *spec_text, const char *model_text, struct error *e)
 {
     json_t *spec = json_loads(spec_text, 0, NULL), *model = json_loads(model_text, 0, NULL);
@@ -100,6 +108,29 @@ static inline void put_le(struct buf *b, uint64_t value, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
         buf_append(b, &(uint8_t){(uint8_t)(value >> (8 * i))}, 1);
+}
+
+// The device makes the same bits of bytes and their changes as the host makes of floats.
+static inline void expect_same_numbers(const struct dataset *d, const struct draw_key *key)
+{
+    enum { COUNT = 40 };
+    struct error e;
+    int64_t indices[COUNT];
+    const struct sample_shape *s = dataset_shape(d);
+    size_t numbers = (size_t)(COUNT * s->height * s->width * s->channels);
+    struct batch *floats = batch_of_floats(s, COUNT), *bytes = batch_new(s, COUNT);
+    float *made = xcalloc(numbers, sizeof *made);
+    for (int64_t i = 0; i < COUNT; i++)
+        indices[i] = i % dataset_count(d);
+    assert_true(s->pixels && !bytes->images);
+    assert_int_equal(dataset_fetch(d, indices, COUNT, key, floats, &e), 0);
+    assert_int_equal(dataset_fetch(d, indices, COUNT, key, bytes, &e), 0);
+    assert_memory_equal(floats->labels, bytes->labels, COUNT * sizeof *bytes->labels);
+    ops_upload_pixels(COUNT, &bytes->pixels, made);
+    assert_memory_equal(floats->images, made, numbers * sizeof *made);
+    free(made);
+    batch_free(floats);
+    batch_free(bytes);
 }
 
 #endif

@@ -79,7 +79,7 @@ static void test_images(void **state)
     assert_int_equal(dataset_count(train), 10);
     assert_int_equal(dataset_count(validation), 4);
 
-    struct batch *b = batch_new(s, 3);
+    struct batch *b = batch_of_floats(s, 3);
     assert_true((uintptr_t)b->images % 64 == 0);
     fetch(train, (const int64_t[]){7, 0}, 2, b);
     assert_int_equal(b->count, 2);
@@ -113,7 +113,7 @@ static void test_gzip_and_own_validation(void **state)
               classes);
     assert_int_equal(dataset_count(train), 20000);
     assert_int_equal(dataset_count(validation), 3);
-    struct batch *b = batch_new(dataset_shape(train), 1);
+    struct batch *b = batch_of_floats(dataset_shape(train), 1);
     fetch(train, (const int64_t[]){19999}, 1, b);
     assert_int_equal(b->labels[0], 9);
     double pixel = (double)(uint8_t)(199990 + 4) / 255.0;
@@ -279,7 +279,7 @@ static void write_alphabet(const char *name, size_t n)
 
 static void expect_window(const struct dataset *d, int64_t index, int32_t first)
 {
-    struct batch *b = batch_new(dataset_shape(d), 1);
+    struct batch *b = batch_of_floats(dataset_shape(d), 1);
     fetch(d, &index, 1, b);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(b->tokens[i], first + i);

@@ -115,8 +115,8 @@ static void test_training_parts_with_a_key_only(void **state)
     (void)state;
     write_images();
     open_good(SPEC("{\"flip\": true, \"crop\": 3, \"cutout\": 2}"), "{}");
-    struct batch *plain = batch_new(dataset_shape(train), 3);
-    struct batch *changed = batch_new(dataset_shape(train), 3);
+    struct batch *plain = batch_of_floats(dataset_shape(train), 3);
+    struct batch *changed = batch_of_floats(dataset_shape(train), 3);
     fetch(train, indices, 3, plain);
     assert_int_equal(dataset_fetch(train, indices, 3, &key, changed, &e), 0);
     for (int i = 0; i < 3; i++) { // as augment_apply() does for the number of the sample
@@ -135,12 +135,45 @@ static void test_training_parts_with_a_key_only(void **state)
                    "trainer.data.augment.crop: 4 pixels move images of 4x4 out of view");
 }
 
+static void test_bytes_become_the_same_numbers(void **state)
+{
+    static const char *const augmentations[] = {"{}", "{\"flip\": true}", "{\"crop\": 3}",
+                                                "{\"cutout\": 3}",
+                                                "{\"flip\": true, \"crop\": 2, \"cutout\": 2}"};
+    char spec[512];
+    (void)state;
+    write_images();
+    for (size_t i = 0; i < sizeof augmentations / sizeof *augmentations; i++) {
+        snprintf(spec, sizeof spec, SPEC("%s"), augmentations[i]);
+        open_good(spec, "{}");
+        expect_same_numbers(train, NULL);
+        expect_same_numbers(validation, NULL);
+        for (int64_t step = 0; step < 50; step++)
+            expect_same_numbers(train, &(struct draw_key){.seed = 4, .step = step});
+        close_both();
+    }
+}
+
+static void test_numbers_that_must_be_floats(void **state)
+{
+    (void)state;
+    write_images();
+    open_good(
+        "{\"format\": \"idx\", \"images\": \"x\", \"labels\": \"y\", \"validation_count\": 1, "
+        "\"deviation\": 1e-60}",
+        "{}"); // a fetch names the number that becomes infinite
+    assert_false(dataset_shape(train)->pixels);
+    close_both();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_where_pixels_go),
         cmocka_unit_test(test_draws_are_keyed),
         cmocka_unit_test(test_training_parts_with_a_key_only),
+        cmocka_unit_test(test_bytes_become_the_same_numbers),
+        cmocka_unit_test(test_numbers_that_must_be_floats),
     };
     return cmocka_run_group_tests(tests, data_begin, NULL);
 }

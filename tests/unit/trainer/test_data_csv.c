@@ -13,7 +13,7 @@ static void write_text(const char *name, const char *text)
 static void expect_row(const struct dataset *d, int64_t index, const float *inputs, int32_t label)
 {
     int64_t n = dataset_shape(d)->channels;
-    struct batch *b = batch_new(dataset_shape(d), 1);
+    struct batch *b = batch_of_floats(dataset_shape(d), 1);
     fetch(d, &index, 1, b);
     for (int64_t i = 0; i < n; i++)
         assert_float_equal(b->images[i], inputs[i], 1e-6);
@@ -68,7 +68,7 @@ static void test_targets_features_and_delimiter(void **state)
     assert_int_equal(dataset_count(validation), 1);
     assert_int_equal(dataset_shape(train)->outputs, 2);
     assert_int_equal(dataset_shape(train)->channels, 1);
-    struct batch *b = batch_new(dataset_shape(train), 2);
+    struct batch *b = batch_of_floats(dataset_shape(train), 2);
     fetch(train, (const int64_t[]){2, 0}, 2, b);
     const float inputs[] = {11, 3}, values[] = {12, 9, 4, 1};
     assert_memory_equal(b->images, inputs, sizeof inputs);

@@ -46,7 +46,7 @@ static void fetch_all(const struct dataset *d)
 {
     struct error e;
     const struct draw_key key = {1, 2};
-    struct batch *b = batch_new(dataset_shape(d), 1);
+    struct batch *b = batch_of_floats(dataset_shape(d), 1);
     for (int64_t i = 0; i < dataset_count(d) && i < 50; i++)
         dataset_fetch(d, &i, 1, &key, b, &e);
     batch_free(b);

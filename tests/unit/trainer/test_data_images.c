@@ -227,7 +227,7 @@ static void test_packed(void **state)
     const struct sample_shape *s = dataset_shape(train);
     assert_int_equal(s->height * 100 + s->width * 10 + s->channels, 441);
     assert_int_equal(s->classes, 3);
-    struct batch *b = batch_new(s, 1);
+    struct batch *b = batch_of_floats(s, 1);
     for (int64_t i = 0; i < 30; i++) {
         const struct dataset *d = i < 21 ? train : validation;
         fetch(d, (const int64_t[]){i < 21 ? i : i - 21}, 1, b);
@@ -251,7 +251,7 @@ static void test_scaled_by_what_was_packed(void **state)
     make_folder();
     assert_int_equal(pack("--size", "3x5"), 0);
     open_good("{\"format\": \"images\", \"path\": \"out\", \"validation_path\": \"out\"}", "{}");
-    struct batch *b = batch_new(dataset_shape(train), 30);
+    struct batch *b = batch_of_floats(dataset_shape(train), 30);
     int64_t all[30];
     for (int64_t i = 0; i < 30; i++)
         all[i] = i;
@@ -265,6 +265,7 @@ static void test_scaled_by_what_was_packed(void **state)
         assert_float_equal(squares[c], 1, 1e-5);
     }
     batch_free(b);
+    expect_same_numbers(train, NULL);
     close_both();
 }
 
@@ -379,7 +380,7 @@ static void test_every_flipped_bit_shows(void **state)
         if (rc)
             continue;
         assert_in_range(at, 128, 128 + 30 * 16 - 1);
-        struct batch *b = batch_new(dataset_shape(train), 1);
+        struct batch *b = batch_of_floats(dataset_shape(train), 1);
         for (int64_t i = 0; i < 30 && !rc; i++)
             rc = i < 21 ? dataset_fetch(train, &i, 1, NULL, b, &e)
                         : dataset_fetch(validation, (const int64_t[]){i - 21}, 1, NULL, b, &e);

@@ -46,7 +46,7 @@ static void test_bytes_as_images(void **state)
     assert_int_equal(s->classes, 3); // the model names no classes, so those of the labels count
     assert_int_equal(s->outputs, 0);
     assert_int_equal(dataset_count(train), 2);
-    struct batch *b = batch_new(s, 2);
+    struct batch *b = batch_of_floats(s, 2);
     fetch(train, (const int64_t[]){1, 0}, 2, b);
     assert_float_equal(b->images[0], 0.8, 1e-6);
     assert_float_equal(b->images[4 + 3], 0.6, 1e-6);
@@ -69,7 +69,7 @@ static void test_channels_are_scaled_each(void **state)
               " \"validation_count\": 1, \"mean\": [1, 3], \"deviation\": [2, 4]}",
               any);
     assert_int_equal(dataset_shape(train)->channels, 2);
-    struct batch *b = batch_new(dataset_shape(train), 1);
+    struct batch *b = batch_of_floats(dataset_shape(train), 1);
     fetch(validation, (const int64_t[]){0}, 1, b);
     for (int i = 0; i < 6; i++)
         assert_float_equal(b->images[i], (i % 2 ? (6 + i - 3) / 4.0 : (6 + i - 1) / 2.0), 1e-6);
@@ -95,7 +95,7 @@ static void test_features_and_values(void **state)
     assert_int_equal(s->height * 100 + s->width * 10 + s->channels, 112);
     assert_int_equal(s->classes, 0);
     assert_int_equal(s->outputs, 2);
-    struct batch *b = batch_new(s, 1);
+    struct batch *b = batch_of_floats(s, 1);
     fetch(train, (const int64_t[]){1}, 1, b);
     assert_true(b->images[0] == 3 && b->images[1] == 4);
     assert_true(b->values[0] == 2 && b->values[1] == 3);
@@ -107,7 +107,7 @@ static void test_features_and_values(void **state)
     write_npy("y", DICT("<i2", "(3,)"), one, sizeof one);
     open_good(spec_values, "{\"classes\": 10}");
     assert_int_equal(dataset_shape(train)->classes, 0);
-    b = batch_new(dataset_shape(train), 2);
+    b = batch_of_floats(dataset_shape(train), 2);
     fetch(train, (const int64_t[]){0, 1}, 2, b);
     assert_true(b->values[0] == -7 && b->values[1] == 300);
     batch_free(b);
@@ -134,7 +134,7 @@ static void test_labels_of_any_width(void **state)
         write_npy("y", types[i].dict, y.data, y.len);
         buf_free(&y);
         open_good(spec_labels, any);
-        struct batch *b = batch_new(dataset_shape(train), 2);
+        struct batch *b = batch_of_floats(dataset_shape(train), 2);
         fetch(train, (const int64_t[]){0, 1}, 2, b);
         assert_int_equal(b->labels[0], 0);
         assert_int_equal(b->labels[1], 1);
@@ -252,7 +252,7 @@ static void test_what_is_no_npy(void **state)
 static void expect_bad_fetch(int64_t index, const char *expected)
 {
     struct error e = {0};
-    struct batch *b = batch_new(dataset_shape(train), 1);
+    struct batch *b = batch_of_floats(dataset_shape(train), 1);
     assert_int_equal(dataset_fetch(train, &index, 1, NULL, b, &e), ERR_CORRUPT);
     char *text = xasprintf("%s/%s", folder, expected);
     assert_string_equal(e.text, text);

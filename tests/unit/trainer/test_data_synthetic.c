@@ -16,7 +16,7 @@ static void test_a_text_is_a_function_of_its_index(void **state)
     assert_int_equal(dataset_shape(train)->kind, SAMPLE_TOKENS);
     assert_int_equal(dataset_shape(train)->context, 6);
     assert_int_equal(dataset_shape(train)->vocabulary, 128);
-    struct batch *b = batch_new(dataset_shape(train), 2);
+    struct batch *b = batch_of_floats(dataset_shape(train), 2);
     fetch(train, (const int64_t[]){7, 8}, 2, b);
     memcpy(tokens, b->tokens, sizeof tokens);
     memcpy(targets, b->targets, sizeof targets);
@@ -41,7 +41,7 @@ static void test_texts_have_frequent_and_rare_tokens(void **state)
     int64_t counts[DOUBLINGS] = {0}, seen[VOCABULARY] = {0};
     (void)state;
     open_good("{\"format\": \"synthetic\", \"samples\": 4001, \"vocabulary\": 100}", gpt);
-    struct batch *b = batch_new(dataset_shape(train), 1);
+    struct batch *b = batch_of_floats(dataset_shape(train), 1);
     for (int64_t i = 0; i < SAMPLES; i++) {
         fetch(train, &i, 1, b);
         for (int at = 0; at < CONTEXT; at++) {
@@ -83,7 +83,7 @@ static void test_images_come_from_a_pool_of_noise(void **state)
     assert_int_equal(s->classes, 12);
     assert_int_equal(dataset_count(train), 800);
     assert_int_equal(dataset_count(validation), 200);
-    struct batch *b = batch_new(s, 3);
+    struct batch *b = batch_of_floats(s, 3);
     fetch(train, (const int64_t[]){5, 5 + POOL, 6}, 3, b);
     const float *first = b->images;
     assert_memory_equal(first, first + NUMBERS, NUMBERS * sizeof *first);
@@ -108,7 +108,7 @@ static void test_features_and_grey_images(void **state)
     assert_int_equal(dataset_shape(train)->kind, SAMPLE_FEATURES);
     assert_int_equal(dataset_shape(train)->channels, 17);
     assert_int_equal(dataset_shape(train)->classes, 2);
-    struct batch *b = batch_new(dataset_shape(train), 2);
+    struct batch *b = batch_of_floats(dataset_shape(train), 2);
     fetch(train, (const int64_t[]){0, 1}, 2, b); // the pool has no more rows than there are samples
     assert_memory_not_equal(b->images, b->images + 17, 17 * sizeof(float));
     batch_free(b);

@@ -24,7 +24,7 @@ static struct buf shard(uint32_t magic, uint32_t version, uint32_t first, uint32
 
 static void expect_window(const struct dataset *d, int64_t index, int32_t first)
 {
-    struct batch *b = batch_new(dataset_shape(d), 1);
+    struct batch *b = batch_of_floats(dataset_shape(d), 1);
     fetch(d, &index, 1, b);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(b->tokens[i], first + i);
@@ -149,7 +149,7 @@ static void test_tokens_outside_the_vocabulary(void **state)
     (void)state;
     write_buf("a", shard(20240801, 7, 69992, 12, 4));
     open_good("{\"format\": \"tokens\", \"path\": \"a\", \"validation_path\": \"a\"}", gpt);
-    struct batch *b = batch_new(dataset_shape(train), 1);
+    struct batch *b = batch_of_floats(dataset_shape(train), 1);
     expect_window(train, 3, 69995); // its last target is 69999
     assert_int_equal(dataset_fetch(train, (const int64_t[]){4}, 1, NULL, b, &e), ERR_CORRUPT);
     char *text = xasprintf("%s/a: offset 1056: token 70000 is outside the model's vocabulary of "
@@ -165,7 +165,7 @@ static void test_tokens_outside_the_vocabulary(void **state)
     open_good("{\"format\": \"tokens\", \"path\": \"a\", \"validation_path\": \"a\","
               " \"type\": \"uint32\"}",
               gpt);
-    b = batch_new(dataset_shape(train), 1);
+    b = batch_of_floats(dataset_shape(train), 1);
     assert_int_equal(dataset_fetch(train, (const int64_t[]){0}, 1, NULL, b, &e), ERR_CORRUPT);
     assert_non_null(strstr(e.text, "/a: offset 8: token 4294967295 is outside"));
     batch_free(b);

@@ -143,6 +143,26 @@ int ops_synchronize(struct error *e)
     return 0;
 }
 
+// --- work that repeats: a CPU does it each time --------------------------------------------------
+
+void ops_replay(struct ops_recording **r, void (*work)(void *), void *ctx)
+{
+    (void)r;
+    work(ctx);
+}
+
+void ops_recording_free(struct ops_recording *r)
+{
+    (void)r;
+}
+
+void ops_call_host(void (*host)(void *), void *ctx)
+{
+    host(ctx);
+}
+
+// --- identity ------------------------------------------------------------------------------------
+
 const char *ops_fingerprint(char *out, size_t cap)
 {
     const dnnl_version_t *v = dnnl_version();
