@@ -8,9 +8,10 @@
 //
 // The keys: every leader draws one when it opens a communicator, so each start of a trial (epoch)
 // has its own, and so has every process. They pass through the master's all_gather, which requires
-// the allocation's token and exists in memory alone, so they are known to the master and to whoever
-// has the token: the ranks and other programs of this allocation, and the agents that start them.
-// Whoever can listen to the connection between the trainer and a master without TLS can read them.
+// a token of this allocation and exists in memory alone, so they are known to the master and to
+// whoever has the token: the ranks and other programs of this allocation, and the agents that start
+// them. Whoever can listen to the connection between the trainer and a master without TLS can read
+// them.
 //
 // Proofs identify the peer when the connection begins. They do not protect the bytes that follow:
 // encryption does (net_tls.h).
