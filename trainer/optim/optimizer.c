@@ -190,7 +190,7 @@ void optimizer_free(struct optimizer *o)
 
 int optimizer_states_of(const json_t *spec)
 {
-    const struct optimizer_kind *kind;
+    const struct optimizer_kind *kind = NULL;
     return read_kind(spec, &kind, NULL) ? 0 : kind->states;
 }
 
