@@ -48,7 +48,7 @@ FOLDERS = [
      CONTRACT + " cli cli/output cli/commands/commands.h"),
     ("agent", "the agent's event loop, its slots, and its connection to the master",
      CONTRACT + " agent/tasks agent/spool agent/logs agent/reports agent/gpu agent/quotas "
-     "agent/supervisor/mounts.h"),
+     "agent/supervisor/mounts.h agent/supervisor/protections.h"),
     ("agent/tasks", "tasks, their folders, and what to start and stop",
      CONTRACT + " agent agent/spool agent/logs agent/supervisor"),
     ("agent/supervisor", "the process of one task: ranks, pipes, sandbox",
