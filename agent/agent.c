@@ -14,12 +14,15 @@
 
 #include "agent/gpu/gpu_monitor.h"
 #include "agent/inbox.h"
+#include "agent/isolation/account.h"
+#include "agent/isolation/mounts.h"
 #include "agent/logs/log_shipper.h"
 #include "agent/master_poll.h"
 #include "agent/quotas/disk_watch.h"
 #include "agent/reports/report_shipper.h"
 #include "agent/slots.h"
-#include "agent/supervisor/mounts.h"
+#include "agent/supervisor/protection_probe.h"
+#include "agent/supervisor/protections.h"
 #include "agent/tasks/desired_state.h"
 #include "agent/tasks/file_worker.h"
 #include "agent/tasks/tasks.h"
@@ -50,6 +53,8 @@ struct agent_daemon {
     char instance[2 * UUID_TEXT]; // identifies this work folder and this boot of the machine
     const char *id;
     char *master_url, *token, *token_file, *work_dir;
+    struct protections protections;
+    json_t *protections_json;
     char mount_fault[ERROR_TEXT_MAX]; // why tasks cannot have mounts of their own; "": they can
     struct master_endpoint master;
     struct slots slots;
@@ -80,11 +85,12 @@ static json_t *make_request(struct agent_daemon *a)
     if (!a->address[0])
         master_poll_local_address(a->poll, a->address, sizeof a->address);
     json_t *request = json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:O, s:O*}", "version",
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:O, s:O*, s:O}", "version",
         MUSTER_VERSION, "session", a->session, "instance", a->instance, "pool", a->o->pool, "rack",
         a->o->rack ? a->o->rack : "", "hostname", a->hostname, "address", a->address, "masterUrl",
         a->master.url, "mountFault", a->mount_fault, "slots", slots_json(&a->slots), "seen",
-        (json_int_t)a->seen, "tasks", tasks_report(a->tasks), "limits", a->limits, "use", a->usage);
+        (json_int_t)a->seen, "tasks", tasks_report(a->tasks), "limits", a->limits, "use", a->usage,
+        "protections", a->protections_json);
     a->new_fault = false;
     must(request);
     return request;
@@ -463,6 +469,9 @@ static int start_threads(struct agent_daemon *a, struct error *e)
         .work_dir = a->work_dir,
         .agent_id = a->id,
         .token_file = a->token_file,
+        .protections = a->protections_json,
+        .task_account = a->o->task_account,
+        .tasks_as_root = a->o->tasks_as_root,
         .slots = &a->slots,
         .file_worker = a->file_worker,
         .logs = a->logs,
@@ -478,16 +487,38 @@ static void look_for_mounts(struct agent_daemon *a)
 {
     struct error e = {0};
     char quoted[ERROR_TEXT_MAX];
-    if (mounts_probe(&e) == 0)
+    const struct protection *files = &a->protections.list[PROTECTION_FILES];
+    int err = files->active ? mounts_probe(&e) : error_set(&e, ERR_FORBIDDEN, "%s", files->reason);
+    if (!err)
         return;
     snprintf(a->mount_fault, sizeof a->mount_fault, "%s", e.text);
     log_warn("tasks cannot have mounts of their own, for shared_fs and bind_mounts",
              "agent=%s err=%s", a->id, log_quote(quoted, sizeof quoted, e.text));
 }
 
+static int check_account(const struct agent_options *o, struct error *e)
+{
+    struct task_account found;
+    if (o->task_account && o->tasks_as_root)
+        return error_set(e, ERR_INVALID, "--task-account and --tasks-as-root exclude each other");
+    int err = o->task_account ? account_find(o->task_account, &found, e) : 0;
+    return err ? error_prefix(e, "--task-account") : 0;
+}
+
+static void look_for_protections(struct agent_daemon *a)
+{
+    const struct protection_wishes wishes = {a->work_dir, a->o->tasks_as_root};
+    protections_probe(&wishes, &a->protections);
+    protections_log(&a->protections, a->id);
+    a->protections_json = protections_json(&a->protections);
+    look_for_mounts(a);
+}
+
 static int agent_start(struct agent_daemon *a, struct error *e)
 {
     int err = set_agent_names(a, e);
+    if (!err)
+        err = check_account(a->o, e);
     if (!err)
         err = read_master_url(a, e);
     if (!err)
@@ -500,7 +531,7 @@ static int agent_start(struct agent_daemon *a, struct error *e)
         err = catch_signals(a, e);
     if (err)
         return err;
-    look_for_mounts(a);
+    look_for_protections(a);
     return start_threads(a, e);
 }
 
@@ -521,6 +552,7 @@ static void agent_end(struct agent_daemon *a)
     master_poll_close(a->poll);
     json_decref(a->usage);
     json_decref(a->limits);
+    json_decref(a->protections_json);
     slots_free(&a->slots);
     if (a->signal_fd >= 0)
         close(a->signal_fd);

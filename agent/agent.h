@@ -18,12 +18,14 @@ struct agent_options {
     const char *token_file; // the agent token
     const char *ca_file;    // NULL: only the system's authorities
     const char *work_dir;
-    const char *id;      // NULL: the host's name
-    const char *pool;    // resource pool
-    const char *rack;    // agents of one rack share a fast network; NULL: unknown
-    const char *address; // at which other machines reach this one; NULL: detected
-    long long slots;     // CPU slots; 0: use the GPUs or all cores
-    bool gpus;           // detect GPUs
+    const char *id;           // NULL: the host's name
+    const char *pool;         // resource pool
+    const char *rack;         // agents of one rack share a fast network; NULL: unknown
+    const char *address;      // at which other machines reach this one; NULL: detected
+    long long slots;          // CPU slots; 0: use the GPUs or all cores
+    bool gpus;                // detect GPUs
+    const char *task_account; // of tasks whose user is not linked with one; NULL: none
+    bool tasks_as_root;       // those tasks run as root if the agent does
     struct task_limits limits;
 };
 

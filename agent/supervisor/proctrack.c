@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/os/proc_stat.h"
 
@@ -58,11 +59,18 @@ static bool is_known(const struct process_filter *filter, pid_t pid)
     return false;
 }
 
+static bool is_in_namespace(int proc_fd, ino_t pid_namespace)
+{
+    struct stat st;
+    return pid_namespace != 0 && fstatat(proc_fd, "ns/pid", &st, 0) == 0 &&
+           st.st_ino == pid_namespace;
+}
+
 static bool is_task_process(int proc_fd, pid_t pid, const void *ctx, struct buf *text)
 {
     const struct process_filter *filter = ctx;
     struct proc_stat line;
-    if (!read_stat(proc_fd, &line, text))
+    if (pid == filter->init || !read_stat(proc_fd, &line, text))
         return false;
     // The first thread may be dead while other threads are dying.
     if (line.flags & FLAG_EXITING && (!line.dead || line.threads > 1) && is_known(filter, pid))
@@ -70,7 +78,8 @@ static bool is_task_process(int proc_fd, pid_t pid, const void *ctx, struct buf 
     if (line.dead)
         return false;
     if ((filter->parent != 0 && line.parent == filter->parent) ||
-        (filter->session != 0 && line.session == filter->session))
+        (filter->session != 0 && line.session == filter->session) ||
+        is_in_namespace(proc_fd, filter->pid_namespace))
         return true;
     return read_proc_file(proc_fd, "environ", text) && has_marker(text, filter->marker);
 }
@@ -146,7 +155,7 @@ static bool is_missing(int root, const char *folder)
 }
 
 // Looks in both views: in the container of another agent the same path may be that agent's folder,
-// and in the chroot or sandbox of a task of this agent the folder is often missing.
+// and in the view of a task of this agent only its working folder is the one outside.
 static bool is_orphan(int proc_fd, pid_t pid, const void *ctx, struct buf *text)
 {
     struct proc_stat line;
@@ -154,9 +163,11 @@ static bool is_orphan(int proc_fd, pid_t pid, const void *ctx, struct buf *text)
     if (!read_stat(proc_fd, &line, text) || line.dead || !read_proc_file(proc_fd, "environ", text))
         return false;
     const char *dir = marked_folder(text, ctx);
+    char *work = dir ? xasprintf("%s/work", dir) : NULL;
     int root = dir ? openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     int own = root >= 0 ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-    bool orphan = own >= 0 && is_missing(root, dir) && is_missing(own, dir);
+    bool orphan = own >= 0 && is_missing(root, work) && is_missing(own, dir);
+    free(work);
     if (own >= 0)
         close(own);
     if (root >= 0)

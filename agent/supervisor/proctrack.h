@@ -9,9 +9,11 @@
 
 // A process belongs to the task if it matches any of these; the calling process never does.
 struct process_filter {
-    const char *marker; // "NAME=VALUE" in its environment
-    pid_t session;      // its session; 0: not used
-    pid_t parent;       // its parent; 0: not used
+    const char *marker;  // "NAME=VALUE" in its environment
+    pid_t session;       // its session; 0: not used
+    pid_t parent;        // its parent; 0: not used
+    ino_t pid_namespace; // the inode of its pid namespace; 0: not used
+    pid_t init; // the first process of the namespace, which never matches; 0: there is none
     // Processes that are known to be the task's. A dying process no longer has an environment, but
     // may hold memory, ports and devices for seconds.
     const pid_t *known;

@@ -1,8 +1,8 @@
 // The protections of this machine and of other tasks against a task: which ones the agent can apply
-// to its tasks, and why not the others. Each is tried once, at the agent's start, in a child
-// process. The agent logs the result, sends it to the master with each request, and writes the
-// active ones to the specification of a task; its supervisor applies exactly these, and a task for
-// which one of them fails does not start. No function is for more than one thread.
+// to its tasks, and why not the others. Each is tried once, at the agent's start
+// (protection_probe.h). The agent logs the result, sends it to the master with each request, and
+// writes the active ones to the specification of a task; its supervisor applies exactly these, and
+// a task for which one of them fails does not start. No function is for more than one thread.
 #ifndef MUSTER_AGENT_SUPERVISOR_PROTECTIONS_H
 #define MUSTER_AGENT_SUPERVISOR_PROTECTIONS_H
 
@@ -32,20 +32,8 @@ struct protections {
     struct protection list[PROTECTION_COUNT];
 };
 
-// Of the agent's flags.
-struct protection_wishes {
-    const char *work_dir;     // absolute
-    const char *task_account; // --task-account; NULL: only linked users have an account
-    bool tasks_as_root;       // --tasks-as-root
-};
-
-// Tries all protections that concern the supervisor. To be called before the agent has threads.
-void protections_probe(const struct protection_wishes *wishes, struct protections *out);
-
 // "files", "system_calls": the name for the master and in messages.
 const char *protection_name(enum protection_id id);
-// What it protects, as one sentence without a full stop.
-const char *protection_meaning(enum protection_id id);
 
 // Records the result for a protection that another module has tried. `reason` NULL: it is active.
 void protections_set(struct protections *p, enum protection_id id, const char *reason);

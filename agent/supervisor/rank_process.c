@@ -205,6 +205,8 @@ static int spawn_rank(struct rank_process *r, const char *dir, const char *const
         .fd_err = err_fd,
         .new_group = true,
         .die_with_parent = true,
+        .prepare = r->confinement ? confine_process : NULL,
+        .prepare_ctx = r->confinement,
     };
     err = proc_spawn(&spec, &r->pid, NULL, e);
 out:

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "agent/failures/failure.h"
+#include "agent/isolation/confine.h"
 #include "agent/logs/line_splitter.h"
 #include "agent/logs/log_spool.h"
 #include "agent/logs/log_tail.h"
@@ -25,7 +26,8 @@ struct rank_output {
 
 struct rank_process {
     int number;
-    pid_t pid; // 0: not started
+    const struct confinement *confinement; // of its process; NULL: none
+    pid_t pid;                             // 0: not started
     bool ended;
     bool asked_to_end; // by the supervisor, before it ended
     int wait_status;

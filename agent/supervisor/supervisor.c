@@ -23,11 +23,10 @@
 #include "agent/failures/processes.h"
 #include "agent/logs/log_spool.h"
 #include "agent/reports/report_server.h"
-#include "agent/supervisor/mounts.h"
+#include "agent/supervisor/enclosure.h"
 #include "agent/supervisor/proctrack.h"
 #include "agent/supervisor/rank_exit.h"
 #include "agent/supervisor/rank_process.h"
-#include "agent/supervisor/sandbox.h"
 #include "agent/supervisor/startup_hook.h"
 #include "agent/tasks/task_spec.h"
 #include "agent/tasks/taskdir.h"
@@ -59,6 +58,7 @@ struct supervisor {
     char *marker;
     struct log_spool spool;
     struct report_server *reports; // NULL: programs of this task do not report
+    struct enclosure enclosure;    // of all processes of the task
     struct rank_process *ranks;    // `count` ranks, and then the startup hook
     size_t count;
     int hook_env; // the file for the environment of the startup hook; -1: it does not run
@@ -135,6 +135,8 @@ static json_t *status_json(const struct supervisor *s)
 {
     const char *state = s->finished ? TASK_EXITED : s->started ? TASK_RUNNING : TASK_STARTING;
     json_t *status = taskdir_status(s->id, state, ranks_json(s), s->reason);
+    if (s->enclosure.init.pid > 0)
+        json_object_set_new(status, "init", json_integer(s->enclosure.init.pid));
     if (s->cause) {
         json_object_set_new(status, "cause", json_integer(s->cause->number));
         json_object_set_new(status, "lostPeer", json_boolean(s->lost_peer));
@@ -179,6 +181,8 @@ static struct process_filter all_processes(const struct supervisor *s)
         .marker = s->marker,
         .session = getsid(0),
         .parent = getpid(),
+        .pid_namespace = s->enclosure.init.pid_namespace,
+        .init = s->enclosure.init.pid,
     };
 }
 
@@ -213,6 +217,7 @@ static void kill_overdue_processes(struct supervisor *s)
 {
     int64_t now = clock_mono_us();
     if (s->ending && s->children_left && now >= s->kill_at) {
+        task_init_kill(&s->enclosure.init);
         signal_all(s, SIGKILL);
         s->kill_at = now + KILL_AGAIN_US; // a process may have forked meanwhile
     }
@@ -525,12 +530,42 @@ static void log_end(struct supervisor *s)
 
 static bool all_ranks_ended(const struct supervisor *s)
 {
-    if (!s->started)
-        return false;
     for (size_t i = 0; i < s->count; i++)
         if (s->ranks[i].pid != 0 && !s->ranks[i].ended)
             return false;
     return true;
+}
+
+static void child_ended(struct supervisor *s, pid_t pid, int wait_status, const struct rusage *used)
+{
+    if (pid == s->enclosure.init.pid)
+        s->enclosure.init.pid = 0;
+    if (pid == startup_hook(s)->pid && !startup_hook(s)->ended) {
+        startup_hook(s)->peak_bytes = used->ru_maxrss * 1024;
+        hook_ended(s, wait_status);
+    }
+    for (size_t i = 0; i < s->count; i++)
+        if (s->ranks[i].pid == pid && !s->ranks[i].ended) {
+            s->ranks[i].peak_bytes = used->ru_maxrss * 1024;
+            rank_ended(s, &s->ranks[i], wait_status);
+        }
+}
+
+// Whether processes are left of a task whose ranks have ended.
+static bool has_left_processes(const struct supervisor *s)
+{
+    if (s->enclosure.init.pid > 0 && !task_init_has_children(&s->enclosure.init))
+        return false;
+    return signal_all(s, 0) > 0;
+}
+
+// The first process of the task waits for all others.
+static void let_init_end(struct supervisor *s)
+{
+    const struct rank_process *hook = startup_hook(s);
+    bool nothing_starts = s->started || s->ending;
+    if (nothing_starts && all_ranks_ended(s) && (hook->pid == 0 || hook->ended))
+        task_init_finish(&s->enclosure.init);
 }
 
 static void reap_children(struct supervisor *s)
@@ -538,22 +573,15 @@ static void reap_children(struct supervisor *s)
     int wait_status = 0;
     struct rusage used;
     pid_t pid;
-    while ((pid = wait4(-1, &wait_status, WNOHANG, &used)) > 0) {
-        if (pid == startup_hook(s)->pid && !startup_hook(s)->ended) {
-            startup_hook(s)->peak_bytes = used.ru_maxrss * 1024;
-            hook_ended(s, wait_status);
-        }
-        for (size_t i = 0; i < s->count; i++)
-            if (s->ranks[i].pid == pid && !s->ranks[i].ended) {
-                s->ranks[i].peak_bytes = used.ru_maxrss * 1024;
-                rank_ended(s, &s->ranks[i], wait_status);
-            }
-    }
+    while ((pid = wait4(-1, &wait_status, WNOHANG, &used)) > 0)
+        child_ended(s, pid, wait_status, &used);
     s->children_left = pid == 0;
-    if (s->children_left && !s->ending && all_ranks_ended(s)) {
+    if (s->children_left && !s->ending && s->started && all_ranks_ended(s) &&
+        has_left_processes(s)) {
         write_log(s, "WARNING", "the ranks have ended but left processes behind; ending them");
         end_task(s, SUPERVISOR_PEER_GRACE_S, "");
     }
+    let_init_end(s);
 }
 
 // --- the loop ------------------------------------------------------------------------------------
@@ -755,6 +783,7 @@ static void make_ranks(struct supervisor *s)
     for (size_t i = 0; i <= s->count; i++) { // the hook has the number of the first rank
         int number = (int)jget_int(json_array_get(list, i < s->count ? i : 0), "rank", 0);
         rank_process_init(&s->ranks[i], number, &s->spool);
+        s->ranks[i].confinement = &s->enclosure.confinement;
     }
     // Two pipes for each rank may exceed the usual soft limit of 1,024 descriptors.
     struct rlimit files;
@@ -762,47 +791,6 @@ static void make_ranks(struct supervisor *s)
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
-}
-
-// Gives programs for Determined the files that they read. `why`: the reason why the task has no
-// mount namespace; code 0: it has one.
-static void fill_sandbox(struct supervisor *s, const struct mount_places *places,
-                         const struct error *why)
-{
-    struct error e = *why;
-    json_t *env = task_spec_environment(s->spec, json_array_get(jget(s->spec, "ranks"), 0));
-    int err = e.code;
-    err = err ? err : sandbox_mount_run(&e);
-    err = err ? err : sandbox_write_info(s->dir, s->spec, env, &e);
-    if (err)
-        write_log(s, "WARNING",
-                  "no private " SANDBOX_RUN " (%s); programs find their settings only in the "
-                  "environment",
-                  e.text);
-    if (!why->code && sandbox_hide_others(s->dir, places->token_file, &e) != 0)
-        write_log(s, "WARNING", "the folders of other tasks are not hidden (%s)", e.text);
-    json_decref(env);
-}
-
-// Gives the task a mount namespace, the files of Determined and its mounts. Fails only if the task
-// cannot run without one of the mounts.
-static int enter_sandbox(struct supervisor *s, struct error *e)
-{
-    struct error why = {0};
-    const json_t *mounts = jget(s->spec, "mounts");
-    const struct mount_places places = {s->dir, jget_string(s->spec, "tokenFile", NULL)};
-    bool native = jget_bool(s->spec, "native", false), any = json_array_size(mounts) > 0;
-    int err = native && !any ? 0 : sandbox_enter(&why);
-    if (!native)
-        fill_sandbox(s, &places, &why);
-    if (err && mounts_required(mounts))
-        return error_set(e, err,
-                         "this machine cannot show checkpoint_storage of type shared_fs to the "
-                         "program (%s); use type directory",
-                         why.text);
-    if (err && any)
-        write_log(s, "WARNING", "bind_mounts have no effect on this machine: %s", why.text);
-    return err ? 0 : mounts_make(mounts, &places, e);
 }
 
 // A launcher such as torchrun is the only rank on its machine, and its workers have ranks of their
@@ -838,12 +826,17 @@ static void start_task(struct supervisor *s)
 {
     struct error e = {0};
     open_reports(s);
-    if (enter_sandbox(s, &e) == 0) {
+    int err = enclosure_open(s->dir, s->spec, &s->enclosure, &e);
+    s->children_left = s->changed = s->enclosure.init.pid > 0;
+    if (!err && s->enclosure.warning[0])
+        write_log(s, "WARNING", "%s", s->enclosure.warning);
+    if (!err) {
         start_hook_or_ranks(s);
-        return;
+    } else {
+        write_log(s, "ERROR", "%s", e.text);
+        end_task(s, SUPERVISOR_PEER_GRACE_S, e.text);
     }
-    write_log(s, "ERROR", "%s", e.text);
-    end_task(s, SUPERVISOR_PEER_GRACE_S, e.text);
+    let_init_end(s);
 }
 
 static int supervisor_prepare(struct supervisor *s, struct error *e)
@@ -878,6 +871,7 @@ static void supervisor_release(struct supervisor *s)
         close(s->hook_env);
     disconnect_agent(s);
     report_server_close(s->reports);
+    enclosure_close(&s->enclosure);
     buf_free(&s->commands);
     log_spool_close(&s->spool);
     free(s->ends);

@@ -8,8 +8,10 @@
 // SIGKILL after so many seconds; and {"end": SECONDS, "reason": TEXT}: the same, but the task has
 // failed for this reason.
 //
-// The ranks die with it (PR_SET_PDEATHSIG). It adopts their orphaned descendants
-// (PR_SET_CHILD_SUBREAPER) and ends them before it reports EXITED.
+// The ranks die with it (PR_SET_PDEATHSIG), and so does the first process of the task
+// (agent/isolation/task_init.h), with which the kernel ends all others. Where the machine permits
+// no pid namespace, the supervisor adopts orphaned descendants of the ranks
+// (PR_SET_CHILD_SUBREAPER). It ends them before it reports EXITED.
 #ifndef MUSTER_AGENT_SUPERVISOR_SUPERVISOR_H
 #define MUSTER_AGENT_SUPERVISOR_SUPERVISOR_H
 

@@ -174,6 +174,39 @@ static json_t *complete_argv(const json_t *task, const struct task_host *host)
     return argv;
 }
 
+// A CPU share and a GPU that is lost have no bus id. `instance` -1: the whole GPU.
+static json_t *list_gpus(const struct slots *slots, const json_t *ids)
+{
+    size_t i;
+    json_t *id, *list = json_array();
+    json_array_foreach(ids, i, id)
+    {
+        const struct slot_gpu *gpu = &slots->items[json_integer_value(id)].gpu;
+        if (slots->cuda && gpu->bus_id[0])
+            json_array_append_new(list, json_pack("{s:s, s:i}", "busId", gpu->bus_id, "instance",
+                                                  (int)gpu->instance));
+    }
+    return list;
+}
+
+// What the supervisor needs to separate the task from the machine.
+static void add_isolation(json_t *spec, const json_t *task, const struct task_host *host,
+                          const json_t *slot_ids)
+{
+    json_t *programs =
+        json_pack("[s, s*, s*]", host->program_dir, host->command_dir, host->python_dir);
+    must(programs && !json_object_set_new(spec, "programs", programs));
+    must(!json_object_set_new(spec, "gpus", list_gpus(host->slots, slot_ids)));
+    if (jget(task, "account"))
+        must(!json_object_set(spec, "account", jget(task, "account")));
+    if (host->protections)
+        must(!json_object_set(spec, "protections", (json_t *)host->protections));
+    if (host->tasks_as_root)
+        must(!json_object_set_new(spec, "tasksAsRoot", json_true()));
+    set_variable(spec, "taskAccount", host->task_account);
+    set_variable(spec, "tokenFile", host->token_file);
+}
+
 int task_spec_build(const struct desired_task *task, const struct task_host *host, json_t **out,
                     struct error *e)
 {
@@ -201,7 +234,7 @@ int task_spec_build(const struct desired_task *task, const struct task_host *hos
         must(!json_object_set(*out, "hang", jget(task->json, "hang")));
     if (jget(task->json, "rendezvous"))
         must(!json_object_set(*out, "rendezvous", jget(task->json, "rendezvous")));
-    set_variable(*out, "tokenFile", host->token_file);
+    add_isolation(*out, task->json, host, slot_ids);
 out:
     json_decref(slot_ids);
     json_decref(entries);

@@ -3,8 +3,11 @@
 //
 //   {allocationId, taskId, agentId, containerId, contextUrl, native, graceSeconds, tokenFile, argv,
 //    env: {NAME: VALUE for all ranks}, ranks: [{rank, env: {NAME: VALUE}}],
-//    mounts: (supervisor/mounts.h), hang: {warnAfter, killAfter}, rendezvous: {addresses: [..],
-//    rank, slots: [..]} of all machines}
+//    mounts: (isolation/mounts.h), hang: {warnAfter, killAfter}, rendezvous: {addresses: [..],
+//    rank, slots: [..]} of all machines,
+//    protections: (supervisor/protections.h), account: {uid, gid, user, group} of a linked user,
+//    taskAccount, tasksAsRoot: the agent's flags, programs: [PATH of a folder],
+//    gpus: [{busId, instance}] of its slots}
 //
 // The environment of a rank is `env` with its own `env` on top; ranks inherit nothing else. Later
 // values override earlier ones: HOME, PATH and LANG of the agent; the values of the master; the
@@ -29,7 +32,10 @@ struct task_host {
     const char *command_dir; // the folder of the command muster for tasks; NULL: not installed
     const char *python_dir;  // the folder of the package muster; NULL: it is not installed
     const char *home, *path, *lang;
-    const char *token_file; // hidden from the task; NULL: unknown
+    const char *token_file;    // hidden from the task; NULL: unknown
+    const json_t *protections; // protections_json(); NULL: none
+    const char *task_account;  // of tasks whose user has no account of his own; NULL: none
+    bool tasks_as_root;        // tasks without an account run as root if the agent does
 };
 
 // ERR_PEER: the entry names a slot that this machine does not have.

@@ -14,6 +14,10 @@
 //   report.spool Reports for the master. It exists from the first report on.
 //   report.cursor The position in it up to which the master has the reports.
 //   work/        The working folder of the task, with the experiment's files.
+//   tmp/         What the task sees as /tmp and /var/tmp (agent/isolation/task_view.h).
+//   home/        The home folder of a task whose account has none of its own.
+//
+// The folder and all other files belong to the agent. A task sees work/, home/ and report.sock.
 //
 // No status and a free lock: no process was ever started. A status that is not EXITED or cannot be
 // read, and a free lock: the supervisor or the machine died. The first status is on disk before
@@ -36,6 +40,8 @@
 #define TASKDIR_REPORT_SPOOL  "report.spool"
 #define TASKDIR_REPORT_CURSOR "report.cursor"
 #define TASKDIR_WORK          "work"
+#define TASKDIR_TMP           "tmp"
+#define TASKDIR_HOME          "home"
 
 #define TASK_STARTING "STARTING"
 #define TASK_RUNNING  "RUNNING"

@@ -239,21 +239,22 @@ static void take_status(struct tasks *t, struct agent_task *task, json_t *status
 
 // --- supervisors ---------------------------------------------------------------------------------
 
-static size_t read_rank_pids(const struct agent_task *task, pid_t **out)
+static size_t read_pids(const struct agent_task *task, pid_t **out)
 {
     const json_t *ranks = jget(task->status, "ranks");
     size_t i;
     json_t *rank;
     *out = xcalloc(json_array_size(ranks) + 1, sizeof **out);
     json_array_foreach(ranks, i, rank)(*out)[i] = (pid_t)jget_int(rank, "pid", 0);
-    return json_array_size(ranks);
+    (*out)[i] = (pid_t)jget_int(task->status, "init", 0); // it ends after all of its namespace
+    return json_array_size(ranks) + 1;
 }
 
 static void kill_processes(struct tasks *t, struct agent_task *task, int64_t now)
 {
     pid_t *ranks;
     char *marker = taskdir_marker(task->dir);
-    struct process_filter wanted = {.marker = marker, .known_count = read_rank_pids(task, &ranks)};
+    struct process_filter wanted = {.marker = marker, .known_count = read_pids(task, &ranks)};
     wanted.known = ranks;
     if (proctrack_signal(&wanted, SIGKILL) == 0) {
         end_unsupervised_task(t, task,
@@ -386,6 +387,9 @@ static int write_spec(struct tasks *t, struct agent_task *task, const struct des
         .path = getenv("PATH"),
         .lang = getenv("LANG"),
         .token_file = t->o.token_file,
+        .protections = t->o.protections,
+        .task_account = t->o.task_account,
+        .tasks_as_root = t->o.tasks_as_root,
     };
     int err = task_spec_build(wanted, &host, &spec, e);
     int make_err = taskdir_make(task->dir, spec, err ? NULL : e);

@@ -21,7 +21,10 @@ struct tasks; // opaque
 struct tasks_options {
     const char *work_dir; // absolute
     const char *agent_id;
-    const char *token_file; // absolute
+    const char *token_file;    // absolute
+    const json_t *protections; // see task_spec.h
+    const char *task_account;
+    bool tasks_as_root;
     const struct slots *slots;
     struct file_worker *file_worker;
     struct shipper *logs, *reports;

@@ -15,11 +15,12 @@
 #include "base/log.h"
 
 // The step at which the child failed; it sends the step and its errno through the pipe.
-enum spawn_step { STEP_PARENT, STEP_FDS, STEP_GROUP, STEP_CWD, STEP_EXEC };
+enum spawn_step { STEP_PARENT, STEP_FDS, STEP_GROUP, STEP_PREPARE, STEP_CWD, STEP_EXEC };
 
 struct spawn_failure {
     enum spawn_step step;
     int saved_errno;
+    const char *prepared; // STEP_PREPARE: a constant of this program, so it is valid in the parent
 };
 
 // Between fork and exec only async-signal-safe calls are allowed, because another thread may have
@@ -30,6 +31,28 @@ _Noreturn static void child_fail(int report, enum spawn_step step)
     ssize_t ignored = write(report, &failure, sizeof failure);
     (void)ignored;
     _exit(127);
+}
+
+static void child_prepare(const struct proc_spec *spec, int report)
+{
+    struct spawn_failure failure = {.step = STEP_PREPARE};
+    failure.prepared = spec->prepare(spec->prepare_ctx);
+    if (!failure.prepared)
+        return;
+    failure.saved_errno = errno;
+    ssize_t ignored = write(report, &failure, sizeof failure);
+    (void)ignored;
+    _exit(127);
+}
+
+// A change of the account clears the signal, so this comes after it. A parent in an outer pid
+// namespace has the number 0; the first process of the inner one then ends with that parent.
+static void child_die_with_parent(pid_t parent, int report)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+        child_fail(report, STEP_PARENT);
+    if (getppid() != parent && getppid() != 0) // the parent has died before prctl()
+        _exit(127);
 }
 
 // The descriptors of `spec` may be 0, 1 and 2 in any order, so all are first duplicated above 2.
@@ -71,15 +94,13 @@ _Noreturn static void child_run(const struct proc_spec *spec, pid_t parent, int 
         child_fail(report, STEP_FDS);
     report = lifted;
     child_reset_signals();
-    if (spec->die_with_parent) {
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
-            child_fail(report, STEP_PARENT);
-        if (getppid() != parent) // the parent has died before prctl()
-            _exit(127);
-    }
     if ((spec->new_session && setsid() < 0) ||
         (spec->new_group && !spec->new_session && setpgid(0, 0) != 0))
         child_fail(report, STEP_GROUP);
+    if (spec->prepare)
+        child_prepare(spec, report);
+    if (spec->die_with_parent)
+        child_die_with_parent(parent, report);
     if (spec->cwd && chdir(spec->cwd) != 0)
         child_fail(report, STEP_CWD);
     child_set_fds(spec, report);
@@ -99,6 +120,9 @@ static int report_failure(const struct proc_spec *spec, struct spawn_failure fai
     case STEP_FDS:
         return error_set_errno(e, ERR_IO, failure.saved_errno,
                                "cannot start %s: setting its input and output", spec->argv[0]);
+    case STEP_PREPARE:
+        return error_set_errno(e, ERR_IO, failure.saved_errno, "cannot start %s: %s", spec->argv[0],
+                               failure.prepared);
     case STEP_GROUP:
     case STEP_PARENT:
         return error_set_errno(e, ERR_IO, failure.saved_errno,

@@ -16,6 +16,11 @@ struct proc_spec {
     bool new_group;            // a process group of its own
     bool new_session;          // setsid(2)
     bool die_with_parent;      // SIGKILL when the spawning thread ends (PR_SET_PDEATHSIG)
+    // NULL, or a function that the child calls before it enters `cwd`, for example to change its
+    // account. It makes only async-signal-safe calls. It returns NULL, or with errno set the step
+    // that failed, as a constant: "entering the namespace".
+    const char *(*prepare)(const void *ctx);
+    const void *prepare_ctx;
 };
 
 // Also fails when the child cannot change its folder or execute the program: the child reports its

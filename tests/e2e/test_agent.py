@@ -3,6 +3,7 @@ connections."""
 
 import base64
 import collections
+import contextlib
 import http.server
 import io
 import json
@@ -250,6 +251,8 @@ class AgentTest(unittest.TestCase):
         flags = {"master": self.master.url, "token-file": self.folder / "token",
                  "work-dir": self.work, "id": "agent-0", "slots": 4, **flags}
         arguments = [word for name, value in flags.items() for word in (f"--{name}", value)]
+        if "task-account" not in flags:
+            arguments.append("--tasks-as-root")
         return Daemon("muster-agent", arguments, self.folder / "agent.log")
 
     def run_agent(self, **flags):
@@ -276,6 +279,16 @@ class AgentTest(unittest.TestCase):
         """Returns the process id of the task's supervisor: the parent of its ranks."""
         pid = self.master.reports[name]["ranks"][0]["pid"]
         return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+    def processes_of(self, name):
+        """Returns the live processes with the mark of a task."""
+        mark = f"MUSTER_RUN_DIR={self.work}/tasks/{name}".encode()
+        found = []
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+        return found
 
     def inside(self, task, path):
         """Returns a path in the working folder of a task."""
@@ -495,7 +508,7 @@ class RunningTasks(AgentTest):
         self.forget("a")
         self.forget("b")
         self.assertEqual([self.master.texts(name) for name in "ab"], [["runs"], []])
-        self.assertTrue([text for text in self.master.texts("a", "agent") if "bind_mounts have no effect on this machine" in text])
+        self.assertTrue([text for text in self.master.texts("a", "agent") if "bind_mounts have no effect" in text])
 
     def test_task_cannot_see_other_tasks(self):
         self.start(a=task("a", "touch ready; echo secret; sleep 1000"))
@@ -625,8 +638,8 @@ class EndingTasks(AgentTest):
         self.start(a=task("a", script))
         report = self.master.wait_state("a", "EXITED")
         self.assertEqual(report["ranks"][0]["exitCode"], 0)
-        left = int(self.inside("a", "left").read_text())
-        self.assertFalse(alive(left))
+        self.assertTrue(self.inside("a", "left").read_text())
+        self.assertEqual(self.processes_of("a"), [])
 
     def test_missing_programs_and_files(self):
         self.master.contexts.update({"task-b": base64.b64encode(b"no archive").decode(),
@@ -761,12 +774,13 @@ class Restarts(AgentTest):
         self.start(a=task("a", script, ranks=2))
         report = self.master.wait_state("a", "RUNNING")
         self.master.wait("both ranks", lambda: len(self.master.logs["a"]) == 2)
-        child = int(self.inside("a", "child").read_text())
-        pids = [r["pid"] for r in report["ranks"]] + [child]
+        pids = [r["pid"] for r in report["ranks"]]
+        self.assertEqual(len(self.processes_of("a")), 6)  # with two children that have left their session
         os.kill(self.supervisor("a"), signal.SIGKILL)
         report = self.master.wait_state("a", "EXITED")
         self.assertIn("supervisor lost", report["reason"])
         self.assertFalse([pid for pid in pids if alive(pid)])
+        self.assertEqual(self.processes_of("a"), [])
         self.forget("a")
         self.assertEqual(self.master.texts("a"), ["up", "up"])
         self.assertIn("supervisor lost", self.master.texts("a", "agent")[-1])

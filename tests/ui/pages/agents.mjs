@@ -16,7 +16,7 @@ const folder = process.env.MUSTER_UI_FOLDER;
 function startAgent(name) {
     const work = mkdtempSync(join(folder, "spare-"));
     const words = ["--master", master, "--token-file", join(folder, "master", "agent.token"), "--work-dir", work];
-    const own = ["--id", name, "--slots", "2", "--pool", name];
+    const own = ["--id", name, "--slots", "2", "--pool", name, "--tasks-as-root"];
     const child = spawn(join(process.env.MUSTER_BIN, "muster-agent"), [...words, ...own], { stdio: "ignore" });
     return { child, remove: () => rmSync(work, { recursive: true, force: true }) };
 }

@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/supervisor/mounts.h"
-#include "agent/supervisor/sandbox.h"
+#include "agent/isolation/mounts.h"
+#include "agent/isolation/sandbox.h"
 #include "agent/tasks/taskdir.h"
 #include "base/os/file.h"
 
@@ -26,7 +26,7 @@
 static void places_that_may_be_covered(void **state)
 {
     (void)state;
-    static const struct mount_places places = {"/w/a/tasks/7.1", "/secret/token"};
+    static const struct mount_places places = {"/w/a/tasks/7.1", "/secret/token", NULL};
     static const struct {
         const char *target;
         bool may;
@@ -78,7 +78,9 @@ static bool has_text(const char *path, const char *text)
 static int make(const char *mounts_text, const struct mount_places *places, struct error *e)
 {
     json_t *mounts = json_loads(mounts_text, 0, NULL);
-    int err = mounts_make(mounts, places, e);
+    int *sources = mounts_open_sources(mounts, places);
+    int err = mounts_make(mounts, sources, places, e);
+    free(sources);
     json_decref(mounts);
     return err;
 }
@@ -88,8 +90,9 @@ static int check_in_namespace(const char *top)
 {
     struct error e = {0};
     char *dir = path_join(top, "agent/tasks/1"), mounts[8192];
-    const struct mount_places places = {dir, NULL};
-    if (sandbox_enter(&e))
+    const struct task_account account = {0};
+    const struct mount_places places = {dir, NULL, &account};
+    if (sandbox_enter_user_namespace(&e) || sandbox_enter_mount_namespace(&e))
         return 77;
     if (chdir(top) || mkdir("from", 0755) || mkdir("to", 0755) || dir_make(OWN_WORK, 0755, &e))
         return 1;

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -284,9 +285,48 @@ static void own_folder(void **state)
     free(dir);
 }
 
+// --- preparation in the child --------------------------------------------------------------------
+
+static const char *change_umask(const void *ctx)
+{
+    umask(*(const mode_t *)ctx);
+    return NULL;
+}
+
+static const char *fail_to_prepare(const void *ctx)
+{
+    (void)ctx;
+    errno = EPERM;
+    return "changing its account";
+}
+
+static void child_prepares_itself(void **state)
+{
+    (void)state;
+    const mode_t mask = 0123;
+    shell_prints("umask", (struct proc_spec){.prepare = change_umask, .prepare_ctx = &mask},
+                 "0123\n");
+}
+
+static void failed_preparation_is_reported(void **state)
+{
+    (void)state;
+    pid_t pid;
+    struct error e = {0};
+    const struct proc_spec spec = {.argv = (const char *const[]){"true", NULL},
+                                   .fd_in = -1,
+                                   .fd_out = -1,
+                                   .fd_err = -1,
+                                   .prepare = fail_to_prepare};
+    assert_int_equal(proc_spawn(&spec, &pid, NULL, &e), ERR_IO);
+    assert_non_null(strstr(e.text, "cannot start true: changing its account: "));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(child_prepares_itself),
+        cmocka_unit_test(failed_preparation_is_reported),
         cmocka_unit_test(argv_is_no_shell_string),
         cmocka_unit_test(environment_and_folder),
         cmocka_unit_test(no_input_by_default),

@@ -1,4 +1,4 @@
-#include "agent/supervisor/sandbox.h"
+#include "agent/isolation/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -109,14 +109,23 @@ static json_t *rendezvous_info(const json_t *spec)
                      (json_int_t)jget_int(r, "rank", 0), "container_slot_counts", jget(r, "slots"));
 }
 
-static int write_info(const char *folder, const char *name, json_t *info, struct error *e)
+static int give(int fd, const char *path, const struct task_account *a, struct error *e)
+{
+    int done = !a->switches ? 0
+               : fd >= 0    ? fchown(fd, a->uid, a->gid)
+                            : lchown(path, a->uid, a->gid);
+    return done == 0 ? 0 : error_set_errno(e, ERR_FORBIDDEN, errno, "cannot give away %s", path);
+}
+
+static int write_info(const char *name, json_t *info, const struct task_account *a, struct error *e)
 {
     if (!info)
         return 0;
-    char *path = path_join(folder, name), *text = json_text(info);
+    char *path = path_join(SANDBOX_RUN "/info", name), *text = json_text(info);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600), err = 0;
     if (fd < 0 || file_write_all(fd, text, strlen(text)) != 0)
         err = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
+    err = err ? err : give(fd, path, a, e);
     if (fd >= 0)
         close(fd);
     free(text);
@@ -125,28 +134,40 @@ static int write_info(const char *folder, const char *name, json_t *info, struct
     return err;
 }
 
+static int make_folders(const struct task_account *a, struct error *e)
+{
+    static const char *const folders[] = {SANDBOX_RUN "/info", SANDBOX_RUN "/train",
+                                          SANDBOX_RUN "/train/logs"};
+    int err = 0;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && !err; i++) {
+        err = dir_make(folders[i], 0700, e);
+        err = err ? err : give(-1, folders[i], a, e);
+    }
+    return err;
+}
+
 static int link_model(const char *dir, struct error *e)
 {
     char *work = path_join(dir, TASKDIR_WORK);
-    int err = dir_make(SANDBOX_RUN "/train/logs", 0700, e);
-    if (!err && symlink(work, SANDBOX_RUN "/train/model") != 0)
+    int err = 0;
+    if (symlink(work, SANDBOX_RUN "/train/model") != 0)
         err = error_set_errno(e, ERR_IO, errno, "cannot link " SANDBOX_RUN "/train/model");
     free(work);
     return err;
 }
 
-int sandbox_write_info(const char *dir, const json_t *spec, const json_t *env, struct error *e)
+int sandbox_write_info(const char *dir, const json_t *spec, const json_t *env,
+                       const struct task_account *account, struct error *e)
 {
-    static const char info[] = SANDBOX_RUN "/info";
-    int err = dir_make(info, 0700, e);
+    int err = make_folders(account, e);
     if (!err)
-        err = write_info(info, "cluster.json", read_fields(cluster_fields, env), e);
+        err = write_info("cluster.json", read_fields(cluster_fields, env), account, e);
     if (!err)
-        err = write_info(info, "trial.json", trial_info(env), e);
+        err = write_info("trial.json", trial_info(env), account, e);
     if (!err)
-        err = write_info(info, "resources.json", resources_info(env), e);
+        err = write_info("resources.json", resources_info(env), account, e);
     if (!err)
-        err = write_info(info, "rendezvous.json", rendezvous_info(spec), e);
+        err = write_info("rendezvous.json", rendezvous_info(spec), account, e);
     return err ? err : link_model(dir, e);
 }
 
@@ -160,10 +181,11 @@ static int write_map(const char *path, const char *text, struct error *e)
     return err;
 }
 
-// A process that is not root may mount only in a user namespace; it keeps its user and group ids.
-static int enter_user_namespace(struct error *e)
+int sandbox_enter_user_namespace(struct error *e)
 {
     char users[64], groups[64];
+    if (geteuid() == 0)
+        return 0;
     snprintf(users, sizeof users, "%u %u 1\n", geteuid(), geteuid());
     snprintf(groups, sizeof groups, "%u %u 1\n", getegid(), getegid());
     if (unshare(CLONE_NEWUSER) != 0)
@@ -176,6 +198,17 @@ static int enter_user_namespace(struct error *e)
     return err;
 }
 
+int sandbox_enter_mount_namespace(struct error *e)
+{
+    int err = 0;
+    if (unshare(CLONE_NEWNS) != 0)
+        err = error_set_errno(e, ERR_FORBIDDEN, errno, "cannot enter a mount namespace");
+    // New mounts of the machine appear here, but mounts made here do not appear outside.
+    if (!err && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0)
+        err = error_set_errno(e, ERR_FORBIDDEN, errno, "cannot make the mounts private");
+    return err;
+}
+
 static bool has_mount_point(void)
 {
     struct stat st;
@@ -184,73 +217,11 @@ static bool has_mount_point(void)
     return stat(SANDBOX_RUN, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-int sandbox_enter(struct error *e)
-{
-    int err = geteuid() == 0 ? 0 : enter_user_namespace(e);
-    if (!err && unshare(CLONE_NEWNS) != 0)
-        err = error_set_errno(e, ERR_FORBIDDEN, errno, "cannot enter a mount namespace");
-    // New mounts of the machine appear here, but mounts made here do not appear outside.
-    if (!err && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0)
-        err = error_set_errno(e, ERR_FORBIDDEN, errno, "cannot make the mounts private");
-    return err;
-}
-
-int sandbox_mount_run(struct error *e)
+int sandbox_mount_run(const struct task_account *account, struct error *e)
 {
     if (!has_mount_point())
         return error_set(e, ERR_FORBIDDEN, "cannot create " SANDBOX_RUN);
-    if (mount("muster", SANDBOX_RUN, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0700") == 0)
-        return 0;
-    return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over " SANDBOX_RUN);
-}
-
-// Mounts an empty folder over `folder`.
-static int hide_folder(const char *folder, const char *options, struct error *e)
-{
-    if (mount("muster", folder, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options) == 0)
-        return 0;
-    return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over %s", folder);
-}
-
-// Mounts the folder of `fd` at `dir` again, after hide_folder().
-static int restore_folder(int fd, const char *dir, struct error *e)
-{
-    char from[32];
-    snprintf(from, sizeof from, "/proc/self/fd/%d", fd);
-    if (mkdir(dir, 0700) != 0 || mount(from, dir, NULL, MS_BIND | MS_REC, NULL) != 0 ||
-        chdir(dir) != 0)
-        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot keep %s visible", dir);
-    return 0;
-}
-
-static int hide_file(const char *path, struct error *e)
-{
-    if (mount("/dev/null", path, NULL, MS_BIND, NULL) == 0 || errno == ENOENT)
-        return 0;
-    return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over %s", path);
-}
-
-// DIR is WORK-DIR/tasks/ID.
-int sandbox_hide_others(const char *dir, const char *token_file, struct error *e)
-{
-    char *tasks = xasprintf("%.*s", (int)(strrchr(dir, '/') - dir), dir);
-    char *trash = xasprintf("%s/../trash", tasks);
-    int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int err = fd >= 0 ? hide_folder(trash, "size=4k,mode=0555", e)
-                      : error_set_errno(e, ERR_FORBIDDEN, errno, "cannot open %s", dir);
-    if (!err)
-        err = hide_folder(tasks, "size=4k,mode=0755", e);
-    if (!err && (err = restore_folder(fd, dir, e)) != 0)
-        umount2(tasks, MNT_DETACH);
-    if (!err &&
-        mount(NULL, tasks, NULL,
-              MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
-        err = error_set_errno(e, ERR_FORBIDDEN, errno, "cannot make %s read-only", tasks);
-    if (!err && token_file)
-        err = hide_file(token_file, e);
-    if (fd >= 0)
-        close(fd);
-    free(trash);
-    free(tasks);
-    return err;
+    if (mount("muster", SANDBOX_RUN, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0700") != 0)
+        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over " SANDBOX_RUN);
+    return give(-1, SANDBOX_RUN, account, e);
 }

@@ -1,4 +1,4 @@
-#include "agent/supervisor/mounts.h"
+#include "agent/isolation/mounts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/supervisor/sandbox.h"
+#include "agent/isolation/attach.h"
+#include "agent/isolation/sandbox.h"
 #include "agent/tasks/taskdir.h"
 #include "api/config/mounts.h"
 #include "base/arena.h"
@@ -42,23 +43,38 @@ int mounts_check_target(const char *target, const struct mount_places *places, s
     return bad ? error_set(e, ERR_FORBIDDEN, "it would cover a folder of the agent") : 0;
 }
 
-// --- a mount -------------------------------------------------------------------------------------
+// --- sources -------------------------------------------------------------------------------------
 
-static int make_target(const char *target, bool folder, struct error *e)
+bool mounts_is_temporary(const char *path)
 {
-    struct stat st;
-    if (stat(target, &st) == 0)
-        return 0;
-    char *parent = xasprintf("%.*s", (int)(strrchr(target, '/') - target), target);
-    int err = folder ? dir_make(target, 0755, e) : *parent ? dir_make(parent, 0755, e) : 0;
-    int fd = err || folder ? -1 : open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-    if (!err && !folder && fd < 0)
-        err = error_set_errno(e, ERR_FORBIDDEN, errno, "cannot create %s", target);
-    if (fd >= 0)
-        close(fd);
-    free(parent);
-    return err;
+    return path_is_within(path, "/tmp") || path_is_within(path, "/var/tmp");
 }
+
+// A folder that contains the agent's folder would show it.
+static bool opens_early(const char *source, const struct mount_places *places)
+{
+    char *work = xasprintf("%.*s", (int)(strrchr(places->dir, '/') - places->dir), places->dir);
+    *strrchr(work, '/') = '\0';
+    bool early = mounts_is_temporary(source) && !overlaps(source, work);
+    free(work);
+    return early;
+}
+
+int *mounts_open_sources(const json_t *mounts, const struct mount_places *places)
+{
+    size_t i;
+    json_t *m;
+    int *sources = xcalloc(json_array_size(mounts) + 1, sizeof *sources);
+    json_array_foreach(mounts, i, m)
+    {
+        char *real = realpath(jget_string(m, "source", ""), NULL);
+        sources[i] = real && opens_early(real, places) ? attach_clone(real) : -1;
+        free(real);
+    }
+    return sources;
+}
+
+// --- a mount -------------------------------------------------------------------------------------
 
 // Opens the target, and checks where it is once all links are resolved.
 static int open_target(const char *target, const struct mount_places *places, int *fd,
@@ -98,31 +114,43 @@ static bool is_same_file(int a, int b)
 static int bind_target(int source, const char *target, const json_t *m,
                        const struct mount_places *places, struct error *e)
 {
-    char real[PATH_MAX], from[32], to[32];
+    char real[PATH_MAX];
     int fd = -1, err = open_target(target, places, &fd, real, e);
     bool nothing = !err && is_same_file(source, fd) && !jget_bool(m, "readOnly", false);
-    snprintf(from, sizeof from, "/proc/self/fd/%d", source);
-    snprintf(to, sizeof to, "/proc/self/fd/%d", fd);
-    if (!err && !nothing && mount(from, to, NULL, MS_BIND | MS_REC, NULL) != 0)
-        err = error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount");
-    if (!err && !nothing)
-        err = set_flags(real, m, e);
     if (fd >= 0)
         close(fd);
+    if (err || nothing)
+        return err;
+    err = attach_at(source, real, 0, e);
+    return err ? err : set_flags(real, m, e);
+}
+
+// Root would create files in any folder of the machine for a task.
+static int make_target(const char *target, bool folder, const struct task_account *a,
+                       struct error *e)
+{
+    if (!a->switches || !strcmp(target, SHARED_FS_MOUNT))
+        return attach_make_point(target, folder, e);
+    setfsgid(a->gid);
+    setfsuid(a->uid);
+    int err = attach_make_point(target, folder, e);
+    setfsuid(geteuid());
+    setfsgid(getegid());
     return err;
 }
 
-static int make_mount(const json_t *m, const struct mount_places *places, struct error *e)
+// `fd`: the open source; -1: it is not open yet.
+static int make_mount(const json_t *m, int fd, const struct mount_places *places, struct error *e)
 {
     const char *source = jget_string(m, "source", ""), *given = jget_string(m, "target", "");
     char *work = path_join(places->dir, TASKDIR_WORK);
     char *target = *given == '/' ? xstrdup(given) : path_join(work, given);
     struct stat st = {0};
-    int fd = open(source, O_PATH | O_CLOEXEC);
+    fd = fd >= 0 ? fd : attach_clone(source);
     int err = fd >= 0 && fstat(fd, &st) == 0
                   ? mounts_check_target(target, places, e)
                   : error_set_errno(e, ERR_NOT_FOUND, errno, "this machine has no %s", source);
-    err = err ? err : make_target(target, S_ISDIR(st.st_mode), e);
+    err = err ? err : make_target(target, S_ISDIR(st.st_mode), places->account, e);
     err = err ? err : bind_target(fd, target, m, places, e);
     if (fd >= 0)
         close(fd);
@@ -131,12 +159,19 @@ static int make_mount(const json_t *m, const struct mount_places *places, struct
     return err ? error_prefix(e, "cannot show %s as %s", source, given) : 0;
 }
 
-int mounts_make(const json_t *mounts, const struct mount_places *places, struct error *e)
+int mounts_make(const json_t *mounts, const int *sources, const struct mount_places *places,
+                struct error *e)
 {
     size_t i;
     json_t *m;
     int err = 0;
-    json_array_foreach(mounts, i, m) err = err ? err : make_mount(m, places, e);
+    json_array_foreach(mounts, i, m)
+    {
+        if (!err)
+            err = make_mount(m, sources[i], places, e);
+        else if (sources[i] >= 0)
+            close(sources[i]);
+    }
     return err;
 }
 
@@ -154,34 +189,14 @@ bool mounts_required(const json_t *mounts)
 
 // --- the abilities of this machine ---------------------------------------------------------------
 
-static int look(struct error *e)
+int mounts_probe(struct error *e)
 {
     struct stat st;
     bool exists = stat(SHARED_FS_MOUNT, &st) == 0 && S_ISDIR(st.st_mode);
-    if (!exists && faccessat(AT_FDCWD, "/", W_OK, AT_EACCESS) != 0)
-        return error_set(e, ERR_FORBIDDEN,
-                         "there is no folder " SHARED_FS_MOUNT
-                         ", and the agent may not create it: run mkdir " SHARED_FS_MOUNT
-                         " there as root, and start the agent again");
-    return sandbox_enter(e);
-}
-
-int mounts_probe(struct error *e)
-{
-    int fds[2], status = 0;
-    if (pipe2(fds, O_CLOEXEC) != 0)
-        return error_set_errno(e, ERR_IO, errno, "cannot create a pipe");
-    pid_t child = fork();
-    if (child == 0) {
-        struct error why = {0};
-        int err = look(&why);
-        _exit(err && write(fds[1], why.text, strlen(why.text)) >= 0 ? 1 : 0);
-    }
-    close(fds[1]);
-    char text[ERROR_TEXT_MAX] = "";
-    ssize_t len = read(fds[0], text, sizeof text - 1);
-    close(fds[0]);
-    if (child < 0 || waitpid(child, &status, 0) != child || len < 0)
-        return error_set(e, ERR_IO, "cannot look for mount namespaces");
-    return status ? error_set(e, ERR_FORBIDDEN, "%s", text) : 0;
+    if (exists || faccessat(AT_FDCWD, "/", W_OK, AT_EACCESS) == 0)
+        return 0;
+    return error_set(e, ERR_FORBIDDEN,
+                     "there is no folder " SHARED_FS_MOUNT
+                     ", and the agent may not create it: run mkdir " SHARED_FS_MOUNT
+                     " there as root, and start the agent again");
 }

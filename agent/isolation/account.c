@@ -1,0 +1,140 @@
+#include "agent/isolation/account.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "base/text/json.h"
+
+// --- the decision --------------------------------------------------------------------------------
+
+static int check_numbers(int64_t uid, int64_t gid, const char *user, struct error *e)
+{
+    if (uid == 0 || gid == 0)
+        return error_set(e, ERR_FORBIDDEN,
+                         "the user of this task is linked with root's account or group (uid %lld, "
+                         "gid %lld), and tasks never run as root; link the user with an ordinary "
+                         "account: det user link-with-agent-user",
+                         (long long)uid, (long long)gid);
+    if (uid < ACCOUNT_FIRST_USER || uid >= UINT32_MAX || gid < 0 || gid >= UINT32_MAX)
+        return error_set(
+            e, ERR_FORBIDDEN,
+            "the user of this task is linked with the account \"%.60s\" (uid %lld, gid "
+            "%lld), a system account; link the user with one from uid %d on: det user "
+            "link-with-agent-user",
+            user, (long long)uid, (long long)gid, ACCOUNT_FIRST_USER);
+    return 0;
+}
+
+static int choose_linked(const json_t *linked, struct task_account *out, struct error *e)
+{
+    const char *user = jget_string(linked, "user", "");
+    int64_t uid = jget_int(linked, "uid", -1), gid = jget_int(linked, "gid", -1);
+    int err = check_numbers(uid, gid, user, e);
+    if (err)
+        return err;
+    out->switches = true;
+    out->uid = (uid_t)uid;
+    out->gid = (gid_t)gid;
+    snprintf(out->name, sizeof out->name, "%s", user);
+    return 0;
+}
+
+int account_choose(const json_t *spec, uid_t agent, struct task_account *out, struct error *e)
+{
+    const json_t *linked = jget(spec, "account");
+    const char *name = jget_string(spec, "taskAccount", NULL);
+    *out = (struct task_account){0};
+    if (agent != 0)
+        return 0;
+    if (linked)
+        return choose_linked(linked, out, e);
+    if (name)
+        return account_find(name, out, e);
+    if (jget_bool(spec, "tasksAsRoot", false))
+        return 0;
+    return error_set(e, ERR_FORBIDDEN,
+                     "this agent runs as root and has no account for the task: start it with "
+                     "--task-account NAME, or link the user with an account of the machines (det "
+                     "user link-with-agent-user)");
+}
+
+// --- the databases of the machine ----------------------------------------------------------------
+
+// `home` of a linked user only: an account that several users share must not carry files from one
+// task to the next.
+static void take_home(const struct passwd *found, struct task_account *a)
+{
+    struct stat st;
+    const char *home = found->pw_dir;
+    if (home && stat(home, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == a->uid)
+        snprintf(a->home, sizeof a->home, "%s", home);
+}
+
+static int take_groups(struct task_account *a, struct error *e)
+{
+    int count = ACCOUNT_GROUPS_MAX;
+    if (getgrouplist(a->name, a->gid, a->groups, &count) < 0)
+        return error_set(e, ERR_INVALID, "the account %s has more than %d groups", a->name,
+                         ACCOUNT_GROUPS_MAX);
+    a->group_count = (size_t)count;
+    return 0;
+}
+
+int account_find(const char *name, struct task_account *out, struct error *e)
+{
+    *out = (struct task_account){.switches = true};
+    errno = 0;
+    const struct passwd *found = getpwnam(name);
+    if (!found)
+        return error_set(e, ERR_NOT_FOUND,
+                         "this machine has no account \"%.60s\"; create it: useradd --system "
+                         "--no-create-home --shell /usr/sbin/nologin %.60s",
+                         name, name);
+    if (found->pw_uid == 0 || found->pw_gid == 0)
+        return error_set(e, ERR_FORBIDDEN,
+                         "the account \"%.60s\" is root's or has root's group; tasks need another",
+                         name);
+    out->uid = found->pw_uid;
+    out->gid = found->pw_gid;
+    snprintf(out->name, sizeof out->name, "%s", found->pw_name);
+    return 0;
+}
+
+int account_complete(const json_t *spec, struct task_account *a, struct error *e)
+{
+    if (!a->switches)
+        return 0;
+    const struct passwd *found = getpwuid(a->uid);
+    if (!found) {
+        a->groups[0] = a->gid;
+        a->group_count = 1;
+        return 0;
+    }
+    snprintf(a->name, sizeof a->name, "%s", found->pw_name);
+    if (jget(spec, "account"))
+        take_home(found, a);
+    return take_groups(a, e);
+}
+
+// --- the environment -----------------------------------------------------------------------------
+
+static void set_variable(json_t *env, const char *name, const char *value)
+{
+    json_t *text = *value ? json_string(value) : NULL; // NULL: not UTF-8
+    if (text)
+        must(json_object_set_new(env, name, text) == 0);
+}
+
+void account_set_environment(const struct task_account *a, const char *home, json_t *env)
+{
+    if (!a->switches)
+        return;
+    set_variable(env, "HOME", *a->home ? a->home : home);
+    set_variable(env, "USER", a->name);
+    set_variable(env, "LOGNAME", a->name);
+}

@@ -1,0 +1,51 @@
+#include "agent/isolation/attach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/os/file.h"
+
+int attach_clone(const char *path)
+{
+    return open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+}
+
+int attach_make_point(const char *path, bool folder, struct error *e)
+{
+    struct stat st;
+    if (stat(path, &st) == 0)
+        return 0;
+    if (folder)
+        return dir_make(path, 0755, e);
+    char *parent = xasprintf("%.*s", (int)(strrchr(path, '/') - path), path);
+    int err = *parent ? dir_make(parent, 0755, e) : 0;
+    int fd = err ? -1 : open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (!err && fd < 0)
+        err = error_set_errno(e, ERR_FORBIDDEN, errno, "cannot create %s", path);
+    if (fd >= 0)
+        close(fd);
+    free(parent);
+    return err;
+}
+
+int attach_at(int clone, const char *path, uint64_t attributes, struct error *e)
+{
+    struct stat st;
+    struct mount_attr attr = {.attr_set = attributes};
+    if (fstat(clone, &st) != 0)
+        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot look at what to show as %s", path);
+    int err = attach_make_point(path, S_ISDIR(st.st_mode), e);
+    if (!err && attributes &&
+        mount_setattr(clone, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) != 0)
+        err =
+            error_set_errno(e, ERR_FORBIDDEN, errno, "cannot protect %s (needs Linux 5.12)", path);
+    if (!err && move_mount(clone, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) != 0)
+        err = error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over %s", path);
+    return err;
+}
