@@ -21,6 +21,7 @@
 #include "agent/quotas/disk_watch.h"
 #include "agent/reports/report_shipper.h"
 #include "agent/slots.h"
+#include "agent/supervisor/cgroup.h"
 #include "agent/supervisor/protection_probe.h"
 #include "agent/supervisor/protections.h"
 #include "agent/tasks/desired_state.h"
@@ -66,13 +67,15 @@ struct agent_daemon {
     struct disk_watch *disk_watch;
     struct gpu_monitor *gpu_monitor; // NULL without GPUs
     struct tasks *tasks;
-    json_t *limits;    // of tasks, for the master
-    json_t *usage;     // the newest sample of the GPUs; NULL: none
-    bool new_fault;    // a slot has a fault that the master does not know yet
-    int64_t seen;      // version of the desired state that was applied last
-    int64_t posted_at; // monotonic
-    int64_t post_at;   // monotonic; no call before
-    int64_t alive_at;  // monotonic; when systemd expects a sign of life
+    json_t *limits, *task_limits; // of tasks, for the master and for their supervisors
+    char *cgroup;                 // the folder of the tasks' groups; NULL: there is none
+    unsigned controllers;         // of the groups
+    json_t *usage;                // the newest sample of the GPUs; NULL: none
+    bool new_fault;               // a slot has a fault that the master does not know yet
+    int64_t seen;                 // version of the desired state that was applied last
+    int64_t posted_at;            // monotonic
+    int64_t post_at;              // monotonic; no call before
+    int64_t alive_at;             // monotonic; when systemd expects a sign of life
     int64_t backoff_us;
     int link_state; // 1: no call has ended yet, 0: connected, negative: the error
     bool stop;
@@ -473,13 +476,48 @@ static int start_threads(struct agent_daemon *a, struct error *e)
         .task_account = a->o->task_account,
         .tasks_as_root = a->o->tasks_as_root,
         .slots = &a->slots,
+        .limits = a->task_limits,
         .file_worker = a->file_worker,
         .logs = a->logs,
         .reports = a->reports,
     };
-    a->limits = task_limits_json(&a->o->limits, a->work_dir);
     err = tasks_open(&options, &a->tasks, e);
     return err ? err : start_disk_watch(a, e);
+}
+
+// Limits that need a cgroup are missing where the kernel has no controller for them.
+static void note_limits(struct agent_daemon *a, const struct error *e)
+{
+    static const struct {
+        enum protection_id id;
+        enum cgroup_controller bit;
+        const char *name;
+    } limits[] = {{PROTECTION_PROCESS_LIMIT, CGROUP_PIDS, "pids"},
+                  {PROTECTION_MEMORY_LIMIT, CGROUP_MEMORY, "memory"},
+                  {PROTECTION_PROCESSOR_SHARE, CGROUP_CPU, "cpu"}};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        char *why = e->code ? xstrdup(e->text)
+                            : xasprintf("%s has no controller \"%s\"; see cgroup.controllers there",
+                                        a->cgroup, limits[i].name);
+        bool works = !e->code && (a->controllers & limits[i].bit);
+        protections_set(&a->protections, limits[i].id, works ? NULL : why);
+        free(why);
+    }
+}
+
+// The groups of this agent; others on the machine have their own.
+static void look_for_cgroups(struct agent_daemon *a)
+{
+    struct error e = {0};
+    char name[32];
+    snprintf(name, sizeof name, "muster-%.8s", a->instance);
+    a->limits = task_limits_json(&a->o->limits, a->work_dir);
+    a->task_limits = json_pack("{s:O, s:O}", "processes", jget(a->limits, "processes"), "memory",
+                               jget(a->limits, "memory"));
+    must(a->task_limits);
+    if (cgroup_prepare(a->o->task_cgroup, name, &a->cgroup, &a->controllers, &e) == 0)
+        json_object_set_new(a->task_limits, "cgroup", json_string(a->cgroup));
+    note_limits(a, &e);
 }
 
 // Without mounts, trials with storage of type shared_fs cannot run here.
@@ -509,6 +547,7 @@ static void look_for_protections(struct agent_daemon *a)
 {
     const struct protection_wishes wishes = {a->work_dir, a->o->tasks_as_root};
     protections_probe(&wishes, &a->protections);
+    look_for_cgroups(a);
     protections_log(&a->protections, a->id);
     a->protections_json = protections_json(&a->protections);
     look_for_mounts(a);
@@ -553,6 +592,8 @@ static void agent_end(struct agent_daemon *a)
     json_decref(a->usage);
     json_decref(a->limits);
     json_decref(a->protections_json);
+    json_decref(a->task_limits);
+    free(a->cgroup);
     slots_free(&a->slots);
     if (a->signal_fd >= 0)
         close(a->signal_fd);

@@ -27,6 +27,7 @@ struct agent_options {
     const char *task_account; // of tasks whose user is not linked with one; NULL: none
     bool tasks_as_root;       // those tasks run as root if the agent does
     struct task_limits limits;
+    const char *task_cgroup; // for cgroup_prepare(); NULL: its choice
 };
 
 // Runs until SIGTERM or SIGINT (0), or until an error that a retry cannot fix: a wrong token, or a

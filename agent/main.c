@@ -96,6 +96,17 @@ static void make_flags(struct agent_arguments *a, struct flag out[FLAGS_MAX])
 static void append_limit_flags(struct agent_arguments *a, struct flag out[FLAGS_MAX])
 {
     const struct flag flags[] = {
+        {.name = "task-processes",
+         .kind = FLAG_INT,
+         .target = &a->agent.limits.processes,
+         .value_name = "N",
+         .help = "processes and threads that a task may have (default: 8192)",
+         .min = 16,
+         .max = LIMIT_TASK_PROCESSES},
+        TEXT("task-memory", &a->limits.memory, "SIZE",
+             "memory that a task may use, such as 64GiB or 50% of the machine's; the kernel kills "
+             "a task that needs more (default: 0, no limit for one task; all tasks together leave "
+             "3% to the machine)"),
         TEXT("task-disk", &a->limits.disk, "SIZE",
              "disk that the files of a task may take in the work folder; a task that takes more "
              "is ended (default: 50% of the disk; 0: no limit)"),
@@ -109,6 +120,10 @@ static void append_limit_flags(struct agent_arguments *a, struct flag out[FLAGS_
         TEXT("disk-floor", &a->limits.floor, "SIZE",
              "free space on the disk of the work folder below which the task that has used most "
              "of it is ended (default: 1 GiB or 5%, whichever is less; 0: none)"),
+        TEXT("task-cgroup", &a->agent.task_cgroup, "PATH",
+             "cgroup for the tasks that is delegated to the agent, such as "
+             "/system.slice/muster-tasks.service (default: the root of all if the agent is root, "
+             "else the agent's own)"),
     };
     size_t used = 0;
     while (out[used].name)

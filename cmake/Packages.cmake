@@ -14,6 +14,8 @@ foreach(daemon master agent)
                 DESTINATION lib/${kind}.d COMPONENT ${daemon} EXCLUDE_FROM_ALL)
     endforeach()
 endforeach()
+install(FILES ${packaging}/systemd/muster-tasks.service DESTINATION lib/systemd/system
+        COMPONENT agent EXCLUDE_FROM_ALL)
 install(FILES ${packaging}/etc/master.yaml DESTINATION /etc/muster COMPONENT master EXCLUDE_FROM_ALL)
 install(FILES ${packaging}/etc/muster-agent.default RENAME muster-agent DESTINATION /etc/default
         COMPONENT agent EXCLUDE_FROM_ALL)

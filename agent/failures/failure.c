@@ -9,6 +9,7 @@
 
 #include "agent/failures/lines.h"
 #include "agent/failures/traceback.h"
+#include "base/text/size.h"
 
 enum {
     SHELL_SIGNAL_BASE = 128, // the exit code of a shell is this plus the signal of its child
@@ -53,6 +54,7 @@ static double gib(int64_t bytes)
 // of the memory was probably the victim.
 static void explain_kill(const struct failure_facts *f, struct failure *out)
 {
+    char limit[SIZE_TEXT];
     bool large = f->memory_bytes > 0 && f->peak_bytes >= f->memory_bytes / 2;
     bool counted = f->memory != MEMORY_NOT_KILLED;
     const char *cause = f->memory == MEMORY_KILLED ? "out of memory: the kernel killed it (SIGKILL)"
@@ -61,7 +63,11 @@ static void explain_kill(const struct failure_facts *f, struct failure *out)
                                   : "killed by SIGKILL, and not by Muster";
     out->kind = counted ? FAILURE_OUT_OF_MEMORY : FAILURE_SIGNAL;
     snprintf(out->text, sizeof out->text, "%s", cause);
-    if (counted || large)
+    if (f->memory == MEMORY_KILLED && f->memory_limit)
+        snprintf(out->text, sizeof out->text,
+                 "%s; the task may use %s (--task-memory of the agent)", cause,
+                 size_text((uint64_t)f->memory_limit, limit));
+    else if (counted || large)
         snprintf(out->text, sizeof out->text,
                  "%s; its largest process used %.1f GiB, the machine has %.1f GiB", cause,
                  gib(f->peak_bytes), gib(f->memory_bytes));

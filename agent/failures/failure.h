@@ -25,6 +25,7 @@ struct failure_facts {
     const char *work_dir;               // the program's folder, which is omitted from paths
     enum memory_verdict memory;         // whether the kernel has killed for lack of memory
     int64_t peak_bytes, memory_bytes;   // the largest process of the rank; of the machine
+    int64_t memory_limit;               // that the task may use; 0: no limit
     const char *told_text, *told_place; // the program's own report of its exception; NULL: none
 };
 

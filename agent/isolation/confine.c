@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/supervisor/cgroup.h"
+
 // What installers of packages do with the files of their own task.
 static const uint64_t root_keeps = 1u << CAP_CHOWN | 1u << CAP_DAC_OVERRIDE | 1u << CAP_FOWNER |
                                    1u << CAP_FSETID | 1u << CAP_SETGID | 1u << CAP_SETUID;
@@ -62,6 +64,8 @@ const char *confine_process(const void *confinement)
 {
     const struct confinement *c = confinement;
     uint64_t keep = c->keeps_root ? root_keeps : 0;
+    if (c->cgroup > 0 && !cgroup_enter(c->cgroup))
+        return "entering its cgroup";
     if (c->mount_namespace >= 0 && setns(c->mount_namespace, CLONE_NEWNS) != 0)
         return "entering the task's view of the files";
     if (!set_limits(c))

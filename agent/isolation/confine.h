@@ -17,6 +17,7 @@ struct confinement {
     bool keeps_root;          // the task is to run as root: what installing packages needs stays
     struct sock_fprog filter; // of system calls; len 0: none. Its memory is the supervisor's
     int64_t processes;        // RLIMIT_NPROC; 0: as it is
+    int cgroup;               // cgroup_fd(); 0: that of the supervisor
 };
 
 // For proc_spec.prepare, with a struct confinement as its context: makes system calls only. NULL,

@@ -2,6 +2,7 @@
 
 #include <sys/statvfs.h>
 
+#include "agent/failures/memory.h"
 #include "base/log.h"
 
 const struct task_limits task_limits_default = {
@@ -30,10 +31,12 @@ int task_limits_parse(const struct task_limits_text *text, struct task_limits *o
 json_t *task_limits_json(const struct task_limits *limits, const char *work_dir)
 {
     struct statvfs s = {0};
+    int64_t memory = memory_bytes();
     uint64_t disk = statvfs(work_dir, &s) == 0 ? (uint64_t)s.f_blocks * s.f_frsize : 0;
     json_t *json =
-        json_pack("{s:I, s:I, s:I, s:I, s:I}", "processes", (json_int_t)0, "memory", (json_int_t)0,
-                  "disk", (json_int_t)disk_size_of(&limits->disk.task, disk), "files",
+        json_pack("{s:I, s:I, s:I, s:I, s:I}", "processes", (json_int_t)limits->processes, "memory",
+                  (json_int_t)disk_size_of(&limits->memory, (uint64_t)memory), "disk",
+                  (json_int_t)disk_size_of(&limits->disk.task, disk), "files",
                   (json_int_t)limits->disk.task_files, "diskFloor",
                   (json_int_t)disk_size_of(&limits->disk.floor, disk));
     must(json);

@@ -9,7 +9,8 @@ static const char *const names[PROTECTION_COUNT] = {
     [PROTECTION_ACCOUNT] = "account",           [PROTECTION_FILES] = "files",
     [PROTECTION_PROCESSES] = "processes",       [PROTECTION_TEMPORARY] = "temporary",
     [PROTECTION_DEVICES] = "devices",           [PROTECTION_PRIVILEGES] = "privileges",
-    [PROTECTION_SYSTEM_CALLS] = "system_calls",
+    [PROTECTION_SYSTEM_CALLS] = "system_calls", [PROTECTION_PROCESS_LIMIT] = "process_limit",
+    [PROTECTION_MEMORY_LIMIT] = "memory_limit", [PROTECTION_PROCESSOR_SHARE] = "processor_share",
 };
 
 const char *protection_name(enum protection_id id)

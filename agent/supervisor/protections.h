@@ -13,13 +13,16 @@
 
 // In the order of the table in protections.c; a new one needs a row there.
 enum protection_id {
-    PROTECTION_ACCOUNT,      // processes run under the account of the task's user
-    PROTECTION_FILES,        // the agent's folder, its token and other tasks' folders are hidden
-    PROTECTION_PROCESSES,    // a task sees only its own processes, and all of them end with it
-    PROTECTION_TEMPORARY,    // /tmp, /var/tmp, /dev/shm and System V memory of its own
-    PROTECTION_DEVICES,      // no devices but its own GPUs and those that every program needs
-    PROTECTION_PRIVILEGES,   // no capabilities, and set-user-id programs give none
-    PROTECTION_SYSTEM_CALLS, // system calls that administer a machine are refused
+    PROTECTION_ACCOUNT,         // processes run under the account of the task's user
+    PROTECTION_FILES,           // the agent's folder, its token and other tasks' folders are hidden
+    PROTECTION_PROCESSES,       // a task sees only its own processes, and all of them end with it
+    PROTECTION_TEMPORARY,       // /tmp, /var/tmp, /dev/shm and System V memory of its own
+    PROTECTION_DEVICES,         // no devices but its own GPUs and those that every program needs
+    PROTECTION_PRIVILEGES,      // no capabilities, and set-user-id programs give none
+    PROTECTION_SYSTEM_CALLS,    // system calls that administer a machine are refused
+    PROTECTION_PROCESS_LIMIT,   // it may have --task-processes, as a whole
+    PROTECTION_MEMORY_LIMIT,    // the kernel kills it for lack of memory, and nothing else
+    PROTECTION_PROCESSOR_SHARE, // it gets processor time by its slots
     PROTECTION_COUNT,
 };
 

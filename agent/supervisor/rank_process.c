@@ -87,6 +87,7 @@ void rank_process_explain(const struct rank_process *r, const char *work_dir,
         .memory = memory,
         .peak_bytes = r->peak_bytes,
         .memory_bytes = memory_bytes(),
+        .memory_limit = r->memory_limit,
         .told_text = r->told_text,
         .told_place = r->told_place,
     };

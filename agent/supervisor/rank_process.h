@@ -32,6 +32,7 @@ struct rank_process {
     bool asked_to_end; // by the supervisor, before it ended
     int wait_status;
     int64_t peak_bytes;           // of its largest process, once it has ended
+    int64_t memory_limit;         // of the task, in bytes; 0: none
     char *told_text, *told_place; // the exception that the program has reported; NULL: none
     struct log_tail told_traceback;
     struct rank_output outputs[2]; // stdout, stderr

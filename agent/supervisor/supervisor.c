@@ -23,6 +23,7 @@
 #include "agent/failures/processes.h"
 #include "agent/logs/log_spool.h"
 #include "agent/reports/report_server.h"
+#include "agent/supervisor/cgroup.h"
 #include "agent/supervisor/enclosure.h"
 #include "agent/supervisor/proctrack.h"
 #include "agent/supervisor/rank_exit.h"
@@ -86,6 +87,8 @@ struct supervisor {
     bool active;                    // it has printed or reported something since the last check
     bool warned_hang, hung;         // hung: it is ended for that
     bool over_quota;                // it is ended because of its files
+    struct cgroup *cgroup;          // of the task; NULL: it has none
+    bool warned_processes;          // that it may have no more processes
     char *work_dir;
     char reason[1024];
 };
@@ -217,6 +220,7 @@ static void kill_overdue_processes(struct supervisor *s)
 {
     int64_t now = clock_mono_us();
     if (s->ending && s->children_left && now >= s->kill_at) {
+        cgroup_kill(s->cgroup);
         task_init_kill(&s->enclosure.init);
         signal_all(s, SIGKILL);
         s->kill_at = now + KILL_AGAIN_US; // a process may have forked meanwhile
@@ -355,9 +359,19 @@ static struct rank_process *startup_hook(const struct supervisor *s)
     return &s->ranks[s->count];
 }
 
+// The number of the task's own group tells what happened to it alone.
+static struct memory_kills count_kills(const struct supervisor *s)
+{
+    struct memory_kills kills = memory_count_kills();
+    int64_t own = s->cgroup ? cgroup_memory_kills(s->cgroup) : -1;
+    if (own >= 0)
+        kills.cgroup = own;
+    return kills;
+}
+
 static enum memory_verdict judge_memory(const struct supervisor *s)
 {
-    const struct memory_kills now = memory_count_kills();
+    const struct memory_kills now = count_kills(s);
     return memory_judge(&s->kills, &now);
 }
 
@@ -698,12 +712,26 @@ static void handle_events(struct supervisor *s)
     kill_overdue_processes(s);
 }
 
+// Programs only learn that a fork or a thread has failed.
+static void check_processes(struct supervisor *s)
+{
+    if (!s->cgroup || s->warned_processes || !cgroup_refused_process(s->cgroup))
+        return;
+    write_log(s, "WARNING",
+              "the task may not have more than %lld processes and threads on this machine: a fork "
+              "or a new thread has failed; start fewer, or ask the administrator for a larger "
+              "--task-processes of the agent",
+              (long long)jget_int(jget(s->spec, "limits"), "processes", 0));
+    s->warned_processes = true;
+}
+
 static void check_regularly(struct supervisor *s)
 {
     if (clock_mono_us() < s->check_at)
         return;
     s->check_at = clock_mono_us() + CHECK_EVERY_US;
     check_folder_and_spool(s);
+    check_processes(s);
     check_hang(s);
     if (s->reports)
         report_server_check(s->reports);
@@ -722,6 +750,7 @@ static void supervisor_loop(struct supervisor *s)
         rank_output_drain(&s->ranks[i / 2].outputs[i % 2]);
     if (s->reports)
         report_server_drain(s->reports);
+    check_processes(s);
     find_cause(s);
     log_end(s);
     log_spool_close(&s->spool);
@@ -784,6 +813,7 @@ static void make_ranks(struct supervisor *s)
         int number = (int)jget_int(json_array_get(list, i < s->count ? i : 0), "rank", 0);
         rank_process_init(&s->ranks[i], number, &s->spool);
         s->ranks[i].confinement = &s->enclosure.confinement;
+        s->ranks[i].memory_limit = jget_int(jget(s->spec, "limits"), "memory", 0);
     }
     // Two pipes for each rank may exceed the usual soft limit of 1,024 descriptors.
     struct rlimit files;
@@ -822,15 +852,41 @@ static void open_reports(struct supervisor *s)
         write_log(s, "WARNING", "programs cannot report: %s", e.text);
 }
 
+static void open_cgroup(struct supervisor *s)
+{
+    struct error e = {0};
+    const json_t *limits = jget(s->spec, "limits");
+    const char *folder = jget_string(limits, "cgroup", NULL);
+    const struct cgroup_limits wanted = {
+        .processes = jget_int(limits, "processes", 0),
+        .memory = jget_int(limits, "memory", 0),
+        .slots = jget_int(limits, "slots", 0),
+    };
+    if (folder && cgroup_create(folder, s->id, &wanted, &s->cgroup, &e) != 0)
+        write_log(s, "WARNING", "the task has no limits of processes and memory: %s", e.text);
+    s->kills = count_kills(s);
+}
+
+// Where the kernel does not count the processes of the task, it counts those of its account.
+static void apply_limits(struct supervisor *s)
+{
+    struct confinement *c = &s->enclosure.confinement;
+    bool counted = s->cgroup && (cgroup_controllers(s->cgroup) & CGROUP_PIDS);
+    c->cgroup = s->cgroup ? cgroup_fd(s->cgroup) : 0;
+    c->processes = counted ? 0 : jget_int(jget(s->spec, "limits"), "processes", 0);
+}
+
 static void start_task(struct supervisor *s)
 {
     struct error e = {0};
     open_reports(s);
+    open_cgroup(s);
     int err = enclosure_open(s->dir, s->spec, &s->enclosure, &e);
     s->children_left = s->changed = s->enclosure.init.pid > 0;
     if (!err && s->enclosure.warning[0])
         write_log(s, "WARNING", "%s", s->enclosure.warning);
     if (!err) {
+        apply_limits(s);
         start_hook_or_ranks(s);
     } else {
         write_log(s, "ERROR", "%s", e.text);
@@ -849,7 +905,6 @@ static int supervisor_prepare(struct supervisor *s, struct error *e)
     if (err)
         return err;
     s->id = jget_string(s->spec, "allocationId", "");
-    s->kills = memory_count_kills();
     read_hang_limits(s);
     char *here = getcwd(NULL, 0);
     s->work_dir = path_join(here ? here : s->dir, TASKDIR_WORK);
@@ -872,6 +927,7 @@ static void supervisor_release(struct supervisor *s)
     disconnect_agent(s);
     report_server_close(s->reports);
     enclosure_close(&s->enclosure);
+    cgroup_close(s->cgroup);
     buf_free(&s->commands);
     log_spool_close(&s->spool);
     free(s->ends);

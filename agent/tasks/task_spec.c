@@ -207,6 +207,16 @@ static void add_isolation(json_t *spec, const json_t *task, const struct task_ho
     set_variable(spec, "tokenFile", host->token_file);
 }
 
+// Processor time is divided by slots.
+static void set_limits(json_t *spec, const struct task_host *host, size_t slots)
+{
+    json_t *limits = host->limits ? json_copy((json_t *)host->limits) : NULL;
+    if (!limits)
+        return;
+    must(!json_object_set_new(limits, "slots", json_integer((json_int_t)slots)));
+    must(!json_object_set_new(spec, "limits", limits));
+}
+
 int task_spec_build(const struct desired_task *task, const struct task_host *host, json_t **out,
                     struct error *e)
 {
@@ -235,6 +245,7 @@ int task_spec_build(const struct desired_task *task, const struct task_host *hos
     if (jget(task->json, "rendezvous"))
         must(!json_object_set(*out, "rendezvous", jget(task->json, "rendezvous")));
     add_isolation(*out, task->json, host, slot_ids);
+    set_limits(*out, host, json_array_size(slot_ids));
 out:
     json_decref(slot_ids);
     json_decref(entries);

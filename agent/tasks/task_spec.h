@@ -7,7 +7,9 @@
 //    rank, slots: [..]} of all machines,
 //    protections: (supervisor/protections.h), account: {uid, gid, user, group} of a linked user,
 //    taskAccount, tasksAsRoot: the agent's flags, programs: [PATH of a folder],
-//    gpus: [{busId, instance}] of its slots}
+//    gpus: [{busId, instance}] of its slots,
+//    limits: {processes, memory: bytes, slots: their number; 0: no limit, cgroup: the folder of the
+//    tasks' groups (supervisor/cgroup.h), absent where there is none}}
 //
 // The environment of a rank is `env` with its own `env` on top; ranks inherit nothing else. Later
 // values override earlier ones: HOME, PATH and LANG of the agent; the values of the master; the
@@ -36,6 +38,7 @@ struct task_host {
     const json_t *protections; // protections_json(); NULL: none
     const char *task_account;  // of tasks whose user has no account of his own; NULL: none
     bool tasks_as_root;        // tasks without an account run as root if the agent does
+    const json_t *limits;      // {processes, memory, cgroup}; NULL: none
 };
 
 // ERR_PEER: the entry names a slot that this machine does not have.

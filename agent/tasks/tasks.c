@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/logs/log_spool.h"
+#include "agent/supervisor/cgroup.h"
 #include "agent/supervisor/proctrack.h"
 #include "agent/supervisor/spawner.h"
 #include "agent/supervisor/supervisor.h"
@@ -165,7 +166,7 @@ static void remove_folder(struct tasks *t, const char *id, const char *dir)
 // not take the log soon.
 static void discard_files(struct tasks *t, const struct agent_task *task)
 {
-    static const char *const names[] = {TASKDIR_WORK};
+    static const char *const names[] = {TASKDIR_WORK, TASKDIR_TMP, TASKDIR_HOME};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = path_join(task->dir, names[i]);
         remove_folder(t, task->id, path);
@@ -250,8 +251,17 @@ static size_t read_pids(const struct agent_task *task, pid_t **out)
     return json_array_size(ranks) + 1;
 }
 
+// Ends all processes of the task's group, also those that fork meanwhile.
+static void clear_group(const struct tasks *t, const struct agent_task *task)
+{
+    const char *folder = jget_string(t->o.limits, "cgroup", NULL);
+    if (folder)
+        cgroup_clear(folder, task->id);
+}
+
 static void kill_processes(struct tasks *t, struct agent_task *task, int64_t now)
 {
+    clear_group(t, task);
     pid_t *ranks;
     char *marker = taskdir_marker(task->dir);
     struct process_filter wanted = {.marker = marker, .known_count = read_pids(task, &ranks)};
@@ -386,6 +396,7 @@ static int write_spec(struct tasks *t, struct agent_task *task, const struct des
         .home = getenv("HOME"),
         .path = getenv("PATH"),
         .lang = getenv("LANG"),
+        .limits = t->o.limits,
         .token_file = t->o.token_file,
         .protections = t->o.protections,
         .task_account = t->o.task_account,
@@ -469,6 +480,7 @@ static void remove_forgotten_task(struct tasks *t, struct agent_task *task)
     if (task->in_worker || !task->shipped)
         return;
     log_info("task removed", "alloc=%s", task->id);
+    clear_group(t, task);
     remove_folder(t, task->id, task->dir);
     remove_task(t, task);
 }

@@ -26,6 +26,7 @@ struct tasks_options {
     const char *task_account;
     bool tasks_as_root;
     const struct slots *slots;
+    const json_t *limits; // see task_spec.h
     struct file_worker *file_worker;
     struct shipper *logs, *reports;
 };

@@ -1,5 +1,5 @@
-"""What a task may use of its machine: programs that make too many files, take too much disk, or fill
-the disk are ended with a reason that says so, and their neighbours go on.
+"""What a task may use of its machine: programs that make too many files, take too much disk or memory,
+or fill the disk are ended with a reason that says so, a fork bomb stays small, and neighbours go on.
 
 The work folders are on small file systems in memory, mounted in a namespace of this process.
 """
@@ -54,6 +54,24 @@ with open("large", "wb") as out:
         out.flush()
 time.sleep(3600)
 """,
+    "forks": """\
+import os, sys, time
+refused = 0
+for i in range(300):
+    try:
+        if os.fork() == 0:
+            time.sleep(3600)
+    except BlockingIOError:
+        refused += 1
+print("refused:", refused, flush=True)
+time.sleep(10)
+sys.exit(7)
+""",
+    "eater": """\
+some = []
+while True:
+    some.append(bytearray(b"x") * (1 << 20))
+""",
     "patient": """\
 import pathlib, time
 pathlib.Path("small").write_bytes(bytes(1 << 20))
@@ -66,6 +84,7 @@ AGENTS = {
     "files": (64 * MIB, ("--task-files", 1500, "--disk-floor", 0)),
     "bytes": (64 * MIB, ("--task-disk", "20MiB", "--disk-floor", 0)),
     "full": (64 * MIB, ("--task-disk", 0, "--disk-floor", "16MiB")),
+    "groups": (64 * MIB, ("--task-processes", 60, "--task-memory", "200MiB")),
 }
 
 
@@ -89,7 +108,7 @@ class Quotas(unittest.TestCase):
         cls.addClassCleanup(cls.cluster.__exit__, None, None, None)
         for name, (size, flags) in AGENTS.items():
             mount_disk(libc, root / name, size)
-            cls.cluster.add_agent(name, 2, flags=("--pool", name, *flags))
+            cls.cluster.add_agent(name, 2, flags=("--tasks-as-root", "--pool", name, *flags))
         wait_for("the agents", lambda: len(cls.cluster.rows("agent", "list")) == len(AGENTS))
 
     def create(self, name, pool, program):
@@ -137,6 +156,24 @@ class Quotas(unittest.TestCase):
         self.assertRegex(reason, r"nearly full \([0-9.]+ MiB of 64.0 MiB are free\), and this task has used most of it")
         disk = os.statvfs(self.cluster.folder / "full")
         self.assertGreater(disk.f_bavail * disk.f_frsize, 48 * MIB)
+
+    def need(self, protection):
+        rows = self.cluster.rows("agent", "describe", "groups")["protections"]
+        found = next(row for row in rows if row["name"] == protection)
+        if not found["active"]:
+            self.skipTest(found["reason"])
+
+    def test_a_fork_bomb_has_few_processes(self):
+        self.need("process_limit")
+        reason, _ = self.offend("forks", "groups")
+        self.assertIn("may not have more than 60 processes and threads", reason)
+        self.assertRegex(reason, r"refused: 2[0-9][0-9]")
+
+    def test_a_task_that_eats_memory_ends_alone(self):
+        self.need("memory_limit")
+        reason, log = self.offend("eater", "groups")
+        self.assertIn("out of memory: the kernel killed it (SIGKILL); the task may use 200 MiB", reason)
+        self.assertNotIn("supervisor lost", log)
 
     def test_a_disk_that_others_have_filled_ends_no_task(self):
         patient = self.create("patient", "full", PROGRAMS["patient"])

@@ -15,6 +15,7 @@ CONTENTS = {
                       "usr/share/man/man8/muster-master.8.gz"],
     "muster-agent": ["etc/default/muster-agent", "usr/bin/muster-agent", "usr/bin/muster-supervisor",
                      "usr/libexec/muster/muster", "usr/lib/systemd/system/muster-agent.service",
+                     "usr/lib/systemd/system/muster-tasks.service",
                      "usr/lib/sysusers.d/muster-agent.conf", "usr/lib/tmpfiles.d/muster-agent.conf",
                      "usr/share/man/man8/muster-agent.8.gz", "usr/share/muster/python/muster/__init__.py"],
     "muster-trainer": ["usr/bin/muster-trainer", "usr/share/man/man1/muster-trainer.1.gz"],

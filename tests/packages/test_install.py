@@ -128,6 +128,23 @@ class Install(unittest.TestCase):
         self.assertIn("RUNNING", self.muster("command list"))
         self.assertIn("/usr/libexec/muster/muster\n", self.muster("command run -- sh -c 'command -v muster'"))
 
+    def test_3b_cgroups_of_tasks(self):
+        folder = "/sys/fs/cgroup/system.slice/muster-tasks.service"
+        if self.user_of(self.main_pid("muster-agent")) != "root":
+            self.skipTest("this agent is not root")
+        self.assertEqual(self.state("muster-tasks"), "active")
+        task = self.start_sleeper()
+        self.assertRegex(self.run_there(f"cat /proc/{task}/cgroup"), r"0::/system.slice/muster-tasks.service/muster-\w+/\S")
+        before = self.main_pid("muster-agent")
+        self.run_there("systemctl restart muster-agent; systemctl daemon-reload")
+        self.assertNotEqual(self.main_pid("muster-agent"), before)
+        self.run_there(f"kill -0 {task}")
+        self.run_there("systemctl stop muster-tasks")
+        self.run_there(f"! kill -0 {task}; ! test -e {folder}")
+        self.assertEqual(self.state("muster-agent"), "inactive")
+        self.run_there("systemctl start muster-agent")
+        self.assertEqual((self.state("muster-tasks"), self.state("muster-agent")), ("active", "active"))
+
     def test_4_watchdog(self):
         for daemon in ("master", "agent"):
             unit = f"muster-{daemon}"

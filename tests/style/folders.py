@@ -48,7 +48,7 @@ FOLDERS = [
      CONTRACT + " cli cli/output cli/commands/commands.h"),
     ("agent", "the agent's event loop, its slots, and its connection to the master",
      CONTRACT + " agent/tasks agent/spool agent/logs agent/reports agent/gpu agent/quotas "
-     "agent/isolation agent/supervisor/protections.h "
+     "agent/isolation agent/supervisor/cgroup.h agent/supervisor/protections.h "
      "agent/supervisor/protection_probe.h"),
     ("agent/tasks", "tasks, their folders, and what to start and stop",
      CONTRACT + " agent agent/spool agent/logs agent/supervisor"),
@@ -56,7 +56,7 @@ FOLDERS = [
      CONTRACT + " agent/isolation agent/logs agent/reports agent/tasks agent/failures"),
     ("agent/isolation", "what separates a task from its machine: its account, its view of the "
      "files, its first process, refused system calls",
-     CONTRACT + " agent/tasks agent/supervisor/protections.h"),
+     CONTRACT + " agent/tasks agent/supervisor/cgroup.h agent/supervisor/protections.h"),
     ("agent/failures", "why a rank failed or hangs, in one sentence", "base/*"),
     ("agent/quotas", "the limits of a task; the files of all tasks on the disk",
      CONTRACT + " agent agent/tasks agent/failures/memory.h"),

@@ -164,6 +164,11 @@ static void the_kernel_kills_when_memory_runs_out(void **state)
     expect_sentence(&counted, FAILURE_OUT_OF_MEMORY,
                     "out of memory: the kernel killed it (SIGKILL); its largest process used 3.0 "
                     "GiB, the machine has 16.0 GiB");
+    struct failure_facts limited = counted;
+    limited.memory_limit = 4 * gib;
+    expect_sentence(&limited, FAILURE_OUT_OF_MEMORY,
+                    "out of memory: the kernel killed it (SIGKILL); the task may use 4.0 GiB "
+                    "(--task-memory of the agent)");
     const struct failure_facts by_shell = {.wait_status = EXITED(137),
                                            .err_lines = "Killed\n",
                                            .memory = MEMORY_MAYBE_KILLED,

@@ -212,7 +212,9 @@ static void flags_replace_defaults(void **state)
     assert_memory_equal(&limits, &task_limits_default, sizeof limits);
     assert_int_equal(task_limits_parse(&given, &limits, &e), 0);
     json_t *json = task_limits_json(&limits, ".");
+    assert_int_equal(jget_int(json, "memory", -1), 4 * GiB);
     assert_int_equal(jget_int(json, "disk", -1), 0);
+    assert_int_equal(jget_int(json, "processes", -1), 8192);
     assert_int_equal(jget_int(json, "files", -1), 2000000);
     assert_true(jget_int(json, "diskFloor", -1) > 0);
     json_decref(json);
