@@ -141,9 +141,11 @@ class Cluster:
         time.sleep(max(0, end - time.monotonic()))
         self.start_master()
 
-    def add_agent(self, name, slots, prefix=(), flags=("--tasks-as-root",)):
-        """With `slots` 0 the agent detects the slots of its machine. `flags` say under which account an agent that
-        runs as root starts tasks."""
+    def add_agent(self, name, slots, prefix=(), flags=()):
+        """With `slots` 0 the agent detects the slots of its machine. An agent that runs as root starts tasks as root,
+        unless the flags name another account."""
+        if "--task-account" not in flags:
+            flags = ("--tasks-as-root", *flags)
         agent = Daemon("muster-agent", ["--master", self.url,
                                         "--token-file", self.folder / "master" / "agent.token",
                                         "--work-dir", self.folder / name, "--id", name,

@@ -268,7 +268,7 @@ log_policies:
         state = lambda: self.cluster.rows("experiment", "describe", experiment)["state"]
         wait_for("it to run", lambda: state() == "RUNNING")
         first = self.cluster.agents[0]
-        second = self.cluster.add_agent("agent-0", 2, flags=("--tasks-as-root", "--work-dir", self.cluster.folder / "second"))
+        second = self.cluster.add_agent("agent-0", 2, flags=("--work-dir", self.cluster.folder / "second"))
         wait_for("the refusal", lambda: "another agent with the id agent-0 is connected, from 127.0.0.1" in first.tail(40))
         for _ in range(2):  # it starts again while the other agent waits for its name
             first.kill9()
