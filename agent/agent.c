@@ -474,6 +474,7 @@ static int start_threads(struct agent_daemon *a, struct error *e)
         .token_file = a->token_file,
         .protections = a->protections_json,
         .task_account = a->o->task_account,
+        .task_group = a->o->task_group,
         .tasks_as_root = a->o->tasks_as_root,
         .slots = &a->slots,
         .limits = a->task_limits,
@@ -539,8 +540,12 @@ static int check_account(const struct agent_options *o, struct error *e)
     struct task_account found;
     if (o->task_account && o->tasks_as_root)
         return error_set(e, ERR_INVALID, "--task-account and --tasks-as-root exclude each other");
-    int err = o->task_account ? account_find(o->task_account, &found, e) : 0;
-    return err ? error_prefix(e, "--task-account") : 0;
+    if (o->task_account && account_find(o->task_account, &found, e) != 0)
+        return error_prefix(e, "--task-account");
+    gid_t group;
+    if (o->task_group && account_find_group(o->task_group, &group, e) != 0)
+        return error_prefix(e, "--task-group");
+    return 0;
 }
 
 static void look_for_protections(struct agent_daemon *a)

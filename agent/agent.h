@@ -25,6 +25,7 @@ struct agent_options {
     long long slots;          // CPU slots; 0: use the GPUs or all cores
     bool gpus;                // detect GPUs
     const char *task_account; // of tasks whose user is not linked with one; NULL: none
+    const char *task_group;   // of all tasks with an account, besides its own; NULL: none
     bool tasks_as_root;       // those tasks run as root if the agent does
     struct task_limits limits;
     const char *task_cgroup; // for cgroup_prepare(); NULL: its choice

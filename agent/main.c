@@ -75,8 +75,18 @@ static void make_flags(struct agent_arguments *a, struct flag out[FLAGS_MAX])
              "address of this machine for the others (default: that of the route to the master)"),
         TEXT("ca-file", &o->ca_file, "FILE",
              "PEM file of authorities to trust for https://, in addition to the system's"),
-        TEXT("task-account", &o->task_account, "NAME",
-             "account of tasks whose user is not linked with one (agents that run as root)"),
+        {.name = "task-account",
+         .kind = FLAG_STRING,
+         .target = &o->task_account,
+         .value_name = "NAME",
+         .help = "account of tasks whose user is not linked with one (agents that run as root)",
+         .env = "MUSTER_TASK_ACCOUNT"},
+        {.name = "task-group",
+         .kind = FLAG_STRING,
+         .target = &o->task_group,
+         .value_name = "NAME",
+         .help = "a further group of all tasks with an account: that of the checkpoint folder",
+         .env = "MUSTER_TASK_GROUP"},
         {.name = "tasks-as-root",
          .kind = FLAG_BOOL,
          .target = &o->tasks_as_root,
@@ -140,6 +150,9 @@ static int require_flag(const char *value, const char *flag, struct error *e)
 static int check_arguments(struct agent_arguments *a, struct error *e)
 {
     enum log_level level;
+    struct agent_options *o = &a->agent;
+    o->task_account = o->task_account && *o->task_account ? o->task_account : NULL;
+    o->task_group = o->task_group && *o->task_group ? o->task_group : NULL;
     int err = require_flag(a->agent.master, "master", e);
     if (!err)
         err = require_flag(a->agent.token_file, "token-file", e);

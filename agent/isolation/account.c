@@ -105,20 +105,42 @@ int account_find(const char *name, struct task_account *out, struct error *e)
     return 0;
 }
 
+int account_find_group(const char *name, gid_t *out, struct error *e)
+{
+    const struct group *found = getgrnam(name);
+    if (!found)
+        return error_set(e, ERR_NOT_FOUND, "this machine has no group \"%.60s\"", name);
+    *out = found->gr_gid;
+    return *out != 0 ? 0
+                     : error_set(e, ERR_FORBIDDEN, "\"%.60s\" is root's; tasks need another", name);
+}
+
+static int add_task_group(const json_t *spec, struct task_account *a, struct error *e)
+{
+    gid_t group;
+    const char *name = jget_string(spec, "taskGroup", NULL);
+    int err = name ? account_find_group(name, &group, e) : 0;
+    if (!err && name && a->group_count < ACCOUNT_GROUPS_MAX)
+        a->groups[a->group_count++] = group;
+    return err;
+}
+
 int account_complete(const json_t *spec, struct task_account *a, struct error *e)
 {
     if (!a->switches)
         return 0;
     const struct passwd *found = getpwuid(a->uid);
-    if (!found) {
+    int err = 0;
+    if (found) {
+        snprintf(a->name, sizeof a->name, "%s", found->pw_name);
+        if (jget(spec, "account"))
+            take_home(found, a);
+        err = take_groups(a, e);
+    } else {
         a->groups[0] = a->gid;
         a->group_count = 1;
-        return 0;
     }
-    snprintf(a->name, sizeof a->name, "%s", found->pw_name);
-    if (jget(spec, "account"))
-        take_home(found, a);
-    return take_groups(a, e);
+    return err ? err : add_task_group(spec, a, e);
 }
 
 // --- the environment -----------------------------------------------------------------------------

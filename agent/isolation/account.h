@@ -31,12 +31,16 @@ struct task_account {
 // task, or the master's is root's or the system's. Only uid, gid, name and switches are set.
 int account_choose(const json_t *spec, uid_t agent, struct task_account *out, struct error *e);
 
-// Adds the groups and the home folder of the account from the machine's databases. For an account
-// that this machine does not know, only its numbers count.
+// Adds the groups and the home folder of the account from the machine's databases, and the group
+// `taskGroup`, the agent's flag. For an account that this machine does not know, only its numbers
+// count.
 int account_complete(const json_t *spec, struct task_account *a, struct error *e);
 
 // The account NAME of the flag --task-account. ERR_NOT_FOUND, or ERR_FORBIDDEN for root's.
 int account_find(const char *name, struct task_account *out, struct error *e);
+
+// The group NAME of the flag --task-group. ERR_NOT_FOUND, or ERR_FORBIDDEN for root's.
+int account_find_group(const char *name, gid_t *out, struct error *e);
 
 // Sets HOME, USER and LOGNAME in `env` if the account is switched. `home`: the folder of the task
 // for an account without one. Values that the user has set stay.

@@ -204,6 +204,7 @@ static void add_isolation(json_t *spec, const json_t *task, const struct task_ho
     if (host->tasks_as_root)
         must(!json_object_set_new(spec, "tasksAsRoot", json_true()));
     set_variable(spec, "taskAccount", host->task_account);
+    set_variable(spec, "taskGroup", host->task_group);
     set_variable(spec, "tokenFile", host->token_file);
 }
 

@@ -6,7 +6,7 @@
 //    mounts: (isolation/mounts.h), hang: {warnAfter, killAfter}, rendezvous: {addresses: [..],
 //    rank, slots: [..]} of all machines,
 //    protections: (supervisor/protections.h), account: {uid, gid, user, group} of a linked user,
-//    taskAccount, tasksAsRoot: the agent's flags, programs: [PATH of a folder],
+//    taskAccount, taskGroup, tasksAsRoot: the agent's flags, programs: [PATH of a folder],
 //    gpus: [{busId, instance}] of its slots,
 //    limits: {processes, memory: bytes, slots: their number; 0: no limit, cgroup: the folder of the
 //    tasks' groups (supervisor/cgroup.h), absent where there is none}}
@@ -37,6 +37,7 @@ struct task_host {
     const char *token_file;    // hidden from the task; NULL: unknown
     const json_t *protections; // protections_json(); NULL: none
     const char *task_account;  // of tasks whose user has no account of his own; NULL: none
+    const char *task_group;    // of all tasks with an account, besides its own; NULL: none
     bool tasks_as_root;        // tasks without an account run as root if the agent does
     const json_t *limits;      // {processes, memory, cgroup}; NULL: none
 };

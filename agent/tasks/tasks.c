@@ -400,6 +400,7 @@ static int write_spec(struct tasks *t, struct agent_task *task, const struct des
         .token_file = t->o.token_file,
         .protections = t->o.protections,
         .task_account = t->o.task_account,
+        .task_group = t->o.task_group,
         .tasks_as_root = t->o.tasks_as_root,
     };
     int err = task_spec_build(wanted, &host, &spec, e);

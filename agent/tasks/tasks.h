@@ -23,7 +23,7 @@ struct tasks_options {
     const char *agent_id;
     const char *token_file;    // absolute
     const json_t *protections; // see task_spec.h
-    const char *task_account;
+    const char *task_account, *task_group;
     bool tasks_as_root;
     const struct slots *slots;
     const json_t *limits; // see task_spec.h

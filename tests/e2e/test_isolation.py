@@ -1,6 +1,7 @@
 """What a task can reach on its machine: a program that attacks the agent, its neighbours and the machine, in tasks of an
 agent that runs as root, with accounts, and of one that does not, with user namespaces."""
 
+import grp
 import json
 import os
 import pathlib
@@ -135,12 +136,12 @@ class IsolationTest(test_agent.AgentTest):
 
 @unittest.skipUnless(os.geteuid() == 0, "only an agent that runs as root can change accounts; run the tests as root")
 class Accounts(IsolationTest):
-    flags = ("--task-account", "nobody")
+    flags = ("--task-account", "nobody", "--task-group", "audio")
 
     def test_attacks_between_linked_users(self):
         found = self.attack(victim={"account": account(VICTIM_UID)}, attacker={"account": account(ATTACKER_UID)})
         self.assertEqual(found["reached"], {})
-        self.assertEqual((found["uid"], found["groups"]), (ATTACKER_UID, [ATTACKER_UID]))
+        self.assertEqual((found["uid"], set(found["groups"])), (ATTACKER_UID, {ATTACKER_UID, grp.getgrnam("audio").gr_gid}))
         self.assertEqual(set(found["devices"]) - {"infiniband"},
                          {"fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom",
                           "zero"})
@@ -221,6 +222,7 @@ class NoAccount(IsolationTest):
         self.assertEqual(code, 3, said)
         self.assertIn("useradd", said)
         self.assertEqual(self.run_agent(**{"task-account": "root"})[0], 4)
+        self.assertEqual(self.run_agent(**{"task-account": "nobody", "task-group": "no-such-group"})[0], 3)
 
 
 @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "only root can drop the capability")

@@ -84,7 +84,7 @@ class Install(unittest.TestCase):
         self.run_there("sed -i 's/^MUSTER_AGENT_FLAGS=.*/MUSTER_AGENT_FLAGS=--slots 2/' /etc/default/muster-agent")
         for line in start:
             self.run_there(line)
-        for daemon, user in (("master", "muster"), ("agent", "muster-agent")):
+        for daemon, user in (("master", "muster"), ("agent", "root")):
             self.assertEqual(self.state(f"muster-{daemon}"), "active")
             self.assertEqual(self.user_of(self.main_pid(f"muster-{daemon}")), user)
         status = self.run_there("systemctl show -P StatusText muster-master muster-agent")
@@ -110,7 +110,7 @@ class Install(unittest.TestCase):
         folder = "/var/lib/muster-checkpoints"
         uuid = rows[0]["uuid"]
         self.assertEqual(self.run_there(f"stat -c '%a %U %G' {folder} {folder}/{uuid}"),
-                         "2770 root muster-checkpoints\n2770 muster-agent muster-checkpoints\n")
+                         "2770 root muster-checkpoints\n2770 muster-task muster-checkpoints\n")
         for row in rows:
             self.muster(f"checkpoint delete {row['uuid']} --yes")
         self.machine.wait_for(f"ls {folder} | grep -c {uuid} || true", "0")
@@ -118,7 +118,7 @@ class Install(unittest.TestCase):
     def test_3_agent_dies_and_its_task_goes_on(self):
         task = self.start_sleeper()
         before = self.main_pid("muster-agent")
-        self.assertEqual(self.user_of(task), "muster-agent")
+        self.assertEqual(self.user_of(task), "muster-task")
         self.run_there("systemctl restart muster-agent")
         self.run_there("systemctl kill --kill-whom=main --signal=KILL muster-agent")
         self.machine.wait_for("systemctl show -P NRestarts muster-agent", "1")
@@ -180,7 +180,7 @@ class Install(unittest.TestCase):
     def test_6_removal(self):
         remove_agent, remove_master = pack.commands_of("Removal")[0].splitlines()
         self.run_there(remove_agent)
-        self.machine.wait_for("pgrep -c -u muster-agent || true", "0")
+        self.machine.wait_for("pgrep -c -u muster-task || true", "0")
         self.run_there(remove_master)
         self.assertEqual(self.run_there("pgrep -c muster-master || true").strip(), "0")
         self.run_there("ls /var/lib/muster/muster.db /etc/muster/master.yaml /etc/muster/agent.token "
