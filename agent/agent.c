@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/credential.h"
 #include "agent/gpu/gpu_monitor.h"
 #include "agent/inbox.h"
 #include "agent/isolation/account.h"
@@ -27,6 +28,7 @@
 #include "agent/tasks/desired_state.h"
 #include "agent/tasks/file_worker.h"
 #include "agent/tasks/tasks.h"
+#include "api/wire.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/limits.h"
@@ -52,10 +54,11 @@ struct agent_daemon {
     const struct agent_options *o;
     char hostname[256], address[256], session[UUID_TEXT];
     char instance[2 * UUID_TEXT]; // identifies this work folder and this boot of the machine
-    const char *id;
+    const char *id, *pool;
     char *master_url, *token, *token_file, *work_dir;
     struct protections protections;
     json_t *protections_json;
+    struct credential credential;     // empty: the agent uses the token that agents share
     char mount_fault[ERROR_TEXT_MAX]; // why tasks cannot have mounts of their own; "": they can
     struct master_endpoint master;
     struct slots slots;
@@ -89,7 +92,7 @@ static json_t *make_request(struct agent_daemon *a)
         master_poll_local_address(a->poll, a->address, sizeof a->address);
     json_t *request = json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:O, s:O*, s:O}", "version",
-        MUSTER_VERSION, "session", a->session, "instance", a->instance, "pool", a->o->pool, "rack",
+        MUSTER_VERSION, "session", a->session, "instance", a->instance, "pool", a->pool, "rack",
         a->o->rack ? a->o->rack : "", "hostname", a->hostname, "address", a->address, "masterUrl",
         a->master.url, "mountFault", a->mount_fault, "slots", slots_json(&a->slots), "seen",
         (json_int_t)a->seen, "tasks", tasks_report(a->tasks), "limits", a->limits, "use", a->usage,
@@ -176,6 +179,24 @@ static int apply_answer(struct agent_daemon *a, json_t *answer, int64_t now, str
     return 0;
 }
 
+static int explain_refusal(const struct agent_daemon *a, int err, const struct error *failure,
+                           struct error *e)
+{
+    if (!a->credential.token)
+        return error_set(e, err,
+                         "%s. The master does not accept the token in %s: give the agent "
+                         "the token of this master (agent.token in its data folder)",
+                         failure->text, a->o->token_file);
+    if (err == ERR_FORBIDDEN)
+        return error_set(e, err, "%s", failure->text);
+    return error_set(e, err,
+                     "%s refuses the credential of this agent: it was revoked or replaced. The "
+                     "tasks here go on until the master gives this agent up, within a minute. To "
+                     "join again, ask an administrator for a line of `muster agent enroll --name "
+                     "%s`, and start the agent with --enroll",
+                     a->master.url, a->id);
+}
+
 // Negative: an error that ends the agent.
 static int handle_result(struct agent_daemon *a, int64_t now, struct error *e)
 {
@@ -188,10 +209,7 @@ static int handle_result(struct agent_daemon *a, int64_t now, struct error *e)
     if (result == 1)
         err = apply_answer(a, answer, now, &failure);
     if (err == ERR_AUTH || err == ERR_FORBIDDEN)
-        return error_set(e, err,
-                         "%s. The master does not accept the token in %s: give the agent "
-                         "the token of this master (agent.token in its data folder)",
-                         failure.text, a->o->token_file);
+        return explain_refusal(a, err, &failure, e);
     set_link_state(a, err, &failure);
     if (err) {
         back_off(a, now);
@@ -303,6 +321,13 @@ static int agent_loop(struct agent_daemon *a, struct error *e)
 static int read_token(struct agent_daemon *a, struct error *e)
 {
     size_t len = 0;
+    if (a->credential.token) {
+        char *path = path_join(a->work_dir, CREDENTIAL_FILE);
+        a->token = xstrdup(a->credential.token);
+        a->token_file = realpath(path, NULL);
+        free(path);
+        return 0;
+    }
     int err = file_read(a->o->token_file, TOKEN_MAX, &a->token, &len, e);
     if (err)
         return error_prefix(e, "--token-file");
@@ -316,9 +341,23 @@ static int read_token(struct agent_daemon *a, struct error *e)
                                a->o->token_file);
 }
 
+// With a credential the agent stays with the master that gave it. It follows to another address if
+// the connection there is verified in the same way.
+static const char *choose_master(const struct agent_daemon *a)
+{
+    const char *given = a->o->master, *known = a->credential.master;
+    if (!known || !given || strcmp(given, known) == 0)
+        return known ? known : given;
+    if (a->credential.ca_file && strncmp(given, "https://", 8) == 0)
+        return given;
+    log_warn("--master (MUSTER_MASTER) is ignored: the credential is for another address",
+             "agent=%s url=%s", a->id, known);
+    return known;
+}
+
 static int read_master_url(struct agent_daemon *a, struct error *e)
 {
-    const char *text = a->o->master;
+    const char *text = choose_master(a);
     a->master_url = xasprintf("%s%s", strstr(text, "://") ? "" : "http://", text);
     size_t len = strlen(a->master_url);
     while (len > 0 && a->master_url[len - 1] == '/')
@@ -355,9 +394,10 @@ static int set_agent_names(struct agent_daemon *a, struct error *e)
     a->id = a->o->id ? a->o->id : a->hostname;
     snprintf(a->address, sizeof a->address, "%s", a->o->address ? a->o->address : "");
     uuid_make(a->session);
+    a->pool = a->o->pool ? a->o->pool : DEFAULT_POOL;
     int err = check_name("id", a->id, e);
     if (!err)
-        err = check_name("pool", a->o->pool, e);
+        err = check_name("pool", a->pool, e);
     if (!err && a->o->rack)
         err = check_name("rack", a->o->rack, e);
     if (!err && a->o->address)
@@ -452,7 +492,11 @@ static int start_disk_watch(struct agent_daemon *a, struct error *e)
 
 static int start_threads(struct agent_daemon *a, struct error *e)
 {
-    a->master = (struct master_endpoint){a->master_url, a->token, a->o->ca_file};
+    const char *own_ca = a->credential.ca_file;
+    a->master = (struct master_endpoint){.url = a->master_url,
+                                         .token = a->token,
+                                         .ca_file = own_ca ? own_ca : a->o->ca_file,
+                                         .only_ca_file = own_ca};
     int err = master_poll_open(&a->master, a->id, &a->poll, e);
     if (err)
         return err;
@@ -476,6 +520,7 @@ static int start_threads(struct agent_daemon *a, struct error *e)
         .task_account = a->o->task_account,
         .task_group = a->o->task_group,
         .tasks_as_root = a->o->tasks_as_root,
+        .ca_file = a->master.ca_file,
         .slots = &a->slots,
         .limits = a->task_limits,
         .file_worker = a->file_worker,
@@ -558,17 +603,45 @@ static void look_for_protections(struct agent_daemon *a)
     look_for_mounts(a);
 }
 
+// Gets a credential by the enrolment string, or reads the one that the agent has.
+static int take_credential(struct agent_daemon *a, struct error *e)
+{
+    struct credential *c = &a->credential;
+    const struct enrolling enrolling = {a->work_dir, a->id, a->o->enrolment};
+    int err =
+        a->o->enrolment ? credential_enrol(&enrolling, c, e) : credential_load(a->work_dir, c, e);
+    if (err)
+        return error_prefix(e, a->o->enrolment ? "--enroll" : "--work-dir");
+    if (!c->token)
+        return 0;
+    if (a->o->id && strcmp(a->o->id, c->agent) != 0)
+        return error_set(e, ERR_CONFLICT,
+                         "--id: the credential in %s is that of agent %s: leave --id away, or give "
+                         "this agent a work folder of its own",
+                         a->work_dir, c->agent);
+    a->id = c->agent;
+    a->pool = !a->o->pool && *c->pool ? c->pool : a->pool;
+    if (a->o->token_file)
+        log_info("the agent has a credential of its own, so it does not use --token-file",
+                 "agent=%s", a->id);
+    return 0;
+}
+
 static int agent_start(struct agent_daemon *a, struct error *e)
 {
     int err = set_agent_names(a, e);
     if (!err)
         err = check_account(a->o, e);
     if (!err)
+        err = open_work_dir(a, e);
+    if (!err)
+        err = take_credential(a, e);
+    if (!err)
         err = read_master_url(a, e);
     if (!err)
         err = read_token(a, e);
-    if (!err)
-        err = open_work_dir(a, e);
+    if (err || a->o->enrol_only)
+        return err;
     if (!err)
         err = slots_find(&a->slots, a->o->slots, a->o->gpus, e);
     if (!err)
@@ -606,6 +679,7 @@ static void agent_end(struct agent_daemon *a)
         close(a->work_lock);
     if (a->token)
         explicit_bzero(a->token, strlen(a->token));
+    credential_free(&a->credential);
     free(a->token_file);
     free(a->token);
     free(a->master_url);
@@ -618,9 +692,12 @@ int agent_run(const struct agent_options *options, struct error *e)
         .o = options, .signal_fd = -1, .work_lock = -1, .seen = -1, .link_state = 1};
     systemd_open();
     int err = agent_start(&a, e);
-    if (!err) {
+    if (!err && options->enrol_only) {
+        printf("enrolled as agent %s of %s; start it with --work-dir %s\n", a.id,
+               a.credential.master, a.work_dir);
+    } else if (!err) {
         log_info("agent started", "agent=%s slots=%zu type=%s pool=%s", a.id, a.slots.count,
-                 a.slots.cuda ? "CUDA" : "CPU", options->pool);
+                 a.slots.cuda ? "CUDA" : "CPU", a.pool);
         err = agent_loop(&a, e);
         systemd_notify("STOPPING=1");
         log_info("agent stopped; its tasks keep running until the next start recovers them",

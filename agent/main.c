@@ -1,24 +1,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/agent.h"
-#include "api/wire.h"
+#include "agent/credential.h"
 #include "base/arena.h"
 #include "base/flags.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/os/file.h"
 #include "base/version.h"
 
 static const char intro[] =
-    "Usage: muster-agent --master URL --token-file FILE --work-dir DIR [flags]\n"
+    "Usage: muster-agent --work-dir DIR --enroll LINE [flags]     the first start\n"
+    "       muster-agent --work-dir DIR [flags]                   later starts\n"
     "\n"
     "Runs on every machine of the cluster. It reports the machine's slots to the master, starts "
     "the\n"
     "processes that the master places on them, and ships their logs. Tasks outlive the agent: it\n"
     "may be stopped, upgraded and started again with the same --work-dir, and recovers its tasks.\n"
     "\n"
-    "  muster-agent --master http://head:8080 --token-file agent.token --work-dir /var/lib/muster\n"
+    "`muster agent enroll` prints the line, with which the agent gets a credential of its own.\n"
+    "\n"
+    "  muster-agent --work-dir /var/lib/muster-agent --enroll muster1:head:8080:..\n"
+    "  muster-agent --master http://head:8080 --token-file agent.token --work-dir DIR\n"
+    "                                    with the token that agents share\n"
     "  muster-agent ... --slots 2        two CPU slots\n"
     "  muster-agent ... --gpus none      CPU slots on a machine with GPUs\n"
     "\n"
@@ -34,11 +41,12 @@ struct agent_arguments {
     struct agent_options agent;
     struct task_limits_text limits;
     long long task_files;
-    const char *gpus, *log_level;
+    const char *gpus, *log_level, *enroll, *enroll_file;
+    char *enrolment; // owned
     bool help, version;
 };
 
-enum { FLAGS_MAX = 32 };
+enum { FLAGS_MAX = 32, ENROLMENT_FILE_MAX = 4096 };
 
 #define TEXT(name_, target_, value_, help_)                                                        \
     {                                                                                              \
@@ -55,6 +63,15 @@ static void make_flags(struct agent_arguments *a, struct flag out[FLAGS_MAX])
          .value_name = "URL",
          .help = "address of the master",
          .env = "MUSTER_MASTER"},
+        TEXT("enroll", &a->enroll, "LINE",
+             "get a credential by this line of muster agent enroll; once, later starts do without"),
+        TEXT("enroll-file", &a->enroll_file, "FILE",
+             "the same with the line in a file, or - for standard input: lists of processes do not "
+             "show it"),
+        {.name = "enroll-only",
+         .kind = FLAG_BOOL,
+         .target = &o->enrol_only,
+         .help = "end when the credential is stored"},
         TEXT("token-file", &o->token_file, "FILE",
              "the agent token; the master writes it to agent.token in its data folder"),
         TEXT("work-dir", &o->work_dir, "DIR",
@@ -147,17 +164,53 @@ static int require_flag(const char *value, const char *flag, struct error *e)
     return value && *value ? 0 : error_set(e, ERR_INVALID, "--%s is missing; see --help", flag);
 }
 
+// Reads the enrolment line, and removes it from the arguments that other users of the machine see.
+static int read_enrolment(struct agent_arguments *a, struct error *e)
+{
+    size_t len;
+    int err = 0;
+    if (a->enroll && a->enroll_file)
+        return error_set(e, ERR_INVALID, "--enroll and --enroll-file: give one of them");
+    if (a->enroll) {
+        a->enrolment = xstrdup(a->enroll);
+        memset((char *)a->enroll, '*', strlen(a->enroll));
+    } else if (a->enroll_file && !strcmp(a->enroll_file, "-")) {
+        err = file_read_fd(STDIN_FILENO, "standard input", ENROLMENT_FILE_MAX, &a->enrolment, &len,
+                           e);
+    } else if (a->enroll_file) {
+        err = file_read(a->enroll_file, ENROLMENT_FILE_MAX, &a->enrolment, &len, e);
+    }
+    if (err)
+        return error_prefix(e, "--enroll-file");
+    if (a->agent.enrol_only && !a->enrolment)
+        return error_set(e, ERR_INVALID, "--enroll-only: give the line with --enroll as well");
+    a->agent.enrolment = a->enrolment;
+    return 0;
+}
+
+// An agent without a credential uses the token that agents share.
+static int require_master(const struct agent_arguments *a, struct error *e)
+{
+    if (!a->agent.token_file)
+        return error_set(e, ERR_INVALID,
+                         "this agent has no credential in %s yet: give --enroll with the line that "
+                         "`muster agent enroll` prints, or --master and --token-file; see --help",
+                         a->agent.work_dir);
+    int err = require_flag(a->agent.master, "master", e);
+    return err ? err : require_flag(a->agent.token_file, "token-file", e);
+}
+
 static int check_arguments(struct agent_arguments *a, struct error *e)
 {
     enum log_level level;
     struct agent_options *o = &a->agent;
     o->task_account = o->task_account && *o->task_account ? o->task_account : NULL;
     o->task_group = o->task_group && *o->task_group ? o->task_group : NULL;
-    int err = require_flag(a->agent.master, "master", e);
+    int err = require_flag(a->agent.work_dir, "work-dir", e);
     if (!err)
-        err = require_flag(a->agent.token_file, "token-file", e);
-    if (!err)
-        err = require_flag(a->agent.work_dir, "work-dir", e);
+        err = read_enrolment(a, e);
+    if (!err && !a->enrolment && !credential_exists(a->agent.work_dir))
+        err = require_master(a, e);
     if (err)
         return err;
     if (strcmp(a->gpus, "auto") != 0 && strcmp(a->gpus, "none") != 0)
@@ -174,7 +227,7 @@ static int check_arguments(struct agent_arguments *a, struct error *e)
 
 static int run_program(int argc, char **argv, struct error *e)
 {
-    struct agent_arguments a = {.agent.pool = DEFAULT_POOL, .gpus = "auto", .log_level = "info"};
+    struct agent_arguments a = {.gpus = "auto", .log_level = "info"};
     a.agent.limits = task_limits_default;
     a.task_files = (long long)task_limits_default.disk.task_files;
     struct flag flags[FLAGS_MAX];
@@ -196,6 +249,9 @@ static int run_program(int argc, char **argv, struct error *e)
         err = check_arguments(&a, e);
         err = err ? err : agent_run(&a.agent, e);
     }
+    if (a.enrolment)
+        explicit_bzero(a.enrolment, strlen(a.enrolment));
+    free(a.enrolment);
     free(rest);
     return err;
 }

@@ -8,6 +8,7 @@ int master_client_open(const struct master_endpoint *master, int timeout_s, cons
         .auth = CLIENT_BEARER,
         .token = master->token,
         .ca_file = master->ca_file,
+        .only_ca_file = master->only_ca_file,
         .timeout_s = timeout_s,
         .cancel = stop,
     };

@@ -3,6 +3,7 @@
 #define MUSTER_AGENT_MASTER_CLIENT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "api/http/client.h"
 #include "base/error.h"
@@ -10,6 +11,7 @@
 struct master_endpoint {
     const char *url, *token;
     const char *ca_file; // NULL: only the system's authorities
+    bool only_ca_file;   // the system's are not trusted
 };
 
 // Opens a client with the agent's token. Its calls end within a second after *stop is set.

@@ -59,6 +59,8 @@ static void set_options(struct master_poll *p, const struct master_endpoint *mas
     curl_easy_setopt(h, CURLOPT_WRITEDATA, p);
     if (master->ca_file)
         curl_easy_setopt(h, CURLOPT_CAINFO, master->ca_file);
+    if (master->only_ca_file)
+        curl_easy_setopt(h, CURLOPT_CAPATH, NULL);
 }
 
 int master_poll_open(const struct master_endpoint *master, const char *agent_id,

@@ -134,6 +134,36 @@ char *enrolment_url(const struct enrolment *s)
     return url;
 }
 
+int enrolment_set_url(struct enrolment *s, const char *url, const char *fingerprint,
+                      struct error *e)
+{
+    bool tls = !strncasecmp(url, "https://", 8), plain = !strncasecmp(url, "http://", 7);
+    const char *host = url + (tls ? 8 : plain ? 7 : 0);
+    size_t len = strlen(host);
+    while (len && host[len - 1] == '/')
+        len--;
+    bool with_port = len && memrchr(host, ':', len) && host[len - 1] != ']';
+    char *text = xasprintf("%.*s%s", (int)len, host, with_port ? "" : tls ? ":443" : ":80");
+    const char *at = text;
+    bool good = (tls || plain) && take_host(&at, s->host) &&
+                take_port((struct enrolment_part){at, strlen(at)}, &s->port);
+    free(text);
+    if (!good)
+        return error_set(e, ERR_INVALID,
+                         "\"%.200s\" is not the address of a master; write it as "
+                         "https://HOST:PORT",
+                         url);
+    s->authority = plain ? ENROLMENT_PLAIN : *fingerprint ? ENROLMENT_PINNED : ENROLMENT_PUBLIC;
+    snprintf(s->fingerprint, sizeof s->fingerprint, "%s", plain ? "" : fingerprint);
+    return 0;
+}
+
+bool enrolment_is_loopback(const struct enrolment *s)
+{
+    return !strcasecmp(s->host, "localhost") || !strncmp(s->host, "127.", 4) ||
+           !strcmp(s->host, "::1");
+}
+
 int fingerprint_parse(const char *text, char out[SHA256_HEX], struct error *e)
 {
     size_t len = 0;

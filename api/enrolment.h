@@ -10,6 +10,8 @@
 #ifndef MUSTER_API_ENROLMENT_H
 #define MUSTER_API_ENROLMENT_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -42,6 +44,14 @@ char *enrolment_format(const struct enrolment *s);
 
 // "https://HOST:PORT" or "http://HOST:PORT"; heap.
 char *enrolment_url(const struct enrolment *s);
+
+// Sets host, port and authority from the address of a master, http://HOST[:PORT] or
+// https://HOST[:PORT], and from the fingerprint of its authority ("": a public one). ERR_INVALID.
+int enrolment_set_url(struct enrolment *s, const char *url, const char *fingerprint,
+                      struct error *e);
+
+// Whether the host is this machine: localhost, 127.0.0.0/8 or ::1.
+bool enrolment_is_loopback(const struct enrolment *s);
 
 // Reads a fingerprint as people copy it: 64 hex digits in either case, perhaps after "sha256:",
 // perhaps with colons between bytes. ERR_INVALID.

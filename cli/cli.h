@@ -37,6 +37,8 @@ struct cli_options {
     long long status;
     const char *unread; // target of flagset_probe()
     long long project_id, timeout, limit, tail, rank, experiment, trial;
+    const char *url, *ttl, *fingerprint;
+    long long uses;
     const char *trace, *policy, *teams, *window, *plot, *from_store; // simulate
     const char *data_dir;                                            // of backups
     bool force, dry_run, checkpoints;
@@ -62,6 +64,7 @@ struct cli {
     enum output_format format;
     const char *master; // URL
     const char *token;  // NULL when not signed in
+    bool pinned;        // options.ca_file is the authority stored for this master (trust.h)
     struct client *client;
     int64_t began_us;  // monotonic
     int timeout_s;     // of a call; 0: the client's default
@@ -97,6 +100,7 @@ const char *command_verb(const char *verb);
 int session_open(struct cli *c, bool need_token, struct error *e);
 int session_save(struct cli *c, const char *token, struct error *e);
 int session_forget(struct cli *c, struct error *e);
+char *session_folder(void); // of the user's settings; heap
 // client_call() with a formatted path; if the token is refused, the error says how to sign in.
 int cli_call(struct cli *c, const char *method, const json_t *body, json_t **answer,
              struct error *e, const char *path, ...) __attribute__((format(printf, 6, 7)));

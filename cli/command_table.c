@@ -23,8 +23,10 @@
 
 // clang-format off
 const struct command commands[] = {
-    {"login", NULL, "USER", "password-file password-stdin", NULL,
-     "Sign in and keep the token", "muster login determined --master http://gpu-master:8080", run_login, true},
+    {"login", NULL, "USER", "password-file password-stdin fingerprint", NULL,
+     "Sign in and keep the token", "muster login determined --master https://gpu-master:8080", run_login, true},
+    {"trust", NULL, "[URL]", "fingerprint", NULL,
+     "Trust the authority of a master with https from now on; without --fingerprint it shows the fingerprint and asks", "muster trust https://gpu-master:8080", run_trust, true},
     {"logout", NULL, "", NULL, NULL, "Sign out: revoke the token and delete the saved one", "muster logout", run_logout, false},
     {"whoami", NULL, "", NULL, NULL, "Show the signed-in user and the master", "muster whoami", run_whoami, false},
 
@@ -184,6 +186,10 @@ const struct command commands[] = {
     {"agent", "enable", "AGENT", NULL, NULL, "Let an agent receive new tasks again", "muster agent enable gpu-1", run_agent_set, false},
     {"agent", "disable", "AGENT", "drain", NULL, "Give an agent no new tasks; running tasks are ended and start again elsewhere (with --drain they finish there)", "muster agent disable gpu-1 --drain", run_agent_set, false},
     {"agent", "forget", "AGENT", NULL, NULL, "Remove a lost agent from the list", "muster agent forget gpu-1", run_agent_forget, false},
+    {"agent", "enroll", "", "name:enrol pool:enrol ttl count url", NULL,
+     "Let a machine join the cluster: print the line for muster-agent --enroll", "muster agent enroll --ttl 30m", run_agent_enroll, false},
+    {"agent", "credentials", "", NULL, "agent,enrolled,seen,enrolment", "List the agents that have credentials of their own", "muster agent credentials", run_agent_credentials, false},
+    {"agent", "revoke", "AGENT", NULL, NULL, "End the credential of an agent at once; it then ends, and its tasks start again elsewhere", "muster agent revoke gpu-1", run_agent_revoke, false},
     {"slot", "list", "", "agent", "agent,slot,type,device,near,load,enabled,health,allocation", "List slots, their health and their allocations", "muster slot list --agent gpu-1", run_slot_list, false},
     {"slot", "enable", "AGENT SLOT", NULL, NULL, "Let a slot receive new tasks again", "muster slot enable gpu-1 3", run_slot_set, false},
     {"slot", "disable", "AGENT SLOT", "drain", NULL, "Give a slot no new tasks; its running task is ended and starts again elsewhere (with --drain it finishes there)", "muster slot disable gpu-1 3 --drain", run_slot_set, false},

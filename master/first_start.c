@@ -126,12 +126,12 @@ static int name_cluster(struct db_reader *db, const struct first_start *o, struc
     return 0;
 }
 
-// The token of all agents. The file decides, so replacing the file and restarting the master
-// replaces the token.
-static int grant_agents(const char *path, struct db_batch *b, struct db_reader *db, struct error *e)
+// Reads the shared token from its file, or makes both; *hash "": there is none.
+static int shared_token(const char *path, bool make, char hash[SHA256_HEX], struct error *e)
 {
-    char token[TOKEN_TEXT], hash[SHA256_HEX], *text = NULL;
+    char token[TOKEN_TEXT], *text = NULL;
     int rc = 0;
+    *hash = '\0';
     if (path_exists(path)) {
         rc = read_password(path, &text, e);
         if (!rc && strlen(text) < 16)
@@ -139,21 +139,32 @@ static int grant_agents(const char *path, struct db_batch *b, struct db_reader *
                            path);
         if (!rc)
             sha256_hex(text, strlen(text), hash);
-    } else {
+    } else if (make) {
         auth_token_make(token, hash);
         text = xasprintf("%s\n", token);
         rc = file_write_durable(path, text, strlen(text), 0600, e);
     }
     free(text);
+    return rc;
+}
+
+// The token that agents without a credential of their own share. The file decides, so replacing the
+// file and restarting the master replaces the token.
+static int grant_agents(const char *path, const struct first_start *o, struct db_batch *b,
+                        struct db_reader *db, struct error *e)
+{
+    char hash[SHA256_HEX] = "";
+    int rc = o->refuse_token ? 0 : shared_token(path, !o->make_no_token, hash, e);
     if (rc)
         return rc;
     struct db_rows *rows = DB_QUERY(db, TOKEN_PRINCIPAL, hash);
     bool known = db_next(rows) == 1;
     db_rows_close(rows);
-    if (!known) {
-        DB_ADD(b, TOKENS_DELETE_AGENTS, hash);
+    if (known)
+        return 0;
+    DB_ADD(b, TOKENS_DELETE_AGENTS, hash);
+    if (*hash)
         DB_ADD(b, TOKEN_INSERT, hash, "agent", NULL, NULL, clock_wall_us(), 0);
-    }
     return 0;
 }
 
@@ -192,7 +203,7 @@ int first_start(struct db *db, const struct first_start *o, struct cluster_ident
             rc = add_users(b, password, e);
     }
     if (!rc)
-        rc = grant_agents(token_path, b, reader, e);
+        rc = grant_agents(token_path, o, b, reader, e);
     if (!rc && shown) // before it takes effect: an unknown password would lock everybody out
         show_password(password);
     if (!rc && !db_batch_empty(b)) {

@@ -3,6 +3,8 @@
 #ifndef MUSTER_MASTER_FIRST_START_H
 #define MUSTER_MASTER_FIRST_START_H
 
+#include <stdbool.h>
+
 #include "db/db.h"
 
 struct first_start {
@@ -11,14 +13,17 @@ struct first_start {
     // MUSTER_INITIAL_PASSWORD, else a random one, shown once.
     const char *password_file;
     const char *cluster_name; // NULL: keep the one in the store
+    // The token that all agents share, in DATA_DIR/agent.token: it is refused; it is not made where
+    // there is none.
+    bool refuse_token, make_no_token;
 };
 
 struct cluster_identity { // heap strings
     char *id, *name;
 };
 
-// Creates what is missing in one commit; a store with users keeps them. Writes DATA_DIR/agent.token
-// (mode 0600) if it does not exist. ERR_INVALID: a blank password.
+// Creates what is missing in one commit; a store with users keeps them. Without a shared token of
+// the agents, the former one ends. ERR_INVALID: a blank password.
 int first_start(struct db *db, const struct first_start *options, struct cluster_identity *out,
                 struct error *e);
 

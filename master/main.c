@@ -37,6 +37,7 @@
 #include "master/relocate.h"
 #include "master/sched/rules.h"
 #include "master/set_up.h"
+#include "master/tls/certificates.h"
 #include "master/watch/watch.h"
 
 enum {
@@ -198,7 +199,9 @@ static int open_store(struct master *m, struct error *e)
         return rc;
     const struct first_start first = {.data_dir = o->data_dir,
                                       .password_file = o->password_file,
-                                      .cluster_name = o->cluster_name};
+                                      .cluster_name = o->cluster_name,
+                                      .refuse_token = o->no_shared_agent_token,
+                                      .make_no_token = certificates_exist(o->data_dir)};
     rc = first_start(m->db, &first, &m->cluster, e);
     rc = rc ? rc : make_storage(m, e);
     return rc || o->checkpoint_dir ? rc : relocate_checkpoints(m->db, m->storage, e);
@@ -316,6 +319,7 @@ static int start_server(struct master *m, struct error *e)
         .page = {page_files, o->webui_dir},
         .bind = m->listening.bind,
         .insecure = o->insecure,
+        .master_url = o->master_url,
         .port = (int)o->port,
         .cert_file = m->listening.cert_file,
         .key_file = m->listening.key_file,

@@ -18,6 +18,7 @@
 #include "master/views/views.h"
 
 #include "master/route_rows.h" // last, because its names are short
+#include "master/route_rows_agents.h"
 
 const struct route route_table[] = {
     READ("/", AUTH_NONE, view_page, NULL, "The web page; a browser gets it for other paths too",
@@ -823,6 +824,7 @@ const struct route route_table[] = {
      .summary = "Report the tasks that an agent runs, and get those that it should run",
      .takes = "object",
      .answers = "object"},
+    ENROLMENT_ROWS,
     CORE_GET(V1 "/agents", AUTH_USER, core_agents, render_agents, "label sortBy lost:bool" PAGE,
              "List agents; lost=true: also those that were given up within three days",
              .answers = "agents:[Agent] pagination:Pagination"),

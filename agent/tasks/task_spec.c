@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/tasks/taskdir.h"
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/os/file.h"
@@ -113,6 +114,11 @@ static json_t *common_environment(const json_t *task, const struct task_host *ho
     set_variable(env, "HOME", host->home);
     set_variable(env, "PATH", host->path);
     set_variable(env, "LANG", host->lang);
+    if (host->ca_file) {
+        char *path = path_join(host->dir, TASKDIR_AUTHORITY);
+        set_variable(env, "DET_MASTER_CERT_FILE", path);
+        free(path);
+    }
     json_object_update(env, jget(task, "env"));
     if (!jget_bool(task, "native", false)) {
         prepend_folder(env, "PATH", host->command_dir);

@@ -40,6 +40,7 @@ struct task_host {
     const char *task_group;    // of all tasks with an account, besides its own; NULL: none
     bool tasks_as_root;        // tasks without an account run as root if the agent does
     const json_t *limits;      // {processes, memory, cgroup}; NULL: none
+    const char *ca_file;       // the task has a copy of it, TASKDIR_AUTHORITY; NULL: none
 };
 
 // ERR_PEER: the entry names a slot that this machine does not have.

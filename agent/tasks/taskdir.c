@@ -16,7 +16,7 @@
 #include "base/os/unix_socket.h"
 #include "base/text/json.h"
 
-enum { SOCKET_BACKLOG = 4 };
+enum { SOCKET_BACKLOG = 4, AUTHORITY_MAX = 1 << 20 };
 
 static const char socket_name[] = "sock";
 
@@ -43,6 +43,25 @@ out:
     if (fd >= 0)
         close(fd);
     free(line);
+    free(text);
+    free(path);
+    return err;
+}
+
+int taskdir_copy_authority(const char *dir, const char *ca_file, struct error *e)
+{
+    char *path = path_join(dir, TASKDIR_AUTHORITY), *text = NULL;
+    size_t len = 0;
+    int fd = -1, err = dir_make(dir, 0700, e);
+    if (!err)
+        err = file_read(ca_file, AUTHORITY_MAX, &text, &len, e);
+    if (!err) {
+        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+        if (fd < 0 || file_write_all(fd, text, len) != 0)
+            err = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
+    }
+    if (fd >= 0)
+        close(fd);
     free(text);
     free(path);
     return err;

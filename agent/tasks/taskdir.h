@@ -13,6 +13,7 @@
 //   report.sock  The socket to which programs report (agent/reports/report_server.h).
 //   report.spool Reports for the master. It exists from the first report on.
 //   report.cursor The position in it up to which the master has the reports.
+//   ca.pem       The authority of the master, if the agent has one to trust.
 //   work/        The working folder of the task, with the experiment's files.
 //   tmp/         What the task sees as /tmp and /var/tmp (agent/isolation/task_view.h).
 //   home/        The home folder of a task whose account has none of its own.
@@ -42,6 +43,7 @@
 #define TASKDIR_WORK          "work"
 #define TASKDIR_TMP           "tmp"
 #define TASKDIR_HOME          "home"
+#define TASKDIR_AUTHORITY     "ca.pem"
 
 #define TASK_STARTING "STARTING"
 #define TASK_RUNNING  "RUNNING"
@@ -53,6 +55,9 @@ bool taskdir_id_valid(const char *id);
 
 // Creates the folder and task.json. `spec` NULL: there is no specification.
 int taskdir_make(const char *dir, const json_t *spec, struct error *e);
+
+// Makes the folder and copies the master's authority into it, where the task's programs read it.
+int taskdir_copy_authority(const char *dir, const char *ca_file, struct error *e);
 
 // ERR_NOT_FOUND: there is none. Other errors: it cannot be read, or is incomplete.
 int taskdir_read_spec(const char *dir, json_t **out, struct error *e);

@@ -402,8 +402,11 @@ static int write_spec(struct tasks *t, struct agent_task *task, const struct des
         .task_account = t->o.task_account,
         .task_group = t->o.task_group,
         .tasks_as_root = t->o.tasks_as_root,
+        .ca_file = t->o.ca_file,
     };
     int err = task_spec_build(wanted, &host, &spec, e);
+    if (!err && t->o.ca_file) // before the specification, with which the task may start
+        err = taskdir_copy_authority(task->dir, t->o.ca_file, e);
     int make_err = taskdir_make(task->dir, spec, err ? NULL : e);
     err = err ? err : make_err;
     task->has_spec = !err;

@@ -95,6 +95,8 @@ static void set_options(struct client *c, bool loopback)
     curl_easy_setopt(h, CURLOPT_XFERINFODATA, c);
     if (c->ca_file)
         curl_easy_setopt(h, CURLOPT_CAINFO, c->ca_file);
+    if (c->only_ca_file)
+        curl_easy_setopt(h, CURLOPT_CAPATH, NULL);
     if (loopback)
         curl_easy_setopt(h, CURLOPT_PROXY, "");
 }
@@ -149,6 +151,7 @@ int client_open(const struct client_options *options, struct client **out, struc
         options->connect_timeout_s ? options->connect_timeout_s : CONNECT_TIMEOUT_S;
     c->url = complete_url(options->url ? options->url : "");
     c->ca_file = options->ca_file ? xstrdup(options->ca_file) : NULL;
+    c->only_ca_file = options->only_ca_file;
     client_set_token(c, options->auth, options->token);
     if (options->plain && !c->cancel && plain_address(c->url)) {
         c->plain = options->plain;
@@ -229,10 +232,13 @@ int client_transport_failed(struct client *c, CURLcode code, struct error *e)
                          "this machine reaches it",
                          c->url, detail);
     case CURLE_PEER_FAILED_VERIFICATION:
+        c->untrusted = true;
+        // fall through
     case CURLE_SSL_CACERT_BADFILE:
         return error_set(e, ERR_PEER,
                          "%s: no trusted connection (%s). Check the address, and give the "
-                         "certificate of its authority as CA file",
+                         "certificate of its authority as CA file (muster trust gets it). If the "
+                         "certificate lacks this name: muster-master --init --host-name NAME",
                          c->url, detail);
     case CURLE_SSL_CONNECT_ERROR:
         return error_set(e, ERR_PEER,
@@ -298,6 +304,7 @@ static int run_request(struct client *c, const char *method, const char *path, c
     t->client = c;
     t->e = e ? e : &own;
     c->may_retry = false;
+    c->untrusted = false;
     *c->detail = '\0';
     set_method(c, method, body);
     curl_easy_setopt(c->easy, CURLOPT_URL, url);
@@ -433,6 +440,11 @@ int64_t client_retry_after(const struct client *c)
     enum { RETRY_AFTER_MAX_S = 60 };
     int64_t seconds = c->retry_after_s > 0 ? c->retry_after_s : 0;
     return seconds < RETRY_AFTER_MAX_S ? seconds : RETRY_AFTER_MAX_S;
+}
+
+bool client_is_untrusted(const struct client *c)
+{
+    return c->untrusted;
 }
 
 int client_status(const struct client *c)

@@ -31,6 +31,7 @@ struct client_options {
     enum client_auth auth;
     const char *token;     // NULL: none yet (client_set_token)
     const char *ca_file;   // PEM trusted in addition to the system's; NULL: only the system's
+    bool only_ca_file;     // the system's authorities are not trusted
     int connect_timeout_s; // 0: 5 seconds
     int timeout_s;         // of a whole client_call; 0: 60. Streams and downloads have no limit.
     const atomic_bool *cancel; // set by any thread: calls end within a second (ERR_TIMEOUT)
@@ -53,6 +54,9 @@ int client_call(struct client *c, const char *method, const char *path, const js
 // Retry-After asks for. Only for idempotent calls. The error is that of the last try.
 int client_call_retry(struct client *c, const char *method, const char *path, const json_t *body,
                       int64_t deadline, json_t **answer, struct error *e);
+
+// The last call failed because the server's certificate is not trusted, or not for this name.
+bool client_is_untrusted(const struct client *c);
 
 // HTTP status of the last call; 0: no answer. Retry-After of the last answer in seconds, at most a
 // minute; 0: not given.

@@ -14,6 +14,7 @@ struct client {
     const char *token_header; // "Authorization"
     char *token;              // "Bearer T"; NULL: none
     char *ca_file;            // NULL: none
+    bool only_ca_file;        // without the system's authorities
     client_exchange *plain;
     int plain_calls; // how many `plain` may still make
     const atomic_bool *cancel;
@@ -21,6 +22,7 @@ struct client {
     int connect_timeout_s;
     int status;
     int64_t retry_after_s;
+    bool untrusted; // the last call failed for the server's certificate
     bool may_retry; // another try may succeed after the failure of the last call
     char detail[CURL_ERROR_SIZE];
 };

@@ -6,7 +6,30 @@
 #include "base/text/json.h"
 #include "cli/commands/commands.h"
 #include "cli/common/password.h"
+#include "cli/common/trust.h"
 #include "cli/output/output.h"
+
+// Makes sure that the password goes to the right master: trusts the authority with the fingerprint
+// that was given, or asks the person at the terminal about one that is not known yet.
+static int ensure_trust(struct cli *c, struct error *e)
+{
+    const char *fingerprint = c->options.fingerprint;
+    if (strncmp(c->master, "https://", 8) != 0)
+        return fingerprint
+                   ? error_set(e, ERR_INVALID, "--fingerprint: %s does not speak https", c->master)
+                   : 0;
+    if (!fingerprint) {
+        int err = client_call(c->client, "GET", "/info", NULL, NULL, e);
+        if (!err || !client_is_untrusted(c->client))
+            return err;
+        if (c->pinned || c->options.ca_file)
+            return trust_explain(c, err, e);
+    }
+    int err = trust_pin(c, fingerprint, e);
+    client_close(c->client);
+    c->client = NULL;
+    return err ? err : session_open(c, false, e);
+}
 
 int run_login(struct cli *c, const struct command *self, struct error *e)
 {
@@ -15,6 +38,7 @@ int run_login(struct cli *c, const struct command *self, struct error *e)
     char password[PASSWORD_MAX], hashed[SHA512_HEX];
     c->options.token = NULL; // a sign-in must not depend on an old token
     int err = session_open(c, false, e);
+    err = err ? err : ensure_trust(c, e);
     err = err ? err : password_get(c, user, false, password, e);
     if (err)
         return err;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/enrolment.h"
 #include "base/text/json.h"
 #include "base/text/size.h"
 #include "cli/commands/commands.h"
@@ -100,6 +101,130 @@ static int print_protections(struct cli *c, const json_t *list, struct error *e)
     json_decref(rows);
     return err;
 }
+
+// --- enrolment -----------------------------------------------------------------------------------
+
+// The address at which a new machine reaches the master: as told, else as the master was told, else
+// the one in use here, or, if that is this machine's loopback, the name of the master's machine.
+static int enrolment_address(struct cli *c, const json_t *answer, struct enrolment *out,
+                             struct error *e)
+{
+    bool https = jget_bool(answer, "https", false);
+    const char *fingerprint = https ? jget_string(answer, "fingerprint", "") : "";
+    const char *set = jget_string(answer, "masterUrl", ""), *name;
+    const char *url = c->options.url ? c->options.url : *set ? set : c->master;
+    int err = enrolment_set_url(out, url, fingerprint, e);
+    name = jget_string(answer, "hostName", "");
+    if (!err && url == c->master && *name && enrolment_is_loopback(out))
+        snprintf(out->host, sizeof out->host, "%s", name);
+    return err;
+}
+
+static void advise_enrolment(const struct enrolment *s, const json_t *answer)
+{
+    if (s->authority == ENROLMENT_PLAIN && !enrolment_is_loopback(s))
+        fputs("muster: without https everybody on the network can read the credential; make a "
+              "certificate with muster-master --init\n",
+              stderr);
+    if (enrolment_is_loopback(s))
+        fputs("muster: this line works on the master's machine only; give --url URL for others\n",
+              stderr);
+    fprintf(stderr,
+            "On the new machine, before %s:\n"
+            "  muster-agent --work-dir /var/lib/muster-agent --enroll-file -\n"
+            "and paste the line above (--enroll LINE works, too, but shows it in lists of "
+            "processes)\n",
+            jget_string(jget(answer, "enrolment"), "expiresAt", ""));
+}
+
+static int print_enrolment(struct cli *c, const json_t *answer, const struct enrolment *s,
+                           struct error *e)
+{
+    char *line = enrolment_format(s);
+    int err = 0;
+    if (c->format == OUTPUT_TABLE) {
+        puts(line);
+        fflush(stdout);
+        if (!c->options.quiet)
+            advise_enrolment(s, answer);
+    } else {
+        const json_t *made = jget(answer, "enrolment");
+        json_t *row = json_pack("{s:s, s:I, s:s, s:I}", "enrolment", line, "id",
+                                (json_int_t)jget_int(made, "id", 0), "expires",
+                                jget_string(made, "expiresAt", ""), "uses",
+                                (json_int_t)jget_int(made, "usesLeft", 0));
+        err = output_object(c, row, "enrolment,id,expires,uses", e);
+        json_decref(row);
+    }
+    explicit_bzero(line, strlen(line));
+    free(line);
+    return err;
+}
+
+// The master takes Go's units, which have no days.
+static const char *lifespan_of(struct cli *c, const char *ttl)
+{
+    size_t digits = strspn(ttl, "0123456789");
+    if (!digits || digits > 6 || strcmp(ttl + digits, "d") != 0)
+        return ttl;
+    return arena_printf(&c->arena, "%lldh", strtoll(ttl, NULL, 10) * 24);
+}
+
+int run_agent_enroll(struct cli *c, const struct command *self, struct error *e)
+{
+    struct enrolment s = {0};
+    json_t *answer = NULL;
+    (void)self;
+    if (c->options.url && enrolment_set_url(&s, c->options.url, "", e))
+        return error_prefix(e, "--url");
+    json_t *body = json_pack("{s:s?, s:s*, s:I}", "agentId", c->options.name, "lifespan",
+                             lifespan_of(c, c->options.ttl ? c->options.ttl : "1h"), "uses",
+                             (json_int_t)(c->options.uses ? c->options.uses : 1));
+    if (c->options.pool)
+        json_object_set_new(body, "pool", json_string(c->options.pool));
+    int err = cli_call(c, "POST", body, &answer, e, "/api/v1/agent-enrolments");
+    if (!err)
+        err = enrolment_address(c, answer, &s, e);
+    snprintf(s.token, sizeof s.token, "%s", jget_string(answer, "token", ""));
+    err = err ? err : print_enrolment(c, answer, &s, e);
+    json_decref(body);
+    json_decref(answer);
+    return err;
+}
+
+int run_agent_credentials(struct cli *c, const struct command *self, struct error *e)
+{
+    json_t *answer = NULL, *rows = json_array(), *one;
+    size_t i;
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/agent-credentials");
+    json_array_foreach(jget(answer, "credentials"), i, one)
+    {
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:s?, s:I}", "agent",
+                                              jget_string(one, "agentId", ""), "enrolled",
+                                              jget_string(one, "createdAt", ""), "seen",
+                                              jget_string(one, "lastSeen", NULL), "enrolment",
+                                              (json_int_t)jget_int(one, "enrolmentId", 0)));
+    }
+    err = err ? err : output_rows(c, rows, self->columns, e);
+    json_decref(rows);
+    json_decref(answer);
+    return err;
+}
+
+int run_agent_revoke(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    char *id = client_escape(c->args[0]);
+    int err = cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/agent-credentials/%s", id);
+    free(id);
+    return err ? err
+               : cli_report(c, json_pack("{s:s, s:s}", "id", c->args[0], "done", "revoke"), e,
+                            "The credential of agent %s has ended; muster agent enroll --name %s "
+                            "lets it join again",
+                            c->args[0], c->args[0]);
+}
+
+// --- agents and slots ----------------------------------------------------------------------------
 
 int run_agent_describe(struct cli *c, const struct command *self, struct error *e)
 {

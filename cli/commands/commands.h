@@ -8,6 +8,7 @@
 #include "cli/common/values.h"
 
 cli_verb run_login, run_logout, run_whoami; // account.c
+cli_verb run_trust;                         // cli/common/trust.c
 cli_verb run_user_list, run_user_create, run_user_describe, run_user_set, run_user_rename,
     run_user_activate, run_user_password, run_token_list, run_token_create, run_token_set,
     run_token_revoke;                        // user.c
@@ -32,7 +33,7 @@ cli_verb run_should_stop;                                             // cli/tas
 cli_verb run_checkpoint_set;                                          // metadata.c
 cli_verb run_checkpoint_delete, run_checkpoint_rm, run_checkpoint_gc; // checkpoint_delete.c
 cli_verb run_agent_list, run_agent_describe, run_agent_set, run_agent_forget, run_slot_list,
-    run_slot_set,
+    run_slot_set, run_agent_enroll, run_agent_credentials, run_agent_revoke,
     run_master_info; // agent.c
 cli_verb run_master_alerts, run_master_config, run_master_set, run_master_logs, run_master_message,
     run_audit_list, run_resources_raw, run_resources_aggregated, run_pool_list, run_api; // admin.c

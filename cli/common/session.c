@@ -13,12 +13,13 @@
 #include "base/os/file.h"
 #include "base/text/json.h"
 #include "cli/cli.h"
+#include "cli/common/trust.h"
 
 enum { CREDENTIALS_MAX = 1 << 20, AWAY_US = 500 * 1000 };
 
 static const char default_master[] = "http://127.0.0.1:8080";
 
-static char *credentials_dir(void)
+char *session_folder(void)
 {
     const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     if (config && *config != '\0')
@@ -28,7 +29,7 @@ static char *credentials_dir(void)
 
 static json_t *read_credentials(void)
 {
-    char *dir = credentials_dir(), *path = path_join(dir, "credentials.json"), *text = NULL;
+    char *dir = session_folder(), *path = path_join(dir, "credentials.json"), *text = NULL;
     json_t *value = NULL;
     size_t len = 0;
     if (file_read(path, CREDENTIALS_MAX, &text, &len, NULL) == 0)
@@ -47,7 +48,7 @@ static json_t *read_credentials(void)
 
 static int write_credentials(const json_t *value, struct error *e)
 {
-    char *dir = credentials_dir(), *path = path_join(dir, "credentials.json");
+    char *dir = session_folder(), *path = path_join(dir, "credentials.json");
     char *text = json_dumps(value, JSON_INDENT(2));
     int err = dir_make(dir, 0700, e);
     if (!err)
@@ -94,7 +95,7 @@ static int report_signed_out(struct cli *c, struct error *e)
     json_t *info = NULL;
     int err = client_call(c->client, "GET", "/info", NULL, &info, e);
     json_decref(info);
-    return err ? err
+    return err ? trust_explain(c, err, e)
                : error_set(e, ERR_AUTH, "not signed in at %s; run: muster login USER", c->master);
 }
 
@@ -109,11 +110,15 @@ int session_open(struct cli *c, bool need_token, struct error *e)
                                                json_object_get(saved, "tokens"), c->master)));
     }
     json_decref(saved);
+    const char *authority = c->options.ca_file && !c->pinned ? NULL : trust_file(c);
+    c->pinned = authority;
+    c->options.ca_file = authority ? authority : c->options.ca_file;
     struct client_options options = {
         .url = c->master,
         .auth = c->token ? CLIENT_BEARER : CLIENT_NO_AUTH,
         .token = c->token,
         .ca_file = c->options.ca_file,
+        .only_ca_file = c->pinned,
         .timeout_s = c->timeout_s,
         .connect_timeout_s = c->timeout_s,
         .plain = plain_exchange,
@@ -130,7 +135,7 @@ static int call_path(struct cli *c, const char *method, const json_t *body, json
         return error_set(e, err, "the token for %s is wrong or has expired; run: muster login USER",
                          c->master);
     }
-    return err;
+    return trust_explain(c, err, e);
 }
 
 int cli_call(struct cli *c, const char *method, const json_t *body, json_t **answer,

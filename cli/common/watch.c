@@ -51,8 +51,11 @@ int64_t watch_left(const struct cli *c)
 
 int watch_open(struct cli *c, const char *query, struct event_stream **out, struct error *e)
 {
-    const struct client_options options = {
-        .url = c->master, .auth = CLIENT_BEARER, .token = c->token, .ca_file = c->options.ca_file};
+    const struct client_options options = {.url = c->master,
+                                           .auth = CLIENT_BEARER,
+                                           .token = c->token,
+                                           .ca_file = c->options.ca_file,
+                                           .only_ca_file = c->pinned};
     return events_open(&options, arena_printf(&c->arena, "/api/v1/events?%s", query), out, e);
 }
 

@@ -62,7 +62,7 @@ static const struct {
     {NULL, "model",
      "the registry: checkpoints as versions of a model: create, register-version, .."},
     {NULL, "webhook", "URLs that get a message when something happens: create, test, .."},
-    {"Operate", "agent", "machines: list, describe, enable, disable"},
+    {"Operate", "agent", "machines: list, describe, enable, disable, enroll, revoke, .."},
     {NULL, "slot", "GPUs or CPU shares of agents: list, enable, disable"},
     {NULL, "pool", "groups of agents with one scheduling policy: list"},
     {NULL, "master", "the master: info, config, logs, alerts, message, backup, restore, .."},
@@ -71,7 +71,7 @@ static const struct {
     {NULL, "token", "access tokens for programs: create, list, revoke, .."},
     {NULL, "audit", "the record of changes and refused calls: list"},
     {NULL, "api", "any call of the master, by its path"},
-    {"This command", "login", "sign in; logout, whoami"},
+    {"This command", "login", "sign in; trust, logout, whoami"},
     {NULL, "help", "explain a command or a topic; man: manual pages; completion: for the shell"},
 };
 

@@ -26,6 +26,7 @@ struct principal { // the caller, proved by its token before a handler sees the 
     char username[256];
     char allocation_id[128]; // of a task; of a user: the call comes from this task of the user
     int64_t experiment_id;   // of that task
+    char agent_id[256];      // of an agent with a credential of its own; "": of any agent
     char token[65];          // SHA-256 of the token, hex
 };
 

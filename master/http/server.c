@@ -171,13 +171,14 @@ static int open_listener(const char *address, int port, bool plain, int *out, st
                            saved, "cannot listen on port %d of %s", port, address);
 }
 
-// The address by which a program on this machine reaches the listener.
-static char *url_of(int listener, bool tls)
+// The address by which a program on this machine reaches the listener. *reachable: others do, too.
+static char *url_of(int listener, bool tls, bool *reachable)
 {
     struct sockaddr_storage at;
     socklen_t len = sizeof at;
     char host[256], port[16];
     must(!getsockname(listener, (struct sockaddr *)&at, &len));
+    *reachable = !is_loopback((struct sockaddr *)&at);
     must(!getnameinfo((struct sockaddr *)&at, len, host, sizeof host, port, sizeof port,
                       NI_NUMERICHOST | NI_NUMERICSERV));
     bool v6 = strchr(host, ':');
@@ -410,6 +411,7 @@ static struct server *new_server(const struct server_options *o)
                                   .config = o->config,
                                   .page = o->page,
                                   .tls = o->cert_file,
+                                  .master_url = o->master_url,
                                   .openapi = s->openapi};
     for (int i = 0; i < HTTP_THREADS; i++)
         s->threads[i].bell = -1;
@@ -435,7 +437,7 @@ int server_start(const struct server_options *o, struct server **out, struct err
     if (!rc)
         rc = pump_new(o->db, &s->readers, e);
     if (!rc)
-        s->url = url_of(s->listener, s->serving);
+        s->url = url_of(s->listener, s->serving, &s->service.reachable);
     MHD_set_panic_func(on_panic, NULL);
     for (int i = 0; !rc && i < HTTP_THREADS; i++)
         rc = start_thread(&s->threads[i], s, e);

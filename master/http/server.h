@@ -35,6 +35,7 @@ struct server_options {
     struct page page;                      // the web page
     const char *bind;                      // address or name
     bool insecure;                         // http may leave this machine
+    const char *master_url;                // as tasks reach the master; NULL: as their agent does
     int port;                              // 0: any free port
     const char *cert_file, *key_file;      // PEM, for https; NULL: http
     const char *own_certificate_of;        // data folder of a certificate of the master's own; NULL

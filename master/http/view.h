@@ -37,6 +37,8 @@ struct service {
     struct page page;
     bool tls;                       // clients use https
     struct serving *serving;        // of the certificate; NULL: http
+    const char *master_url;         // as tasks reach the master; NULL: as their agent does
+    bool reachable;                 // from other machines
     struct seats downloads;         // of checkpoints, in progress
     struct seats backups;           // being sent; at most one
     struct seats media;             // contents of media items, being sent

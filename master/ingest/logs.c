@@ -246,6 +246,21 @@ void logs_add_message(struct core *c, const struct trial *trial, const char *all
 
 // --- the request handler -------------------------------------------------------------------------
 
+// An agent with a credential of its own sends the lines of allocations that have a part on it, also
+// after their end.
+static int check_sender(struct core *c, const struct request *rq, const struct log_part *p,
+                        struct error *e)
+{
+    const char *agent = rq->principal.agent_id;
+    size_t task = strlen(p->task);
+    bool own = (!*p->agent || !strcmp(p->agent, agent)) && !strncmp(p->allocation, p->task, task) &&
+               p->allocation[task] == '.' && core_allocation_on_agent(c, p->allocation, agent);
+    return own ? 0
+               : error_set(e, ERR_FORBIDDEN,
+                           "logs.%zu: allocation %.88s of task %.64s is none of agent %s", p->first,
+                           *p->allocation ? p->allocation : "(none)", p->task, agent);
+}
+
 static int check_part(struct core *c, struct request *rq, struct log_part *p, const char *own,
                       struct error *e)
 {
@@ -259,6 +274,8 @@ static int check_part(struct core *c, struct request *rq, struct log_part *p, co
         return error_set(e, ERR_FORBIDDEN, "logs.%zu.taskId: this token belongs to task %s",
                          p->first, own);
     int err = find_task(c, p->task, &t, e);
+    if (!err && t && *rq->principal.agent_id)
+        return check_sender(c, rq, p, e);
     if (err || rq->principal.kind != PRINCIPAL_USER)
         return err;
     bool exists = t && !authz_check(c->reader, &rq->principal, AUTHZ_TASK, p->task, NULL);

@@ -59,6 +59,20 @@ struct allocation *core_allocation_find(struct core *c, const char *id)
     return t && t->allocation && !strcmp(t->allocation->id, id) ? t->allocation : NULL;
 }
 
+bool core_allocation_on_agent(struct core *c, const char *allocation, const char *agent)
+{
+    const struct allocation *a = core_allocation_find(c, allocation);
+    for (int i = 0; a && i < a->part_count; i++)
+        if (!strcmp(a->parts[i].agent->id, agent))
+            return true;
+    if (a)
+        return false;
+    struct db_rows *rows = DB_QUERY(c->reader, AGENT_HOLDS_ALLOCATION, allocation, agent);
+    bool holds = db_next(rows) == 1;
+    db_rows_close(rows);
+    return holds;
+}
+
 struct agent *core_agent_find(struct core *c, const char *id)
 {
     size_t low = 0, high = c->agent_count;

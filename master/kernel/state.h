@@ -112,6 +112,8 @@ struct trial *core_trial_find(struct core *c, int64_t id);
 // Finds the trial of an active experiment by the id of its task or of one of its allocations.
 struct trial *core_trial_of_task(struct core *c, const char *id);
 struct allocation *core_allocation_find(struct core *c, const char *id);
+// Whether the allocation, which may have ended, has a part on the agent of that name.
+bool core_allocation_on_agent(struct core *c, const char *allocation, const char *agent);
 struct agent *core_agent_find(struct core *c, const char *id);
 struct project *core_project(struct core *c, int64_t id);
 struct workspace *core_workspace(struct core *c, int64_t id);

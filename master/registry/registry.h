@@ -26,6 +26,10 @@ view_handler template_create, template_put, template_patch, template_rename,
     template_delete; // worker
 view_handler template_list, template_get;
 
+// enrolments.c
+view_handler enrolment_create, enrolment_delete, credential_create, credential_delete; // worker
+view_handler enrolment_list, credential_list;
+
 // tokens.c: the number of the token with that hash; 0: there is none.
 int64_t token_id(struct view *v, const char *hash);
 

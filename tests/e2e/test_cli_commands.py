@@ -15,6 +15,7 @@ import unittest
 import determined_db
 import trainings
 from cluster import BIN, PASSWORD, SOURCE, Cluster, wait_for
+from tls_server import TlsRecorder, make_certificates
 from webhook_receiver import WebhookReceiver
 
 MUSTER = str(BIN / "muster")
@@ -409,6 +410,23 @@ class EveryCommand(unittest.TestCase):
         self.assertEqual([row["enabled"] for row in self.table("slot", "list", "--agent", "agent-0")], [True, False])
         self.says("enabled", "slot", "enable", "agent-0", 1)
         self.assertEqual([(row["name"], row["slots"]) for row in self.table("pool", "list")], [("default", 3)])
+
+    def test_enrolment(self):
+        line = self.json("agent", "enroll", "--name", "joiner", "--pool", "default", "--ttl", "2d", "--count", 1)
+        self.assertRegex(line["enrolment"], r"^muster1:127\.0\.0\.1:\d+:plain:[0-9a-f]{64}$")
+        agent = self.cluster.folder / "joiner"
+        done = subprocess.run([BIN / "muster-agent", "--work-dir", agent, "--id", "joiner", "--enroll-only",
+                               "--enroll-file", "-"], input=line["enrolment"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([row["agent"] for row in self.table("agent", "credentials")], ["joiner"])
+        self.says("has ended", "agent", "revoke", "joiner")
+        self.refused(3, "credential of agent 'joiner' not found", "agent", "revoke", "joiner")
+        self.refused(2, "lifespan", "agent", "enroll", "--ttl", "31d")
+        self.refused(2, "only a master with https", "trust", self.cluster.url)
+        fingerprint = make_certificates(self.cluster.folder / "other")
+        with TlsRecorder(self.cluster.folder / "other") as server:
+            self.refused(6, fingerprint, "trust", server.url)  # nobody at a terminal can compare it
+            self.says("is trusted by its authority", "trust", server.url, "--fingerprint", fingerprint)
 
     def test_lost_agent(self):
         agent = self.cluster.add_agent("spare", 1)

@@ -118,7 +118,8 @@ FOLDERS = [
     ("master/views/live_state", "answers made from structs that the core thread filled",
      MASTER + " master/http/* master/views master/calls master/lifecycle"),
     ("master/registry", "models, templates, tokens, accounts, settings",
-     MASTER + " master/http/* master/views master/views/lists master/notify master/teams"),
+     MASTER + " master/http/* master/views master/views/lists master/notify master/teams "
+     "master/tls/serving.h"),
     ("master", "the daemon: configuration, start and stop", MASTER + " master/* simulate"),
     ("trainer/ops", "the interface of the arithmetic", BASE),
     ("trainer/ops/cpu", "arithmetic on CPU slots", BASE + " trainer/ops"),

@@ -43,6 +43,9 @@ static int read_principal(struct db_rows *rows, struct principal *out, struct er
         return error_set(e, ERR_AUTH, "the token has expired; log in again (muster login)");
     if (!strcmp(kind, "agent")) {
         out->kind = PRINCIPAL_AGENT;
+        if (!DB_IS_NULL(rows, TOKEN_PRINCIPAL, agent_id))
+            snprintf(out->agent_id, sizeof out->agent_id, "%s",
+                     DB_GET(rows, TOKEN_PRINCIPAL, agent_id));
         return 0;
     }
     bool of_task = !DB_IS_NULL(rows, TOKEN_PRINCIPAL, allocation_id);
@@ -159,8 +162,51 @@ int auth_check(struct db_reader *db, unsigned allowed, const struct auth_headers
     return auth_check_hash(db, allowed, allocation, hash, out, e);
 }
 
-int auth_check_object(struct db_reader *db, const struct route *route, struct request *rq,
-                      struct error *e)
+// --- the object of the path ----------------------------------------------------------------------
+
+static bool has_row(struct db_rows *rows)
+{
+    bool found = db_next(rows) == 1;
+    db_rows_close(rows);
+    return found;
+}
+
+// Who has the shared token may speak for any agent but those with a credential of their own.
+static int check_agent_name(struct db_reader *db, const struct principal *who, const char *name,
+                            struct error *e)
+{
+    if (*who->agent_id && strcmp(who->agent_id, name))
+        return error_set(e, ERR_FORBIDDEN,
+                         "the credential is that of agent %s, so it cannot speak for agent %.64s",
+                         who->agent_id, name);
+    if (!*who->agent_id && has_row(DB_QUERY(db, CREDENTIAL_OF_AGENT, name)))
+        return error_set(e, ERR_FORBIDDEN,
+                         "agent %.64s has a credential of its own, so the token that agents share "
+                         "is not enough; start it with the work folder in which it was enrolled, "
+                         "or end the credential: muster agent revoke %.64s",
+                         name, name);
+    return 0;
+}
+
+// An agent with a credential of its own sees the tasks that run on it.
+static int check_agent(struct db_reader *db, const struct route *route, const struct request *rq,
+                       struct error *e)
+{
+    char task[TASK_ID];
+    const struct principal *who = &rq->principal;
+    const char *first = strchr(route->path, '{');
+    if (first && !strncmp(first, "{agentId}", 9))
+        return check_agent_name(db, who, rq->params[0], e);
+    if (!*who->agent_id || !first || strncmp(first, "{taskId}", 8))
+        return 0;
+    if (has_row(DB_QUERY(db, AGENT_HOLDS_TASK, task_id_first(rq->params[0], task), who->agent_id)))
+        return 0;
+    return error_set(e, ERR_FORBIDDEN, "task %.64s does not run on agent %s", rq->params[0],
+                     who->agent_id);
+}
+
+static int check_visible(struct db_reader *db, const struct route *route, struct request *rq,
+                         struct error *e)
 {
     static const char *const names[AUTHZ_OBJECTS] = {[AUTHZ_WORKSPACE] = "{workspaceId}",
                                                      [AUTHZ_PROJECT] = "{projectId}",
@@ -182,6 +228,15 @@ int auth_check_object(struct db_reader *db, const struct route *route, struct re
     }
     return 0;
 }
+
+int auth_check_object(struct db_reader *db, const struct route *route, struct request *rq,
+                      struct error *e)
+{
+    int rc = check_visible(db, route, rq, e);
+    return rc || rq->principal.kind != PRINCIPAL_AGENT ? rc : check_agent(db, route, rq, e);
+}
+
+// --- making --------------------------------------------------------------------------------------
 
 void auth_token_make(char token[TOKEN_TEXT], char hash[SHA256_HEX])
 {

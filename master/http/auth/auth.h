@@ -26,7 +26,8 @@ int auth_check_hash(struct db_reader *db, unsigned allowed, bool of_task, const 
 
 // Checks that the caller may see the object of the first {..} part of the route's path: a
 // workspace, project, experiment, trial, task or checkpoint. ERR_NOT_FOUND otherwise. A short task
-// id in the path becomes the id of the task.
+// id in the path becomes the id of the task. ERR_FORBIDDEN: an agent names another agent, or a task
+// that does not run on it.
 struct route;
 int auth_check_object(struct db_reader *db, const struct route *route, struct request *rq,
                       struct error *e);

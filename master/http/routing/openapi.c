@@ -220,7 +220,7 @@ static const char security_schemes[] =
     "\"admin\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":"
     "\"The token of a user who is an administrator\"},"
     "\"agent\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":"
-    "\"The token in agent.token of the master's data folder\"},"
+    "\"The credential of an agent, or the token in agent.token of the master's data folder\"},"
     "\"task\":{\"type\":\"apiKey\",\"in\":\"header\",\"name\":\"Grpc-Metadata-x-allocation-token\","
     "\"description\":\"Bearer and the DET_SESSION_TOKEN of an allocation\"},"
     "\"metrics\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":"

@@ -53,6 +53,9 @@ const struct schema schema_table[] = {
                       "modifiedAt?:time"),
     OBJECT("PatchUser", "username?:string password?:string isHashed?:bool admin?:bool active?:bool "
                         "displayName?:string agentUserGroup?:AgentUserGroup remote?:bool"),
+    OBJECT("Enrolment", "id:int agentId?:string pool:string username:string createdAt:time "
+                        "expiresAt:time usesLeft:int"),
+    OBJECT("AgentCredential", "agentId:string createdAt:time lastSeen?:time enrolmentId:int"),
     OBJECT("TokenInfo", "id:int userId:int expiry?:time createdAt?:time tokenType?:TokenType "
                         "revoked?:bool description?:string"),
     WORDS("TokenType", "TOKEN_TYPE_", "USER_SESSION ACCESS_TOKEN"),
@@ -353,6 +356,7 @@ static const struct {
     {"slotId", "int"},
     {"webhookId", "int"},
     {"tokenId", "int"},
+    {"enrolmentId", "int"},
     {"groupId", "int"},
     // in queries
     {"offset", "int"},

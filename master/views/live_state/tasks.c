@@ -85,10 +85,24 @@ static void write_task(struct json_writer *w, const struct task_snapshot *task)
     jw_object_end(w);
 }
 
+// A call was held for seconds, so the credential may have been revoked meanwhile: the tasks and
+// their tokens must not go to that machine any more.
+static int check_credential(struct view *v, struct error *e)
+{
+    if (!*v->rq->principal.agent_id)
+        return 0;
+    struct db_rows *rows = DB_QUERY(v->db, TOKEN_PRINCIPAL, v->rq->principal.token);
+    bool valid = db_next(rows) == 1;
+    db_rows_close(rows);
+    return valid ? 0 : error_set(e, ERR_AUTH, "the credential of the agent was revoked");
+}
+
 int render_agent_poll(struct view *v, struct error *e)
 {
     const struct poll_snapshot *tasks = v->rq->result;
-    (void)e;
+    int rc = check_credential(v, e);
+    if (rc)
+        return rc;
     jw_object(&v->w);
     if (tasks) { // else the agent has gone
         jw_kv_int(&v->w, "version", tasks->version);

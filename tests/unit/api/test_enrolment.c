@@ -108,6 +108,51 @@ static void test_longest_host(void **state)
     }
 }
 
+static void expect_url(const char *url, const char *fingerprint, const char *host, int port,
+                       enum enrolment_authority authority)
+{
+    struct enrolment s = {0};
+    struct error e;
+    assert_int_equal(enrolment_set_url(&s, url, fingerprint, &e), 0);
+    assert_string_equal(s.host, host);
+    assert_int_equal(s.port, port);
+    assert_int_equal(s.authority, authority);
+    assert_string_equal(s.fingerprint, authority == ENROLMENT_PINNED ? HEX : "");
+}
+
+static void test_addresses(void **state)
+{
+    static const char *const bad[] = {
+        "",           "head:8080",      "ftp://head",     "https://",
+        "https://:1", "http://h:8080x", "https://h/path", "http://h:"};
+    (void)state;
+    expect_url("https://head:8080", HEX, "head", 8080, ENROLMENT_PINNED);
+    expect_url("https://head", "", "head", 443, ENROLMENT_PUBLIC);
+    expect_url("http://head/", HEX, "head", 80, ENROLMENT_PLAIN);
+    expect_url("HTTPS://[::1]:8080//", HEX, "::1", 8080, ENROLMENT_PINNED);
+    expect_url("http://[2001:db8::1]", "", "2001:db8::1", 80, ENROLMENT_PLAIN);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct enrolment s = {0};
+        struct error e;
+        assert_int_equal(enrolment_set_url(&s, bad[i], HEX, &e), ERR_INVALID);
+    }
+}
+
+static void test_loopback(void **state)
+{
+    static const struct {
+        const char *host;
+        bool expected;
+    } cases[] = {{"localhost", true}, {"127.0.0.1", true}, {"127.8.9.1", true}, {"::1", true},
+                 {"head", false},     {"10.0.0.1", false}, {"::2", false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct enrolment s = {0};
+        snprintf(s.host, sizeof s.host, "%s", cases[i].host);
+        assert_int_equal(enrolment_is_loopback(&s), cases[i].expected);
+    }
+}
+
 static void test_fingerprints(void **state)
 {
     char out[SHA256_HEX];
@@ -130,7 +175,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forms),        cmocka_unit_test(test_blanks_and_case),
         cmocka_unit_test(test_damage),       cmocka_unit_test(test_longest_host),
-        cmocka_unit_test(test_fingerprints),
+        cmocka_unit_test(test_fingerprints), cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_loopback),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

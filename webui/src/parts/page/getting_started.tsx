@@ -60,8 +60,8 @@ export function GettingStarted() {
                     <h3 id="getting-started-commands">On the command line</h3>
                     <ol class="stack">
                         <Step
-                            title="Connect an agent, with the token from the master's data folder"
-                            command={`muster-agent --master ${master} --token-file agent.token`}
+                            title="Let a machine join, as an administrator: the command prints what to run there"
+                            command={`muster --master ${master} agent enroll`}
                             done={agentCount > 0 ? `${count(agentCount, "agent")} connected` : undefined}
                         />
                         <Step
