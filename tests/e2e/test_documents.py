@@ -16,6 +16,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import unittest
@@ -200,6 +201,8 @@ class Documents(unittest.TestCase):
         environment |= {"HOME": str(home), "CLONE": str(self.clone), "MINE": str(self.mine), "MUSTER_MASTER": self.cluster.url,
                         "PATH": f"{BIN}:{os.environ['PATH']}", "PORT": str(free_port())}
         text, count = script(document)
+        if "sqlite3 -readonly" in text and not shutil.which("sqlite3"):
+            self.skipTest("sqlite3 is not installed")
         done = subprocess.run(["bash", "-e", "-o", "pipefail"], input=text, cwd=self.clone, env=environment, text=True,
                               errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
         print(f"{document}: {count} blocks of commands")
@@ -233,6 +236,18 @@ class Documents(unittest.TestCase):
                     self.assertRegex(done.stdout, rf"(^|\s){flag}\b")
                 seen += 1
         self.assertGreater(seen, 50)
+
+    def test_the_first_change_fits(self):
+        """The lines that docs/first-change.md replaces, and those that it names as places, exist."""
+        text = (SOURCE / "docs/first-change.md").read_text(encoding="utf-8")
+        files = re.findall(r"`([a-z_]+/[\w./]+\.(?:c|def|h|py))`", text)
+        sources = {path: " ".join((SOURCE / path).read_text(encoding="utf-8").split()) for path in files}
+        places = re.findall(r"`([\w./]+)`,\s+(?:after|before)\s+the\s+line\s+`([^`]+)`", text)
+        places += [(path, line) for path, block in re.findall(r"`(\w+/[\w./]+)`[^\n]*:\n\n```diff\n(.*?)```", text, re.DOTALL)
+                   for line in re.findall(r"^-(.+)$", block, re.MULTILINE)]
+        self.assertGreater(len(places), 12)
+        for path, line in places:
+            self.assertIn(" ".join(line.split()), sources[path], f"docs/first-change.md, {path}")
 
 
 def add_page(document):
