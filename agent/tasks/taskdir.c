@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -57,7 +58,8 @@ int taskdir_copy_authority(const char *dir, const char *ca_file, struct error *e
         err = file_read(ca_file, AUTHORITY_MAX, &text, &len, e);
     if (!err) {
         fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-        if (fd < 0 || file_write_all(fd, text, len) != 0)
+        // The account of the task reads it, whatever the agent's umask.
+        if (fd < 0 || fchmod(fd, 0644) != 0 || file_write_all(fd, text, len) != 0)
             err = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
     }
     if (fd >= 0)
