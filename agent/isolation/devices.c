@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 #include "agent/isolation/attach.h"
 #include "base/arena.h"
+#include "base/log.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
 
@@ -56,10 +58,20 @@ static int read_number(const char *path, const char *key)
 
 // --- the list ------------------------------------------------------------------------------------
 
+static bool is_listed(const struct nodes *n, const char *path)
+{
+    for (size_t i = 0; i < n->count; i++)
+        if (strcmp(n->paths[i], path) == 0)
+            return true;
+    return false;
+}
+
 // Devices that this machine does not have are omitted.
 static void add_node(struct nodes *n, const char *path)
 {
-    int clone = n->count < NODES_MAX ? attach_clone(path) : -1;
+    struct stat st;
+    bool device = stat(path, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode));
+    int clone = device && n->count < NODES_MAX && !is_listed(n, path) ? attach_clone(path) : -1;
     if (clone < 0)
         return;
     n->clones[n->count] = clone;
@@ -98,12 +110,37 @@ static void add_compute_instances(struct nodes *n, const char *folder)
         closedir(list);
 }
 
+static void add_folder(struct nodes *n, const char *folder, const char *prefix)
+{
+    DIR *list = opendir(folder);
+    for (struct dirent *entry; list && (entry = readdir(list));) {
+        char *path = path_join(folder, entry->d_name);
+        if (entry->d_name[0] != '.' && strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
+            add_node(n, path);
+        free(path);
+    }
+    if (list)
+        closedir(list);
+}
+
+// A driver that does not tell the number of its device must not cost the task its GPU.
+static void add_all_gpus(struct nodes *n, const char *bus_id)
+{
+    log_warn("the device of a GPU is unknown; a task sees all GPUs", "gpu=%s", bus_id);
+    add_folder(n, "/dev", "nvidia");
+    add_folder(n, "/dev/nvidia-caps", "");
+}
+
 static void add_gpu(struct nodes *n, const json_t *gpu)
 {
-    int minor = gpu_minor(jget_string(gpu, "busId", ""));
+    const char *bus_id = jget_string(gpu, "busId", "");
+    int minor = gpu_minor(bus_id);
     int64_t instance = jget_int(gpu, "instance", -1);
-    add_numbered(n, "/dev/nvidia", minor);
-    if (instance < 0)
+    if (minor < 0)
+        add_all_gpus(n, bus_id);
+    else
+        add_numbered(n, "/dev/nvidia", minor);
+    if (minor < 0 || instance < 0)
         return;
     char *folder = xasprintf(NVIDIA "/capabilities/gpu%d/mig/gi%d", minor, (int)instance);
     char *path = path_join(folder, "access");
@@ -111,19 +148,6 @@ static void add_gpu(struct nodes *n, const json_t *gpu)
     add_compute_instances(n, folder);
     free(path);
     free(folder);
-}
-
-static void add_folder(struct nodes *n, const char *folder)
-{
-    DIR *list = opendir(folder);
-    for (struct dirent *entry; list && (entry = readdir(list));) {
-        char *path = path_join(folder, entry->d_name);
-        if (entry->d_name[0] != '.')
-            add_node(n, path);
-        free(path);
-    }
-    if (list)
-        closedir(list);
 }
 
 static void gather_nodes(struct nodes *n, const json_t *gpus)
@@ -137,12 +161,12 @@ static void gather_nodes(struct nodes *n, const json_t *gpus)
     json_t *gpu;
     for (i = 0; i < sizeof always / sizeof *always; i++)
         add_node(n, always[i]);
-    add_folder(n, "/dev/infiniband");
+    add_folder(n, "/dev/infiniband", "");
     if (json_array_size(gpus) == 0)
         return;
     for (i = 0; i < sizeof of_gpus / sizeof *of_gpus; i++)
         add_node(n, of_gpus[i]);
-    add_folder(n, "/dev/nvidia-caps-imex-channels");
+    add_folder(n, "/dev/nvidia-caps-imex-channels", "");
     json_array_foreach(gpus, i, gpu) add_gpu(n, gpu);
 }
 

@@ -45,10 +45,17 @@ int bind_mounts_check(const json_t *bind_mounts, struct error *e)
     return err;
 }
 
+// A task has folders of its own in the place of the machine's folders for temporary files.
+static bool is_temporary(const char *path)
+{
+    return path_is_within(path, "/tmp") || path_is_within(path, "/var/tmp");
+}
+
 static bool is_needed(const json_t *m)
 {
-    return jget_bool(m, "read_only", false) ||
-           strcmp(jget_string(m, "host_path", ""), jget_string(m, "container_path", "")) != 0;
+    const char *source = jget_string(m, "host_path", "");
+    return jget_bool(m, "read_only", false) || is_temporary(source) ||
+           strcmp(source, jget_string(m, "container_path", "")) != 0;
 }
 
 bool bind_mounts_present(const json_t *config)

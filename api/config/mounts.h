@@ -16,7 +16,7 @@
 int bind_mounts_check(const json_t *bind_mounts, struct error *e);
 
 // Whether the configuration has a bind mount that must be made; one that shows a folder under its
-// own name need not.
+// own name need not, except in /tmp and /var/tmp, of which each task has its own.
 bool bind_mounts_present(const json_t *config);
 
 // Whether a trial with this configuration needs its storage at SHARED_FS_MOUNT. The native trainer

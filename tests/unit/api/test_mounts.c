@@ -84,6 +84,12 @@ static void mounts_of_a_task(void **state)
     check_mounts("{" STORAGE "}", false, "[]");
     check_mounts("{" STORAGE ", \"trainer\": {}}", true, "[]"); // it writes to /h/s
     check_mounts("{\"bind_mounts\": null}", true, "[]");
+    // a task has a /tmp of its own, in which it sees this folder by a mount only
+    check_mounts("{\"bind_mounts\": [{\"host_path\": \"/tmp/x\", \"container_path\": \"/tmp/x\"},"
+                 "{\"host_path\": \"/tmpx\", \"container_path\": \"/tmpx\"}]}",
+                 true,
+                 "[{\"source\": \"/tmp/x\", \"target\": \"/tmp/x\", \"readOnly\": false,"
+                 " \"propagation\": \"\", \"required\": false}]");
     check_mounts("{" STORAGE ", \"bind_mounts\": ["
                  "{\"host_path\": \"/same\", \"container_path\": \"/same\"},"
                  "{\"host_path\": \"/a\", \"container_path\": \"/a\", \"read_only\": true},"
