@@ -8,6 +8,7 @@ import ctypes
 import os
 import pathlib
 import sys
+import tempfile
 import time
 import unittest
 
@@ -25,7 +26,7 @@ searcher: {{name: single, metric: loss}}
 """
 NEIGHBOUR = """\
 import pathlib, time
-while not pathlib.Path("{folder}/neighbour.end").exists():
+while not pathlib.Path("end").exists():
     pathlib.Path("diary").write_text("I can still write")
     time.sleep(0.05)
 print("the neighbour has seen nothing", flush=True)
@@ -75,8 +76,7 @@ while True:
     "patient": """\
 import pathlib, time
 pathlib.Path("small").write_bytes(bytes(1 << 20))
-while not pathlib.Path("/end").exists():
-    time.sleep(1)
+time.sleep(3600)
 """,
 }
 # The flags of the agents, each in a pool of its own, with the size of their disks.
@@ -112,10 +112,9 @@ class Quotas(unittest.TestCase):
         wait_for("the agents", lambda: len(cls.cluster.rows("agent", "list")) == len(AGENTS))
 
     def create(self, name, pool, program):
-        folder = self.cluster.folder / f"{name}-of-{pool}"
-        folder.mkdir()
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.cluster.folder))
         (folder / f"{name}.py").write_text(program)
-        config = self.cluster.folder / f"{name}-of-{pool}.yaml"
+        config = folder.with_suffix(".yaml")
         config.write_text(CONFIG.format(name=name, pool=pool))
         return self.cluster.create(config, folder)
 
@@ -124,16 +123,14 @@ class Quotas(unittest.TestCase):
 
     def offend(self, name, pool):
         """Runs the program besides a neighbour until it is ended; returns the reason in its log."""
-        end = self.cluster.folder / "neighbour.end"
-        end.unlink(missing_ok=True)
-        neighbour = self.create("neighbour", pool, NEIGHBOUR.format(folder=self.cluster.folder))
+        neighbour = self.create("neighbour", pool, NEIGHBOUR)
         wait_for("the neighbour", lambda: self.cluster.rows("experiment", "describe", neighbour)["state"] == "RUNNING")
-        wait_for("its file", lambda: list((self.cluster.folder / pool / "tasks").glob("*/work/diary")))
+        diary = wait_for("its file", lambda: list((self.cluster.folder / pool / "tasks").glob("*/work/diary")))[0]
         offender = self.create(name, pool, PROGRAMS[name])
         self.cluster.wait(offender, "ERROR")
         self.assertEqual(self.cluster.rows("experiment", "describe", neighbour)["state"], "RUNNING")
         wait_for("the offender's folder to go", lambda: len(self.task_folders(pool)) == 1)
-        end.write_text("")
+        (diary.parent / "end").touch()
         self.cluster.wait(neighbour)
         self.assertIn("the neighbour has seen nothing", self.cluster.muster("experiment", "logs", neighbour))
         reason = self.cluster.rows("trial", "describe", self.cluster.trial(offender)["id"])
