@@ -167,12 +167,10 @@ static int ask_master(const struct enrolment *s, const char *url, const char *ca
 }
 
 static int store_credential(const struct enrolling *o, json_t *credential, const char *url,
-                            const char *pem, const json_t *answer, struct credential *out,
-                            struct error *e)
+                            const char *pem, struct credential *out, struct error *e)
 {
     json_object_set_new(credential, "master", json_string(url));
     json_object_set_new(credential, "authority", json_string(pem));
-    json_object_set_new(credential, "pool", json_string(jget_string(answer, "pool", "")));
     int rc = write_json(o->work_dir, CREDENTIAL_FILE, credential, e);
     if (!rc) {
         remove_file(o->work_dir, pending_file);
@@ -181,8 +179,15 @@ static int store_credential(const struct enrolling *o, json_t *credential, const
     return rc;
 }
 
-static int exchange(const struct enrolling *o, const struct enrolment *s, struct credential *out,
-                    struct error *e)
+// The pool that the master names, else the one of the former credential.
+static void keep_pool(json_t *credential, const json_t *answer, const char *former)
+{
+    const char *pool = jget_string(answer, "pool", "");
+    json_object_set_new(credential, "pool", json_string(*pool || !former ? pool : former));
+}
+
+static int exchange(const struct enrolling *o, const struct enrolment *s, const char *former_pool,
+                    struct credential *out, struct error *e)
 {
     char hash[SHA256_HEX], *url = enrolment_url(s), *pem = NULL, *ca_file = NULL;
     json_t *credential = NULL, *answer = NULL;
@@ -195,8 +200,10 @@ static int exchange(const struct enrolling *o, const struct enrolment *s, struct
         rc = write_authority(o->work_dir, pem ? pem : "", &ca_file, e);
     if (!rc)
         rc = ask_master(s, url, ca_file, credential, &answer, e);
-    if (!rc)
-        rc = store_credential(o, credential, url, pem ? pem : "", answer, out, e);
+    if (!rc) {
+        keep_pool(credential, answer, former_pool);
+        rc = store_credential(o, credential, url, pem ? pem : "", out, e);
+    }
     json_decref(answer);
     json_decref(credential);
     free(ca_file);
@@ -218,8 +225,10 @@ int credential_enrol(const struct enrolling *o, struct credential *out, struct e
         explicit_bzero(&s, sizeof s);
         return 0; // the same string once more, as in a unit of systemd
     }
-    credential_free(out);
-    rc = exchange(o, &s, out, e);
+    struct credential former = *out;
+    *out = (struct credential){0};
+    rc = exchange(o, &s, former.pool, out, e);
+    credential_free(&former);
     explicit_bzero(&s, sizeof s);
     if (!rc)
         log_info("this machine is enrolled", "agent=%s master=%s", out->agent, out->master);

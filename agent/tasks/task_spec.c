@@ -117,6 +117,7 @@ static json_t *common_environment(const json_t *task, const struct task_host *ho
     if (host->ca_file) {
         char *path = path_join(host->dir, TASKDIR_AUTHORITY);
         set_variable(env, "DET_MASTER_CERT_FILE", path);
+        set_variable(env, "MUSTER_CA_FILE", path);
         free(path);
     }
     json_object_update(env, jget(task, "env"));

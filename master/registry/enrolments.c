@@ -54,33 +54,19 @@ static int read_terms(const json_t *body, int64_t now, struct enrolment_terms *o
     return 0;
 }
 
-static void write_enrolment(struct json_writer *w, struct db_rows *rows)
+static void write_enrolment(struct json_writer *w, int64_t id, const char *username,
+                            int64_t created, const struct enrolment_terms *terms)
 {
     jw_object(w);
-    jw_kv_int(w, "id", DB_GET(rows, ENROLMENTS_OPEN, id));
-    if (!DB_IS_NULL(rows, ENROLMENTS_OPEN, agent_id))
-        jw_kv_string(w, "agentId", DB_GET(rows, ENROLMENTS_OPEN, agent_id));
-    jw_kv_string(w, "pool", DB_GET(rows, ENROLMENTS_OPEN, pool));
-    jw_kv_string(w, "username", DB_GET(rows, ENROLMENTS_OPEN, username));
-    write_time(w, "createdAt", DB_GET(rows, ENROLMENTS_OPEN, created_at));
-    write_time(w, "expiresAt", DB_GET(rows, ENROLMENTS_OPEN, expires_at));
-    jw_kv_int(w, "usesLeft", DB_GET(rows, ENROLMENTS_OPEN, uses_left));
+    jw_kv_int(w, "id", id);
+    if (terms->agent)
+        jw_kv_string(w, "agentId", terms->agent);
+    jw_kv_string(w, "pool", terms->pool);
+    jw_kv_string(w, "username", username);
+    write_time(w, "createdAt", created);
+    write_time(w, "expiresAt", terms->expires);
+    jw_kv_int(w, "usesLeft", terms->uses);
     jw_object_end(w);
-}
-
-// Writes the open enrolments; only: this one, as the value of a key. Returns their number.
-static int write_open(struct view *v, int64_t only)
-{
-    int count = 0;
-    struct db_rows *rows = DB_QUERY(v->db, ENROLMENTS_OPEN, clock_wall_us());
-    while (db_next(rows) == 1) {
-        if (only && DB_GET(rows, ENROLMENTS_OPEN, id) != only)
-            continue;
-        write_enrolment(&v->w, rows);
-        count++;
-    }
-    db_rows_close(rows);
-    return count;
 }
 
 // How agents reach and recognize this master, as far as it knows.
@@ -128,8 +114,8 @@ int enrolment_create(struct view *v, struct error *e)
     if (rc)
         return rc;
     jw_object(&v->w);
-    jw_key(&v->w, "enrolment");
-    write_open(v, id);
+    jw_key(&v->w, "enrolment"); // not from the store, which it may have left already
+    write_enrolment(&v->w, id, v->rq->principal.username, now, &terms);
     jw_kv_string(&v->w, "token", token);
     write_master(v);
     jw_object_end(&v->w);
@@ -143,7 +129,19 @@ int enrolment_list(struct view *v, struct error *e)
     jw_object(&v->w);
     jw_key(&v->w, "enrolments");
     jw_array(&v->w);
-    write_open(v, 0);
+    struct db_rows *rows = DB_QUERY(v->db, ENROLMENTS_OPEN, clock_wall_us());
+    while (db_next(rows) == 1) {
+        bool named = !DB_IS_NULL(rows, ENROLMENTS_OPEN, agent_id);
+        const struct enrolment_terms terms = {
+            .agent = named ? DB_GET(rows, ENROLMENTS_OPEN, agent_id) : NULL,
+            .pool = DB_GET(rows, ENROLMENTS_OPEN, pool),
+            .expires = DB_GET(rows, ENROLMENTS_OPEN, expires_at),
+            .uses = DB_GET(rows, ENROLMENTS_OPEN, uses_left)};
+        write_enrolment(&v->w, DB_GET(rows, ENROLMENTS_OPEN, id),
+                        DB_GET(rows, ENROLMENTS_OPEN, username),
+                        DB_GET(rows, ENROLMENTS_OPEN, created_at), &terms);
+    }
+    db_rows_close(rows);
     jw_array_end(&v->w);
     jw_object_end(&v->w);
     return 0;
