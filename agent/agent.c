@@ -28,6 +28,7 @@
 #include "agent/tasks/desired_state.h"
 #include "agent/tasks/file_worker.h"
 #include "agent/tasks/tasks.h"
+#include "api/enrolment.h"
 #include "api/wire.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -56,6 +57,7 @@ struct agent_daemon {
     char instance[2 * UUID_TEXT]; // identifies this work folder and this boot of the machine
     const char *id, *pool;
     char *master_url, *token, *token_file, *work_dir;
+    const char *why_tasks_as_root; // NULL: they do not
     struct protections protections;
     json_t *protections_json;
     struct credential credential;     // empty: the agent uses the token that agents share
@@ -519,7 +521,7 @@ static int start_threads(struct agent_daemon *a, struct error *e)
         .protections = a->protections_json,
         .task_account = a->o->task_account,
         .task_group = a->o->task_group,
-        .tasks_as_root = a->o->tasks_as_root,
+        .tasks_as_root = a->why_tasks_as_root,
         .ca_file = a->master.ca_file,
         .slots = &a->slots,
         .limits = a->task_limits,
@@ -593,9 +595,24 @@ static int check_account(const struct agent_options *o, struct error *e)
     return 0;
 }
 
+// Why the tasks of users who are not linked with an account run as root; NULL: they do not run. A
+// plain master on this machine belongs to somebody who tries Muster, as plain http does anywhere.
+static const char *why_tasks_as_root(const struct agent_daemon *a)
+{
+    struct enrolment master = {0};
+    if (a->o->task_account)
+        return NULL;
+    if (a->o->tasks_as_root)
+        return "--tasks-as-root";
+    bool own = enrolment_set_url(&master, a->master_url, "", NULL) == 0 &&
+               master.authority == ENROLMENT_PLAIN && enrolment_is_loopback(&master);
+    return own ? "no --task-account, and a master on this machine without https" : NULL;
+}
+
 static void look_for_protections(struct agent_daemon *a)
 {
-    const struct protection_wishes wishes = {a->work_dir, a->o->tasks_as_root};
+    a->why_tasks_as_root = why_tasks_as_root(a);
+    const struct protection_wishes wishes = {a->work_dir, a->why_tasks_as_root};
     protections_probe(&wishes, &a->protections);
     look_for_cgroups(a);
     protections_log(&a->protections, a->id);

@@ -107,7 +107,9 @@ static void make_flags(struct agent_arguments *a, struct flag out[FLAGS_MAX])
         {.name = "tasks-as-root",
          .kind = FLAG_BOOL,
          .target = &o->tasks_as_root,
-         .help = "run those tasks as root; unsafe: they can read and change everything"},
+         .help =
+             "run those tasks as root, as an agent without --task-account does if its master is "
+             "on this machine and has no https; unsafe: they can change everything"},
         TEXT("log-level", &a->log_level, "LEVEL", "debug, info, warn or error (default: info)"),
         {.name = "version", .kind = FLAG_BOOL, .target = &a->version, .help = "print the version"},
         {.name = "help",

@@ -138,20 +138,24 @@ static void probe_views(const struct protection_wishes *wishes, struct protectio
     free(top);
 }
 
-static const char *why_no_account(const struct protection_wishes *wishes)
+static void probe_account(const struct protection_wishes *wishes, struct protections *p)
 {
+    struct error why = {0};
     if (geteuid() != 0)
-        return "the agent does not run as root, so tasks run under its own account";
-    if (wishes->tasks_as_root)
-        return "--tasks-as-root: the tasks of users who are not linked with an account run as "
-               "root, which can change everything on this machine";
-    return NULL;
+        error_set(&why, ERR_FORBIDDEN,
+                  "the agent does not run as root, so tasks run under its own account");
+    else if (wishes->tasks_as_root)
+        error_set(&why, ERR_FORBIDDEN,
+                  "%s: the tasks of users who are not linked with an account run as root, which "
+                  "can change everything on this machine; --task-account prevents it",
+                  wishes->tasks_as_root);
+    protections_set(p, PROTECTION_ACCOUNT, why.code ? why.text : NULL);
 }
 
 void protections_probe(const struct protection_wishes *wishes, struct protections *out)
 {
     *out = (struct protections){0};
-    protections_set(out, PROTECTION_ACCOUNT, why_no_account(wishes));
+    probe_account(wishes, out);
     probe_views(wishes, out);
     probe_privileges(out);
     probe_system_calls(out);

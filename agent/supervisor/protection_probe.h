@@ -8,7 +8,8 @@
 // Of the agent's flags.
 struct protection_wishes {
     const char *work_dir; // absolute
-    bool tasks_as_root;   // --tasks-as-root
+    // Why tasks without an account of their own run as root if the agent does; NULL: they do not.
+    const char *tasks_as_root;
 };
 
 // Tries all protections. To be called before the agent has threads.

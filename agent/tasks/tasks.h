@@ -25,7 +25,7 @@ struct tasks_options {
     const json_t *protections; // see task_spec.h
     const char *task_account, *task_group;
     bool tasks_as_root;
-    const char *ca_file;       // of the master's authority, for tasks; NULL: none
+    const char *ca_file; // of the master's authority, for tasks; NULL: none
     const struct slots *slots;
     const json_t *limits; // see task_spec.h
     struct file_worker *file_worker;

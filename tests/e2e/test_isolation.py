@@ -212,10 +212,19 @@ class Accounts(IsolationTest):
 @unittest.skipUnless(os.geteuid() == 0, "needs an agent that runs as root; run the tests as root")
 class NoAccount(IsolationTest):
     def test_task_is_refused(self):
+        """By an agent whose master is, by its address, on another machine."""
+        arguments = self.agent.arguments
+        arguments[arguments.index(self.master.url)] = self.master.url.replace("127.0.0.1", "0.0.0.0")
         self.start(a=self.program("a", ""))
         self.assertIn("--task-account", self.master.wait_state("a", "EXITED")["reason"])
         self.master.change(b=self.program("b", "", account=account(ATTACKER_UID)))
         self.assertEqual(self.master.wait_state("b", "EXITED")["ranks"][0]["exitCode"], 0)
+
+    def test_task_of_a_trial_runs_as_root(self):
+        self.start(a=task("a", "id -u"))
+        self.master.wait_state("a", "EXITED")
+        self.assertEqual(self.master_texts("a"), ["0"])
+        self.assertIn("on this machine", self.protections()["account"]["reason"])
 
     def test_unknown_account_stops_the_agent(self):
         code, said = self.run_agent(**{"task-account": "no-such-account"})
