@@ -64,8 +64,14 @@ class TaskTest(unittest.TestCase):
 
     def said(self, experiment):
         """The text of its log lines, in their order."""
-        trial = self.user.ok("GET", f"/experiments/{experiment}/trials")["trials"][0]
-        return [line["log"] for line in self.user.lines(f"/tasks/{trial['taskIds'][0]}/logs")]
+        return self.log(self.user.ok("GET", f"/experiments/{experiment}/trials")["trials"][0]["taskIds"][0])
+
+    def log(self, task):
+        """The text of the log lines of a task that has ended, which may arrive after its end; the last one names its exit
+        code."""
+        read = lambda: [line["log"] for line in self.user.lines(f"/tasks/{task}/logs")]
+        wait_for("the end of the log", lambda: any("exit code" in line for line in read()), 60)
+        return read()
 
 
 class UsersToken(TaskTest):
@@ -76,7 +82,7 @@ class UsersToken(TaskTest):
             "entrypoint": [f"{BIN}/muster whoami; {BIN}/muster experiment list -o csv; echo $DET_USER_TOKEN"],
             "resources": {"slots": 0}}})["command"]["id"]
         wait_for("the command", lambda: self.user.ok("GET", f"/commands/{command}")["command"]["state"] == "STATE_TERMINATED", 60)
-        said = [line["log"] for line in self.user.lines(f"/tasks/{command}/logs")]
+        said = self.log(command)
         self.assertIn(["username", "determined"], [line.split() for line in said])
         self.assertIn(["master", self.cluster.url], [line.split() for line in said])
         self.assertTrue([line for line in said if line.startswith(f"{experiment},")], said)
@@ -107,7 +113,7 @@ class StartupHook(TaskTest):
         command = self.user.ok("POST", "/commands", {
             "config": {"entrypoint": ["echo \"$PREPARED\"; cat prepared"], "resources": {"slots": 0}}, "files": [hook]})["command"]["id"]
         wait_for("the command", lambda: self.user.ok("GET", f"/commands/{command}")["command"]["state"] == "STATE_TERMINATED", 60)
-        said = [line["log"] for line in self.user.lines(f"/tasks/{command}/logs")]
+        said = self.log(command)
         self.assertIn("COMMAND here", said)
         self.assertIn("prepares", said)
 
@@ -258,7 +264,7 @@ class BindMounts(TaskTest):
             "entrypoint": [f"cat {here}/at/word"], "resources": {"slots": 0},
             "bind_mounts": [{"host_path": f"{here}/data", "container_path": f"{here}/at"}]}})["command"]["id"]
         wait_for("the command", lambda: self.user.ok("GET", f"/commands/{command}")["command"]["state"] == "STATE_TERMINATED", 60)
-        self.assertIn("bound", [line["log"] for line in self.user.lines(f"/tasks/{command}/logs")])
+        self.assertIn("bound", self.log(command))
 
 
 if __name__ == "__main__":
