@@ -106,11 +106,23 @@ static void keep_part_of_folder(struct view_build *b, const char *name)
     free(path);
 }
 
+// The folder OWN comes first: the others are mounted in it.
+static int keep_folder(struct view_build *b, struct error *e)
+{
+    char *own = path_join(b->v->dir, TASKDIR_OWN);
+    keep_path(b, b->v->dir, own);
+    keep_part_of_folder(b, TASKDIR_WORK);
+    free(own);
+    if (b->kept_count < 2)
+        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot show parts of %s", b->v->dir);
+    return 0;
+}
+
 static int open_clones(struct view_build *b, struct error *e)
 {
-    keep_part_of_folder(b, TASKDIR_WORK);
-    if (b->kept_count == 0)
-        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot take %s/" TASKDIR_WORK, b->v->dir);
+    int err = keep_folder(b, e);
+    if (err)
+        return err;
     keep_part_of_folder(b, TASKDIR_HOME);
     keep_part_of_folder(b, TASKDIR_REPORT_SOCKET);
     keep_paths(b);

@@ -145,6 +145,8 @@ static int prepare_folder(const char *dir, json_t *spec, const struct enclosure 
         err = give_work(dir, a, e);
     if (!err && a->switches && !(c->protections & 1u << PROTECTION_FILES))
         err = open_way(dir, e);
+    if (!err && c->protections & 1u << PROTECTION_FILES)
+        err = make_folder(dir, TASKDIR_OWN, a, e);
     if (!err && c->protections & 1u << PROTECTION_TEMPORARY)
         err = make_folder(dir, TASKDIR_TMP, a, e);
     if (!err && needs_home)

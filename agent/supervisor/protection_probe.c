@@ -92,7 +92,7 @@ static void probe_view(const void *ctx, struct probe_answer *answer)
 // Makes a folder as that of a task.
 static int make_probe_folder(const char *dir, struct error *e)
 {
-    static const char *const names[] = {TASKDIR_WORK, TASKDIR_TMP};
+    static const char *const names[] = {TASKDIR_WORK, TASKDIR_TMP, TASKDIR_OWN};
     int err = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names && !err; i++) {
         char *path = path_join(dir, names[i]);

@@ -18,7 +18,10 @@
 //   tmp/         What the task sees as /tmp and /var/tmp (agent/isolation/task_view.h).
 //   home/        The home folder of a task whose account has none of its own.
 //
-// The folder and all other files belong to the agent. A task sees work/, home/ and report.sock.
+//   own/         What the task sees as this folder: small files of its own, such as
+//                checkpoint.latest, and places for the mounts of work/, home/ and report.sock.
+//
+// The folder and all other files belong to the agent, and the task does not see them.
 //
 // No status and a free lock: no process was ever started. A status that is not EXITED or cannot be
 // read, and a free lock: the supervisor or the machine died. The first status is on disk before
@@ -44,6 +47,7 @@
 #define TASKDIR_TMP           "tmp"
 #define TASKDIR_HOME          "home"
 #define TASKDIR_AUTHORITY     "ca.pem"
+#define TASKDIR_OWN           "own"
 
 #define TASK_STARTING "STARTING"
 #define TASK_RUNNING  "RUNNING"

@@ -90,7 +90,6 @@ ATTACKS = {
     "settings of a task": lambda: read(WORK + "/tasks/victim/task.json"),
     "own settings": lambda: read(OWN + "/task.json"),
     "files of a task": lambda: read(WORK + "/tasks/victim/work/file"),
-    "a new file beside the task": lambda: write(OWN + "/x", "x"),
     "a new task": lambda: os.mkdir(WORK + "/tasks/new") or "made",
     "socket of the own supervisor": lambda: connect(OWN + "/sock"),
     "socket of another supervisor": lambda: connect(WORK + "/tasks/victim/sock"),
