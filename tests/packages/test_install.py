@@ -67,9 +67,13 @@ class Install(unittest.TestCase):
 
     def start_sleeper(self):
         """Starts a task that runs for long; returns the process id of its program."""
+        running = len(self.sleepers())
         self.muster(f"command run --slots 1 --detach -- bash -c 'exec -a {PROGRAM} sleep 1000'")
-        self.machine.wait_for(f"pgrep -x -f '{PROGRAM} 1000' || true", "\n")
-        return int(self.run_there(f"pgrep -x -f '{PROGRAM} 1000'"))
+        self.machine.wait_for(f"pgrep -c -x -f '{PROGRAM} 1000' || true", str(running + 1))
+        return self.sleepers()[-1]
+
+    def sleepers(self):
+        return [int(pid) for pid in self.run_there(f"pgrep -x -f '{PROGRAM} 1000' || true").split()]
 
     def test_1_first_cluster(self):
         blocks = pack.commands_of("A first cluster on one machine")
@@ -161,7 +165,7 @@ class Install(unittest.TestCase):
                            f"systemctl restart {unit}")
 
     def test_5_upgrade(self):
-        task = int(self.run_there(f"pgrep -x -f '{PROGRAM} 1000'"))
+        task = (self.sleepers() or [self.start_sleeper()])[-1]
         before = {daemon: self.main_pid(f"muster-{daemon}") for daemon in ("master", "agent")}
         experiments = self.muster("experiment list --all -o json")
         self.run_there("sed -i 's/^# cluster_name:.*/cluster_name: upgraded/' /etc/muster/master.yaml")
