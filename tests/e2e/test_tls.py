@@ -1,6 +1,7 @@
 """Certificates of the master's own authority, enrolment of agents, and clients that verify both."""
 
 import hashlib
+import http.client
 import json
 import os
 import pathlib
@@ -269,6 +270,19 @@ class Tls(unittest.TestCase):
         self.assertEqual(Api(self.cluster, before).call("POST", "/agents/taken/sync", {})[0], 401)
         self.assertEqual(Api(self.cluster, self.credential("taken")).call("POST", "/agents/other/sync", {})[0], 403)
 
+    def test_limits_of_an_enrolment(self):
+        admin = Api(self.cluster, json.loads((self.cluster.folder / "config/muster/credentials.json").read_text())["tokens"][self.cluster.url])
+        for good, bad in (({"lifespan": "720h"}, {"lifespan": "720h1s"}), ({"uses": 4096}, {"uses": 4097}),
+                          ({"uses": 1}, {"uses": 0}), ({"agentId": "a" * 255}, {"agentId": "a" * 256}),
+                          ({"pool": "p" * 255}, {"pool": "p" * 256}), ({"agentId": "a"}, {"agentId": "a b"}),
+                          ({"agentId": "a", "uses": 1}, {"agentId": "a", "uses": 2}), ({"lifespan": "1s"}, {"lifespan": "0s"})):
+            status, text = admin.call("POST", "/agent-enrolments", good)
+            self.assertEqual(status, 200, (good, text))
+            self.assertEqual(admin.call("POST", "/agent-enrolments", bad)[0], 400, bad)
+            made = json.loads(text)["enrolment"]
+            self.assertEqual(admin.call("DELETE", f"/agent-enrolments/{made['id']}")[0], 200)
+        self.assertEqual(admin.call("DELETE", f"/agent-enrolments/{made['id']}")[0], 404)
+
     def test_withdrawn(self):
         line = self.cluster.rows("agent", "enroll")
         self.cluster.muster("api", "DELETE", f"/api/v1/agent-enrolments/{line['id']}")
@@ -409,6 +423,26 @@ class Tls(unittest.TestCase):
 
 class SharedToken(unittest.TestCase):
     """A cluster without certificates, whose agents share a token."""
+
+    def test_number_of_enrolments(self):
+        with Cluster("many", slots=()) as cluster:
+            cluster.muster("login", "admin", "--password-file", cluster.folder / "password")
+            token = json.loads((cluster.folder / "config/muster/credentials.json").read_text())["tokens"][cluster.url]
+            connection = http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=60)
+            self.addCleanup(connection.close)
+
+            def enrol():
+                connection.request("POST", "/api/v1/agent-enrolments", "{}", {"Authorization": f"Bearer {token}"})
+                answer = connection.getresponse()
+                return answer.status, json.loads(answer.read())
+
+            for _ in range(1000):
+                status, made = enrol()
+                self.assertEqual(status, 200, made)
+            status, refused = enrol()
+            self.assertEqual(status, 409, refused)
+            cluster.muster("api", "DELETE", f"/api/v1/agent-enrolments/{made['enrolment']['id']}")
+            self.assertEqual(enrol()[0], 200)
 
     def test_shared_token(self):
         with Cluster("shared", slots=(1,)) as cluster:

@@ -374,6 +374,63 @@ static void test_agent_token(void **state)
     assert_int_equal(status_of("POST", "/api/v1/agents/a/sync", BY_AGENT, "{}"), 200);
 }
 
+static void start_again(bool refuse_token, bool make_no_token)
+{
+    const struct first_start o = {
+        .data_dir = ".", .refuse_token = refuse_token, .make_no_token = make_no_token};
+    struct cluster_identity id;
+    struct error e = {0};
+    assert_int_equal(first_start(fx.db, &o, &id, &e), 0);
+    free(id.id);
+    free(id.name);
+}
+
+// The shared token may be refused, or not be made; the file decides otherwise.
+static void test_no_shared_token(void **state)
+{
+    (void)state;
+    char *token;
+    size_t len;
+    start_again(true, false);
+    assert_int_equal(status_of("POST", "/api/v1/agents/a/sync", BY_AGENT, "{}"), 401);
+    start_again(false, true);
+    assert_int_equal(status_of("POST", "/api/v1/agents/a/sync", BY_AGENT, "{}"), 200);
+    assert_int_equal(unlink("agent.token"), 0);
+    start_again(false, true);
+    assert_false(path_exists("agent.token"));
+    assert_int_equal(status_of("POST", "/api/v1/agents/a/sync", BY_AGENT, "{}"), 401);
+    start_again(false, false);
+    assert_int_equal(file_read("agent.token", 100, &token, &len, NULL), 0);
+    snprintf(fx.agent, sizeof fx.agent, "%.64s", token);
+    free(token);
+    assert_int_equal(status_of("POST", "/api/v1/agents/a/sync", BY_AGENT, "{}"), 200);
+}
+
+// A credential speaks for its agent alone, and the shared token for every other agent.
+static void test_credential_of_an_agent(void **state)
+{
+    (void)state;
+    char own[TOKEN_TEXT], hash[SHA256_HEX], shared[TOKEN_TEXT];
+    auth_token_make(own, hash);
+    STORE(ENROLMENT_INSERT, "enrolment", NULL, "", 1, AT, INT64_MAX, 1, 10);
+    STORE(CREDENTIAL_INSERT, hash, "a", 1, AT);
+    STORE(CREDENTIAL_INSERT, "another", "b", 1, AT); // the only use is spent
+    assert_int_equal(status_of("POST", "/api/v1/agents/a/sync", BY_AGENT, "{}"), 403);
+    assert_int_equal(status_of("POST", "/api/v1/agents/b/sync", BY_AGENT, "{}"), 200);
+    assert_int_equal(status_of("GET", "/api/v1/tasks/1.task/context_directory", BY_AGENT, NULL),
+                     200);
+    memcpy(shared, fx.agent, sizeof shared);
+    memcpy(fx.agent, own, sizeof own);
+    assert_int_equal(status_of("POST", "/api/v1/agents/a/sync", BY_AGENT, "{}"), 200);
+    assert_int_equal(status_of("POST", "/api/v1/agents/b/sync", BY_AGENT, "{}"), 403);
+    assert_int_equal(status_of("GET", "/api/v1/tasks/1.task/context_directory", BY_AGENT, NULL),
+                     403); // it has no part on agent a
+    STORE(CREDENTIAL_DELETE, "a");
+    assert_int_equal(status_of("POST", "/api/v1/agents/a/sync", BY_AGENT, "{}"), 401);
+    memcpy(fx.agent, shared, sizeof shared);
+    assert_int_equal(status_of("POST", "/api/v1/agents/a/sync", BY_AGENT, "{}"), 200);
+}
+
 // The store is not created without a password.
 static void test_empty_initial_password(void **state)
 {
@@ -437,6 +494,8 @@ int main(void)
         cmocka_unit_test(test_create_users),
         cmocka_unit_test(test_change_users),
         cmocka_unit_test(test_agent_token),
+        cmocka_unit_test(test_no_shared_token),
+        cmocka_unit_test(test_credential_of_an_agent),
         cmocka_unit_test(test_empty_initial_password),
         cmocka_unit_test(test_random_initial_password_file),
     };
