@@ -44,6 +44,8 @@ static void fuse_linear_gelu(struct compiler *c, struct layer *first)
     first->flags |= LAYER_FUSED_GELU_AFTER;
     layer_replace_kind(gelu, &layer_gelu_fused);
     second->flags |= LAYER_FUSED_GELU_BEFORE;
+    if (first->flags & second->flags & LAYER_QUANTISES)
+        first->flags |= LAYER_NEEDS_Y; // it applies the derivative itself
 }
 
 // residual, norm: each row is normalised directly after the sum. Others may read the sum.

@@ -47,13 +47,20 @@ static int build_linear(struct compiler *c, struct layer *l, const json_t *spec,
     return ops_linear_compile(&l->linear, e);
 }
 
+// Between two layers that quantise, gelu and its derivative are applied when their results are
+// quantised: gelu by the second layer, its derivative by the first.
+static bool gelu_is_between(const struct layer *first)
+{
+    return first->flags & LAYER_FUSED_GELU_AFTER && first[2].flags & LAYER_QUANTISES;
+}
+
 static void quantised_forward(const struct layer *l, const struct model_pass *p)
 {
     const struct ops_fp8 f = pass_fp8(p, l);
-    const bool gelu = l->flags & LAYER_FUSED_GELU_BEFORE; // applied when the input is quantised
+    const bool gelu = l->flags & LAYER_FUSED_GELU_BEFORE;
     ops_fp8_forward(&f, pass_value(p, gelu ? l[-1].x : l->x), gelu, pass_parameter(p, l, BIAS),
                     pass_value(p, l->y));
-    if (l->flags & LAYER_FUSED_GELU_AFTER && !(l[2].flags & LAYER_QUANTISES))
+    if (l->flags & LAYER_FUSED_GELU_AFTER && !gelu_is_between(l))
         ops_gelu_forward(l->linear.rows * l->linear.out, pass_value(p, l->y),
                          pass_value(p, l[1].y));
 }
@@ -74,9 +81,10 @@ static void quantised_backward(const struct layer *l, const struct model_pass *p
 {
     const struct ops_fp8 f = pass_fp8(p, l);
     real *dx = pass_value(p, l->dx);
-    ops_fp8_backward(&f, pass_value(p, l->dy), dx, l->add, pass_gradient(p, l, WEIGHT),
-                     l->add_gradient[WEIGHT], pass_gradient(p, l, BIAS));
-    if (l->flags & LAYER_FUSED_GELU_BEFORE)
+    ops_fp8_backward(&f, pass_value(p, l->dy), gelu_is_between(l) ? pass_value(p, l->y) : NULL, dx,
+                     l->add, pass_gradient(p, l, WEIGHT), l->add_gradient[WEIGHT],
+                     pass_gradient(p, l, BIAS));
+    if (l->flags & LAYER_FUSED_GELU_BEFORE && !(l[-2].flags & LAYER_QUANTISES))
         ops_gelu_backward(l->linear.rows * l->linear.in, pass_value(p, l[-1].x), dx, dx);
 }
 

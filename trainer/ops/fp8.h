@@ -67,8 +67,9 @@ void ops_fp8_free(struct ops_fp8_plan *plan); // NULL is fine
 void ops_fp8_quantise_weights(const struct ops_fp8 *f, const float *w); // to f->weights
 // With `gelu` the input of the layer is gelu(x).
 void ops_fp8_forward(const struct ops_fp8 *f, const real *x, bool gelu, const real *bias, real *y);
-// dx and db may be NULL: not computed.
-void ops_fp8_backward(const struct ops_fp8 *f, const real *dy, real *dx, bool add_dx, float *dw,
-                      bool add_dw, float *db);
+// dx and db may be NULL: not computed. If `before` is not NULL, the output of the layer was passed
+// through gelu: `before` is y, and dy is the gradient of gelu(y).
+void ops_fp8_backward(const struct ops_fp8 *f, const real *dy, const real *before, real *dx,
+                      bool add_dx, float *dw, bool add_dw, float *db);
 
 #endif

@@ -43,23 +43,16 @@ class Table:
               f"MFU {100 * speed * model_flop / self.peak:.1f} % of the matrix peak.")
 
 
-def quantise(t, name, count, numbers, width=2):
-    """Numbers of `width` bytes become codes of one byte, in both orders; the maximum is found on the way."""
-    t.add(name, count, 0, (width + 2) * numbers, 1, SUMS)
-
-
-def linear_fp8(t, name, layers, n, i, o, share, before=0):
-    """A linear layer in FP8; `before` is the bytes of gelu's backward pass before it."""
+def linear_fp8(t, name, layers, n, i, o, share, gelu_before=False, gelu_after=False):
+    """A linear layer in FP8: numbers of two bytes become codes of one byte, in both orders by one kernel."""
     codes, faster = i * o, t.fp8_peak / t.peak
     flop = 2.0 * n * i * o
-    quantise(t, f"{name}, input to fp8{' with gelu' if before else ''}", layers, n * i)
+    t.add(f"{name}, input{' with gelu' * gelu_before} to fp8", layers, 0, 4 * n * i, 1, SUMS)
     t.add(f"{name}, forward", layers, flop, n * i + 2 * n * o + codes, share * faster)
-    quantise(t, f"{name}, gradient to fp8", layers, n * o)
+    t.add(f"{name}, gradient{' through gelu' * gelu_after} to fp8, of bias", layers, 0,
+          (6 if gelu_after else 4) * n * o, 1, SUMS)
     t.add(f"{name}, of x", layers, flop, n * o + 2 * n * i + codes, share * faster)
-    if before:
-        t.add(f"{name}, gelu of x", layers, 0, before)
     t.add(f"{name}, of weights", layers, flop, n * (i + o) + 4 * codes, share * faster)
-    t.add(f"{name}, of bias", layers, 0, 2 * n * o, 1, SUMS)
 
 
 def gpt(t, sizes, micro, fused, fp8):
@@ -72,7 +65,7 @@ def gpt(t, sizes, micro, fused, fp8):
     # The extra bytes of a fused product, and the share of its speed that remains.
     def linear(name, i, o, share, forward=(0, 1), of_x=(0, 1), count=layers):
         if fp8:
-            linear_fp8(t, name, count, n, i, o, share, before=3 * 2 * n * i * (of_x[0] > 0))
+            linear_fp8(t, name, count, n, i, o, share, gelu_before=of_x[0] > 0, gelu_after=forward[0] > 0)
             return
         weights, gelu = 2 * i * o, ("", " and gelu")
         t.add(f"{name}{gelu[forward[0] > 0]}, forward", count, product(i, o),

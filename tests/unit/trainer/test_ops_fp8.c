@@ -218,7 +218,7 @@ static void expect_results(struct fp8_fixture *t)
     const struct fp8_results r = reference(t);
     ops_fp8_quantise_weights(&t->f, t->w);
     ops_fp8_forward(&t->f, t->x, false, t->bias, t->y);
-    ops_fp8_backward(&t->f, t->dy, t->dx, false, t->dw, false, t->db);
+    ops_fp8_backward(&t->f, t->dy, NULL, t->dx, false, t->dw, false, t->db);
     expect_near(downloaded_reals(t, t->y, t->outputs), r.y, t->outputs, "y");
     expect_near(downloaded_reals(t, t->dx, t->inputs), r.dx, t->inputs, "dx");
     expect_near(downloaded(t, t->dw, t->weights), r.dw, t->weights, "dw");
@@ -285,7 +285,7 @@ static void test_every_number_of_the_formats(void **state)
     upload_scales(&t);
     ops_fp8_quantise_weights(&t.f, t.w);
     ops_fp8_forward(&t.f, t.x, false, NULL, t.y);
-    ops_fp8_backward(&t.f, t.dy, t.dx, false, t.dw, false, NULL);
+    ops_fp8_backward(&t.f, t.dy, NULL, t.dx, false, t.dw, false, NULL);
     const float *y = downloaded_reals(&t, t.y, t.outputs);
     const float *dx = downloaded_reals(&t, t.dx, t.inputs);
     for (int64_t i = 0; i < t.inputs; i++) {
@@ -342,6 +342,46 @@ static void test_gelu_before_the_layer(void **state)
     fixture_close(&t);
 }
 
+static double slope_of_gelu(double x)
+{
+    double c = sqrt(2 / M_PI), t = tanh(c * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
+}
+
+static void test_gelu_after_the_layer(void **state)
+{
+    (void)state;
+    struct fp8_fixture t;
+    double *exact;
+    fixture_open(&t, 26, 272, 48, 208);
+    real *before = reals_random(&t, t.outputs, 4, &exact), *through = device_new(&t, t.outputs);
+    ops_fp8_quantise_weights(&t.f, t.w);
+    ops_fp8_forward(&t.f, t.x, false, NULL, t.y);
+    for (int64_t i = 0; i < t.outputs; i++)
+        t.exact_dy[i] *= slope_of_gelu(exact[i]);
+    const struct fp8_results r = reference(&t);
+    for (int measures = 0; measures < 2; measures++) {
+        if (measures)
+            t.f.own_amaxes = device_new(&t, OPS_FP8_TENSORS);
+        ops_fp8_backward(&t.f, t.dy, before, t.dx, false, t.dw, false, t.db);
+        const float *dx = downloaded_reals(&t, t.dx, t.inputs);
+        const float *dw = downloaded(&t, t.dw, t.weights), *db = downloaded(&t, t.db, t.s.out);
+        if (!measures) { // the scales are those of the reference
+            expect_nearer(0.02, dx, r.dx, t.inputs, "dx");
+            expect_nearer(0.02, dw, r.dw, t.weights, "dw");
+        }
+        expect_nearer(1e-5, db, r.db, t.s.out, "db");
+        ops_gelu_backward(t.outputs, before, t.dy, through);
+        ops_fp8_backward(&t.f, through, NULL, t.dx, false, t.dw, false, t.db);
+        if (ops_floats_for_reals(2) == 2) {
+            expect_same_bits(downloaded_reals(&t, t.dx, t.inputs), dx, t.inputs, "dx");
+            expect_same_bits(downloaded(&t, t.dw, t.weights), dw, t.weights, "dw");
+            expect_same_bits(downloaded(&t, t.db, t.s.out), db, t.s.out, "db");
+        }
+    }
+    fixture_close(&t);
+}
+
 static void test_results_are_added(void **state)
 {
     (void)state;
@@ -351,7 +391,7 @@ static void test_results_are_added(void **state)
     ops_fp8_quantise_weights(&t.f, t.w);
     ops_fp8_forward(&t.f, t.x, false, NULL, t.y);
     for (int i = 0; i < 3; i++)
-        ops_fp8_backward(&t.f, t.dy, t.dx, i > 0, t.dw, i > 0, NULL);
+        ops_fp8_backward(&t.f, t.dy, NULL, t.dx, i > 0, t.dw, i > 0, NULL);
     for (int64_t i = 0; i < t.outputs; i++)
         r.y[i] -= t.exact_bias[i % t.s.out];
     for (int64_t i = 0; i < t.inputs; i++)
@@ -361,7 +401,7 @@ static void test_results_are_added(void **state)
     expect_near(downloaded_reals(&t, t.y, t.outputs), r.y, t.outputs, "y without bias");
     expect_near(downloaded_reals(&t, t.dx, t.inputs), r.dx, t.inputs, "dx three times");
     expect_near(downloaded(&t, t.dw, t.weights), r.dw, t.weights, "dw three times");
-    ops_fp8_backward(&t.f, t.dy, NULL, false, t.dw, true, NULL);
+    ops_fp8_backward(&t.f, t.dy, NULL, NULL, false, t.dw, true, NULL);
     for (int64_t i = 0; i < t.weights; i++)
         r.dw[i] *= 4.0 / 3;
     expect_near(downloaded(&t, t.dw, t.weights), r.dw, t.weights, "dw four times, without dx");
@@ -389,7 +429,7 @@ static void run_layer(struct fp8_fixture *t)
 {
     ops_fp8_quantise_weights(&t->f, t->w);
     ops_fp8_forward(&t->f, t->x, false, t->bias, t->y);
-    ops_fp8_backward(&t->f, t->dy, t->dx, false, t->dw, false, t->db);
+    ops_fp8_backward(&t->f, t->dy, NULL, t->dx, false, t->dw, false, t->db);
 }
 
 static void test_amaxes_are_maxima(void **state)
@@ -494,6 +534,7 @@ int main(void)
         cmocka_unit_test(test_every_number_of_the_formats),
         cmocka_unit_test(test_other_exponents),
         cmocka_unit_test(test_gelu_before_the_layer),
+        cmocka_unit_test(test_gelu_after_the_layer),
         cmocka_unit_test(test_results_are_added),
         cmocka_unit_test(test_amaxes_are_maxima),
         cmocka_unit_test(test_a_layer_measures_first),

@@ -189,7 +189,8 @@ int64_t ops_fp8_saved_floats(const struct ops_linear *s)
 
 int64_t ops_fp8_scratch_floats(const struct ops_linear *s)
 {
-    return s->rows * (s->in > s->out ? s->in : s->out); // of gelu, or of dy
+    int64_t backward = 2 * s->out; // dy through gelu, and quantised
+    return s->rows * (s->in > backward ? s->in : backward);
 }
 
 int ops_fp8_compile(const struct ops_linear *s, struct ops_fp8_plan **out, struct error *e)
@@ -219,14 +220,19 @@ void ops_fp8_forward(const struct ops_fp8 *f, const float *x, bool gelu, const f
     ops_linear_forward(f->linear, f->saved, f->weights, bias, y);
 }
 
-void ops_fp8_backward(const struct ops_fp8 *f, const float *dy, float *dx, bool add_dx, float *dw,
-                      bool add_dw, float *db)
+void ops_fp8_backward(const struct ops_fp8 *f, const float *dy, const float *before, float *dx,
+                      bool add_dx, float *dw, bool add_dw, float *db)
 {
     const struct ops_linear *s = f->linear;
-    quantise(f, OPS_FP8_DY, s->rows * s->out, dy, f->scratch);
+    const int64_t outputs = s->rows * s->out;
+    float *rounded = f->scratch, *through = f->scratch + outputs;
+    if (before)
+        ops_gelu_backward(outputs, before, dy, through);
+    const float *gradient = before ? through : dy;
+    quantise(f, OPS_FP8_DY, outputs, gradient, rounded);
     if (dx)
-        ops_linear_backward_data(s, f->weights, f->scratch, dx, add_dx);
-    ops_linear_backward_weights(s, f->saved, f->scratch, dw, add_dw, NULL);
+        ops_linear_backward_data(s, f->weights, rounded, dx, add_dx);
+    ops_linear_backward_weights(s, f->saved, rounded, dw, add_dw, NULL);
     if (db)
-        sum_rows(s->rows, s->out, dy, db);
+        sum_rows(s->rows, s->out, gradient, db);
 }

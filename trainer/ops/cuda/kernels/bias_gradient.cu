@@ -74,3 +74,8 @@ void bias_gradient_sum(int64_t rows, int64_t width, const real *x, float *sums)
 {
     DISPATCH(T, sum(rows, width, reals<T>(x), sums));
 }
+
+void bias_gradient_sum_floats(int64_t rows, int64_t width, const float *x, float *sums)
+{
+    sum(rows, width, x, sums);
+}

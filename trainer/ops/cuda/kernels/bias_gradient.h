@@ -6,5 +6,6 @@
 
 // sums[width] of x[rows, width], in float; the shape alone determines the order.
 void bias_gradient_sum(int64_t rows, int64_t width, const real *x, float *sums);
+void bias_gradient_sum_floats(int64_t rows, int64_t width, const float *x, float *sums);
 
 #endif

@@ -60,13 +60,6 @@ static __device__ float gelu(float x, float)
     return x * gelu_gate(x);
 }
 
-static __device__ float gelu_slope(float x, float dy)
-{
-    float s = gelu_gate(x);
-    float slope = GELU_2C * (1.0f + 3.0f * GELU_A * (x * x));
-    return dy * (s + x * s * (1.0f - s) * slope);
-}
-
 static __device__ float silu(float x, float)
 {
     return x * logistic(x);

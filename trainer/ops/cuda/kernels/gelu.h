@@ -19,4 +19,11 @@ static __device__ inline float gelu_gate(float x)
     return logistic(GELU_2C * (x + GELU_A * (x * x * x)));
 }
 
+static __device__ inline float gelu_slope(float x, float dy)
+{
+    float s = gelu_gate(x);
+    float slope = GELU_2C * (1.0f + 3.0f * GELU_A * (x * x));
+    return dy * (s + x * s * (1.0f - s) * slope);
+}
+
 #endif

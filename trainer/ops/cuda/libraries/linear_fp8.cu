@@ -68,6 +68,11 @@ void ops_fp8_free(struct ops_fp8_plan *plan)
 
 // --- memory: a code is a byte --------------------------------------------------------------------
 
+static int64_t sums_offset(const struct ops_linear *s)
+{
+    return 2 * s->rows * s->out;
+}
+
 int64_t ops_fp8_weight_floats(const struct ops_linear *s)
 {
     return 2 * s->in * s->out / (int64_t)sizeof(float);
@@ -78,11 +83,12 @@ int64_t ops_fp8_saved_floats(const struct ops_linear *s)
     return s->rows * s->in / (int64_t)sizeof(float);
 }
 
-// x, or dy and dy turned.
+// x; or dy, dy turned, and the parts of the bias's gradient.
 int64_t ops_fp8_scratch_floats(const struct ops_linear *s)
 {
-    int64_t widest = s->in > 2 * s->out ? s->in : 2 * s->out;
-    return s->rows * widest / (int64_t)sizeof(float);
+    int64_t forward = s->rows * s->in / (int64_t)sizeof(float);
+    int64_t backward = sums_offset(s) / (int64_t)sizeof(float) + quantise_parts(s->rows) * s->out;
+    return forward > backward ? forward : backward;
 }
 
 static unsigned char *codes_at(float *block, int64_t first)
@@ -135,13 +141,15 @@ void ops_fp8_forward(const struct ops_fp8 *f, const real *x, bool gelu, const re
     multiply(f, bias ? FORWARD_BIAS : FORWARD, &operands, "ops_fp8_forward");
 }
 
-void ops_fp8_backward(const struct ops_fp8 *f, const real *dy, real *dx, bool add_dx, float *dw,
-                      bool add_dw, float *db)
+void ops_fp8_backward(const struct ops_fp8 *f, const real *dy, const real *before, real *dx,
+                      bool add_dx, float *dw, bool add_dw, float *db)
 {
     const struct ops_linear *s = f->linear;
     struct quantise_job job = job_of(f, OPS_FP8_DY, s->rows, s->out);
+    job.before = before;
     job.codes = dx ? codes_at(f->scratch, 0) : NULL;
     job.turned = codes_at(f->scratch, s->rows * s->out);
+    job.sums = db ? (float *)codes_at(f->scratch, sums_offset(s)) : NULL;
     quantise_reals(&job, dy);
     const struct product_operands data = {.a = codes_at(f->weights, 0),
                                           .b = job.codes,
@@ -159,5 +167,5 @@ void ops_fp8_backward(const struct ops_fp8 *f, const real *dy, real *dx, bool ad
         multiply(f, DATA, &data, "ops_fp8_backward, of x");
     multiply(f, WEIGHTS, &weights, "ops_fp8_backward, of weights");
     if (db)
-        bias_gradient_sum(s->rows, s->out, dy, db);
+        bias_gradient_sum_floats(quantise_parts(s->rows), s->out, job.sums, db);
 }
