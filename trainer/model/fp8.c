@@ -46,20 +46,6 @@ static int quantise_layer(struct compiler *c, struct layer *l, struct error *e)
     return ops_fp8_compile(&l->linear, &l->fp8.plan, e);
 }
 
-static int allocate(struct model_fp8 *s, struct error *e)
-{
-    void *blocks[3] = {NULL, NULL, NULL};
-    int rc = ops_alloc((size_t)s->count * sizeof *s->scales, &blocks[0], e);
-    if (!rc)
-        rc = ops_alloc((size_t)s->count * sizeof *s->own_amaxes, &blocks[1], e);
-    if (!rc)
-        rc = ops_alloc((size_t)s->weight_floats * sizeof *s->weights, &blocks[2], e);
-    s->scales = blocks[0];
-    s->own_amaxes = blocks[1];
-    s->weights = blocks[2];
-    return rc;
-}
-
 int compiler_quantise(struct compiler *c, struct error *e)
 {
     struct compiled_model *m = c->m;
@@ -76,7 +62,29 @@ int compiler_quantise(struct compiler *c, struct error *e)
                          "width and rows (micro_batch_size x positions) are multiples of %d; "
                          "change these, or use another precision",
                          OPS_FP8_MULTIPLE);
-    return rc ? rc : allocate(&m->fp8, e);
+    return rc;
+}
+
+size_t model_fp8_bytes(const struct model_fp8 *s)
+{
+    return (size_t)s->count * (sizeof *s->scales + sizeof *s->own_amaxes) +
+           (size_t)s->weight_floats * sizeof *s->weights;
+}
+
+int model_fp8_allocate(struct model_fp8 *s, struct error *e)
+{
+    if (s->count == 0)
+        return 0;
+    void *blocks[3] = {NULL, NULL, NULL};
+    int rc = ops_alloc((size_t)s->count * sizeof *s->scales, &blocks[0], e);
+    if (!rc)
+        rc = ops_alloc((size_t)s->count * sizeof *s->own_amaxes, &blocks[1], e);
+    if (!rc)
+        rc = ops_alloc((size_t)s->weight_floats * sizeof *s->weights, &blocks[2], e);
+    s->scales = blocks[0];
+    s->own_amaxes = blocks[1];
+    s->weights = blocks[2];
+    return rc;
 }
 
 void model_fp8_free(struct model_fp8 *s)

@@ -17,7 +17,7 @@ struct model_fp8 {
     struct fp8_tensor *tensors; // [count] on the host
     int count;                  // OPS_FP8_TENSORS for each layer that quantises
     int64_t weight_floats;
-    // In device memory, from model_compile() to model_free().
+    // In device memory, from model_allocate() to model_free().
     float (*scales)[2];   // [count]
     uint32_t *own_amaxes; // [count]
     float *weights;       // [weight_floats] of all layers
@@ -26,6 +26,8 @@ struct model_fp8 {
     bool measures;    // the passes find the scales themselves
 };
 
+size_t model_fp8_bytes(const struct model_fp8 *s); // of the device
+int model_fp8_allocate(struct model_fp8 *s, struct error *e);
 void model_fp8_free(struct model_fp8 *s);
 
 #endif

@@ -19,7 +19,8 @@ enum layer_flag {
     LAYER_FUSED_GELU_AFTER = 512,    // linear: also computes the y of the gelu after it
     LAYER_FUSED_GELU_BEFORE = 1024,  // linear: its dx is that of the gelu before it
     LAYER_SAVED_WITHOUT_X = 2048,    // can write `saved` alone, without x, if y is NONE
-    LAYER_QUANTISES = 4096,          // linear: training multiplies in FP8
+    // linear: training multiplies in FP8, and can write `saved` alone, from x, if y is NONE
+    LAYER_QUANTISES = 4096,
 };
 
 struct compiler;

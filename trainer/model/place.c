@@ -298,7 +298,7 @@ static size_t reals_bytes(const struct compiled_model *m)
 
 size_t model_memory(const struct compiled_model *m)
 {
-    return arena_bytes(m) + reals_bytes(m);
+    return arena_bytes(m) + reals_bytes(m) + model_fp8_bytes(&m->fp8);
 }
 
 int model_allocate(struct compiled_model *m, struct error *e)
@@ -316,6 +316,8 @@ int model_allocate(struct compiled_model *m, struct error *e)
     if (reals_bytes(m) > 0 && (rc = ops_alloc(reals_bytes(m), &reals, e)))
         return rc;
     m->real_block = reals;
+    if ((rc = model_fp8_allocate(&m->fp8, e)))
+        return rc;
     m->padded = batch_new(&m->sample, m->micro_batch);
     for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++)
         if (l->kind->fill)

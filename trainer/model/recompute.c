@@ -142,7 +142,15 @@ static void want(struct compiler *c, int value)
 
 static bool writes_only_saved(const struct compiler *c, const struct layer *l)
 {
-    return l->flags & LAYER_SAVED_WITHOUT_X && !c->values[l->output].wanted;
+    return l->flags & (LAYER_SAVED_WITHOUT_X | LAYER_QUANTISES) && !c->values[l->output].wanted;
+}
+
+// The value that such a layer reads for `saved`. One that quantises applies gelu to it.
+static int read_for_saved(const struct layer *l)
+{
+    if (l->flags & LAYER_SAVED_WITHOUT_X)
+        return NONE;
+    return l->flags & LAYER_FUSED_GELU_BEFORE ? l[-1].input : l->input;
 }
 
 // All later layers have chosen.
@@ -155,8 +163,12 @@ static void choose_layer(struct compiler *c, struct layer *l)
         want(c, l->output);
     l->again = l->again || c->values[l->output].wanted || !compiler_keeps_saved(c, l) ||
                (next && next->again);
-    if (!l->again || writes_only_saved(c, l))
+    if (!l->again)
         return;
+    if (writes_only_saved(c, l)) {
+        want(c, read_for_saved(l));
+        return;
+    }
     want(c, l->output);
     want(c, l->input);
     want(c, summand(c->m, l));
@@ -200,8 +212,12 @@ void compiler_note_again_reads(struct compiler *c)
     for (int i = m->layer_count - 1; i >= 0; i--) {
         const struct layer *l = &m->layers[i];
         int now = c->again_at[i];
-        if (!l->again || writes_only_saved(c, l))
+        if (!l->again)
             continue;
+        if (writes_only_saved(c, l)) {
+            note_use(c, read_for_saved(l), now);
+            continue;
+        }
         note_use(c, l->output, now);
         note_use(c, l->input, now);
         note_use(c, summand(m, l), now);

@@ -65,7 +65,7 @@ int ops_fp8_compile(const struct ops_linear *s, struct ops_fp8_plan **out, struc
 void ops_fp8_free(struct ops_fp8_plan *plan); // NULL is fine
 
 void ops_fp8_quantise_weights(const struct ops_fp8 *f, const float *w); // to f->weights
-// With `gelu` the input of the layer is gelu(x).
+// With `gelu` the input of the layer is gelu(x). If y is NULL, only f->saved is written.
 void ops_fp8_forward(const struct ops_fp8 *f, const real *x, bool gelu, const real *bias, real *y);
 // dx and db may be NULL: not computed. If `before` is not NULL, the output of the layer was passed
 // through gelu: `before` is y, and dy is the gradient of gelu(y).

@@ -384,6 +384,13 @@ static void test_fp8_has_the_same_bits(void **state)
     assert_same_in_worlds(FP8_GPT("fp8", "0.03"), 3);
 }
 
+// Also if blocks run forward twice: the second run quantises to the same codes.
+static void test_fp8_has_the_same_bits_when_recomputed(void **state)
+{
+    (void)state;
+    assert_same_when_recomputed(FP8_GPT("fp8", "0.03"));
+}
+
 // Micro-batches in lockstep, each in a replica of the model, use the same scales and weights.
 static void test_fp8_in_lockstep_has_the_same_bits(void **state)
 {
@@ -678,6 +685,7 @@ int main(void)
         cmocka_unit_test(test_drain_and_go_on_with_other_ranks),
         cmocka_unit_test(test_killed_rank_then_other_size),
         cmocka_unit_test(test_fp8_has_the_same_bits),
+        cmocka_unit_test(test_fp8_has_the_same_bits_when_recomputed),
         cmocka_unit_test(test_fp8_in_lockstep_has_the_same_bits),
         cmocka_unit_test(test_fp8_goes_on_after_a_death),
         cmocka_unit_test(test_fp8_goes_on_from_another_precision),

@@ -333,6 +333,11 @@ static void test_gelu_before_the_layer(void **state)
             t.f.own_amaxes = device_new(&t, OPS_FP8_TENSORS);
         ops_fp8_forward(&t.f, t.x, true, t.bias, t.y);
         const float *found = downloaded_reals(&t, t.y, t.outputs);
+        const int64_t saved = ops_fp8_saved_floats(&t.s);
+        const float *codes = downloaded(&t, t.f.saved, saved);
+        ops_zero(t.f.saved, (size_t)saved * sizeof *codes);
+        ops_fp8_forward(&t.f, t.x, true, t.bias, NULL);
+        expect_same_bits(downloaded(&t, t.f.saved, saved), codes, saved, "what is saved alone");
         expect_nearer(0.02, found, expected, t.outputs, "y");
         ops_gelu_forward(t.inputs, t.x, input);
         ops_fp8_forward(&t.f, input, false, t.bias, t.y);

@@ -217,7 +217,8 @@ void ops_fp8_forward(const struct ops_fp8 *f, const float *x, bool gelu, const f
     if (gelu)
         ops_gelu_forward(inputs, x, f->scratch);
     quantise(f, OPS_FP8_X, inputs, gelu ? f->scratch : x, f->saved);
-    ops_linear_forward(f->linear, f->saved, f->weights, bias, y);
+    if (y)
+        ops_linear_forward(f->linear, f->saved, f->weights, bias, y);
 }
 
 void ops_fp8_backward(const struct ops_fp8 *f, const float *dy, const float *before, float *dx,

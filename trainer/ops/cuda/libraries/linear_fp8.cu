@@ -129,7 +129,7 @@ void ops_fp8_forward(const struct ops_fp8 *f, const real *x, bool gelu, const re
     const struct ops_linear *s = f->linear;
     struct quantise_job job = job_of(f, OPS_FP8_X, s->rows, s->in);
     job.gelu = gelu;
-    job.codes = codes_at(f->scratch, 0);
+    job.codes = y ? codes_at(f->scratch, 0) : NULL;
     job.turned = codes_at(f->saved, 0);
     quantise_reals(&job, x);
     const struct product_operands operands = {.a = codes_at(f->weights, s->in * s->out),
@@ -138,7 +138,8 @@ void ops_fp8_forward(const struct ops_fp8 *f, const real *x, bool gelu, const re
                                               .c = y,
                                               .scale_a = &f->scales[OPS_FP8_W][1],
                                               .scale_b = &f->scales[OPS_FP8_X][1]};
-    multiply(f, bias ? FORWARD_BIAS : FORWARD, &operands, "ops_fp8_forward");
+    if (y)
+        multiply(f, bias ? FORWARD_BIAS : FORWARD, &operands, "ops_fp8_forward");
 }
 
 void ops_fp8_backward(const struct ops_fp8 *f, const real *dy, const real *before, real *dx,
