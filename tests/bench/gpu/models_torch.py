@@ -1,11 +1,13 @@
-"""The peer's models: GPT-2 and ResNet-50 as a PyTorch expert would write them, with the layers, initial values and
-losses of muster-trainer (trainer/model/families.c). They also run on CPUs and old versions of PyTorch."""
+"""The peer's models as a PyTorch expert would write them: GPTs (also with the parts of Llama) and ResNet-50, with the
+layers, initial values and losses of muster-trainer (trainer/model/families.c). They also run on CPUs and old versions
+of PyTorch."""
 
 import math
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 
 def attend(q, k, v):
@@ -18,43 +20,89 @@ def attend(q, k, v):
 
 
 class Block(nn.Module):
-    def __init__(self, width, heads, bias):
+    def __init__(self, spec):
         super().__init__()
-        self.heads = heads
-        self.norm1 = layer_norm(width, bias)
+        width, bias = spec["width"], spec["bias"]
+        self.heads = spec["heads"]
+        self.activation = F.silu if spec.get("activation") == "silu" else gelu
+        self.dropout = nn.Dropout(spec["dropout"]) if spec.get("dropout") else nn.Identity()
+        self.norm1 = norm_of(spec)
         self.attend = nn.Linear(width, 3 * width, bias=bias)
         self.project = nn.Linear(width, width, bias=bias)
-        self.norm2 = layer_norm(width, bias)
+        self.norm2 = norm_of(spec)
         self.up = nn.Linear(width, 4 * width, bias=bias)
         self.down = nn.Linear(4 * width, width, bias=bias)
 
-    def attention(self, x):
+    def attention(self, x, turn):
         samples, context, width = x.shape
         shape = (samples, context, self.heads, width // self.heads)
         q, k, v = (p.view(shape).transpose(1, 2) for p in self.attend(x).split(width, dim=2))
+        if turn is not None:
+            q, k = rotate(q, turn), rotate(k, turn)
         return self.project(attend(q, k, v).transpose(1, 2).reshape(x.shape))
 
+    def forward(self, x, turn=None):
+        x = x + self.dropout(self.attention(self.norm1(x), turn))
+        return x + self.dropout(self.down(self.activation(self.up(self.norm2(x)))))
+
+
+def gelu(x):
+    return F.gelu(x, approximate="tanh")
+
+
+def turns(context, head):
+    """Cosines and sines of rotary positions, [2, context, head / 2]."""
+    half = head // 2
+    rates = 10000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
+    angle = torch.outer(torch.arange(context, dtype=torch.float64), rates)
+    return torch.stack([angle.cos(), angle.sin()]).float()
+
+
+def rotate(x, turn):
+    """Turns the pairs of elements i and i + head / 2 (Su et al. 2021)."""
+    a, b = x.float().chunk(2, dim=-1)
+    cos, sin = turn
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], -1).to(x.dtype)
+
+
+class RmsNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
     def forward(self, x):
-        x = x + self.attention(self.norm1(x))
-        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+        if hasattr(F, "rms_norm"):
+            return F.rms_norm(x, self.weight.shape, self.weight, 1e-5)
+        wide = x.float()
+        return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype) * self.weight
 
 
-def layer_norm(width, bias):
-    norm = nn.LayerNorm(width)
-    if not bias:
+def norm_of(spec):
+    if spec.get("norm") == "rms_norm":
+        return RmsNorm(spec["width"])
+    norm = nn.LayerNorm(spec["width"])
+    if not spec["bias"]:
         norm.register_parameter("bias", None)
     return norm
 
 
 class Gpt(nn.Module):
-    """Pre-norm, learnt positions, tied head; matrices are initialised like GPT-2's, scaled to the width."""
+    """Pre-norm, tied head; positions are learnt or rotary. Matrices are initialised like GPT-2's, scaled to the width.
+    With `recompute`, only the values between blocks are kept for the backward pass."""
 
-    def __init__(self, layers, heads, width, context, vocabulary, bias):
+    recompute = False
+
+    def __init__(self, spec):
         super().__init__()
-        self.tokens = nn.Embedding(vocabulary, width)
-        self.positions = nn.Parameter(torch.randn(context, width) * 0.02)
-        self.blocks = nn.Sequential(*(Block(width, heads, bias) for _ in range(layers)))
-        self.norm = layer_norm(width, bias)
+        layers, width, context = spec["layers"], spec["width"], spec["context"]
+        self.tokens = nn.Embedding(spec["vocabulary"], width)
+        if spec.get("rotary"):
+            self.register_buffer("turn", turns(context, width // spec["heads"]))
+        else:
+            self.turn = None
+            self.positions = nn.Parameter(torch.randn(context, width) * 0.02)
+        self.blocks = nn.ModuleList(Block(spec) for _ in range(layers))
+        self.norm = norm_of(spec)
         deviation = 0.02 * math.sqrt(768 / width)
         for name, p in self.named_parameters():
             if name.endswith("bias"):
@@ -65,8 +113,12 @@ class Gpt(nn.Module):
         nn.init.normal_(self.tokens.weight, std=0.02)
 
     def loss(self, tokens, targets):
-        x = self.norm(self.blocks(self.tokens(tokens) + self.positions))
-        logits = F.linear(x, self.tokens.weight).flatten(0, 1)
+        x = self.tokens(tokens)
+        if self.turn is None:
+            x = x + self.positions
+        for block in self.blocks:
+            x = checkpoint(block, x, self.turn, use_reentrant=False) if self.recompute else block(x, self.turn)
+        logits = F.linear(self.norm(x), self.tokens.weight).flatten(0, 1)
         return F.cross_entropy(logits.float(), targets.flatten())
 
 

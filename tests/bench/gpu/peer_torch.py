@@ -15,6 +15,7 @@ Settings that `run` tries:
   compile    none, or a mode of torch.compile
   micro      samples of a micro-batch
   layout     channels_last or contiguous, of images
+  recompute  none, or blocks: each block of a transformer is a checkpoint of activations
 """
 
 import argparse
@@ -30,12 +31,12 @@ import models_torch
 
 POOL = 8  # number of micro-batches in memory
 DEFAULTS = {"weights": "master", "attention": "flash", "compile": "default", "micro": 0,
-            "layout": "channels_last"}
+            "layout": "channels_last", "recompute": "none"}
 
 
 def make_model(spec):
     if spec["family"] == "gpt":
-        return models_torch.Gpt(*(spec[k] for k in ("layers", "heads", "width", "context", "vocabulary", "bias")))
+        return models_torch.Gpt(spec)
     return models_torch.ResNet50(spec["blocks"], spec["classes"])
 
 
@@ -146,6 +147,7 @@ class Trainer:
     def __init__(self, spec, setting, device):
         self.spec, self.setting, self.device = spec, setting, device
         model = make_model(spec).to(device)
+        model.recompute = setting["recompute"] == "blocks"
         if setting["layout"] == "channels_last" and spec["family"] == "resnet":
             model = model.to(memory_format=torch.channels_last)
         bf16 = setting["weights"] == "master" and device == "cuda"

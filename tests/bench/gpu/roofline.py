@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Predicts the time of a micro-batch on a GPU by kernel: the tables of NOTES.md.
 
-    tests/bench/gpu/roofline.py gpt2|gpt-1.3b|resnet50 [--peak 790] [--bandwidth 4.3] [--micro N] [--unfused] [--fp8]
+    tests/bench/gpu/roofline.py gpt2|gpt-350m|gpt-1.3b|llama-350m|resnet50 [--peak 790] [--bandwidth 4.3] [--micro N]
+        [--unfused] [--recompute] [--fp8]
 
 For each kernel of trainer/ops/cuda it prints the FLOP, the bytes read from and written to GPU memory (without
 reads from a cache), and the longer of the times for both, at the shares of the peaks that such kernels are known to
@@ -9,13 +10,10 @@ reach. The shares are guesses made before anything was measured.
 """
 
 import argparse
+from dataclasses import dataclass
 
 ELEMENTWISE, SUMS = 0.85, 0.75  # shares of the bandwidth
 LAUNCH_US = 1.5  # the GPU's time between two kernels
-GPT = {  # layers, width, heads, context, vocabulary, samples of a micro-batch, of a step
-    "gpt2": (12, 768, 12, 1024, 50304, 64, 512),
-    "gpt-1.3b": (24, 2048, 16, 1024, 50304, 16, 512),
-}
 
 
 class Table:
@@ -43,29 +41,59 @@ class Table:
               f"MFU {100 * speed * model_flop / self.peak:.1f} % of the matrix peak.")
 
 
-def linear_fp8(t, name, layers, n, i, o, share, gelu_before=False, gelu_after=False):
+@dataclass
+class Gpt:
+    layers: int
+    width: int
+    heads: int
+    context: int
+    micro: int
+    step: int = 512  # samples
+    vocabulary: int = 50304
+    bias: bool = True  # also: learnt positions and fused gelu; else rotary positions, silu and dropout
+
+    def parameters(self):
+        w = self.width
+        small = 13 * w if self.bias else 2 * w
+        ends = (self.context + 2) * w if self.bias else w
+        return self.layers * (12 * w**2 + small) + self.vocabulary * w + ends
+
+    def tensors(self):
+        return self.layers * (12 if self.bias else 6) + (4 if self.bias else 2)
+
+
+GPTS = {
+    "gpt2": Gpt(12, 768, 12, 1024, 64),
+    "gpt-350m": Gpt(24, 1024, 16, 1024, 32, 256),
+    "gpt-1.3b": Gpt(24, 2048, 16, 1024, 16, 256),
+    "llama-350m": Gpt(24, 1024, 16, 4096, 4, 64, bias=False),
+}
+
+
+def linear_fp8(t, name, layers, n, i, o, share, gelu_before=False, gelu_after=False, bias=True):
     """A linear layer in FP8: numbers of two bytes become codes of one byte, in both orders by one kernel."""
     codes, faster = i * o, t.fp8_peak / t.peak
     flop = 2.0 * n * i * o
     t.add(f"{name}, input{' with gelu' * gelu_before} to fp8", layers, 0, 4 * n * i, 1, SUMS)
     t.add(f"{name}, forward", layers, flop, n * i + 2 * n * o + codes, share * faster)
-    t.add(f"{name}, gradient{' through gelu' * gelu_after} to fp8, of bias", layers, 0,
+    t.add(f"{name}, gradient{' through gelu' * gelu_after} to fp8{', of bias' * bias}", layers, 0,
           (6 if gelu_after else 4) * n * o, 1, SUMS)
     t.add(f"{name}, of x", layers, flop, n * o + 2 * n * i + codes, share * faster)
     t.add(f"{name}, of weights", layers, flop, n * (i + o) + 4 * codes, share * faster)
 
 
-def gpt(t, sizes, micro, fused, fp8):
-    layers, width, heads, context, vocabulary, usual, batch = sizes
-    micro = micro or usual
-    n, parameters = micro * context, layers * (12 * width**2 + 13 * width) + (vocabulary + context + 2) * width
+def gpt(t, s, micro, fused, recompute, fp8):
+    layers, width, heads, context, vocabulary = s.layers, s.width, s.heads, s.context, s.vocabulary
+    n, parameters, fused = micro * context, s.parameters(), fused and s.bias
     a = 2 * n * width  # bytes of the residual stream
     product = lambda i, o: 2.0 * n * i * o
+    norm = "layer_norm" if s.bias else "rms_norm"
 
     # The extra bytes of a fused product, and the share of its speed that remains.
     def linear(name, i, o, share, forward=(0, 1), of_x=(0, 1), count=layers):
         if fp8:
-            linear_fp8(t, name, count, n, i, o, share, gelu_before=of_x[0] > 0, gelu_after=forward[0] > 0)
+            linear_fp8(t, name, count, n, i, o, share, gelu_before=of_x[0] > 0, gelu_after=forward[0] > 0,
+                       bias=s.bias)
             return
         weights, gelu = 2 * i * o, ("", " and gelu")
         t.add(f"{name}{gelu[forward[0] > 0]}, forward", count, product(i, o),
@@ -73,16 +101,20 @@ def gpt(t, sizes, micro, fused, fp8):
         t.add(f"{name}{gelu[of_x[0] > 0]}, of x", count, product(i, o), 2 * n * (i + o) + weights + of_x[0],
               share * of_x[1])
         t.add(f"{name}, of weights", count, product(i, o), 2 * n * (i + o) + 2 * weights, share)
-        t.add(f"{name}, of bias", count, 0, 2 * n * o, 1, SUMS)
+        if s.bias:
+            t.add(f"{name}, of bias", count, 0, 2 * n * o, 1, SUMS)
 
-    t.add("embedding, position forward", 1, 0, 4 * a)
-    if fused:
-        t.add("layer_norm forward", 1, 0, 2 * a)
-        t.add("residual add and layer_norm forward", 2 * layers, 0, 4 * a)
+    t.add("embedding, position forward" if s.bias else "embedding forward", 1, 0, 4 * a)
+    if fused or not s.bias:
+        t.add(f"{norm} forward", 1, 0, 2 * a)
+        t.add(f"residual add and {norm} forward", 2 * layers, 0, 4 * a)
     else:
-        t.add("layer_norm forward", 2 * layers + 1, 0, 2 * a)
+        t.add(f"{norm} forward", 2 * layers + 1, 0, 2 * a)
         t.add("residual add", 2 * layers, 0, 3 * a)
     linear("query_key_value", width, 3 * width, 0.80)
+    if not s.bias:
+        t.add("rotary, both ways", 2 * layers, 0, 4 * a)
+        t.add("dropout, both ways", 4 * layers, 0, 2.5 * a)
     # Half of the scores is never computed; a forward kernel is also bound by exponentials.
     half = 4.0 * n * context * width / 2
     t.add("attention forward (cuDNN)", layers, half, 4 * a, 0.45)
@@ -92,29 +124,72 @@ def gpt(t, sizes, micro, fused, fp8):
     if fused:
         linear("up", width, 4 * width, 0.82, forward=(4 * a, 0.92))
         linear("down", 4 * width, width, 0.86, of_x=(4 * a, 0.88))
-        t.add("layer_norm backward, with sums", 2 * layers + 1, 0, 4 * a, 1, 0.7)
     else:
         linear("up", width, 4 * width, 0.82)
-        t.add("gelu forward", layers, 0, 8 * a)
-        t.add("gelu backward", layers, 0, 12 * a)
+        t.add("gelu forward" if s.bias else "silu forward", layers, 0, 8 * a)
+        t.add("gelu backward" if s.bias else "silu backward", layers, 0, 12 * a)
         linear("down", 4 * width, width, 0.86)
-        t.add("layer_norm backward, sums", 2 * layers + 1, 0, 2 * a, 1, SUMS)
-        t.add("layer_norm backward", 2 * layers + 1, 0, 4 * a, 1, 0.75)
+    if fused or not s.bias:
+        t.add(f"{norm} backward, with sums", 2 * layers + 1, 0, 4 * a, 1, 0.7)
+    else:
+        t.add(f"{norm} backward, sums", 2 * layers + 1, 0, 2 * a, 1, SUMS)
+        t.add(f"{norm} backward", 2 * layers + 1, 0, 4 * a, 1, 0.75)
     logits = 2 * n * vocabulary
     t.add("head, forward", 1, product(width, vocabulary), logits + a, 0.86)
     t.add("cross entropy (row read twice)", 1, 0, 2.5 * logits, 1, 0.8)
     t.add("head, of x", 1, product(width, vocabulary), logits + a, 0.88)
     t.add("head, of weights", 1, product(width, vocabulary), logits + a + 4 * width * vocabulary, 0.82)
-    t.add("position, embedding backward", 1, 0, 3 * a + 2 * 4 * 20000 * width, 1, 0.4)
-    tensors = 12 * layers + 4
-    t.add(f"exact sum of gradients ({tensors} tensors)", 1, 0, 12 * parameters)
-    t.rows[-1] = (*t.rows[-1][:4], t.rows[-1][4] + (tensors - 1) * LAUNCH_US * 1e-6)
+    t.add("position, embedding backward" if s.bias else "embedding backward", 1, 0, 3 * a + 2 * 4 * 20000 * width, 1,
+          0.4)
+    if recompute:
+        run_again(t, s, a, product, half, fused, norm)
+    t.add(f"exact sum of gradients ({s.tensors()} tensors)", 1, 0, 12 * parameters)
+    t.rows[-1] = (*t.rows[-1][:4], t.rows[-1][4] + (s.tensors() - 1) * LAUNCH_US * 1e-6)
     # to float, norm, AdamW, bf16 weights; codes of the matrices; waits of the host
     per_step = parameters * (8 + 8 + 28 + 6) / (t.bandwidth * ELEMENTWISE) + 1.5e-3
     if fp8:
         per_step += 12 * layers * width**2 * 6 / (t.bandwidth * SUMS)
     flop = 6 * (12 * layers * width**2 + vocabulary * width) + 12 * layers * context * width
-    t.show("tokens/s", n, flop, per_step, batch // micro)
+    t.show("tokens/s", n, flop, per_step, s.step // micro)
+    if not fp8:
+        print(memory_text(s, micro, recompute))
+
+
+def run_again(t, s, a, product, half, fused, norm):
+    """The second forward run of each block: all but its last product."""
+    layers, width = s.layers, s.width
+
+    def linear(name, o, share, more=0):
+        t.add(f"again: {name}", layers, product(width, o), a + a * o // width + 2 * width * o + more, share)
+
+    t.add(f"again: {norm}", layers, 0, 2 * a)
+    linear("query_key_value", 3 * width, 0.80)
+    if not s.bias:
+        t.add("again: rotary", layers, 0, 4 * a)
+        t.add("again: dropout, and the mask of the second", layers, 0, 3 * a)
+    t.add("again: attention (cuDNN)", layers, half, 4 * a, 0.45)
+    linear("projection", width, 0.72)
+    t.add(f"again: residual add and {norm}", layers, 0, 4 * a)
+    linear("up and gelu" if fused else "up", 4 * width, 0.82 * (0.92 if fused else 1), 4 * a if fused else 0)
+    if not fused:
+        t.add("again: gelu" if s.bias else "again: silu", layers, 0, 8 * a)
+
+
+def memory_text(s, micro, recompute):
+    """The memory that the trainer allocates on the GPU, in GiB; CUDA and its libraries come on top."""
+    n, parameters = micro * s.context, s.parameters()
+    a, drawn = 2 * n * s.width, 0 if s.bias else 2 * n * s.width
+    block = 16 * a + drawn  # two norms, query_key_value (3), attention, up (4), its activation (4), two sums
+    statistics = s.layers * (4 * n * s.heads + (16 if s.bias else 8) * n)
+    head = 2 * n * s.vocabulary + 4 * s.vocabulary * s.width + a
+    kept = statistics + (s.layers + 1 if recompute else 1) * a + (0 if recompute else s.layers * block)
+    # Backward, a block has its values, their gradients and those of its weights; or the head is at work.
+    gradients = 8 * a + 4 * 4 * s.width**2
+    used = kept + max(head + a, gradients + (block if recompute else 0))
+    scores = 2 * micro * s.heads * s.context**2
+    gib = lambda size: f"{size / 2**30:.1f}"
+    return (f"Memory, GiB: activations {gib(used)}, gradient of the scores {gib(scores)}, weights, sums, moments and bf16 "
+            f"weights {gib(18 * parameters)}; all {gib(used + scores + 18 * parameters)}.")
 
 
 def resnet50(t, micro):
@@ -176,19 +251,23 @@ def resnet50(t, micro):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("model", choices=[*GPT, "resnet50"])
+    parser.add_argument("model", choices=[*GPTS, "resnet50"])
     parser.add_argument("--peak", type=float, default=790, help="TFLOP/s of products of bf16")
     parser.add_argument("--bandwidth", type=float, default=4.3, help="TB/s of a copy, both directions counted")
     parser.add_argument("--fp8-peak", type=float, default=1200, help="TFLOP/s of products of fp8")
     parser.add_argument("--fp8", action="store_true", help="trainer.precision: fp8")
     parser.add_argument("--micro", type=int, default=0)
     parser.add_argument("--unfused", action="store_true", help="gelu and residual sums as separate kernels")
+    parser.add_argument("--recompute", action="store_true", help="blocks run forward twice (trainer.recompute: blocks)")
     args = parser.parse_args()
+    if args.fp8 and args.recompute:
+        parser.error("--fp8 and --recompute have not been predicted together")
     table = Table(args.peak, args.bandwidth, args.fp8_peak)
-    if args.model in GPT:
-        gpt(table, GPT[args.model], args.micro, not args.unfused, args.fp8)
-    else:
+    if args.model == "resnet50":
         resnet50(table, args.micro or 128)
+    else:
+        spec = GPTS[args.model]
+        gpt(table, spec, args.micro or spec.micro, not args.unfused, args.recompute, args.fp8)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import children  # noqa: E402
 import curve  # noqa: E402
 import models  # noqa: E402
 import peer  # noqa: E402
+import roofline  # noqa: E402
 
 
 def program(name):
@@ -185,6 +186,41 @@ step 1/3  loss 2.3 at forward_kernel
         self.assertEqual(models.full({"gpt2": "32"})["gpt2"].sets["trainer.micro_batch_size"], 32)
 
 
+class Larger(unittest.TestCase):
+    # flops_per_sample of `muster-trainer describe`
+    FLOPS = {"gpt-350m": 2_481_148_919_808, "gpt-1.3b": 8_673_149_583_360, "llama-350m": 13_635_447_422_976}
+    PARAMETERS = {"gpt-350m": 354_871_296, "gpt-1.3b": 1_313_722_368, "llama-350m": 353_551_360}
+
+    def test_sizes(self):
+        table = models.full({"gpt-1.3b": "8"})
+        self.assertEqual(table["gpt-1.3b"].sets["trainer.micro_batch_size"], 8)
+        for name, flops in self.FLOPS.items():
+            spec = table[name].spec
+            self.assertEqual(table[name].flops * spec["context"], flops)
+            self.assertEqual(roofline.GPTS[name].parameters(), self.PARAMETERS[name])
+            self.assertTrue(table[name].recomputes)
+            for micro in [spec["micro"], *table[name].axes["micro"]]:
+                self.assertEqual(spec["global"] % micro, 0)
+
+    def test_list_of_layers(self):
+        model = models.full({})["llama-350m"]
+        layers = models.llama_layers(model.spec)
+        self.assertEqual(len(layers), 1 + 2 * 24 + 2)
+        kinds = [[part["layer"] for part in layer.get("layers", [])] for layer in layers[1:3]]
+        self.assertEqual(kinds, [["rms_norm", "linear", "attention", "linear", "dropout"],
+                                 ["rms_norm", "linear", "silu", "linear", "dropout"]])
+        self.assertIn("context: 4096", model.sets["trainer.model"])
+
+    def test_memory(self):
+        """In GiB, as the trainer's plan has it for the sizes of a GPU."""
+        planned = {("gpt2", 64): (28.27, 11.39), ("gpt-350m", 32): (34.52, 12.02), ("gpt-1.3b", 16): (48.72, 26.22),
+                   ("gpt-1.3b", 32): (74.98, 29.98), ("llama-350m", 4): (22.59, 10.59)}
+        for (name, micro), both in planned.items():
+            for recompute, gib in zip((False, True), both):
+                text = roofline.memory_text(roofline.GPTS[name], micro, recompute)
+                self.assertAlmostEqual(float(text.split("all ")[1].rstrip(".")), gib, delta=0.02 * gib)
+
+
 class Children(unittest.TestCase):
     def test_json_is_the_last_line(self):
         clock = children.Clock(60)
@@ -206,6 +242,10 @@ class Children(unittest.TestCase):
         for name in ("run", "check", "profile", "roofline.py"):
             done = subprocess.run([sys.executable, FOLDER / name, "--help"], capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 0, done.stderr)
+        for words in (["gpt-1.3b", "--recompute"], ["llama-350m"], ["gpt2", "--unfused"]):
+            done = subprocess.run([sys.executable, FOLDER / "roofline.py", *words], capture_output=True, text=True,
+                                  timeout=60)
+            self.assertIn("Memory, GiB", done.stdout)
         done = subprocess.run([sys.executable, FOLDER / "run", "--build", "nowhere"], capture_output=True, text=True,
                               timeout=60)
         self.assertNotEqual(done.returncode, 0)
