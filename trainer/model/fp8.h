@@ -26,8 +26,8 @@ struct model_fp8 {
     bool measures;    // the passes find the scales themselves
 };
 
-size_t model_fp8_bytes(const struct model_fp8 *s); // of the device
-int model_fp8_allocate(struct model_fp8 *s, struct error *e);
+size_t model_fp8_bytes(const struct model_fp8 *s);            // of model_fp8_allocate()
+int model_fp8_allocate(struct model_fp8 *s, struct error *e); // ERR_NO_MEMORY
 void model_fp8_free(struct model_fp8 *s);
 
 #endif

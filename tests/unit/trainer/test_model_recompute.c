@@ -67,7 +67,7 @@ static const struct recompute_case {
                                                                             "," LINEAR(5) "]",
      &image_6x6x4, 2, true},
 };
-enum { CASES = sizeof cases / sizeof *cases, MICRO_BATCH = 3 };
+enum { CASES = sizeof cases / sizeof *cases, MICRO_BATCH = 4 };
 
 static struct compiled_model *planned(const struct recompute_case *c, bool recompute)
 {
@@ -213,6 +213,44 @@ static void test_random_lists(void **state)
     assert_true(blocks > 150);
 }
 
+// --- layers in FP8 -------------------------------------------------------------------------------
+
+// The second run quantises the same inputs with the same scales, also while it measures them.
+static void test_quantised(void **state)
+{
+    (void)state;
+    static const struct sample_shape tokens_8 = {
+        .kind = SAMPLE_TOKENS, .context = 8, .vocabulary = 32};
+    const struct recompute_case c = {
+        .name = "gpt in FP8",
+        .model = "{\"family\": \"gpt\", \"layers\": 3, \"heads\": 2, \"width\": 16, "
+                 "\"vocabulary\": 32, \"dropout\": 0.2}",
+        .shape = &tokens_8};
+    enum { TENSORS = 3 * 4 * OPS_FP8_TENSORS };
+    struct model_fixture f, g;
+    int32_t exponents[TENSORS];
+    assert_int_equal(ops_open(OPS_FP8, NULL), 0);
+    begin(&f, &c, false);
+    begin(&g, &c, true);
+    assert_int_equal(g.model->fp8.count, TENSORS);
+    uint32_t *before = aligned_block(&f.a, TENSORS * sizeof *before);
+    uint32_t *after = aligned_block(&g.a, TENSORS * sizeof *after);
+    for (int64_t step = 0; step < 3; step++) { // the first one measures
+        memset(before, 0, TENSORS * sizeof *before);
+        memset(after, 0, TENSORS * sizeof *after);
+        model_begin_step(f.model, step ? exponents : NULL, before);
+        model_begin_step(g.model, step ? exponents : NULL, after);
+        compare_pass(&c, &f, &g, step);
+        assert_memory_equal(before, after, TENSORS * sizeof *before);
+        for (int i = 0; i < TENSORS; i++)
+            exponents[i] = (int32_t)(before[i] >> 23) - 126;
+    }
+    model_fixture_end(&f);
+    model_fixture_end(&g);
+    ops_close();
+    assert_int_equal(ops_open(OPS_AUTO, NULL), 0);
+}
+
 // --- the plan ------------------------------------------------------------------------------------
 
 // Number of layers of the kind that run again.
@@ -282,7 +320,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits),         cmocka_unit_test(test_random_lists),
         cmocka_unit_test(test_only_what_is_read), cmocka_unit_test(test_memory_of_a_block),
-        cmocka_unit_test(test_sync_blocks_stay),
+        cmocka_unit_test(test_sync_blocks_stay),  cmocka_unit_test(test_quantised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
