@@ -54,8 +54,11 @@ struct cli_options {
     const char *step_time, *media_type, *media_step;
     const char *folder, *work_dir, *parent, *fork;
     bool detach, no_pause, tree;
-    long long step;       // of training; -1: not given
-    const char *progress; // 0 to 1
+    long long step;            // of training; -1: not given
+    const char *progress;      // 0 to 1
+    bool accept_new, purge;    // of clusters
+    struct flag_list to_files; // of an upgrade
+    long long parallel;
 };
 
 struct cli {

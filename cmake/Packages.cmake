@@ -83,7 +83,9 @@ set(libraries ca-certificates)
 foreach(library ${loaded_later})
     string(REGEX REPLACE "^/usr" "*" library ${library}) # a package has it in /lib or in /usr/lib
     execute_process(COMMAND dpkg-query -S ${library} OUTPUT_VARIABLE owner ERROR_QUIET)
-    if(owner MATCHES "^([^:, ]+)")
+    if(owner MATCHES "^libssh2")
+        set(client_libraries ", libssh2-1") # of "muster cluster" alone
+    elseif(owner MATCHES "^([^:, ]+)")
         string(APPEND libraries ", ${CMAKE_MATCH_1}")
     endif()
 endforeach()
@@ -108,7 +110,7 @@ debian_package(client muster-client utils "orchestrator of deep-learning trainin
 "The command muster submits experiments to a Muster cluster, shows and compares
 them, and administers the cluster. With manual pages and completion for bash,
 zsh and fish."
-    DEPENDS "${libraries}")
+    DEPENDS "${libraries}${client_libraries}")
 debian_package(python python3-muster python "orchestrator of deep-learning trainings: the Python package"
 "The package muster for Python programs that run as tasks of a Muster cluster:
 metrics, checkpoints, stop requests and meetings of ranks."

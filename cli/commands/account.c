@@ -31,31 +31,41 @@ static int ensure_trust(struct cli *c, struct error *e)
     return err ? err : session_open(c, false, e);
 }
 
+int sign_in(struct cli *c, const char *user, const char *password, struct error *e)
+{
+    char hashed[SHA512_HEX];
+    client_set_token(c->client, CLIENT_NO_AUTH, NULL);
+    wire_password_hash(password, hashed);
+    json_t *body =
+        json_pack("{s:s, s:s, s:b}", "username", user, "password", hashed, "isHashed", 1);
+    json_t *answer = NULL;
+    c->token = NULL;
+    int err = cli_call(c, "POST", body, &answer, e, "/api/v1/auth/login");
+    if (!err) {
+        c->token = arena_strdup(&c->arena, jget_string(answer, "token", ""));
+        client_set_token(c->client, CLIENT_BEARER, c->token);
+        err = session_save(c, c->token, e);
+    }
+    json_decref(answer);
+    json_decref(body);
+    return err;
+}
+
 int run_login(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     const char *user = c->args[0];
-    char password[PASSWORD_MAX], hashed[SHA512_HEX];
+    char password[PASSWORD_MAX];
     c->options.token = NULL; // a sign-in must not depend on an old token
     int err = session_open(c, false, e);
     err = err ? err : ensure_trust(c, e);
     err = err ? err : password_get(c, user, false, password, e);
     if (err)
         return err;
-    client_set_token(c->client, CLIENT_NO_AUTH, NULL);
-    wire_password_hash(password, hashed);
+    err = sign_in(c, user, password, e);
     explicit_bzero(password, sizeof(password));
-    json_t *body =
-        json_pack("{s:s, s:s, s:b}", "username", user, "password", hashed, "isHashed", 1);
-    json_t *answer = NULL;
-    c->token = NULL;
-    err = cli_call(c, "POST", body, &answer, e, "/api/v1/auth/login");
-    if (!err)
-        err = session_save(c, jget_string(answer, "token", ""), e);
     if (!err && !c->options.quiet)
         printf("Signed in at %s as %s\n", c->master, user);
-    json_decref(answer);
-    json_decref(body);
     return err;
 }
 

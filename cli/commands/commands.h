@@ -37,9 +37,11 @@ cli_verb run_agent_list, run_agent_describe, run_agent_set, run_agent_forget, ru
     run_master_info; // agent.c
 cli_verb run_master_alerts, run_master_config, run_master_set, run_master_logs, run_master_message,
     run_audit_list, run_resources_raw, run_resources_aggregated, run_pool_list, run_api; // admin.c
-cli_verb run_import_determined;                         // cli/import/import.c
-cli_verb run_master_backup, run_master_restore;         // backup.c
-cli_verb run_queue_list, run_queue_why, run_queue_move; // queue.c
+cli_verb run_cluster_up, run_cluster_upgrade, run_cluster_down; // cli/cluster/up.c
+cli_verb run_cluster_status, run_cluster_doctor;                // cli/cluster/look.c
+cli_verb run_import_determined;                                 // cli/import/import.c
+cli_verb run_master_backup, run_master_restore;                 // backup.c
+cli_verb run_queue_list, run_queue_why, run_queue_move;         // queue.c
 cli_verb run_command_run, run_task_run, run_task_list, run_task_describe, run_task_logs,
     run_task_act, run_task_set, run_task_delete; // task.c
 cli_verb run_events;                             // watch.c
@@ -58,6 +60,8 @@ cli_verb run_template_list, run_template_describe, run_template_set,
 cli_verb run_webhook_list, run_webhook_create, run_webhook_describe, run_webhook_set,
     run_webhook_test, run_webhook_delete; // webhook.c
 
+// account.c: signs in at the session's master, and keeps the token.
+int sign_in(struct cli *c, const char *user, const char *password, struct error *e);
 // logs.c: prints the log lines of a trial, or of an object in "trials" or "tasks", filtered by the
 // options.
 int print_logs(struct cli *c, const char *of, const char *id, struct error *e);

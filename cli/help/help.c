@@ -66,6 +66,7 @@ static const struct {
     {NULL, "slot", "GPUs or CPU shares of agents: list, enable, disable"},
     {NULL, "pool", "groups of agents with one scheduling policy: list"},
     {NULL, "master", "the master: info, config, logs, alerts, message, backup, restore, .."},
+    {NULL, "cluster", "set up machines by SSH: up, status, doctor, upgrade, down"},
     {NULL, "import", "take over a Determined cluster: determined"},
     {NULL, "user", "people: create, set, change-password, deactivate, .."},
     {NULL, "token", "access tokens for programs: create, list, revoke, .."},

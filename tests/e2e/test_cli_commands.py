@@ -470,6 +470,21 @@ class EveryCommand(unittest.TestCase):
         answer = self.muster("api", "POST", "/api/v1/workspaces", "--body", '{"name": "made by hand"}')
         self.assertIn("made by hand", answer)
 
+    def test_cluster(self):
+        """Without a machine that answers; test_cluster_up has some."""
+        pathlib.Path("release.tar").write_text("no tarball")
+        pathlib.Path("hosts.yaml").write_text("master: {host: 127.0.0.1}\nagents: [{host: 127.0.0.1}]\n"
+                                              "install: {tarball: release.tar}\nssh: {port: 1}\n")
+        for verb in ("up", "status", "doctor", "down"):
+            self.note(["cluster", verb])
+            done = self.cluster.run("cluster", verb, "hosts.yaml")
+            self.assertEqual(done.returncode, 6, done.stdout + done.stderr)
+            self.assertIn("port 1 does not answer (Connection refused)", done.stdout + done.stderr)
+        self.note(["cluster", "upgrade"])
+        self.refused(2, "--to is missing", "cluster", "upgrade", "hosts.yaml")
+        self.refused(3, "there is no file none.tar", "cluster", "upgrade", "hosts.yaml", "--to", "none.tar")
+        self.refused(3, "none.yaml", "cluster", "up", "none.yaml")
+
     def test_import(self):
         pathlib.Path("no-dump.sql").write_text("nothing\n")
         self.refused(2, "not a dump", "import", "determined", "no-dump.sql")

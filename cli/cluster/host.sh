@@ -1,0 +1,367 @@
+# What "muster cluster" does on a machine, as root. The variables ACTION and others are set before this text; remote.c
+# quotes them. Every action can be repeated, also after it was cut off at any place. Results are lines KEY=VALUE on
+# standard output, faults one line on standard error. POSIX sh.
+set -eu
+umask 022
+LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export LC_ALL PATH
+top=/opt/muster            # releases of tarballs: $top/DIGEST, and the link $top/current
+state=/var/lib/muster-cluster # digest of the installed packages
+cache=/var/cache/muster-cluster
+logs=/var/log/muster
+
+say() { printf '%s=%s\n' "$1" "$2"; }
+fail() {
+    printf '%s\n' "$*" >&2
+    exit 1
+}
+has() { command -v "$1" >/dev/null 2>&1; }
+has_systemd() { [ -d /run/systemd/system ] && has systemctl; }
+running_exe() { readlink "/proc/$1/exe" 2>/dev/null | sed 's/ (deleted)$//'; }
+
+# --- files ---------------------------------------------------------------------------------------
+
+# put PATH MODE OWNER TEXT: writes the file unless it has that content; sets `wrote`
+put() {
+    wrote=no
+    if [ ! -f "$1" ] || [ "$(cat "$1")" != "$(printf '%s' "$4")" ]; then
+        mkdir -p "${1%/*}"
+        (umask 077 && printf '%s\n' "$4" >"$1.new")
+        chmod "$2" "$1.new"
+        chown "$3" "$1.new"
+        sync "$1.new"
+        mv "$1.new" "$1"
+        wrote=yes
+        changed=yes
+    fi
+}
+
+# folder PATH MODE OWNER: makes it; a folder that is there keeps its owner and mode
+folder() { [ -d "$1" ] || install -d -m "$2" -o "${3%:*}" -g "${3#*:}" "$1" || fail "the folder $1 cannot be made"; }
+
+# --- accounts and folders, as those of the packages ------------------------------------------------
+
+system_group() { getent group "$1" >/dev/null || groupadd --system ${2:+-g "$2"} "$1"; }
+system_user() {
+    getent passwd "$1" >/dev/null || useradd --system --home-dir "$2" --no-create-home --shell /usr/sbin/nologin --user-group "$1"
+    id -nG "$1" | tr ' ' '\n' | grep -qx muster-checkpoints || usermod -a -G muster-checkpoints "$1"
+}
+
+accounts() {
+    if getent group 970 >/dev/null; then system_group muster-checkpoints; else system_group muster-checkpoints 970; fi
+    if [ "$MASTER" = yes ]; then
+        system_user muster /var/lib/muster
+        folder /var/lib/muster 0700 muster:muster
+    fi
+    if [ "$AGENT" = yes ]; then
+        system_user muster-agent /var/lib/muster-agent/home
+        folder /var/lib/muster-agent 0700 muster-agent:muster-agent
+        folder /var/lib/muster-agent/home 0700 muster-agent:muster-agent
+        folder /determined_shared_fs 0755 root:root
+        put /etc/tmpfiles.d/muster-cluster.conf 0644 root:root "d /run/determined 0755 root root -"
+        folder /run/determined 0755 root:root
+    fi
+    folder "$CHECKPOINTS" 2770 root:muster-checkpoints
+}
+
+# --- installation ----------------------------------------------------------------------------------
+
+# The digest of the release that is installed; empty: none
+installed() {
+    if [ -L $top/current ]; then readlink $top/current; else cat $state/packages 2>/dev/null || true; fi
+}
+
+# release: prints what is installed and what is there to be installed
+action_release() {
+    say installed "$(installed)"
+    if [ -e "$top/$DIGEST/.complete" ]; then say unpacked yes; else say unpacked no; fi
+    for file in $FILES; do
+        if [ -f "$cache/$file" ]; then say "copied $file" yes; fi
+    done
+}
+
+# unpack: makes the copied release ready beside the present one
+action_unpack() {
+    [ "$KIND" = tarball ] || return 0
+    [ ! -e "$top/$DIGEST/.complete" ] || return 0
+    rm -rf "${top:?}/$DIGEST" "$top/new.$DIGEST"
+    mkdir -p "$top/new.$DIGEST"
+    tar -C "$top/new.$DIGEST" --strip-components=1 --no-same-owner -xf "$cache/$FILES" ||
+        fail "the tarball cannot be unpacked in $top; df shows whether the disk is full"
+    [ -x "$top/new.$DIGEST/bin/muster-agent" ] || fail "the tarball holds no bin/muster-agent; it is no release of Muster"
+    "$top/new.$DIGEST/bin/muster-agent" --version >/dev/null || fail "its programs do not run on this machine"
+    touch "$top/new.$DIGEST/.complete"
+    sync -f "$top"
+    mv -T "$top/new.$DIGEST" "$top/$DIGEST"
+    rm -f "$cache/$FILES"
+    changed=yes
+}
+
+# Units name programs in /usr/bin; those of a tarball are in $top/current/bin.
+units() {
+    for unit in $ROLES; do
+        file=$top/current/lib/systemd/system/muster-$unit.service
+        [ -f "$file" ] || fail "the tarball holds no lib/systemd/system/muster-$unit.service; it is no release of Muster"
+        put "/etc/systemd/system/muster-$unit.service" 0644 root:root "$(sed "s,/usr/bin/,$top/current/bin/," "$file")"
+        [ $wrote = no ] || ! has_systemd || systemctl daemon-reload
+    done
+}
+
+use_tarball() {
+    if [ "$(readlink $top/current || true)" != "$DIGEST" ]; then
+        ln -sfn "$DIGEST" $top/current.new
+        mv -T $top/current.new $top/current
+        changed=yes
+    fi
+    for program in "$top"/current/bin/*; do
+        link=/usr/local/bin/${program##*/}
+        [ "$(readlink "$link" || true)" = "$program" ] || ln -sfn "$program" "$link"
+    done
+    units
+    for old in "$top"/*; do # keeps the releases that run: tasks outlive the agent that started them
+        case ${old##*/} in current | "$DIGEST") continue ;; esac
+        release_in_use "$old" || rm -rf "$old"
+    done
+}
+
+release_in_use() {
+    for link in /proc/[0-9]*/exe; do
+        case $(readlink "$link" 2>/dev/null) in "$1"/*) return 0 ;; esac
+    done
+    return 1
+}
+
+use_packages() {
+    [ "$(cat $state/packages 2>/dev/null || true)" != "$DIGEST" ] || return 0
+    for file in $FILES; do
+        set -- "$@" "$cache/$file"
+    done
+    mkdir -p $state
+    DEBIAN_FRONTEND=noninteractive apt-get -o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=300 \
+        install -y --allow-downgrades "$@" >$state/apt.log 2>&1 ||
+        fail "apt-get install failed: $(grep -E '^(E:|dpkg:)' $state/apt.log | tail -n 2 | tr '\n' ' '); see $state/apt.log"
+    put $state/packages 0644 root:root "$DIGEST"
+    for file in $FILES; do
+        rm -f "$cache/$file"
+    done
+}
+
+# install: makes the release the present one; running daemons keep theirs until they are restarted
+action_install() {
+    accounts
+    "use_$KIND"
+}
+
+# configure: writes the settings of the roles
+action_configure() {
+    if [ "$MASTER" = yes ]; then
+        put /etc/muster/master.yaml 0644 root:root "$MASTER_YAML"
+        [ $wrote = no ] || touch /run/muster-master.stale
+    fi
+    if [ "$AGENT" = yes ]; then
+        put /etc/default/muster-agent 0644 root:root "$AGENT_DEFAULTS"
+        [ $wrote = no ] || touch /run/muster-agent.stale
+    fi
+}
+
+# --- daemons ---------------------------------------------------------------------------------------
+
+program_of() { if [ -e "$top/current/bin/muster-$1" ]; then echo "$top/current/bin/muster-$1"; else echo "/usr/bin/muster-$1"; fi; }
+user_of() { if [ "$1" = master ]; then echo muster; else echo muster-agent; fi; }
+
+# The process of a daemon; empty: it does not run
+pid_of() {
+    pid=
+    if has_systemd; then
+        pid=$(systemctl show -p MainPID --value "muster-$1.service" 2>/dev/null || true)
+    elif [ -f "/run/muster-$1.pid" ]; then
+        pid=$(cat "/run/muster-$1.pid")
+    fi
+    case $(running_exe "${pid:-0}") in */"muster-$1") echo "$pid" ;; esac
+}
+
+# as USER PROGRAM...: runs a program as the daemon's account, outside of this session
+as() {
+    user=$1
+    shift
+    setpriv --reuid "$user" --regid "$user" --init-groups --reset-env --no-new-privs -- "$@"
+}
+
+# The command line of a daemon without systemd: that of its unit.
+start_plain() {
+    mkdir -p $logs
+    set -- "$1" "$(program_of "$1")"
+    if [ "$1" = master ]; then
+        umask 077
+        set -- "$@" --config /etc/muster/master.yaml
+    else
+        umask 007
+        # shellcheck disable=SC1091
+        . /etc/default/muster-agent
+        set -- "$@" --work-dir /var/lib/muster-agent --master "$MUSTER_MASTER"
+        # shellcheck disable=SC2086
+        set -- "$@" $MUSTER_AGENT_FLAGS
+    fi
+    daemon=$1
+    shift
+    setsid setpriv --reuid "$(user_of "$daemon")" --regid "$(user_of "$daemon")" --init-groups --reset-env --no-new-privs -- \
+        "$@" >>"$logs/$daemon.log" 2>&1 </dev/null 9>&- &
+    echo $! >"/run/muster-$daemon.pid"
+    umask 022
+}
+
+stop_plain() {
+    pid=$(pid_of "$1")
+    [ -n "$pid" ] || return 0
+    kill "$pid"
+    tries=0
+    while [ -n "$(pid_of "$1")" ] && [ $tries -lt 300 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    [ -z "$(pid_of "$1")" ] || kill -KILL "$pid"
+    rm -f "/run/muster-$1.pid"
+}
+
+# start: starts DAEMON, or restarts it if its settings have changed or it runs another release
+action_start() {
+    pid=$(pid_of "$DAEMON")
+    if [ -n "$pid" ] && [ ! -e "/run/muster-$DAEMON.stale" ] &&
+        [ "$(readlink "/proc/$pid/exe")" = "$(readlink -f "$(program_of "$DAEMON")")" ]; then # not "... (deleted)"
+        return 0
+    fi
+    changed=yes
+    if has_systemd; then
+        systemctl enable --quiet "muster-$DAEMON.service"
+        systemctl reset-failed "muster-$DAEMON.service" 2>/dev/null || true
+        systemctl restart "muster-$DAEMON.service" || fail "systemctl restart muster-$DAEMON failed: $(log_of "$DAEMON" 3 | tr '\n' ' ')"
+    else
+        stop_plain "$DAEMON"
+        start_plain "$DAEMON"
+    fi
+    rm -f "/run/muster-$DAEMON.stale"
+}
+
+# Stops the agent for a moment; its tasks go on.
+stop_agent() { if has_systemd; then systemctl stop muster-agent.service 2>/dev/null || true; else stop_plain agent; fi; }
+
+# log_of DAEMON LINES: the newest lines of its log
+log_of() {
+    if has_systemd; then
+        journalctl --no-pager -q -o cat -u "muster-$1.service" -n "$2" 2>/dev/null || true
+    else
+        tail -n "$2" "$logs/$1.log" 2>/dev/null || true
+    fi
+}
+
+# state: prints about each daemon whether and since when it runs, and which release
+action_state() {
+    say installed "$(installed)"
+    for daemon in $ROLES; do
+        pid=$(pid_of "$daemon")
+        if [ -n "$pid" ]; then
+            say "$daemon" running
+            say "$daemon.exe" "$(running_exe "$pid")"
+            say "$daemon.since" "$(stat -c %Y "/proc/$pid")"
+            say "$daemon.version" "$("/proc/$pid/exe" --version 2>/dev/null | sed 's/^[^ ]* //')"
+        elif [ -e "$(program_of "$daemon")" ]; then
+            say "$daemon" "$(has_systemd && systemctl is-failed --quiet "muster-$daemon.service" && echo failed || echo stopped)"
+        else
+            say "$daemon" absent
+        fi
+    done
+    if has_systemd; then say units systemd; else say units none; fi
+}
+
+# log: the newest lines of DAEMON's log
+action_log() { log_of "$DAEMON" 200; }
+
+# secret: prints the file FILE, if it is there
+action_secret() { [ ! -f "$FILE" ] || cat "$FILE"; }
+
+# authority: makes the master's certificate for NAMES, unless it has it
+action_authority() {
+    for name in $NAMES; do
+        set -- "$@" --host-name "$name"
+    done
+    made=$(as muster "$(program_of master)" --init --data-dir /var/lib/muster --port "$PORT" "$@")
+    say fingerprint "$(printf '%s\n' "$made" | sed -n 's/^fingerprint: *//p')"
+    case $made in unchanged*) ;; *)
+        changed=yes
+        touch /run/muster-master.stale
+        ;;
+    esac
+}
+
+# enrolled: prints whether the agent has a credential of the master at URL
+action_enrolled() { if grep -qF "\"$URL\"" /var/lib/muster-agent/credential.json 2>/dev/null; then say enrolled yes; else say enrolled no; fi; }
+
+# enroll: exchanges LINE for a credential of the agent AGENT_ID; a running agent holds its folder
+action_enroll() {
+    stop_agent
+    printf '%s\n' "$LINE" | as muster-agent "$(program_of agent)" --work-dir /var/lib/muster-agent --id "$AGENT_ID" \
+        --enroll-only --enroll-file - >/dev/null
+    changed=yes
+}
+
+# --- end -------------------------------------------------------------------------------------------
+
+# The supervisors of tasks, which outlive the agent; their ranks end with them.
+kill_tasks() {
+    if has_systemd; then
+        systemctl kill --signal=KILL muster-agent.service 2>/dev/null || true
+    fi
+    for exe in /proc/[0-9]*/exe; do
+        case $(readlink "$exe" 2>/dev/null) in
+        */bin/muster-supervisor | */bin/muster-supervisor\ *)
+            pid=${exe%/exe}
+            case $(readlink "$pid/cwd" 2>/dev/null) in
+            /var/lib/muster-agent/*) kill -KILL "${pid#/proc/}" 2>/dev/null || true ;;
+            esac
+            ;;
+        esac
+    done
+}
+
+# stop: stops DAEMON; with the agent all tasks of the machine end
+action_stop() {
+    [ -z "$(pid_of "$DAEMON")" ] || changed=yes
+    if has_systemd; then
+        if systemctl cat "muster-$DAEMON.service" >/dev/null 2>&1; then
+            systemctl disable --quiet --now "muster-$DAEMON.service"
+        fi
+    else
+        stop_plain "$DAEMON"
+    fi
+    [ "$DAEMON" != agent ] || kill_tasks
+}
+
+# purge: deletes programs, settings and data; not the folder of checkpoints that the hosts file names
+action_purge() {
+    [ -z "$(installed)" ] && [ ! -d /etc/muster ] || changed=yes
+    if [ -f $state/packages ]; then
+        DEBIAN_FRONTEND=noninteractive apt-get purge -y 'muster-*' python3-muster >/dev/null 2>&1 || true
+    fi
+    rm -f /etc/systemd/system/muster-master.service /etc/systemd/system/muster-agent.service
+    ! has_systemd || systemctl daemon-reload
+    for link in /usr/local/bin/muster*; do
+        case $(readlink "$link" 2>/dev/null) in "$top"/*) rm -f "$link" ;; esac
+    done
+    rm -rf $top $state $cache $logs /etc/muster /etc/default/muster-agent /etc/tmpfiles.d/muster-cluster.conf \
+        /var/lib/muster /var/lib/muster-agent /run/muster-master.* /run/muster-agent.*
+    [ "$CHECKPOINTS" != /var/lib/muster-checkpoints ] || rm -rf /var/lib/muster-checkpoints
+    for user in muster muster-agent; do
+        ! getent passwd $user >/dev/null || userdel $user >/dev/null 2>&1 || true
+    done
+}
+
+# One command of "muster cluster" changes a machine at a time, also one that was cut off and still works.
+changed=no
+case $ACTION in
+install | unpack | configure | authority | start | stop | purge | enroll)
+    exec 9>/run/muster-cluster.lock
+    flock -w 300 9 || fail "another \"muster cluster\" works on this machine; wait for its end"
+    ;;
+esac
+"action_$ACTION" </dev/null
+say changed $changed
