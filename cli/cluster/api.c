@@ -37,13 +37,13 @@ int api_call(struct cluster_work *x, const char *method, const char *path, const
     return err;
 }
 
-// ERR_AUTH: there is no session, or it is over.
+// ERR_AUTH: the master answers, and there is no session, or it is over.
 static int check_session(struct cluster_work *x, struct error *e)
 {
     json_t *answer = NULL;
-    if (!x->c->token)
-        return ERR_AUTH;
-    int err = api_call(x, "GET", "/api/v1/me", NULL, &answer, e);
+    int err = api_call(x, "GET", x->c->token ? "/api/v1/me" : "/info", NULL, &answer, e);
+    if (!err && !x->c->token)
+        err = ERR_AUTH;
     const json_t *user = jget(answer, "user");
     if (!err && !jget_bool(user, "admin", false))
         err = error_set(e, ERR_FORBIDDEN,

@@ -214,7 +214,8 @@ static int print_findings(struct cluster_work *x, const char *columns, struct er
     }
     int err = 0;
     if (json_array_size(rows) == 0 && x->c->format == OUTPUT_TABLE)
-        printf("%zu machines were examined; nothing is wrong.\n", x->file.count);
+        printf("%zu machine%s examined; nothing is wrong.\n", x->file.count,
+               x->file.count == 1 ? " was" : "s were");
     else
         err = output_rows(x->c, rows, columns, e);
     x->c->exit_code = errors ? err_exit_code(ERR_PEER) : 0;

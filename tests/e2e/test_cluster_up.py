@@ -5,12 +5,16 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import unittest
 
 import trainings
-from cluster import BIN, wait_for
-from machines import NETWORK, enter_network, make_machines
+from cluster import BIN, SOURCE, wait_for
+from machines import NETWORK, enter_network, ip, make_machines
 from ssh_machines import SshMachine, make_tarball, require
+
+sys.path.append(str(SOURCE / "tests" / "packages"))
+import machine as systemd_machine  # noqa: E402
 
 LONG = 100000  # steps of a training that does not end by itself
 
@@ -316,6 +320,54 @@ class Faults(ClusterTest):
         done = self.command.run("cluster", "up", bad)
         self.assertEqual(done.returncode, 2)
         self.assertIn('bad.yaml:2:1: agnets: unknown key; did you mean "agents"?', done.stderr)
+
+
+class WithSystemd(unittest.TestCase):
+    """One machine for master and agent, with systemd, by a user with sudo."""
+
+    ADDRESS = f"{NETWORK}.9"
+
+    def connect(self, machine):
+        """Gives the machine an address and an SSH server, and a user with the key."""
+        public = self.key.with_suffix(".pub").read_text().strip()
+        ip("link", "add", "systemd", "type", "veth", "peer", "name", "eth0", "netns", machine.pid1)
+        ip("link", "set", "systemd", "master", "bridge", "up")
+        machine.run(f"ip addr add {self.ADDRESS}/24 dev eth0; ip link set eth0 up; ip link set lo up;"
+                    "useradd -m -s /bin/bash ann; mkdir -p /home/ann/.ssh /run/sshd;"
+                    f"echo '{public}' >/home/ann/.ssh/authorized_keys; chown -R ann /home/ann;"
+                    "echo 'ann ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/ann;"
+                    "rm -f /run/nologin; ssh-keygen -A >/dev/null; systemd-run -q --unit=test-sshd /usr/sbin/sshd -D")
+        wait_for("sshd", lambda: "yes" in machine.run(
+            f"bash -c '</dev/tcp/{self.ADDRESS}/22' && echo yes", check=False))
+
+    def test_units(self):
+        if not os.path.exists("/usr/bin/sudo"):
+            self.skipTest("sudo is not installed")
+        folder = pathlib.Path("systemd").resolve()
+        folder.mkdir()
+        self.key = make_key("systemd/key")
+        tarball = make_tarball(folder / "muster-0.1.0-linux-x86_64.tar.gz")
+        newer = make_tarball(folder / "muster-0.2.0-linux-x86_64.tar.gz", "newer")
+        hosts = folder / "hosts.yaml"
+        hosts.write_text(f"master: {{host: {self.ADDRESS}}}\nagents: [{{host: {self.ADDRESS}, slots: 1}}]\n"
+                         f"ssh: {{user: ann, key: key}}\ninstall: {{tarball: {tarball.name}}}\n")
+        command = Command(folder)
+        with systemd_machine.Machine(folder) as machine:
+            self.connect(machine)
+            for result in ("changed", "unchanged"):
+                rows = command.rows("cluster", "up", hosts, "--accept-new")
+                self.assertEqual([(row["roles"], row["result"]) for row in rows], [("master, agent", result)])
+            machine.run("systemctl is-active muster-master muster-agent; systemctl is-enabled muster-master muster-agent")
+            status = command.rows("cluster", "status", hosts)
+            self.assertEqual([row["state"] for row in status], ["running", "running"])
+            command.muster("cluster", "upgrade", hosts, "--to", newer)
+            machine.run("kill -KILL $(pidof muster-master)")  # systemd starts it again, with the new release
+            machine.wait_for("readlink /proc/$(pidof -s muster-master)/exe",
+                             machine.run("readlink /opt/muster/current").strip())
+            command.muster("cluster", "down", hosts)
+            self.assertNotIn("enabled\n", machine.run("systemctl is-enabled muster-agent", check=False))
+            command.muster("cluster", "down", hosts, "--purge", "--yes")
+            self.assertEqual(machine.run("ls -d /opt/muster /etc/systemd/system/muster-* 2>/dev/null", check=False), "")
 
 
 if __name__ == "__main__":
