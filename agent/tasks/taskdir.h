@@ -18,7 +18,8 @@
 //   tmp/         What the task sees as /tmp and /var/tmp (agent/isolation/task_view.h).
 //   home/        The home folder of a task whose account has none of its own.
 //   own/         What the task sees as this folder: small files of its own, such as
-//                checkpoint.latest, and places for the mounts of work/, home/, report.sock and ca.pem.
+//                checkpoint.latest, and places for the mounts of work/, home/, report.sock and
+//                ca.pem.
 //
 // The folder and all other files belong to the agent, and the task does not see them.
 //
