@@ -56,6 +56,27 @@ class Digests(unittest.TestCase):
         for name in ("mlp", "layers", "resnet", "gpt"):
             self.assert_one_digest(name, 12, range(2, 13))
 
+    def recomputed_blocks(self, config):
+        """The number of blocks that trainer.recompute: blocks would compute twice."""
+        done = subprocess.run([BIN / "muster-trainer", "describe", config, "-o", "json", "--set",
+                               "trainer.recompute=none"], check=True, capture_output=True, text=True)
+        return json.loads(done.stdout)["other_plan"]["recomputed_blocks"]
+
+    def test_blocks_computed_twice(self):
+        """Recomputation changes no bit, in any family that has residual blocks."""
+        tried = 0
+        for name in TRAININGS:
+            config = self.config(name, 6)
+            if self.recomputed_blocks(config) == 0:
+                continue
+            tried += 1
+            alone = self.train(config, 1)
+            for ranks in (1, 2, 3):
+                with self.subTest(model=name, ranks=ranks):
+                    again = self.train(config, ranks, "--set", "trainer.recompute=blocks")
+                    self.assertEqual(again, alone)
+        self.assertGreaterEqual(tried, 2)
+
     def killed(self, name, ranks, config, steps):
         """Returns the last checkpoint of a training whose processes were all killed at once, or
         None if it had ended."""
