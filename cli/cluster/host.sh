@@ -131,14 +131,19 @@ release_in_use() {
     return 1
 }
 
+apt_install() {
+    DEBIAN_FRONTEND=noninteractive apt-get -o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=300 \
+        install -y --allow-downgrades "$@" >$state/apt.log 2>&1
+}
+
 use_packages() {
     [ "$(cat $state/packages 2>/dev/null || true)" != "$DIGEST" ] || return 0
     for file in $FILES; do
         set -- "$@" "$cache/$file"
     done
     mkdir -p $state
-    DEBIAN_FRONTEND=noninteractive apt-get -o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=300 \
-        install -y --allow-downgrades "$@" >$state/apt.log 2>&1 ||
+    # The lists of packages are fetched only where the dependencies need them.
+    apt_install "$@" || { apt-get update >/dev/null 2>&1 && apt_install "$@"; } ||
         fail "apt-get install failed: $(grep -E '^(E:|dpkg:)' $state/apt.log | tail -n 2 | tr '\n' ' '); see $state/apt.log"
     put $state/packages 0644 root:root "$DIGEST"
     for file in $FILES; do
