@@ -57,16 +57,14 @@ PAGES = {
     "docs/operating.md": Page(
         before="muster experiment create $MINE/spirals.yaml $MINE --follow -q; "
                "muster login admin --password-file .quickstart/password; mkdir $HOME/restored; "
-               "muster user create ann --password-file .quickstart/password; muster master backup operating.db",
+               "muster user create ann --password-file .quickstart/password; muster master backup operating.db; "
+               "export MUSTER_INITIAL_PASSWORD=$(cat .quickstart/password)",
         replace=(("--prefix /usr/local", "--prefix $HOME/local"), ("/var/lib/muster-agent", "$HOME/agent"),
                  ("/var/lib/muster/muster.db.before-N", "operating.db"), ("backup.db", "operating.db"),
                  ("-d /var/lib/muster", "-d $HOME/restored"), ("/var/lib/muster", "$HOME/data"),
-                 ("--port 8080", "--port $PORT --initial-password-file .quickstart/password"),
-                 ("trust https://MASTER:8080", "trust https://MASTER:8080 --fingerprint $(fingerprint)"),
-                 ("admin --master https://MASTER:8080", "admin --master https://MASTER:8080 --password-file .quickstart/password"),
-                 ("muster agent enroll", "muster agent enroll --master https://MASTER:8080 >$HOME/line"),
-                 ("--enroll-file -", "--enroll-file $HOME/line"), ("MASTER:8080", "127.0.0.1:$PORT"),
-                 ("--token-file agent.token", "--token-file $HOME/data/agent.token"), ("ca.pem", "$HOME/data/tls/ca.pem"),
+                 ("--port 8080", "--port $PORT"), ("MASTER:8080", "127.0.0.1:$PORT"),
+                 ("muster login admin --master", "muster login admin --password-file .quickstart/password --fingerprint "
+                  "$(muster-master --init --data-dir $HOME/data | sed -n 's/^fingerprint: //p') --master"),
                  ("AGENT", "agent-0"), (" ID", " $(newest)"),
                  ("change-password USER", "change-password ann --password-file .quickstart/password"))),
     "docs/programs.md": Page(
@@ -104,10 +102,6 @@ echo 0.5
 }
 # Runs before the blocks of every page.
 START = """\
-fingerprint() {   # of the authority that the page's master has made
-    python3 -c 'import hashlib, ssl, sys
-print(hashlib.sha256(ssl.PEM_cert_to_DER_cert(open(sys.argv[1]).read())).hexdigest())' $HOME/data/tls/ca.pem
-}
 newest() { muster experiment list -o csv --columns id --limit 1 | tail -1; }
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT   # the daemons of the page
 await() {   # await TEXT FILE: until the daemon has written TEXT
