@@ -1,4 +1,5 @@
-// The communicator over several machines: results, and every way of losing a peer.
+// The communicator over several machines: results, and every way of losing a peer. With the
+// argument "encrypted" the connections are encrypted.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -332,14 +333,7 @@ static void test_ranks_out_of_step_are_found(void **state)
     assert_int_equal(run_placed("AB", rank_out_of_step, NULL).failed_rank, -1);
 }
 
-static int encrypt_all(void **state)
-{
-    (void)state;
-    encrypted = true;
-    return 0;
-}
-
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arithmetic),
@@ -351,6 +345,6 @@ int main(void)
         cmocka_unit_test(test_rank_that_leaves_is_named),
         cmocka_unit_test(test_ranks_out_of_step_are_found),
     };
-    int failed = cmocka_run_group_tests_name("in clear", tests, NULL, NULL);
-    return failed + cmocka_run_group_tests_name("encrypted", tests, encrypt_all, NULL);
+    encrypted = argc > 1 && strcmp(argv[1], "encrypted") == 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
