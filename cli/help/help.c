@@ -274,10 +274,9 @@ void help_topic(const char *noun, FILE *out)
     list_nouns(out);
     list_topics(out);
     list_flags(NULL, out);
-    fputs("\nmuster help NOUN lists the commands of one, muster help NOUN VERB explains one, with "
-          "an\n"
-          "example. Ctrl-C ends the output, not the experiment. On a terminal, control characters "
-          "in\n"
-          "names and logs are shown as \\u001b; JSON and logs go into a file or pipe unchanged.\n",
+    fputs("\nmuster help NOUN and muster help NOUN VERB say more, with examples. Ctrl-C ends the "
+          "output, "
+          "not the\nexperiment. On a terminal, control characters in names and logs are shown as "
+          "\\u001b.\n",
           out);
 }
