@@ -54,9 +54,8 @@ accounts() {
         folder /var/lib/muster 0700 muster:muster
     fi
     if [ "$AGENT" = yes ]; then
-        system_user muster-agent /var/lib/muster-agent/home
-        folder /var/lib/muster-agent 0700 muster-agent:muster-agent
-        folder /var/lib/muster-agent/home 0700 muster-agent:muster-agent
+        system_user muster-task / # the agent runs as root and starts tasks under this account
+        folder /var/lib/muster-agent 0700 root:root
         folder /determined_shared_fs 0755 root:root
         put /etc/tmpfiles.d/muster-cluster.conf 0644 root:root "d /run/determined 0755 root root -"
         folder /run/determined 0755 root:root
@@ -172,7 +171,7 @@ action_configure() {
 # --- daemons ---------------------------------------------------------------------------------------
 
 program_of() { if [ -e "$top/current/bin/muster-$1" ]; then echo "$top/current/bin/muster-$1"; else echo "/usr/bin/muster-$1"; fi; }
-user_of() { if [ "$1" = master ]; then echo muster; else echo muster-agent; fi; }
+user_of() { if [ "$1" = master ]; then echo muster; else echo root; fi; }
 
 # The process of a daemon; empty: it does not run
 pid_of() {
@@ -204,6 +203,7 @@ start_plain() {
         # shellcheck disable=SC1091
         . /etc/default/muster-agent
         set -- "$@" --work-dir /var/lib/muster-agent --master "$MUSTER_MASTER"
+        set -- "$@" --task-account "${MUSTER_TASK_ACCOUNT-muster-task}" --task-group "${MUSTER_TASK_GROUP-muster-checkpoints}"
         # shellcheck disable=SC2086
         set -- "$@" $MUSTER_AGENT_FLAGS
     fi
@@ -304,7 +304,7 @@ action_enrolled() { if grep -qF "\"$URL\"" /var/lib/muster-agent/credential.json
 # enroll: exchanges LINE for a credential of the agent AGENT_ID; a running agent holds its folder
 action_enroll() {
     stop_agent
-    printf '%s\n' "$LINE" | as muster-agent "$(program_of agent)" --work-dir /var/lib/muster-agent --id "$AGENT_ID" \
+    printf '%s\n' "$LINE" | as root "$(program_of agent)" --work-dir /var/lib/muster-agent --id "$AGENT_ID" \
         --enroll-only --enroll-file - >/dev/null
     changed=yes
 }
@@ -355,7 +355,7 @@ action_purge() {
     rm -rf $top $state $cache $logs /etc/muster /etc/default/muster-agent /etc/tmpfiles.d/muster-cluster.conf \
         /var/lib/muster /var/lib/muster-agent /run/muster-master.* /run/muster-agent.*
     [ "$CHECKPOINTS" != /var/lib/muster-checkpoints ] || rm -rf /var/lib/muster-checkpoints
-    for user in muster muster-agent; do
+    for user in muster muster-task; do
         ! getent passwd $user >/dev/null || userdel $user >/dev/null 2>&1 || true
     done
 }
