@@ -104,7 +104,7 @@ static const struct schema_field install_fields[] = {
 
 static const struct schema_field an_agent = {
     .name = "agent", .type = SCHEMA_OBJECT, .fields = agent_fields, .doc = "an agent"};
-const struct schema_field hosts_fields[] = {
+static const struct schema_field hosts_fields[] = {
     {.name = "master",
      .type = SCHEMA_OBJECT,
      .fields = master_fields,

@@ -9,7 +9,6 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/text/schema.h"
 #include "base/text/yaml.h"
 
 struct host {
@@ -36,9 +35,6 @@ struct hosts_file {
     const char *checkpoints; // folder of checkpoints; NULL: the default of a release
     const json_t *settings;  // further keys of the master's configuration file
 };
-
-// The keys of the file, for `muster help hosts`.
-extern const struct schema_field hosts_fields[];
 
 // Reads and checks the file. ERR_NOT_FOUND, ERR_INVALID with the position of the fault.
 int hosts_read(const char *path, struct hosts_file *out, struct error *e);

@@ -64,6 +64,13 @@ def require():
     if os.geteuid() != 0:
         print("skipped: machines with files of their own need root")
         sys.exit(SKIPPED)
+    pathlib.Path("probe").mkdir()
+    probe = subprocess.run(["unshare", "--mount", "sh", "-ec", "mount -t tmpfs tmpfs probe; cd probe; mkdir u w r;"
+                            "mount -t overlay overlay -o lowerdir=/,upperdir=u,workdir=w r"], capture_output=True, text=True)
+    pathlib.Path("probe").rmdir()
+    if probe.returncode != 0:
+        print(f"skipped: overlays of the system's files cannot be mounted here: {probe.stderr}")
+        sys.exit(SKIPPED)
 
 
 class SshMachine:
