@@ -85,8 +85,8 @@ class SshMachine:
         ready = pathlib.Path(f"{self.name}.ready")
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
-                ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "bash", "-c",
-                 f"touch {ready.resolve()}; ip link set lo up; " + BOOT, "boot", str(self.base), size, str(shared),
+                ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child",
+                 "--uts", "--ipc", "bash", "-c", f"touch {ready.resolve()}; ip link set lo up; " + BOOT, "boot", str(self.base), size, str(shared),
                  key, self.name], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         wait_for("the namespaces of a machine", ready.exists)
         self.init = self._first_process()
