@@ -688,6 +688,8 @@ static void agent_end(struct agent_daemon *a)
     json_decref(a->limits);
     json_decref(a->protections_json);
     json_decref(a->task_limits);
+    if (a->cgroup)
+        rmdir(a->cgroup); // fails while a task has its group there
     free(a->cgroup);
     slots_free(&a->slots);
     if (a->signal_fd >= 0)
