@@ -85,7 +85,7 @@ class Tls(unittest.TestCase):
     def agent(self, name, *flags):
         """An agent with a work folder of its own, which is not started yet."""
         folder = self.cluster.folder / name
-        return Daemon("muster-agent", ["--work-dir", folder, "--slots", 1, *flags], self.cluster.folder / f"{name}.log")
+        return Daemon("muster-agent", ["--work-dir", folder, "--slots", 1, "--tasks-as-root", *flags], self.cluster.folder / f"{name}.log")
 
     def start_enrolled(self, name, *flags, start=True):
         """Enrols an agent; returns its daemon, whose later starts need no line."""
@@ -454,7 +454,7 @@ class SharedToken(unittest.TestCase):
             pretender = cluster.add_agent("pretender", 1, flags=("--id", "own"))
             self.assertEqual(pretender.process.wait(120), EXIT_REFUSED)
             self.assertIn("has a credential of its own", pretender.tail())
-            own = Daemon("muster-agent", ["--work-dir", cluster.folder / "own", "--slots", 1], cluster.folder / "own.log")
+            own = Daemon("muster-agent", ["--work-dir", cluster.folder / "own", "--slots", 1, "--tasks-as-root"], cluster.folder / "own.log")
             own.start()
             cluster.agents.append(own)
             wait_for("both agents", lambda: sum(row["connected"] for row in cluster.rows("agent", "list")) == 2)
