@@ -102,14 +102,17 @@ static int make_probe_folder(const char *dir, struct error *e)
     return err;
 }
 
-// Tries with fewer protections until the view can be built.
-static void try_views(struct protections *p, const char *dir)
+static bool tasks_run_as_root(const struct protection_wishes *wishes)
+{
+    return geteuid() == 0 && wishes->tasks_as_root;
+}
+
+// Tries with fewer protections than `wanted` (bits) until the view can be built.
+static void try_views(struct protections *p, const char *dir, unsigned wanted)
 {
     json_t *spec = json_object();
     const struct task_account account = {0};
-    struct task_view view = {dir, spec, &account,
-                             1u << PROTECTION_FILES | 1u << PROTECTION_PROCESSES |
-                                 1u << PROTECTION_TEMPORARY | 1u << PROTECTION_DEVICES};
+    struct task_view view = {dir, spec, &account, wanted};
     static const enum protection_id of_view[] = {PROTECTION_FILES, PROTECTION_PROCESSES,
                                                  PROTECTION_TEMPORARY, PROTECTION_DEVICES};
     struct probe_answer answer = ask_child(probe_view, &view);
@@ -129,8 +132,15 @@ static void probe_views(const struct protection_wishes *wishes, struct protectio
 {
     struct error e = {0};
     char *top = path_join(wishes->work_dir, "probe"), *dir = path_join(top, "task");
+    unsigned wanted =
+        1u << PROTECTION_FILES | 1u << PROTECTION_PROCESSES | 1u << PROTECTION_DEVICES;
+    if (!tasks_run_as_root(wishes))
+        wanted |= 1u << PROTECTION_TEMPORARY;
+    else // whoever tries Muster may have programs and data there
+        protections_set(p, PROTECTION_TEMPORARY,
+                        "tasks run as root, and see the machine's /tmp; --task-account hides it");
     if (make_probe_folder(dir, &e) == 0)
-        try_views(p, dir);
+        try_views(p, dir, wanted);
     for (enum protection_id id = PROTECTION_FILES; id <= PROTECTION_DEVICES && e.code; id++)
         protections_set(p, id, e.text);
     dir_remove_tree(top, NULL);
@@ -144,7 +154,7 @@ static void probe_account(const struct protection_wishes *wishes, struct protect
     if (geteuid() != 0)
         error_set(&why, ERR_FORBIDDEN,
                   "the agent does not run as root, so tasks run under its own account");
-    else if (wishes->tasks_as_root)
+    else if (tasks_run_as_root(wishes))
         error_set(&why, ERR_FORBIDDEN,
                   "%s: the tasks of users who are not linked with an account run as root, which "
                   "can change everything on this machine; --task-account prevents it",
