@@ -5,7 +5,9 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/text/json.h"
@@ -159,4 +161,25 @@ void account_set_environment(const struct task_account *a, const char *home, jso
     set_variable(env, "HOME", *a->home ? a->home : home);
     set_variable(env, "USER", a->name);
     set_variable(env, "LOGNAME", a->name);
+}
+
+// --- the files -----------------------------------------------------------------------------------
+
+bool account_enter_files(const struct task_account *a)
+{
+    if (!a->switches)
+        return true;
+    if (setgroups(a->group_count, a->groups) != 0)
+        return false;
+    setfsgid(a->gid);
+    setfsuid(a->uid);
+    return true;
+}
+
+void account_leave_files(const struct task_account *a)
+{
+    if (!a->switches)
+        return;
+    setfsuid(geteuid());
+    setfsgid(getegid());
 }

@@ -46,4 +46,10 @@ int account_find_group(const char *name, gid_t *out, struct error *e);
 // for an account without one. Values that the user has set stay.
 void account_set_environment(const struct task_account *a, const char *home, json_t *env);
 
+// Until account_leave_files, files are opened and made with the rights of the account, if tasks run
+// under one. For a process of one thread, which has the groups of the account from then on. False:
+// errno is set.
+bool account_enter_files(const struct task_account *a);
+void account_leave_files(const struct task_account *a);
+
 #endif

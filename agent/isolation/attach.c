@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -14,6 +16,37 @@
 int attach_clone(const char *path)
 {
     return open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+}
+
+// open_tree(2) also mounts what an automounter has there, unlike open(2) with O_PATH.
+int attach_open(const char *path, const struct task_account *account, char real[PATH_MAX])
+{
+    char link[32];
+    int fd = -1;
+    if (account_enter_files(account))
+        fd = open_tree(AT_FDCWD, path, OPEN_TREE_CLOEXEC);
+    int saved = errno;
+    account_leave_files(account);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t len = fd < 0 ? -1 : readlink(link, real, PATH_MAX - 1);
+    if (len < 0) {
+        saved = fd < 0 ? saved : errno;
+        if (fd >= 0)
+            close(fd);
+        errno = saved;
+        return -1;
+    }
+    real[len] = '\0';
+    return fd;
+}
+
+int attach_clone_open(int fd)
+{
+    int flags = AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE;
+    int clone = open_tree(fd, "", (unsigned)flags), saved = errno;
+    close(fd);
+    errno = saved;
+    return clone;
 }
 
 int attach_make_point(const char *path, bool folder, struct error *e)

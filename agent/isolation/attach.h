@@ -3,14 +3,24 @@
 #ifndef MUSTER_AGENT_ISOLATION_ATTACH_H
 #define MUSTER_AGENT_ISOLATION_ATTACH_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/isolation/account.h"
 #include "base/error.h"
 
 // A descriptor of the folder or file with all that is mounted below it now; later mounts over the
 // path do not change it. The caller closes it. -1: errno is set.
 int attach_clone(const char *path);
+
+// Opens a path that a user has named, with the rights of the task's account: the agent's own would
+// lead past closed folders on the way to it. Writes where it is once all links are resolved. The
+// caller closes the descriptor. -1: errno is set.
+int attach_open(const char *path, const struct task_account *account, char real[PATH_MAX]);
+
+// A clone as of attach_clone of what attach_open has opened. Closes `fd`.
+int attach_clone_open(int fd);
 
 // Mounts a clone at `path`, which is created, with its parents, where it is missing. `attributes`:
 // MOUNT_ATTR_* to set for all of it. The clone cannot be used again.

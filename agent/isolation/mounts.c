@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -67,9 +66,12 @@ int *mounts_open_sources(const json_t *mounts, const struct mount_places *places
     int *sources = xcalloc(json_array_size(mounts) + 1, sizeof *sources);
     json_array_foreach(mounts, i, m)
     {
-        char *real = realpath(jget_string(m, "source", ""), NULL);
-        sources[i] = real && opens_early(real, places) ? attach_clone(real) : -1;
-        free(real);
+        char real[PATH_MAX];
+        int fd = attach_open(jget_string(m, "source", ""), places->account, real);
+        bool early = fd >= 0 && opens_early(real, places);
+        if (fd >= 0 && !early)
+            close(fd);
+        sources[i] = early ? attach_clone_open(fd) : -1;
     }
     return sources;
 }
@@ -131,12 +133,25 @@ static int make_target(const char *target, bool folder, const struct task_accoun
 {
     if (!a->switches || !strcmp(target, SHARED_FS_MOUNT))
         return attach_make_point(target, folder, e);
-    setfsgid(a->gid);
-    setfsuid(a->uid);
-    int err = attach_make_point(target, folder, e);
-    setfsuid(geteuid());
-    setfsgid(getegid());
+    int err = account_enter_files(a)
+                  ? attach_make_point(target, folder, e)
+                  : error_set_errno(e, ERR_FORBIDDEN, errno, "cannot act as the task's account");
+    account_leave_files(a);
     return err;
+}
+
+static int open_late(const char *source, const struct task_account *a)
+{
+    char real[PATH_MAX];
+    int fd = attach_open(source, a, real);
+    return fd >= 0 ? attach_clone_open(fd) : -1;
+}
+
+static int missing_source(const char *source, struct error *e)
+{
+    if (errno == EACCES)
+        return error_set(e, ERR_FORBIDDEN, "the account of the task may not reach %s", source);
+    return error_set_errno(e, ERR_NOT_FOUND, errno, "this machine has no %s", source);
 }
 
 // `fd`: the open source; -1: it is not open yet.
@@ -146,10 +161,10 @@ static int make_mount(const json_t *m, int fd, const struct mount_places *places
     char *work = path_join(places->dir, TASKDIR_WORK);
     char *target = *given == '/' ? xstrdup(given) : path_join(work, given);
     struct stat st = {0};
-    fd = fd >= 0 ? fd : attach_clone(source);
-    int err = fd >= 0 && fstat(fd, &st) == 0
-                  ? mounts_check_target(target, places, e)
-                  : error_set_errno(e, ERR_NOT_FOUND, errno, "this machine has no %s", source);
+    if (fd < 0)
+        fd = open_late(source, places->account);
+    int err = fd >= 0 && fstat(fd, &st) == 0 ? mounts_check_target(target, places, e)
+                                             : missing_source(source, e);
     err = err ? err : make_target(target, S_ISDIR(st.st_mode), places->account, e);
     err = err ? err : bind_target(fd, target, m, places, e);
     if (fd >= 0)

@@ -1,7 +1,7 @@
 // Folders of the machine that a task sees under other names: checkpoint storage of type shared_fs
 // at /determined_shared_fs, and bind_mounts of the configuration. The mounts exist in the task's
 // own mount namespace and disappear with its last process. They give no access that the task's user
-// does not have: the kernel checks the permissions of files as before.
+// does not have: they are opened with the rights of the task's account.
 #ifndef MUSTER_AGENT_ISOLATION_MOUNTS_H
 #define MUSTER_AGENT_ISOLATION_MOUNTS_H
 

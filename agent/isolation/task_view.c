@@ -59,13 +59,10 @@ static void add_storage(json_t *list, const json_t *env)
     json_decref(config);
 }
 
-json_t *task_view_kept_paths(const json_t *spec)
+json_t *task_view_named_paths(const json_t *spec)
 {
-    size_t i;
-    json_t *program, *list = json_array();
+    json_t *list = json_array();
     const json_t *env = jget(spec, "env");
-    json_array_foreach(jget(spec, "programs"), i, program)
-        add_path(list, json_string_value(program));
     add_path(list, jget_string(env, "DET_MASTER_CERT_FILE", NULL));
     add_storage(list, env);
     return list;
@@ -84,18 +81,45 @@ static void keep_path(struct view_build *b, const char *path, const char *source
         b->kept[b->kept_count++] = (struct kept_path){xstrdup(path), clone};
 }
 
-// A folder that contains the agent's folder would show it.
-static void keep_paths(struct view_build *b)
+static void keep_programs(struct view_build *b)
 {
     size_t i;
-    json_t *path, *list = task_view_kept_paths(b->v->spec);
-    json_array_foreach(list, i, path)
+    json_t *path;
+    json_array_foreach(jget(b->v->spec, "programs"), i, path)
     {
         char *real = realpath(json_string_value(path), NULL);
         if (real && is_covered(b, real) && !path_is_within(b->work_dir, real))
             keep_path(b, real, real);
         free(real);
     }
+}
+
+// Whether a path that a user has named may be shown: nothing in the agent's folder, and no folder
+// that contains it.
+static bool may_keep(const struct view_build *b, const char *real)
+{
+    return is_covered(b, real) && !path_is_within(real, b->work_dir) &&
+           !path_is_within(b->work_dir, real);
+}
+
+static void keep_named_path(struct view_build *b, const char *path)
+{
+    char real[PATH_MAX];
+    int fd = b->kept_count < KEPT_MAX ? attach_open(path, b->places.account, real) : -1;
+    if (fd >= 0 && !may_keep(b, real)) {
+        close(fd);
+        return;
+    }
+    int clone = fd >= 0 ? attach_clone_open(fd) : -1;
+    if (clone >= 0)
+        b->kept[b->kept_count++] = (struct kept_path){xstrdup(real), clone};
+}
+
+static void keep_named_paths(struct view_build *b)
+{
+    size_t i;
+    json_t *path, *list = task_view_named_paths(b->v->spec);
+    json_array_foreach(list, i, path) keep_named_path(b, json_string_value(path));
     json_decref(list);
 }
 
@@ -125,7 +149,9 @@ static int open_clones(struct view_build *b, struct error *e)
         return err;
     keep_part_of_folder(b, TASKDIR_HOME);
     keep_part_of_folder(b, TASKDIR_REPORT_SOCKET);
-    keep_paths(b);
+    keep_programs(b);
+    keep_part_of_folder(b, TASKDIR_AUTHORITY);
+    keep_named_paths(b);
     b->sources = mounts_open_sources(jget(b->v->spec, "mounts"), &b->places);
     char *tmp = path_join(b->v->dir, TASKDIR_TMP);
     for (int i = 0; i < 2 && task_view_has(b->v, PROTECTION_TEMPORARY); i++)

@@ -27,9 +27,9 @@ struct view_report {
 
 int task_view_build(const struct task_view *v, struct view_report *report, struct error *e);
 
-// The folders that stay visible at their paths, [PATH]: Muster's programs, the certificate of the
-// master and checkpoint storage. The caller owns the list. Pure.
-json_t *task_view_kept_paths(const json_t *spec);
+// The paths in the environment of a task that stay visible, [PATH]: the certificate of the master
+// and checkpoint storage. Users can name others there. The caller owns the list. Pure.
+json_t *task_view_named_paths(const json_t *spec);
 
 static inline bool task_view_has(const struct task_view *v, enum protection_id id)
 {

@@ -5,9 +5,11 @@ import grp
 import json
 import os
 import pathlib
+import pwd
 import shutil
 import stat
 import subprocess
+import tempfile
 import unittest
 
 import test_agent
@@ -128,6 +130,25 @@ class IsolationTest(test_agent.AgentTest):
         self.master.wait_state("storm", "EXITED")
         self.assertEqual(self.left("storm"), [])
 
+    def check_named_paths(self, **more):
+        """A user names paths in the agent's folder as checkpoint storage and as the certificate of the master."""
+        self.agent.start()
+        self.need("files")
+        owner_of_work = self.work.stat()
+        secret = self.work / "tasks" / "secret" / "work"
+        secret.mkdir(parents=True)
+        for path in (self.work / "credential.json", secret / "file"):
+            path.write_text("secret")
+        for path in (secret.parent, secret, secret / "file", self.work / "credential.json"):
+            os.chown(path, more.get("uid", owner_of_work.st_uid), -1)
+        storage = {"checkpoint_storage": {"type": "shared_fs", "host_path": str(secret)}}
+        names = {"DET_MASTER_CERT_FILE": str(self.work / "credential.json"), "DET_EXPERIMENT_CONFIG": json.dumps(storage)}
+        one = task("a", f"cat {secret}/file {self.work}/credential.json 2>/dev/null; echo looked")
+        one["env"].update(names)
+        self.master.change(a=one)
+        self.master.wait_state("a", "EXITED")
+        self.assertEqual(self.master_texts("a"), ["looked"])
+
     def left(self, name):
         """The processes of a task: its supervisor ends by itself."""
         folder = self.work / "tasks" / name / "work"
@@ -192,6 +213,23 @@ class Accounts(IsolationTest):
         self.assertEqual(self.master.wait_state("a", "EXITED")["ranks"][0]["exitCode"], 0)
         self.assertIn("this machine has no", self.master.wait_state("b", "EXITED")["reason"])
         self.assertEqual(self.master_texts("a"), ["looked"])
+
+    def test_named_paths_show_nothing_of_the_agent(self):
+        self.check_named_paths(uid=pwd.getpwnam("nobody").pw_uid)
+
+    def test_mount_does_not_pass_a_closed_folder(self):
+        """A mount shows no open folder that lies in a folder which the account cannot enter."""
+        self.agent.start()
+        self.need("files", "temporary")
+        for parent, reason in (("/var/lib", "may not reach"), ("/var/tmp", "this machine has no")):
+            top = pathlib.Path(tempfile.mkdtemp(dir=parent, prefix="muster-test-"))  # of mode 0700
+            self.addCleanup(shutil.rmtree, top)
+            (top / "open").mkdir()
+            (top / "open" / "file").write_text("secret")
+            (top / "open").chmod(0o755)
+            mount = {"source": str(top / "open"), "target": "at", "readOnly": False, "propagation": "", "required": False}
+            self.master.change(**{top.name: task(top.name, "cat at/file", mounts=[mount])})
+            self.assertIn(reason, self.master.wait_state(top.name, "EXITED")["reason"])
 
     def test_mount_of_temporary_files(self):
         """Folders in the machine's /tmp are reachable by bind_mounts alone, also under their own name."""
@@ -279,6 +317,9 @@ class Unprivileged(IsolationTest):
         self.assertFalse(account_row["active"])
         self.assertIn("does not run as root", account_row["reason"])
         self.assertIn("tasks lack protections", self.agent.tail(200))
+
+    def test_named_paths_show_nothing_of_the_agent(self):
+        self.check_named_paths()
 
     def test_end_of_a_task_takes_everything(self):
         self.check_end_takes_everything()

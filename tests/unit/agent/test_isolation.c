@@ -113,17 +113,16 @@ static void paths_that_stay_visible(void **state)
 {
     (void)state;
     json_t *spec = json_pack(
-        "{s:[s], s:{s:s, s:s}}", "programs", "/opt/bin", "env", "DET_MASTER_CERT_FILE", "/tmp/ca",
-        "DET_EXPERIMENT_CONFIG",
+        "{s:{s:s, s:s}}", "env", "DET_MASTER_CERT_FILE", "/tmp/ca", "DET_EXPERIMENT_CONFIG",
         "{\"checkpoint_storage\": {\"type\": \"shared_fs\", \"host_path\": \"/tmp/storage\"}}");
-    json_t *kept = task_view_kept_paths(spec);
+    json_t *kept = task_view_named_paths(spec);
     char *text = json_dumps(kept, JSON_COMPACT);
-    assert_string_equal(text, "[\"/opt/bin\",\"/tmp/ca\",\"/tmp/storage\"]");
+    assert_string_equal(text, "[\"/tmp/ca\",\"/tmp/storage\"]");
     free(text);
     json_decref(kept);
     json_decref(spec);
     spec = json_pack("{s:{s:s}}", "env", "DET_EXPERIMENT_CONFIG", "no json");
-    kept = task_view_kept_paths(spec);
+    kept = task_view_named_paths(spec);
     assert_int_equal(json_array_size(kept), 0);
     json_decref(kept);
     json_decref(spec);
