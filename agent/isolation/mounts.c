@@ -18,6 +18,8 @@
 #include "base/os/file.h"
 #include "base/text/json.h"
 
+enum { MOUNTS_BYTES = 4 << 20 }; // of /proc/self/mounts
+
 // --- what may be covered -------------------------------------------------------------------------
 
 static bool overlaps(const char *a, const char *b)
@@ -200,6 +202,35 @@ bool mounts_required(const json_t *mounts)
             return true;
     }
     return false;
+}
+
+// --- control groups ------------------------------------------------------------------------------
+
+// A mount point that another mount hides cannot be reached, and needs no protection.
+static int protect_groups_at(const char *path, struct error *e)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+    if (mount_setattr(AT_FDCWD, path, 0, &attr, sizeof attr) == 0 || errno == ENOENT ||
+        errno == EINVAL || errno == EACCES || errno == ENOTDIR)
+        return 0;
+    return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot make %s read-only (needs Linux 5.12)",
+                           path);
+}
+
+int mounts_protect_groups(struct error *e)
+{
+    char *text = NULL, *next = NULL;
+    size_t len = 0;
+    int err = file_read("/proc/self/mounts", MOUNTS_BYTES, &text, &len, e);
+    for (char *line = err ? NULL : strtok_r(text, "\n", &next); line && !err;
+         line = strtok_r(NULL, "\n", &next)) {
+        char path[PATH_MAX], type[32]; // DEVICE PATH TYPE ...
+        if (sscanf(line, "%*s %4095s %31s", path, type) == 2 &&
+            (!strcmp(type, "cgroup2") || !strcmp(type, "cgroup")))
+            err = protect_groups_at(path, e);
+    }
+    free(text);
+    return err;
 }
 
 // --- the abilities of this machine ---------------------------------------------------------------

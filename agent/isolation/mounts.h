@@ -29,6 +29,10 @@ int *mounts_open_sources(const json_t *mounts, const struct mount_places *places
 int mounts_make(const json_t *mounts, const int *sources, const struct mount_places *places,
                 struct error *e);
 
+// Makes the control groups read-only in this view: those of an agent that is not root belong to the
+// account of its tasks, which could leave their limits, and kill other tasks and the agent.
+int mounts_protect_groups(struct error *e);
+
 // Whether the task cannot do without one of them.
 bool mounts_required(const json_t *mounts);
 

@@ -239,6 +239,7 @@ static int cover_all(struct view_build *b, struct view_report *report, struct er
     if (!err && task_view_has(v, PROTECTION_DEVICES))
         err = devices_mount(jget(v->spec, "gpus"), e);
     report->failed = err ? report->failed : PROTECTION_FILES;
+    err = err ? err : mounts_protect_groups(e);
     err = err ? err : cover_work_dir(b, e);
     err = err ? err : show_kept(b, e);
     return err ? err : hide_token(b->places.token_file, e);

@@ -299,12 +299,13 @@ class NoNamespaces(IsolationTest):
 
 class Unprivileged(IsolationTest):
     """An agent that is not root: its tasks share its account, and the namespaces separate them."""
+    before = ()
 
     def setUp(self):
         if os.geteuid() == 0:
             if not shutil.which("setpriv"):
                 self.skipTest("setpriv is missing, which starts an agent that is not root")
-            self.prefix = ("setpriv", "--reuid", str(OTHER_UID), "--regid", str(OTHER_UID), "--clear-groups")
+            self.prefix = (*self.before, "setpriv", "--reuid", str(OTHER_UID), "--regid", str(OTHER_UID), "--clear-groups")
         super().setUp()
         if os.geteuid() == 0:
             for path in (self.folder, self.folder / "token"):
@@ -323,6 +324,47 @@ class Unprivileged(IsolationTest):
 
     def test_end_of_a_task_takes_everything(self):
         self.check_end_takes_everything()
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root can give the agent a control group")
+class DelegatedGroup(Unprivileged):
+    """The control groups of an agent that is not root belong to the account of its tasks."""
+
+    def setUp(self):
+        mounts = [line.split() for line in pathlib.Path("/proc/mounts").read_text().splitlines()]
+        tops = [pathlib.Path(words[1]) for words in mounts if words[2] == "cgroup2"]
+        if not tops:
+            self.skipTest("this machine has no cgroups of version 2")
+        self.group = tops[0] / f"muster-isolation-{os.getpid()}"
+        try:
+            self.group.mkdir()
+        except OSError as error:
+            self.skipTest(f"no control group can be made: {error}")
+        self.addCleanup(self.remove_group)
+        for path in (self.group, *(self.group / f"cgroup.{name}" for name in ("procs", "threads", "subtree_control"))):
+            os.chown(path, OTHER_UID, OTHER_UID)
+        self.before = ("sh", "-c", f'echo $$ >{self.group}/cgroup.procs && exec "$@"', "sh")
+        super().setUp()
+
+    def remove_group(self):
+        (self.group / "cgroup.kill").write_text("1")
+        for folder, _, _ in os.walk(self.group, topdown=False):
+            test_agent.wait_for("an empty control group", lambda at=folder: "populated 0" in (pathlib.Path(at) / "cgroup.events").read_text())
+            os.rmdir(folder)
+
+    def test_groups_cannot_be_changed(self):
+        self.agent.start()
+        self.need("files")
+        self.master.change(victim=task("victim", "echo up; sleep 1000"))
+        self.wait_line("victim", "up")
+        groups = [path.parent for path in self.group.glob("*/victim/cgroup.kill")]
+        if not groups:
+            self.skipTest("the agent makes no control groups here")
+        self.master.change(a=task("a", f"echo $$ >{self.group}/agent/cgroup.procs && echo moved; echo 1 >{groups[0]}/cgroup.kill && "
+                                       "echo killed; echo tried"))
+        self.master.wait_state("a", "EXITED")
+        self.assertEqual([text for text in self.master_texts("a") if text in ("moved", "killed", "tried")], ["tried"])
+        self.assertEqual(self.master.state("victim"), "RUNNING")
 
 
 if __name__ == "__main__":
