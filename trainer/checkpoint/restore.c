@@ -10,6 +10,8 @@
 #include "base/text/json.h"
 #include "trainer/ops/device.h"
 
+enum { EXPONENT_LEAST = -148, EXPONENT_MOST = 128 };
+
 static int fail_other_model(const char *folder, const char *tensor, const char *what,
                             struct error *e)
 {
@@ -67,15 +69,24 @@ static void load_best(const json_t *manifest, struct train_best *best)
     snprintf(best->metric, sizeof best->metric, "%s", jget_string(then, "metric", ""));
 }
 
+// Finite floats have exponents from -148 to 128, and scales of such exponents are finite, too.
+static bool read_exponent(const json_t *exponents, const char *name, int32_t *out)
+{
+    const json_t *exponent = json_object_get(exponents, name);
+    json_int_t value = json_integer_value(exponent);
+    bool good = json_is_integer(exponent) && value >= EXPONENT_LEAST && value <= EXPONENT_MOST;
+    *out = good ? (int32_t)value : 0;
+    return good;
+}
+
 // Missing in checkpoints of other precisions, and of models with other layers in FP8.
 static void load_quantised_exponents(const json_t *manifest, struct train_state *state)
 {
     const json_t *exponents = json_object_get(manifest, "fp8_exponents");
     state->position.quantised_known = state->quantised_count > 0;
     for (int i = 0; i < state->quantised_count; i++) {
-        const json_t *exponent = json_object_get(exponents, state->quantised[i].name);
-        state->quantised_exponents[i] = (int32_t)json_integer_value(exponent);
-        state->position.quantised_known &= json_is_integer(exponent);
+        state->position.quantised_known &=
+            read_exponent(exponents, state->quantised[i].name, &state->quantised_exponents[i]);
     }
 }
 
@@ -96,9 +107,8 @@ static void load_position(const json_t *manifest, struct train_state *state)
     load_best(manifest, &state->position.best);
     load_quantised_exponents(manifest, state);
     for (int i = 0; i < state->parameter_count; i++) {
-        const json_t *exponent = json_object_get(exponents, state->parameters[i].name);
-        state->exponents[i] = (int32_t)json_integer_value(exponent);
-        state->position.exponents_known &= json_is_integer(exponent);
+        state->position.exponents_known &=
+            read_exponent(exponents, state->parameters[i].name, &state->exponents[i]);
     }
 }
 

@@ -39,6 +39,11 @@ static int agree_on_batch(const struct training_job *job, struct training_plan *
         plan->global_batch = jget_int(json_array_get(all, 0), "batch", 0);
     json_decref(mine);
     json_decref(all);
+    if (!err && plan->global_batch > (int64_t)LIMIT_MICRO_BATCH * LIMIT_MICRO_BATCHES)
+        err = error_set(e, ERR_INVALID,
+                        "trainer.global_batch_size: %" PRId64 " samples, as on these slots or in "
+                        "the checkpoint, are more than %d micro-batches of %d samples",
+                        plan->global_batch, LIMIT_MICRO_BATCHES, LIMIT_MICRO_BATCH);
     if (plan->micro_batch == 0)
         return err;
     if (!err && plan->global_batch % plan->micro_batch)
@@ -104,8 +109,17 @@ static int agree_on_micro_batch(const struct training_job *job, int64_t mine, in
     return err;
 }
 
+// A checkpoint may come from anybody.
 static int check_recorded(const struct training_plan *plan, struct error *e)
 {
+    if (plan->micro_batch > LIMIT_MICRO_BATCH ||
+        plan->global_batch / plan->micro_batch > LIMIT_MICRO_BATCHES)
+        return error_set(e, ERR_INVALID,
+                         "trainer.micro_batch_size: the checkpoint records micro-batches of "
+                         "%" PRId64 " samples, of which %" PRId64 " make a step; at most %d "
+                         "samples and %d micro-batches are possible; set trainer.micro_batch_size",
+                         plan->micro_batch, plan->global_batch / plan->micro_batch,
+                         LIMIT_MICRO_BATCH, LIMIT_MICRO_BATCHES);
     if (plan->global_batch % plan->micro_batch == 0)
         return 0;
     return error_set(e, ERR_INVALID,

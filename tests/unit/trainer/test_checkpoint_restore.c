@@ -217,6 +217,17 @@ static void test_exponents_of_quantised_tensors(void **state)
     assert_int_equal(restore_one(&f, "fp8", &e), 0);
     assert_true(f.state.position.quantised_known && f.state.position.exponents_known);
     assert_memory_equal(f.quantised_exponents, exponents, sizeof exponents);
+    for (int i = 0; i < 2; i++) { // such numbers would leave the range of scales
+        f.quantised_exponents[1] = i ? INT32_MAX : INT32_MIN;
+        write_one(&f, i ? "high" : "low");
+        assert_int_equal(restore_one(&f, i ? "high" : "low", &e), 0);
+        assert_false(f.state.position.quantised_known);
+        f.state.position.quantised_known = true;
+    }
+    f.exponents[1] = INT32_MIN;
+    write_one(&f, "gradients");
+    assert_int_equal(restore_one(&f, "gradients", &e), 0);
+    assert_false(f.state.position.exponents_known);
     f.state.quantised = others;
     assert_int_equal(restore_one(&f, "fp8", &e), 0);
     assert_false(f.state.position.quantised_known);

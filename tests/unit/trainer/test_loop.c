@@ -562,6 +562,42 @@ static void test_recorded_micro_batch_stays(void **state)
     free(given);
 }
 
+static void change_manifest(const char *folder, int64_t global, int64_t micro)
+{
+    char *path = path_join(folder, "manifest.json");
+    json_t *manifest = json_load_file(path, 0, NULL);
+    assert_non_null(manifest);
+    json_object_set_new(manifest, "global_batch_size", json_integer(global));
+    json_object_set_new(manifest, "micro_batch_size", json_integer(micro));
+    assert_int_equal(json_dump_file(manifest, path, 0), 0);
+    json_decref(manifest);
+    free(path);
+}
+
+// A checkpoint may come from anybody.
+static void test_recorded_sizes_out_of_range(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][2] = {{INT64_C(1) << 62, INT64_C(1) << 62},
+                                       {INT64_C(1) << 40, INT64_C(1) << 40},
+                                       {INT64_C(1) << 62, 0},
+                                       {1 << 20, 1}};
+    char *open = gpt_with_micro_batch('0'), *yaml = xasprintf("%s  scale_with_slots: true\n", open);
+    struct loop_run first = {.yaml = yaml, .world = 1, .folder = "range", .drain_at = 4};
+    train_all_ranks(&first);
+    assert_true(first.drained);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct loop_run run = {.yaml = yaml, .world = 1, .folder = "again", .restore_count = 1};
+        run.restore[0] = first.checkpoints[first.checkpoint_count - 1];
+        change_manifest(run.restore[0], sizes[i][0], sizes[i][1]);
+        train_all_ranks(&run);
+        assert_true(run.permanent_failure);
+        assert_non_null(strstr(run.failures[0], "batch_size"));
+    }
+    free(yaml);
+    free(open);
+}
+
 // The others wait for its choice, and name it.
 static void test_rank_that_cannot_choose(void **state)
 {
@@ -693,6 +729,7 @@ int main(void)
         cmocka_unit_test(test_batch_and_rate_scale_with_slots),
         cmocka_unit_test(test_micro_batch_is_chosen),
         cmocka_unit_test(test_recorded_micro_batch_stays),
+        cmocka_unit_test(test_recorded_sizes_out_of_range),
         cmocka_unit_test(test_rank_that_cannot_choose),
         cmocka_unit_test(test_damaged_checkpoint_falls_back_or_is_refused),
         cmocka_unit_test(test_checkpoint_of_another_model_is_refused),
