@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/arena.h"
+#include "base/text/host.h"
 
 static const char form[] = "muster1:";
 static const char advice[] = "copy all of the line that `muster agent enroll` printed";
@@ -160,8 +161,7 @@ int enrolment_set_url(struct enrolment *s, const char *url, const char *fingerpr
 
 bool enrolment_is_loopback(const struct enrolment *s)
 {
-    return !strcasecmp(s->host, "localhost") || !strncmp(s->host, "127.", 4) ||
-           !strcmp(s->host, "::1");
+    return host_is_loopback(s->host);
 }
 
 int fingerprint_parse(const char *text, char out[SHA256_HEX], struct error *e)

@@ -50,7 +50,7 @@ char *enrolment_url(const struct enrolment *s);
 int enrolment_set_url(struct enrolment *s, const char *url, const char *fingerprint,
                       struct error *e);
 
-// Whether the host is this machine: localhost, 127.0.0.0/8 or ::1.
+// Whether the host is this machine (base/text/host.h).
 bool enrolment_is_loopback(const struct enrolment *s);
 
 // Reads a fingerprint as people copy it: 64 hex digits in either case, perhaps after "sha256:",

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/os/file.h"
+#include "base/text/host.h"
 #include "base/text/json.h"
 
 // An incoming answer. The body of a status of 300 or more is kept as the text of the error; other
@@ -42,12 +43,7 @@ static int on_progress(void *ctx, curl_off_t down, curl_off_t now, curl_off_t up
     return c->cancel && atomic_load(c->cancel);
 }
 
-static bool is_loopback(const char *host)
-{
-    return !strcmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]");
-}
-
-// Whether a plain exchange may try: it takes a closer look at the address.
+// Whether the beginning of the address lets a plain exchange try; plain_exchange() checks the host.
 static bool plain_address(const char *url)
 {
     return !strncmp(url, "http://localhost", 16) || !strncmp(url, "http://127.", 11);
@@ -71,7 +67,7 @@ static int read_url(const struct client *c, bool *loopback, struct error *e)
     bool web = !strncmp(c->url, "http://", 7) || !strncmp(c->url, "https://", 8);
     bool good = web && !curl_url_set(url, CURLUPART_URL, c->url, 0) &&
                 !curl_url_get(url, CURLUPART_HOST, &host, 0);
-    *loopback = good && is_loopback(host);
+    *loopback = good && host_is_loopback(host);
     curl_free(host);
     curl_url_cleanup(url);
     if (!good)

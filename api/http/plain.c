@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/text/host.h"
 
 enum { PORT_OF_HTTP = 80 };
 
@@ -22,11 +23,6 @@ struct plain_loop {
     bool ended;
     CURLcode result;
 };
-
-static bool is_this_machine(const char *host)
-{
-    return !strcmp(host, "localhost") || !strncmp(host, "127.", 4);
-}
 
 static CURLcode fail(struct plain_call *call, CURLcode code, const char *text)
 {
@@ -143,7 +139,7 @@ CURLcode plain_exchange(struct plain_call *call)
     call->status = 0;
     call->retry_after_s = 0;
     must(config && !event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK));
-    bool ours = uri && evhttp_uri_get_host(uri) && is_this_machine(evhttp_uri_get_host(uri)) &&
+    bool ours = uri && evhttp_uri_get_host(uri) && host_is_loopback(evhttp_uri_get_host(uri)) &&
                 !strncmp(call->url, "http://", strlen("http://")) &&
                 !evhttp_uri_get_userinfo(uri) && *evhttp_uri_get_path(uri) == '\0';
     if (ours) {

@@ -6,6 +6,7 @@
 
 #include "base/os/file.h"
 #include "base/rng.h"
+#include "base/text/host.h"
 
 enum { FILE_MAX = 1024, TOKEN_BYTES = 32 };
 
@@ -53,12 +54,6 @@ int scrape_read_token(const char *path, struct scrape_access *out, struct error 
     return rc;
 }
 
-static bool is_loopback(const char *address)
-{
-    return !strncmp(address, "127.", 4) || !strcmp(address, "::1") ||
-           !strncmp(address, "::ffff:127.", 11);
-}
-
 static bool is_token(const struct scrape_access *a, const char *authorization)
 {
     char hash[SHA256_HEX];
@@ -73,6 +68,6 @@ bool scrape_may(const struct scrape_access *a, const struct scrape_caller *who)
 {
     if (a->from == SCRAPE_ALL || is_token(a, who->authorization))
         return true;
-    return a->from == SCRAPE_LOOPBACK && is_loopback(who->address) && !who->is_forwarded &&
+    return a->from == SCRAPE_LOOPBACK && host_is_loopback(who->address) && !who->is_forwarded &&
            !who->authorization && !who->has_other_token;
 }

@@ -656,10 +656,15 @@ static void a_pause_that_the_server_asks_for(void **state)
 
 static void plain_exchanges_are_for_this_machine_alone(void **state)
 {
-    static const char *const urls[] = {"https://127.0.0.1:1", "http://localhost.example.org:1",
-                                       "http://10.0.0.1:1",   "http://127.0.0.1:1/prefix",
-                                       "http://u@127.0.0.1",  "http://127.0.0.1:99999",
-                                       "http://127.0.0.1:x",  ""};
+    static const char *const urls[] = {"https://127.0.0.1:1",
+                                       "http://localhost.example.org:1",
+                                       "http://127.example.org:1",
+                                       "http://10.0.0.1:1",
+                                       "http://127.0.0.1:1/prefix",
+                                       "http://u@127.0.0.1",
+                                       "http://127.0.0.1:99999",
+                                       "http://127.0.0.1:x",
+                                       ""};
     (void)state;
     for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
         char detail[CURL_ERROR_SIZE] = "";

@@ -143,8 +143,9 @@ static void test_loopback(void **state)
     static const struct {
         const char *host;
         bool expected;
-    } cases[] = {{"localhost", true}, {"127.0.0.1", true}, {"127.8.9.1", true}, {"::1", true},
-                 {"head", false},     {"10.0.0.1", false}, {"::2", false}};
+    } cases[] = {{"localhost", true}, {"127.0.0.1", true}, {"127.8.9.1", true},
+                 {"::1", true},       {"head", false},     {"127.example.org", false},
+                 {"10.0.0.1", false}, {"::2", false}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct enrolment s = {0};
