@@ -157,7 +157,8 @@ int machine_start(struct cluster_work *x, struct cluster_machine *m, const char 
     return err;
 }
 
-// ERR_STATE: the daemon does not run; the text is the reason from its log.
+// ERR_STATE: the daemon does not run; the text is the reason from its log. Other errors: the
+// machine could not be asked.
 static int check_running(struct cluster_work *x, struct cluster_machine *m, const char *daemon,
                          struct error *e)
 {
@@ -165,13 +166,14 @@ static int check_running(struct cluster_work *x, struct cluster_machine *m, cons
     if (err || strcmp(fact_text(m->state, daemon), "running") == 0)
         return err;
     char *log = NULL;
-    if (machine_log(x, m, daemon, &log, NULL) == 0) {
+    err = machine_log(x, m, daemon, &log, e);
+    if (!err) {
         char *reason = trouble_reason(log);
-        error_set(e, ERR_STATE, "muster-%s does not run: %s", daemon, reason);
+        err = error_set(e, ERR_STATE, "muster-%s does not run: %s", daemon, reason);
         free(reason);
     }
     free(log);
-    return ERR_STATE;
+    return err;
 }
 
 int machine_await_master(struct cluster_work *x, struct cluster_machine *m, struct error *e)
@@ -186,8 +188,9 @@ int machine_await_master(struct cluster_work *x, struct cluster_machine *m, stru
         err = err ? err : api_call(x, "GET", "/info", NULL, NULL, &last);
         if (!err)
             return 0;
-        if (look % STATE_EVERY == 0 && check_running(x, m, "master", e) != 0)
-            return e->code;
+        int fault = look % STATE_EVERY ? 0 : check_running(x, m, "master", e);
+        if (fault)
+            return fault;
         if (clock_mono_us() > deadline)
             return error_set(e, err, "the master runs and does not answer here: %s", last.text);
         clock_sleep_us(LOOK_US);
@@ -223,8 +226,9 @@ int machine_await_agent(struct cluster_work *x, struct cluster_machine *m, const
         json_decref(row);
         if (!missing)
             return 0;
-        if (look % STATE_EVERY == 0 && check_running(x, m, "agent", e) != 0)
-            return e->code;
+        int fault = look % STATE_EVERY ? 0 : check_running(x, m, "agent", e);
+        if (fault)
+            return fault;
         if (clock_mono_us() > deadline)
             return error_set(e, ERR_TIMEOUT, "%s; its log is on the machine: muster cluster doctor",
                              missing);
