@@ -98,19 +98,28 @@ static char *name_in_file(const char *host, int port)
     return port == 22 ? xstrdup(host) : xasprintf("[%s]:%d", host, port);
 }
 
+// Whether the file ends within a line, as an editor may leave it.
+static bool ends_within_line(int fd)
+{
+    char last = '\n';
+    off_t end = lseek(fd, 0, SEEK_END);
+    return end > 0 && pread(fd, &last, 1, end - 1) == 1 && last != '\n';
+}
+
 // Appends one line, so that several programs can do so at once.
 static int add_key(const char *host, int port, const char *kind, const char *key, size_t len,
                    struct error *e)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     char *path = user_file(), *encoded = base64_encode(key, len), *name = name_in_file(host, port);
-    char *line = xasprintf("%s %s %s\n", name, kind, encoded), *slash = strrchr(path, '/');
+    char *line = xasprintf("\n%s %s %s\n", name, kind, encoded), *slash = strrchr(path, '/');
     *slash = '\0';
     int err = dir_make(path, 0700, e);
     *slash = '/';
     pthread_mutex_lock(&lock);
-    int fd = err ? -1 : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (!err && (fd < 0 || file_write_all(fd, line, strlen(line)) != 0))
+    int fd = err ? -1 : open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    const char *text = fd >= 0 && ends_within_line(fd) ? line : line + 1;
+    if (!err && (fd < 0 || file_write_all(fd, text, strlen(text)) != 0))
         err = error_set_errno(e, ERR_IO, errno, "%s", path);
     if (fd >= 0)
         close(fd);

@@ -118,6 +118,16 @@ class FromNothing(ClusterTest):
             self.assertIn("--accept-new", row["fault"])
         self.assertFalse((self.folder / ".ssh" / "known_hosts").exists())
 
+    def test_2_a_new_key_gets_a_line_of_its_own(self):
+        """Also after a line that an editor has left without its end."""
+        known = self.folder / ".ssh" / "known_hosts"
+        known.parent.mkdir(mode=0o700, exist_ok=True)
+        known.write_text("# mine")
+        self.command.run("cluster", "status", self.hosts, "--accept-new")
+        lines = known.read_text().splitlines()
+        self.assertEqual(lines[0], "# mine")
+        self.assertEqual(sorted(line.split()[0] for line in lines[1:]), [f"{NETWORK}.{i}" for i in (2, 3, 4)])
+
     def test_2_interrupted(self):
         """A killed client leaves nothing that the next one cannot continue."""
         for place in ("/var/cache/muster-cluster", "/opt/muster", "/etc/muster"):
