@@ -44,7 +44,7 @@ done
 say gpus_on_bus "$bus"
 say gpus "$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')"
 driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | first)
-[ -n "$driver" ] || driver=$(sed -n 's/.*Kernel Module[^0-9]*\([0-9][0-9.]*\).*/\1/p' /proc/driver/nvidia/version 2>/dev/null | first)
+[ -n "$driver" ] || driver=$(sed -n 's/.*Kernel Module.* \([0-9][0-9]*\.[0-9.]*\) .*/\1/p' /proc/driver/nvidia/version 2>/dev/null | first)
 say driver "$driver"
 if PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | grep -q 'libnccl\.so\.2'; then say nccl yes; else say nccl no; fi
 
