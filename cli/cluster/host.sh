@@ -259,6 +259,12 @@ log_of() {
     fi
 }
 
+# started_at PID: seconds since 1970; the time of /proc/PID is that of the kernel's first look at it
+started_at() {
+    awk -v tick="$(getconf CLK_TCK)" '$1 == "btime" { boot = $2 }
+        FNR == 1 && NR > 1 { sub(/.*\) /, ""); print int(boot + $20 / tick) }' /proc/stat "/proc/$1/stat" 2>/dev/null || true
+}
+
 # state: prints about each daemon whether and since when it runs, and which release
 action_state() {
     say installed "$(installed)"
@@ -267,7 +273,7 @@ action_state() {
         if [ -n "$pid" ]; then
             say "$daemon" running
             say "$daemon.exe" "$(running_exe "$pid")"
-            say "$daemon.since" "$(stat -c %Y "/proc/$pid")"
+            say "$daemon.since" "$(started_at "$pid")"
             say "$daemon.version" "$("/proc/$pid/exe" --version 2>/dev/null | sed 's/^[^ ]* //')"
         elif [ -e "$(program_of "$daemon")" ]; then
             say "$daemon" "$(has_systemd && systemctl is-failed --quiet "muster-$daemon.service" && echo failed || echo stopped)"
