@@ -263,6 +263,9 @@ static int add_agent(struct hosts_file *f, const json_t *entry, const char *name
         !is_name(jget_string(entry, "rack", "x")))
         return fault(f, path, e,
                      "the names of pool and rack consist of letters, digits, '.', '-' and '_'");
+    if (host && host->is_master && address && strcmp(address, host->address) != 0)
+        return fault(f, path, e,
+                     "this is the master's machine; write its address to master.address");
     if (host && host->is_agent)
         return error_set(e, ERR_INVALID, "%s: %s is listed twice", f->doc.file, name);
     if (!host)
@@ -308,6 +311,8 @@ static int check_settings(struct hosts_file *f, struct error *e)
                {"cluster_name", "write it to master.cluster_name"},
                {"checkpoint_dir", "write it to checkpoints"},
                {"insecure", "agents and users reach the master by https"},
+               {"tls_cert", "muster cluster makes the certificate, and vouches for it by SSH"},
+               {"tls_key", "muster cluster makes the certificate, and vouches for it by SSH"},
                {"initial_password_file", "it is always /var/lib/muster/initial-password"}};
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
         if (json_object_get(f->settings, own[i].name)) {

@@ -168,6 +168,9 @@ static void faults_of_a_hosts_file_have_positions(void **state)
         {HEAD "agents: [{host: a}]\ncheckpoints: srv\n" INSTALL, "expected an absolute path"},
         {"master: {host: h, settings: {port: 1}}\nagents: [{host: a}]\n" INSTALL,
          "write it to master.port"},
+        {"master: {host: h, settings: {tls_cert: c.pem}}\nagents: [{host: a}]\n" INSTALL,
+         "makes the certificate"},
+        {HEAD "agents: [{host: head, address: 10.0.0.9}]\n" INSTALL, "write its address to"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hosts_file f;
