@@ -21,10 +21,13 @@ static void erase(struct cluster_progress *p)
         terminal_control(stderr, "\033[A\r\033[K");
 }
 
-static int terminal_width(void)
+// *lines: how many the table may have, because the cursor does not go back above the terminal.
+static int terminal_width(size_t *lines)
 {
     struct winsize size = {0};
-    int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0;
+    int width = known ? size.ws_col : 0;
+    *lines = known && size.ws_row > 1 && size.ws_row <= LINES_MAX ? size.ws_row - 1U : LINES_MAX;
     return width < 40 ? 80 : width > WIDTH_MAX ? WIDTH_MAX : width;
 }
 
@@ -65,8 +68,8 @@ void progress_draw(struct cluster_progress *p)
     int64_t now = clock_mono_us();
     if (!p->shown || now - p->last_us < GAP_US)
         return;
-    size_t left = LINES_MAX;
-    int width = terminal_width();
+    size_t left;
+    int width = terminal_width(&left);
     erase(p);
     draw_lines(p, false, width, &left);
     draw_lines(p, true, width, &left);
