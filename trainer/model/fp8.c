@@ -130,6 +130,17 @@ struct ops_fp8 pass_fp8(const struct model_pass *p, const struct layer *l)
     };
 }
 
+static void quantise_weights(struct compiled_model *m, const float *floats)
+{
+    const struct model_pass pass = {.model = m, .fp8 = &m->fp8};
+    ops_init_thread();
+    for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++)
+        if (l->flags & LAYER_QUANTISES) {
+            const struct ops_fp8 f = pass_fp8(&pass, l);
+            ops_fp8_quantise_weights(&f, floats + m->parameters[l->parameter[WEIGHT]].offset);
+        }
+}
+
 void model_begin_step(struct compiled_model *m, const int32_t *exponents, uint32_t *amaxes)
 {
     struct model_fp8 *s = &m->fp8;
@@ -140,11 +151,12 @@ void model_begin_step(struct compiled_model *m, const int32_t *exponents, uint32
     s->measures = !exponents;
     if (exponents)
         upload_scales(s, exponents);
-    const struct model_pass pass = {.model = m, .fp8 = s};
-    ops_init_thread();
-    for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++)
-        if (l->flags & LAYER_QUANTISES) {
-            const struct ops_fp8 f = pass_fp8(&pass, l);
-            ops_fp8_quantise_weights(&f, m->floats + m->parameters[l->parameter[WEIGHT]].offset);
-        }
+    quantise_weights(m, m->floats);
+}
+
+void model_fp8_measure_replica(struct compiled_model *replica, const struct compiled_model *m)
+{
+    replica->fp8.amaxes = m->fp8.amaxes;
+    replica->fp8.measures = true;
+    quantise_weights(replica, m->floats);
 }

@@ -30,4 +30,7 @@ size_t model_fp8_bytes(const struct model_fp8 *s);            // of model_fp8_al
 int model_fp8_allocate(struct model_fp8 *s, struct error *e); // ERR_NO_MEMORY
 void model_fp8_free(struct model_fp8 *s);
 
+// Lets the passes of a replica find scales of their own, as those of m do (m->fp8.measures).
+void model_fp8_measure_replica(struct compiled_model *replica, const struct compiled_model *m);
+
 #endif

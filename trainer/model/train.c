@@ -21,6 +21,17 @@ static const struct model_fp8 *fp8_of_step(const struct compiled_model *m)
     return m->fp8.count > 0 ? &m->fp8 : NULL;
 }
 
+// In lockstep a pass runs backward after the forward parts of the others. So where the passes find
+// their scales themselves, each replica keeps its own; a step with known scales has one set.
+static const struct model_fp8 *fp8_of_replica(const struct compiled_model *m,
+                                              struct compiled_model *replica)
+{
+    if (!m->fp8.measures)
+        return fp8_of_step(m);
+    model_fp8_measure_replica(replica, m);
+    return &replica->fp8;
+}
+
 // --- sums of all micro-batches -------------------------------------------------------------------
 
 static const struct layer *layer_of_micro_batch(const struct lockstep_pass *s, int64_t k,
@@ -151,15 +162,17 @@ static int train_lockstep(struct compiled_model *m, const struct model_lockstep 
 {
     struct lockstep_pass s = {m, t, xcalloc((size_t)t->count + 1, sizeof *s.passes)};
     int rc = prepare_replicas(m, t, e);
-    for (int64_t k = 0; k < t->count && !rc; k++)
-        s.passes[k] = (struct model_pass){.model = k == 0 ? m : m->replicas[k - 1],
+    for (int64_t k = 0; k < t->count && !rc; k++) {
+        struct compiled_model *own = k == 0 ? m : m->replicas[k - 1];
+        s.passes[k] = (struct model_pass){.model = own,
                                           .floats = m->floats,
                                           .reals = m->reals,
                                           .batch = t->batches[k],
                                           .training = true,
                                           .key = *key,
                                           .step_micro_batches = t->step_count,
-                                          .fp8 = fp8_of_step(m)};
+                                          .fp8 = k == 0 ? fp8_of_step(m) : fp8_of_replica(m, own)};
+    }
     enum ops_phase before = ops_phase(OPS_FORWARD);
     for (int64_t k = 0; k < t->count && !rc; k++)
         pass_stage(&s.passes[k]);

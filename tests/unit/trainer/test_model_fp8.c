@@ -175,6 +175,68 @@ static void test_exponents_set_the_scales(void **state)
     model_fixture_end(&f);
 }
 
+// --- lockstep ------------------------------------------------------------------------------------
+
+enum { LOCKSTEP = 2, LOCKSTEP_SAMPLES = 16 };
+static const struct sample_shape image_4x4 = {.height = 4, .width = 4, .channels = 1, .classes = 5};
+static const char synchronised[] =
+    "[{\"layer\": \"flatten\"}, {\"layer\": \"linear\", \"out\": 16}, {\"layer\": "
+    "\"batch_norm\", \"sync\": true}, {\"layer\": \"linear\", \"out\": 5}]";
+
+// The gradients of two micro-batches, in the fixture of each. The model is that of the first.
+static void run_lockstep(struct model_fixture of[LOCKSTEP])
+{
+    struct gradient_sink sinks[LOCKSTEP];
+    const struct batch *batches[LOCKSTEP];
+    float losses[LOCKSTEP * LOCKSTEP_SAMPLES];
+    struct error e;
+    int count;
+    for (int k = 0; k < LOCKSTEP; k++) {
+        model_fixture_begin(&of[k], synchronised, &image_4x4, LOCKSTEP_SAMPLES, 7 + (uint64_t)k);
+        sinks[k] = (struct gradient_sink){.ready = keep_gradient, .ctx = &of[k]};
+        batches[k] = of[k].batch;
+    }
+    for (int i = 0; i < LOCKSTEP_SAMPLES * 16; i++)
+        of[0].batch->images[i] *= 32; // so that the scales of their inputs differ
+    model_fp8_tensors(of[0].model, &count);
+    uint32_t *amaxes = aligned_block(&of[0].a, (size_t)count * sizeof *amaxes);
+    memset(amaxes, 0, (size_t)count * sizeof *amaxes);
+    model_begin_step(of[0].model, NULL, amaxes);
+    const struct model_lockstep t = {.batches = batches,
+                                     .sinks = sinks,
+                                     .losses = losses,
+                                     .count = LOCKSTEP,
+                                     .step_count = LOCKSTEP};
+    if (model_train_lockstep(of[0].model, &t, &of[0].key, &e))
+        fail_msg("%s", e.text);
+}
+
+// A micro-batch that measures its tensors keeps its own scales until its backward pass, which comes
+// after the forward passes of the others.
+static void test_lockstep_measures_each_micro_batch(void **state)
+{
+    (void)state;
+    struct model_fixture quantised[LOCKSTEP], exact[LOCKSTEP];
+    run_lockstep(quantised);
+    ops_close();
+    assert_int_equal(ops_open(OPS_AUTO, NULL), 0);
+    run_lockstep(exact);
+    for (int k = 0; k < LOCKSTEP; k++) {
+        const struct parameter *weight = &exact[k].parameters[0];
+        double apart = 0, whole = 0;
+        for (size_t i = weight->offset; i < weight->offset + weight->count; i++) {
+            apart += pow((double)quantised[k].gradients[i] - (double)exact[k].gradients[i], 2);
+            whole += pow((double)exact[k].gradients[i], 2);
+        }
+        assert_true(apart > 0 && apart < 0.25 * 0.25 * whole);
+    }
+    for (int k = 0; k < LOCKSTEP; k++) {
+        model_fixture_end(&exact[k]);
+        model_fixture_end(&quantised[k]);
+    }
+    open_fp8(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +244,7 @@ int main(void)
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_passes),
         cmocka_unit_test(test_exponents_set_the_scales),
+        cmocka_unit_test(test_lockstep_measures_each_micro_batch),
     };
     return cmocka_run_group_tests(tests, open_fp8, close_device);
 }
