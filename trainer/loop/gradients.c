@@ -52,7 +52,6 @@ static int wait_for_weights(struct training *t, struct error *e)
     return 0;
 }
 
-//
 static int compute_one_by_one(struct training *t, struct sampler_share share,
                               const struct gradient_sink *sink, struct error *e)
 {
