@@ -31,17 +31,18 @@ static void print_next(const struct master_options *o, const struct certificates
 {
     const char *host = o->host_names.count ? o->host_names.items[0] : likely_host(&r->names);
     const char *open = strchr(host, ':') ? "[" : "", *close = *open ? "]" : "";
+    const long long port = o->port ? o->port : 8080LL;
     printf("\nfingerprint: %s\n\n"
            "Next:\n"
            "  muster-master --data-dir %s\n"
            "      serves https from now on (a running one: restart it)\n"
            "  muster trust https://%s%s%s:%lld --fingerprint %s\n"
            "      lets the muster command of a user trust it; browsers import %s/tls/ca.pem\n"
-           "  muster login admin\n"
+           "  muster login admin --master https://%s%s%s:%lld\n"
            "  muster agent enroll\n"
            "      prints the line that brings a machine into the cluster\n",
-           r->fingerprint, o->data_dir, open, host, close, o->port ? o->port : 8080LL,
-           r->fingerprint, o->data_dir);
+           r->fingerprint, o->data_dir, open, host, close, port, r->fingerprint, o->data_dir, open,
+           host, close, port);
 }
 
 int set_up_tls(const struct master_options *o, struct error *e)
