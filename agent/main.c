@@ -166,6 +166,18 @@ static int require_flag(const char *value, const char *flag, struct error *e)
     return value && *value ? 0 : error_set(e, ERR_INVALID, "--%s is missing; see --help", flag);
 }
 
+// One line of standard input: on a terminal there is no end of file after it.
+static int read_line(char **out, struct error *e)
+{
+    char line[ENROLMENT_FILE_MAX];
+    if (isatty(STDIN_FILENO))
+        fputs("Paste the line that `muster agent enroll` has printed, then press Enter:\n", stderr);
+    if (!fgets(line, sizeof line, stdin))
+        return error_set(e, ERR_INVALID, "there is no line on standard input");
+    *out = xstrdup(line);
+    return 0;
+}
+
 // Reads the enrolment line, and removes it from the arguments that other users of the machine see.
 static int read_enrolment(struct agent_arguments *a, struct error *e)
 {
@@ -177,15 +189,15 @@ static int read_enrolment(struct agent_arguments *a, struct error *e)
         a->enrolment = xstrdup(a->enroll);
         memset((char *)a->enroll, '*', strlen(a->enroll));
     } else if (a->enroll_file && !strcmp(a->enroll_file, "-")) {
-        err = file_read_fd(STDIN_FILENO, "standard input", ENROLMENT_FILE_MAX, &a->enrolment, &len,
-                           e);
+        err = read_line(&a->enrolment, e);
     } else if (a->enroll_file) {
         err = file_read(a->enroll_file, ENROLMENT_FILE_MAX, &a->enrolment, &len, e);
     }
     if (err)
         return error_prefix(e, "--enroll-file");
     if (a->agent.enrol_only && !a->enrolment)
-        return error_set(e, ERR_INVALID, "--enroll-only: give the line with --enroll as well");
+        return error_set(e, ERR_INVALID,
+                         "--enroll-only: give the line with --enroll or --enroll-file as well");
     a->agent.enrolment = a->enrolment;
     return 0;
 }

@@ -140,6 +140,7 @@ class Tls(unittest.TestCase):
         done = subprocess.run([BIN / "muster-master", "--init", "--data-dir", self.data], capture_output=True, text=True, check=True)
         self.assertIn("unchanged", done.stdout)
         self.assertIn(self.fingerprint, done.stdout)
+        self.assertRegex(done.stdout, r"muster login admin --master https://[^ ]+:8080\n")
         self.assertEqual({path.name: path.read_bytes() for path in (self.data / "tls").iterdir()}, before)
 
     def test_a_further_name_takes_effect_at_once(self):
@@ -181,6 +182,23 @@ class Tls(unittest.TestCase):
             process.wait(120)
 
     # enrolment
+
+    def test_a_pasted_line_needs_no_end_of_file(self):
+        with subprocess.Popen([BIN / "muster-agent", "--work-dir", self.cluster.folder / "pasted", "--id", "pasted",
+                               "--enroll-only", "--enroll-file", "-"], stdin=subprocess.PIPE, text=True) as enrolling:
+            enrolling.stdin.write(self.line() + "\n")
+            enrolling.stdin.flush()
+            self.assertEqual(enrolling.wait(timeout=60), 0)
+
+    @unittest.skipIf(os.geteuid() != 0, "only an agent that runs as root needs an account for tasks")
+    def test_an_agent_without_an_account_for_tasks_says_so(self):
+        self.start_enrolled("accountless", start=False)
+        agent = Daemon("muster-agent", ["--work-dir", self.cluster.folder / "accountless", "--slots", 1],
+                       self.cluster.folder / "accountless.log")
+        agent.start()
+        self.addCleanup(agent.stop)
+        self.await_agent("accountless")
+        self.assertIn("start it with --task-account", (self.cluster.folder / "accountless.log").read_text())
 
     def test_a_line_enrols_one_agent(self):
         line = self.line("--pool", "default")
