@@ -215,6 +215,13 @@ static size_t on_answer_data(char *bytes, size_t size, size_t count, void *ctx)
     return t->result ? 0 : size * count;
 }
 
+// A server with https closes the connection of who speaks http to it.
+static const char *hint_of_https(const struct client *c, CURLcode code)
+{
+    bool closed = code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING;
+    return closed && !strncmp(c->url, "http://", 7) ? "; if it serves https, write https://" : "";
+}
+
 int client_transport_failed(struct client *c, CURLcode code, struct error *e)
 {
     const char *detail = *c->detail ? c->detail : curl_easy_strerror(code);
@@ -245,8 +252,8 @@ int client_transport_failed(struct client *c, CURLcode code, struct error *e)
         c->may_retry = true;
         return error_set(e, ERR_UNAVAILABLE,
                          "cannot reach %s (%s). Check that the master runs there and that the "
-                         "address is right",
-                         c->url, detail);
+                         "address is right%s",
+                         c->url, detail, hint_of_https(c, code));
     }
 }
 

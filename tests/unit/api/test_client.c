@@ -205,6 +205,20 @@ static void nobody_answers(void **state)
     client_close(c);
 }
 
+static void a_closed_connection_may_mean_https(void **state)
+{
+    const struct scripted_answer script[] = {{NULL, 0, 0}};
+    struct scripted_server s;
+    struct error e;
+    (void)state;
+    start(&s, script, 1);
+    struct client *c = client_of(s.port, NULL);
+    assert_int_equal(client_call(c, "GET", "/info", NULL, NULL, &e), ERR_UNAVAILABLE);
+    assert_contains(e.text, "if it serves https, write https://");
+    client_close(c);
+    stop(&s);
+}
+
 static void a_certificate_that_is_none(void **state)
 {
     const struct scripted_answer script[] = {{OK("{}"), 0, 0}};
@@ -687,6 +701,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_that_are_none),
         cmocka_unit_test(nobody_answers),
+        cmocka_unit_test(a_closed_connection_may_mean_https),
         cmocka_unit_test(a_certificate_that_is_none),
         cmocka_unit_test(answers_that_are_no_json),
         cmocka_unit_test(statuses_become_errors),
