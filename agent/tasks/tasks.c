@@ -687,6 +687,7 @@ bool tasks_changed(const struct tasks *t)
 // --- start and end -------------------------------------------------------------------------------
 
 // Without a status, the task was not started; without a specification, its files were not fetched.
+// A specification without protections would start the task without any.
 static void recover_task(struct tasks *t, const char *id)
 {
     json_t *spec = NULL, *status = NULL;
@@ -701,6 +702,8 @@ static void recover_task(struct tasks *t, const char *id)
         set_status(t, task, json_incref(status)); // until the supervisor sends its own
     if (err != ERR_NOT_FOUND || taskdir_supervised(task->dir)) {
         connect_supervisor(t, task, clock_mono_us());
+    } else if (task->has_spec && !jget(spec, "protections")) {
+        end_unsupervised_task(t, task, SUPERVISOR_LOST ": an older release has prepared the task");
     } else if (task->has_spec) {
         task->phase = PHASE_FETCHING;
         fetch_files(t, task);

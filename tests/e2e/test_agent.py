@@ -906,6 +906,20 @@ class Restarts(AgentTest):
         self.forget("a")
         self.assertEqual(self.master.texts("a"), ["up", "x"])
 
+    def test_task_that_an_older_release_has_prepared(self):
+        """It names no protections, so it must not start without them."""
+        self.start(a=task("a", "echo up", contextUrl="/api/v1/tasks/a/context_directory"))
+        self.master.wait_state("a", "STARTING")
+        wait_for("the message", lambda: "waits for its files" in self.agent.tail(), SECONDS)
+        self.agent.kill9()
+        path = self.work / "tasks/a/task.json"
+        spec, *rest = path.read_bytes().split(b"\n")
+        old = json.loads(spec)
+        del old["protections"]
+        path.write_bytes(b"\n".join([json.dumps(old).encode(), *rest]))
+        self.agent.start()
+        self.assertIn("older release", self.master.wait_state("a", "EXITED")["reason"])
+
 
 class Refusals(AgentTest):
     def test_wrong_token(self):
