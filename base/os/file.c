@@ -256,10 +256,29 @@ int dir_open_below(int root, const char *relative, const char *label, int *fd, s
 
 // --- removing ------------------------------------------------------------------------------------
 
-static int remove_at(int parent, const char *name, int depth, struct error *e);
+struct tree_removal {
+    int top;        // descriptor of the folder that is removed
+    unsigned moved; // folders that were moved there because they were nested too deep
+};
+
+static int remove_at(struct tree_removal *r, int parent, const char *name, int depth,
+                     struct error *e);
+
+// A program may leave folders that are nested deeper than descriptors permit.
+static int move_to_top(struct tree_removal *r, int parent, const char *name, struct error *e)
+{
+    char unique[32];
+    int rc;
+    do {
+        snprintf(unique, sizeof unique, "moved.%u", r->moved++);
+        rc = renameat2(parent, name, r->top, unique, RENAME_NOREPLACE);
+    } while (rc != 0 && errno == EEXIST);
+    return rc == 0 ? 0 : error_set_errno(e, ERR_IO, errno, "cannot move folder %s", name);
+}
 
 // Empties the folder of descriptor `fd` and closes `fd`.
-static int remove_contents(int fd, const char *name, int depth, struct error *e)
+static int remove_contents(struct tree_removal *r, int fd, const char *name, int depth,
+                           struct error *e)
 {
     DIR *dir = fdopendir(fd);
     if (!dir) {
@@ -268,10 +287,17 @@ static int remove_contents(int fd, const char *name, int depth, struct error *e)
         return error_set_errno(e, ERR_IO, saved, "cannot read folder %s", name);
     }
     int err = 0;
+    unsigned moved;
     struct dirent *entry;
-    while (!err && (errno = 0, entry = readdir(dir)))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            err = remove_at(dirfd(dir), entry->d_name, depth + 1, e);
+    if (depth == 0)
+        r->top = fd;
+    do {
+        moved = r->moved;
+        rewinddir(dir);
+        while (!err && (errno = 0, entry = readdir(dir)))
+            if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+                err = remove_at(r, fd, entry->d_name, depth + 1, e);
+    } while (!err && errno == 0 && depth == 0 && r->moved != moved);
     if (!err && errno != 0)
         err = error_set_errno(e, ERR_IO, errno, "cannot read folder %s", name);
     closedir(dir);
@@ -280,20 +306,19 @@ static int remove_contents(int fd, const char *name, int depth, struct error *e)
 
 // Works by descriptor and name, so that nobody can replace a folder by a link meanwhile: the first
 // call unlinks a link, and O_NOFOLLOW refuses one that appears later.
-static int remove_at(int parent, const char *name, int depth, struct error *e)
+static int remove_at(struct tree_removal *r, int parent, const char *name, int depth,
+                     struct error *e)
 {
     if (unlinkat(parent, name, 0) == 0 || errno == ENOENT || errno == ENOTDIR)
         return 0;
     if (errno != EISDIR && errno != EPERM) // a folder, by Linux and by POSIX
         return error_set_errno(e, ERR_IO, errno, "cannot remove %s", name);
     if (depth >= TREE_DEPTH_MAX)
-        return error_set(e, ERR_TOO_LARGE,
-                         "cannot remove %s: the folders are nested more than %d deep", name,
-                         TREE_DEPTH_MAX);
+        return move_to_top(r, parent, name, e);
     int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return error_set_errno(e, ERR_IO, errno, "cannot open folder %s", name);
-    int err = remove_contents(fd, name, depth, e);
+    int err = remove_contents(r, fd, name, depth, e);
     if (!err && unlinkat(parent, name, AT_REMOVEDIR) != 0)
         err = error_set_errno(e, ERR_IO, errno, "cannot remove folder %s", name);
     return err;
@@ -301,7 +326,8 @@ static int remove_at(int parent, const char *name, int depth, struct error *e)
 
 int dir_remove_tree(const char *path, struct error *e)
 {
-    int err = remove_at(AT_FDCWD, path, 0, e);
+    struct tree_removal r = {.top = -1};
+    int err = remove_at(&r, AT_FDCWD, path, 0, e);
     if (err)
         error_prefix(e, "removing %s", path);
     return err;
@@ -309,7 +335,8 @@ int dir_remove_tree(const char *path, struct error *e)
 
 int dir_remove_tree_at(int parent, const char *name, struct error *e)
 {
-    return remove_at(parent, name, 0, e);
+    struct tree_removal r = {.top = -1};
+    return remove_at(&r, parent, name, 0, e);
 }
 
 bool path_exists(const char *path)

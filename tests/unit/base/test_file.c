@@ -238,15 +238,13 @@ static void make_deep(int depth)
 static void trees_at_the_deepest_and_past_it(void **state)
 {
     (void)state;
+    static const int depths[] = {256, 257, 258, 1000};
     struct error e;
-    make_deep(256);
-    assert_int_equal(dir_remove_tree("d", &e), 0);
-    assert_false(path_exists("d"));
-    make_deep(257);
-    assert_int_equal(dir_remove_tree("d", &e), ERR_TOO_LARGE);
-    assert_non_null(strstr(e.text, "removing d: "));
-    assert_int_equal(dir_remove_tree("d/d", &e), 0);
-    assert_int_equal(dir_remove_tree("d", &e), 0);
+    for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
+        make_deep(depths[i]);
+        assert_int_equal(dir_remove_tree("d", &e), 0);
+        assert_false(path_exists("d"));
+    }
 }
 
 static void joined(const char *a, const char *b, const char *expected)
