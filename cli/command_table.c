@@ -182,7 +182,7 @@ const struct command commands[] = {
     {"task", "delete", "ID...", "yes", NULL, "Delete tasks that have ended, with their logs", "muster task delete 7", run_task_delete, false},
 
     {"agent", "list", "", "watch", "id,slots,used,faults,connected,enabled,draining,pool,version,registered", "List agents: their slots, pool and connection", "muster agent list --watch", run_agent_list, false},
-    {"agent", "describe", "AGENT", NULL, NULL, "Show one agent and its slots", "muster agent describe gpu-1", run_agent_describe, false},
+    {"agent", "describe", "AGENT", NULL, NULL, "Show one agent: its slots, the limits of its tasks, and what protects the machine against them", "muster agent describe gpu-1", run_agent_describe, false},
     {"agent", "enable", "AGENT", NULL, NULL, "Let an agent receive new tasks again", "muster agent enable gpu-1", run_agent_set, false},
     {"agent", "disable", "AGENT", "drain", NULL, "Give an agent no new tasks; running tasks are ended and start again elsewhere (with --drain they finish there)", "muster agent disable gpu-1 --drain", run_agent_set, false},
     {"agent", "forget", "AGENT", NULL, NULL, "Remove a lost agent from the list", "muster agent forget gpu-1", run_agent_forget, false},
