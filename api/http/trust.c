@@ -54,13 +54,10 @@ static int read_chain(CURL *easy, struct trust_chain *out, struct error *e)
     curl_easy_getinfo(easy, CURLINFO_CERTINFO, &found);
     for (int i = 0; !rc && found && i < found->num_of_certs && i < TRUST_CHAIN_MAX; i++) {
         const char *pem = field_of(found->certinfo[i], "Cert");
-        const char *subject = field_of(found->certinfo[i], "Subject");
-        const char *issuer = field_of(found->certinfo[i], "Issuer");
         rc = fingerprint_at(pem ? pem : "", out->items[i].fingerprint, e);
         if (rc)
             break;
         out->items[i].pem = xstrdup(pem);
-        out->items[i].self_signed = subject && issuer && !strcmp(subject, issuer);
         out->count++;
     }
     if (!rc && !out->count)

@@ -5,7 +5,6 @@
 #ifndef MUSTER_API_HTTP_TRUST_H
 #define MUSTER_API_HTTP_TRUST_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -17,7 +16,6 @@ struct trust_chain { // what the server shows, its own certificate first
     struct {
         char *pem; // owned
         char fingerprint[SHA256_HEX];
-        bool self_signed; // names itself as its issuer
     } items[TRUST_CHAIN_MAX];
     size_t count;
 };
