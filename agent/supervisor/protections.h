@@ -2,7 +2,8 @@
 // to its tasks, and why not the others. Each is tried once, at the agent's start
 // (protection_probe.h). The agent logs the result, sends it to the master with each request, and
 // writes the active ones to the specification of a task; its supervisor applies exactly these, and
-// a task for which one of them fails does not start. No function is for more than one thread.
+// a task for which one of them fails does not start (one without its limits starts with a warning
+// in its log). No function is for more than one thread.
 #ifndef MUSTER_AGENT_SUPERVISOR_PROTECTIONS_H
 #define MUSTER_AGENT_SUPERVISOR_PROTECTIONS_H
 
