@@ -239,7 +239,6 @@ static int cover_all(struct view_build *b, struct view_report *report, struct er
     if (!err && task_view_has(v, PROTECTION_DEVICES))
         err = devices_mount(jget(v->spec, "gpus"), e);
     report->failed = err ? report->failed : PROTECTION_FILES;
-    err = err ? err : mounts_protect_groups(e);
     err = err ? err : cover_work_dir(b, e);
     err = err ? err : show_kept(b, e);
     return err ? err : hide_token(b->places.token_file, e);
@@ -277,6 +276,8 @@ int task_view_build(const struct task_view *v, struct view_report *report, struc
         show_settings(v, report);
     if (!err)
         err = mounts_make(jget(v->spec, "mounts"), b.sources, &b.places, e);
+    if (!err && (err = mounts_protect_groups(e)) != 0) // also those that a wished mount shows
+        report->failed = PROTECTION_FILES;
     view_release(&b);
     return err;
 }

@@ -360,10 +360,14 @@ class DelegatedGroup(Unprivileged):
         groups = [path.parent for path in self.group.glob("*/victim/cgroup.kill")]
         if not groups:
             self.skipTest("the agent makes no control groups here")
-        self.master.change(a=task("a", f"echo $$ >{self.group}/agent/cgroup.procs && echo moved; echo 1 >{groups[0]}/cgroup.kill && "
-                                       "echo killed; echo tried"))
-        self.master.wait_state("a", "EXITED")
-        self.assertEqual([text for text in self.master_texts("a") if text in ("moved", "killed", "tried")], ["tried"])
+        kill = groups[0].relative_to(self.group) / "cgroup.kill"
+        mount = {"source": str(self.group), "target": "groups", "readOnly": False, "propagation": "", "required": False}
+        self.master.change(**{name: task(name, f"echo $$ >{top}/agent/cgroup.procs && echo moved; "
+                                               f"echo 1 >{top}/{kill} && echo killed; echo tried", mounts=[mount])
+                              for name, top in (("a", self.group), ("b", "groups"))})
+        for name in ("a", "b"):
+            self.master.wait_state(name, "EXITED")
+            self.assertEqual([text for text in self.master_texts(name) if text in ("moved", "killed", "tried")], ["tried"])
         self.assertEqual(self.master.state("victim"), "RUNNING")
 
 
