@@ -255,7 +255,8 @@ class Programs:
         agent = self.programs()[0]
         self.cluster.agents[agent].kill9()
         for pid in self.machines[agent].processes():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended with the first process of its task
+                os.kill(pid, signal.SIGKILL)
         if slots > len(self.slots) - 1:
             self.cluster.agents[agent].start()
         try:
