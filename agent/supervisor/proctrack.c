@@ -124,6 +124,40 @@ size_t proctrack_signal(const struct process_filter *filter, int signal)
     return signal_matches(is_task_process, filter, signal, NULL);
 }
 
+struct ending_namespace {
+    pid_t init;
+    ino_t inode;
+};
+
+static bool is_live_member(int proc_fd, pid_t pid, const void *ctx, struct buf *text)
+{
+    const struct ending_namespace *ns = ctx;
+    struct proc_stat line;
+    return pid != ns->init && is_in_namespace(proc_fd, ns->inode) &&
+           read_stat(proc_fd, &line, text) && (!line.dead || line.threads > 1);
+}
+
+size_t proctrack_ending_namespace(pid_t init)
+{
+    char path[64];
+    struct buf text;
+    struct proc_stat line;
+    struct stat st;
+    snprintf(path, sizeof path, "/proc/%d", init);
+    int fd = init > 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return 0;
+    buf_init(&text, ENVIRONMENT_MAX);
+    bool ending = read_stat(fd, &line, &text) && line.flags & FLAG_EXITING && !line.dead &&
+                  fstatat(fd, "ns/pid", &st, 0) == 0;
+    close(fd);
+    buf_free(&text);
+    if (!ending)
+        return 0;
+    const struct ending_namespace ns = {.init = init, .inode = st.st_ino};
+    return signal_matches(is_live_member, &ns, 0, NULL);
+}
+
 int64_t proctrack_cpu(const struct process_filter *filter)
 {
     int64_t sum = 0;

@@ -240,15 +240,14 @@ static void take_status(struct tasks *t, struct agent_task *task, json_t *status
 
 // --- supervisors ---------------------------------------------------------------------------------
 
-static size_t read_pids(const struct agent_task *task, pid_t **out)
+static size_t read_rank_pids(const struct agent_task *task, pid_t **out)
 {
     const json_t *ranks = jget(task->status, "ranks");
     size_t i;
     json_t *rank;
     *out = xcalloc(json_array_size(ranks) + 1, sizeof **out);
     json_array_foreach(ranks, i, rank)(*out)[i] = (pid_t)jget_int(rank, "pid", 0);
-    (*out)[i] = (pid_t)jget_int(task->status, "init", 0); // it ends after all of its namespace
-    return json_array_size(ranks) + 1;
+    return json_array_size(ranks);
 }
 
 // Ends all processes of the task's group, also those that fork meanwhile.
@@ -264,9 +263,10 @@ static void kill_processes(struct tasks *t, struct agent_task *task, int64_t now
     clear_group(t, task);
     pid_t *ranks;
     char *marker = taskdir_marker(task->dir);
-    struct process_filter wanted = {.marker = marker, .known_count = read_pids(task, &ranks)};
+    struct process_filter wanted = {.marker = marker, .known_count = read_rank_pids(task, &ranks)};
     wanted.known = ranks;
-    if (proctrack_signal(&wanted, SIGKILL) == 0) {
+    pid_t init = (pid_t)jget_int(task->status, "init", 0);
+    if (proctrack_signal(&wanted, SIGKILL) + proctrack_ending_namespace(init) == 0) {
         end_unsupervised_task(t, task,
                               SUPERVISOR_LOST ": its processes on this machine were ended");
     } else {

@@ -34,8 +34,8 @@ RESTARTED = {"1_metrics": {"seconds_per_step": 0.5}, "0_start": {}}
 PAUSE, LONGER_PAUSE = "time.sleep(0.1)", "time.sleep(0.25)"  # of 0_start, in each step
 # Programs that go on from their checkpoint. name: (folder, slots, last step, hyperparameters)
 RESUMED = {
-    "2_checkpoints": (EXAMPLES, 1, 60, {"seconds_per_step": 0.04}),
-    "4_distributed": (EXAMPLES, 2, 60, {"seconds_per_step": 0.04}),
+    "2_checkpoints": (EXAMPLES, 1, 60, {"seconds_per_step": 0.08}),
+    "4_distributed": (EXAMPLES, 2, 60, {"seconds_per_step": 0.08}),
     "mnist": (EXAMPLES / "mnist", 2, 100, {"seconds_per_step": 0.02}),
 }
 
@@ -137,7 +137,8 @@ class Programs:
         if name == "0_start":
             return "step 10:" in self.cluster.muster("experiment", "logs", experiment)
         trials = self.cluster.rows("trial", "list", experiment)
-        return trials and self.cluster.run("trial", "metrics", trials[0]["id"], "--group", "validation").returncode == 0
+        reports = trials and self.cluster.run("trial", "metrics", trials[0]["id"], "--group", "validation", "-o", "json")
+        return reports and reports.returncode == 0 and json.loads(reports.stdout) != []
 
     def submit_restarted(self, name):
         return self.submit(name, self.restarted, RESTARTED[name], "--config", f"preemption_timeout={PREEMPTION_S}")

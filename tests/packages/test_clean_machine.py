@@ -53,7 +53,7 @@ class CleanMachine(unittest.TestCase):
         for program in PROGRAMS:
             self.run_there(f"{program} --version")
         self.run_there("python3 -c 'import muster'")
-        self.run_there("getent passwd muster muster-agent;"
+        self.run_there("getent passwd muster muster-task;"
                        "muster --master http://127.0.0.1:9 agent list 2>&1 | grep 'cannot reach'")
         # Without systemd the daemons run, too.
         self.run_there("""

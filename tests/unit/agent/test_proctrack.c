@@ -1,4 +1,5 @@
-// Finds the processes of a task by environment, session and parent, also dying processes.
+// Finds the processes of a task by environment, session and parent, also dying processes and
+// namespaces.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -144,6 +145,49 @@ static void test_dying_is_not_dead(void **state)
     assert_true(seen);
 }
 
+// Kills the first process of a pid namespace and returns whether its large member was counted while
+// it was dying. Nobody reads the end of the member meanwhile, so the first process stays.
+static bool is_counted_while_dying(void)
+{
+    pid_t init = fork();
+    if (init == 0)
+        for (;;)
+            pause();
+    pid_t member = start_large();
+    assert_int_equal(proctrack_ending_namespace(init), 0); // it is not ending
+    kill(init, SIGKILL);
+    bool seen = false;
+    siginfo_t info = {0};
+    while (info.si_pid != member) {
+        assert_int_equal(waitid(P_PID, (id_t)member, &info, WEXITED | WNOWAIT | WNOHANG), 0);
+        seen |= proctrack_ending_namespace(init) == 1;
+    }
+    assert_int_equal(proctrack_ending_namespace(init), 0);
+    assert_false(is_dead(init));
+    waitpid(member, NULL, 0);
+    waitpid(init, NULL, 0);
+    return seen;
+}
+
+static void test_ending_namespace(void **state)
+{
+    (void)state;
+    enum { NO_NAMESPACE = 77 };
+    bool seen = false;
+    for (int i = 0; i < TRIES && !seen; i++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0)
+            _exit(unshare(CLONE_NEWPID) != 0 ? NO_NAMESPACE : is_counted_while_dying() ? 0 : 1);
+        waitpid(child, &status, 0);
+        assert_true(WIFEXITED(status));
+        if (WEXITSTATUS(status) == NO_NAMESPACE)
+            skip();
+        seen = WEXITSTATUS(status) == 0;
+    }
+    assert_true(seen);
+}
+
 // --- orphans -------------------------------------------------------------------------------------
 
 static char folder[64]; // the folder of an agent's tasks
@@ -249,6 +293,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_by_session_and_parent),
         cmocka_unit_test(test_processor_time_of_other_sessions),
         cmocka_unit_test(test_dying_is_not_dead),
+        cmocka_unit_test(test_ending_namespace),
         cmocka_unit_test_setup_teardown(test_a_stray_has_no_folder, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_another_root_is_no_stray, make_folder, remove_folder),
     };
