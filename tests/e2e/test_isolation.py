@@ -194,6 +194,12 @@ class Accounts(IsolationTest):
         self.assertEqual(report["ranks"][0]["exitCode"], 0, "\n".join(said))
         self.assertEqual(said, [f"True {folder}/home account-{ATTACKER_UID}", "True True"])
 
+    def test_own_session(self):
+        """A storm of processes in the supervisor's session would take the supervisor's processor time."""
+        self.start(a=self.program("a", "import os\nprint(os.getsid(0) == os.getpid())\n"))
+        self.master.wait_state("a", "EXITED")
+        self.assertEqual(self.master_texts("a"), ["True"])
+
     def test_accounts_of_the_system_are_refused(self):
         self.start(root=self.program("root", "", account=account(0)), daemon=self.program("daemon", "", account=account(2)))
         self.assertIn("tasks never run as root", self.master.wait_state("root", "EXITED")["reason"])
