@@ -56,8 +56,7 @@ bool traceback_read_frame(const struct output_line *line, const char *work_dir, 
     snprintf(path, sizeof path, "%.*s", (int)(end - start), start);
     *of_library = is_library(path);
     traceback_shorten_path(path, work_dir);
-    snprintf(place, cap, "%s:%ld", path, strtol(end + sizeof close - 1, NULL, 10));
-    return true;
+    return snprintf(place, cap, "%s:%ld", path, strtol(end + sizeof close - 1, NULL, 10)) > 0;
 }
 
 static bool is_frame(const struct output_line *line)

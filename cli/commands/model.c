@@ -236,7 +236,7 @@ int run_model_set(struct cli *c, const struct command *self, struct error *e)
 int run_model_set_version(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
-    const char *path;
+    const char *path = NULL;
     json_t *answer = NULL, *body = json_object();
     int err = version_path(c, &path, e);
     err = err ? err : add_model_settings(c, body, e);
@@ -318,7 +318,7 @@ int run_model_delete(struct cli *c, const struct command *self, struct error *e)
 
 int run_model_delete_version(struct cli *c, const struct command *self, struct error *e)
 {
-    const char *path;
+    const char *path = NULL;
     int err = version_path(c, &path, e);
     err = err ? err
               : cli_confirm(c, e, "Delete version %s of model %s? Its checkpoint stays.",

@@ -20,7 +20,7 @@ struct failed_trial {
 
 static void expect_summary(const struct failed_trial *list, size_t count, const char *text)
 {
-    struct trial_outcome trials[MOST];
+    struct trial_outcome trials[MOST] = {{0}};
     for (size_t i = 0; i < count; i++)
         trials[i] = (struct trial_outcome){.id = (int64_t)i + 1,
                                            .reason = list[i].reason,

@@ -32,7 +32,8 @@ enum {
 };
 
 static const char *placement; // set before the ranks are forked
-static atomic_int *told;      // ranks that have told their errors; all ranks share it
+// All ranks share these: ranks that have told their errors, and that have opened their communicator.
+static atomic_int *told, *opened;
 
 static int gather(void *ctx, const json_t *mine, json_t **all, struct error *e)
 {
@@ -68,6 +69,7 @@ static struct gang_result run_placed(const char *where, int (*rank)(struct gang_
     struct rank_outcomes silence = {0};
     placement = where;
     atomic_store(told, 0);
+    atomic_store(opened, 0);
     return run_ranks((int)strlen(where), rank, outcomes ? outcomes : &silence);
 }
 
@@ -402,12 +404,21 @@ static void assert_all_others_say(const struct rank_outcomes *outcomes, int worl
     }
 }
 
+// Until then a rank that ends is an error of the others' comm_open().
+static void wait_until_all_have_opened(const struct gang_member *seat)
+{
+    atomic_fetch_add(opened, 1);
+    while (atomic_load(opened) < seat->world)
+        clock_sleep_us(1000);
+}
+
 static int rank_killed(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct error e = {0};
     struct comm *c = NULL;
     CHECK(open_comm(seat, 0, &c, &e) == 0);
+    wait_until_all_have_opened(seat);
     if (seat->rank == 1) {
         report_outcome(seat, 0, "");
         raise(SIGKILL);
@@ -433,6 +444,7 @@ static int rank_gives_up(struct gang_member *seat, void *ctx)
     struct error e = {0};
     struct comm *c = NULL;
     CHECK(open_comm(seat, 0, &c, &e) == 0);
+    wait_until_all_have_opened(seat);
     if (seat->rank != 1)
         return reduce_until_error(seat, c);
     clock_sleep_us(SECOND / 10);
@@ -543,6 +555,7 @@ static int rank_complains_of_death(struct gang_member *seat, void *ctx)
     struct error e = {0};
     struct comm *c = NULL;
     CHECK(open_comm(seat, 0, &c, &e) == 0);
+    wait_until_all_have_opened(seat);
     if (seat->rank == 1) {
         report_outcome(seat, 0, "");
         raise(SIGKILL);
@@ -747,7 +760,8 @@ int main(void)
         print_message("no GPU\n");
         return SKIPPED;
     }
-    told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    told = mmap(NULL, 2 * sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     must(told != MAP_FAILED);
+    opened = told + 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
