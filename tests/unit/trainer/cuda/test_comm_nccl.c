@@ -32,7 +32,8 @@ enum {
 };
 
 static const char *placement; // set before the ranks are forked
-// All ranks share these: ranks that have told their errors, and that have opened their communicator.
+// All ranks share these: ranks that have told their errors, and that have opened their
+// communicator.
 static atomic_int *told, *opened;
 
 static int gather(void *ctx, const json_t *mine, json_t **all, struct error *e)

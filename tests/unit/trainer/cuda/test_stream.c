@@ -167,16 +167,17 @@ static void test_time_is_of_the_gpu(void **state)
     assert_true(us[OPS_FORWARD] == 0 && us[OPS_BACKWARD] == 0); // reported once
 }
 
-// Time that the host spends while the GPU is busy does not count.
+// Time that the host spends while the GPU is busy does not count. The times are so long because a
+// busy machine may stop a thread for part of a second.
 static void test_hidden_work_of_the_host(void **state)
 {
     (void)state;
     int64_t us[OPS_PHASES];
     struct error e;
     phases_forget();
-    phase_compute(OPS_BACKWARD, 600 * MS);
+    phase_compute(OPS_BACKWARD, 2000 * MS);
     ops_phase(OPS_DATA);
-    clock_sleep_us(200 * MS);
+    clock_sleep_us(1000 * MS);
     ops_phase(OPS_OTHER);
     assert_int_equal(ops_synchronize(&e), 0);
     int64_t begin = clock_mono_us();
@@ -186,8 +187,8 @@ static void test_hidden_work_of_the_host(void **state)
     assert_int_equal(ops_synchronize(&e), 0);
     int64_t waited = clock_mono_us() - begin;
     ops_phases(us);
-    assert_true(us[OPS_DATA] >= 49 * MS && us[OPS_DATA] < waited + 100 * MS);
-    assert_true(us[OPS_BACKWARD] >= 599 * MS);
+    assert_true(us[OPS_DATA] >= 49 * MS && us[OPS_DATA] < waited + 900 * MS);
+    assert_true(us[OPS_BACKWARD] >= 1999 * MS);
 }
 
 // More phases than there are marks.
