@@ -208,6 +208,11 @@ class Cluster:
 
     # processes
 
+    def files_of_tasks(self, agent, name):
+        """Returns the files of this name in the working folders of the agent's tasks."""
+        tasks = (self.folder / agent / "tasks").glob("*")
+        return [path for task in tasks if (path := task / "work" / name).exists()]
+
     def processes_below(self, program=None):
         """Returns the processes whose working folder is below this cluster's folder; `program`
         selects one program."""

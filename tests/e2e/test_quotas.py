@@ -125,7 +125,7 @@ class Quotas(unittest.TestCase):
         """Runs the program besides a neighbour until it is ended; returns the reason in its log."""
         neighbour = self.create("neighbour", pool, NEIGHBOUR)
         wait_for("the neighbour", lambda: self.cluster.rows("experiment", "describe", neighbour)["state"] == "RUNNING")
-        diary = wait_for("its file", lambda: list((self.cluster.folder / pool / "tasks").glob("*/work/diary")))[0]
+        diary = wait_for("its file", lambda: self.cluster.files_of_tasks(pool, "diary"))[0]
         offender = self.create(name, pool, PROGRAMS[name])
         self.cluster.wait(offender, "ERROR")
         self.assertEqual(self.cluster.rows("experiment", "describe", neighbour)["state"], "RUNNING")
@@ -174,7 +174,7 @@ class Quotas(unittest.TestCase):
 
     def test_a_disk_that_others_have_filled_ends_no_task(self):
         patient = self.create("patient", "full", PROGRAMS["patient"])
-        wait_for("its file", lambda: list((self.cluster.folder / "full" / "tasks").glob("*/work/small")))
+        wait_for("its file", lambda: self.cluster.files_of_tasks("full", "small"))
         ballast = self.cluster.folder / "full" / "ballast"
         ballast.write_bytes(bytes(56 * MIB))
         log = self.cluster.folder / "full.log"

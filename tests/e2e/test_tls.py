@@ -354,8 +354,8 @@ class Tls(unittest.TestCase):
     def test_revocation(self):
         agent = self.start_enrolled("leaver", "--pool", "leavers")
         task = self.run_command("leavers", "--", "sh", "-c", "echo $$ > pid; exec sleep 600")
-        tasks = self.cluster.folder / "leaver" / "tasks"
-        pid = int(wait_for("the program", lambda: next((path.read_text() for path in tasks.glob("*/work/pid") if path.read_text()), None)))
+        pid = int(wait_for("the program", lambda: "".join(
+            path.read_text() for path in self.cluster.files_of_tasks("leaver", "pid"))))
         self.cluster.muster("agent", "revoke", "leaver")
         self.assertEqual(agent.process.wait(120), EXIT_REFUSED)
         self.assertIn("revoked", agent.tail())

@@ -89,7 +89,7 @@ ATTACKS = {
     "rest of the own folder": lambda: sorted(set(os.listdir(OWN)) - {"work", "home", "report.sock"}) or None,
     "settings of a task": lambda: read(WORK + "/tasks/victim/task.json"),
     "own settings": lambda: read(OWN + "/task.json"),
-    "files of a task": lambda: read(WORK + "/tasks/victim/work/file"),
+    "files of a task": lambda: read(os.path.join(WORK, "tasks", "victim", "work", "file")),
     "a new task": lambda: os.mkdir(WORK + "/tasks/new") or "made",
     "socket of the own supervisor": lambda: connect(OWN + "/sock"),
     "socket of another supervisor": lambda: connect(WORK + "/tasks/victim/sock"),
