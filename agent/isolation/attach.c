@@ -18,26 +18,31 @@ int attach_clone(const char *path)
     return open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 }
 
+bool attach_path(int fd, char real[PATH_MAX])
+{
+    char link[32];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(link, real, PATH_MAX - 1);
+    if (len >= 0)
+        real[len] = '\0';
+    return len >= 0;
+}
+
 // open_tree(2) also mounts what an automounter has there, unlike open(2) with O_PATH.
 int attach_open(const char *path, const struct task_account *account, char real[PATH_MAX])
 {
-    char link[32];
     int fd = -1;
     if (account_enter_files(account))
         fd = open_tree(AT_FDCWD, path, OPEN_TREE_CLOEXEC);
     int saved = errno;
     account_leave_files(account);
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t len = fd < 0 ? -1 : readlink(link, real, PATH_MAX - 1);
-    if (len < 0) {
-        saved = fd < 0 ? saved : errno;
-        if (fd >= 0)
-            close(fd);
-        errno = saved;
-        return -1;
-    }
-    real[len] = '\0';
-    return fd;
+    errno = saved;
+    if (fd < 0 || attach_path(fd, real))
+        return fd;
+    saved = errno;
+    close(fd);
+    errno = saved;
+    return -1;
 }
 
 int attach_clone_open(int fd)

@@ -14,9 +14,12 @@
 // path do not change it. The caller closes it. -1: errno is set.
 int attach_clone(const char *path);
 
-// Opens a path that a user has named, with the rights of the task's account: the agent's own would
-// lead past closed folders on the way to it. Writes where it is once all links are resolved. The
-// caller closes the descriptor. -1: errno is set.
+// Writes where the open file or folder is, once all links are resolved. False: errno is set.
+bool attach_path(int fd, char real[PATH_MAX]);
+
+// Opens a path that a user has named, with the rights of the task's account: root could open what
+// lies in a folder that the account may not enter. Writes where it is once all links are resolved.
+// The caller closes the descriptor. -1: errno is set.
 int attach_open(const char *path, const struct task_account *account, char real[PATH_MAX]);
 
 // A clone as of attach_clone of what attach_open has opened. Closes `fd`.

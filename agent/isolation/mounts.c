@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,9 @@
 #include "base/os/file.h"
 #include "base/text/json.h"
 
-enum { MOUNTS_BYTES = 4 << 20 }; // of /proc/self/mounts
+// Bytes of a line of /proc/self/mounts: a device, a path and options of 4 KiB, each byte as up to
+// four.
+enum { MOUNT_LINE = 64 << 10 };
 
 // --- what may be covered -------------------------------------------------------------------------
 
@@ -84,13 +87,9 @@ int *mounts_open_sources(const json_t *mounts, const struct mount_places *places
 static int open_target(const char *target, const struct mount_places *places, int *fd,
                        char real[PATH_MAX], struct error *e)
 {
-    char link[32];
     *fd = open(target, O_PATH | O_CLOEXEC);
-    snprintf(link, sizeof link, "/proc/self/fd/%d", *fd);
-    ssize_t len = *fd < 0 ? -1 : readlink(link, real, PATH_MAX - 1);
-    if (len < 0)
+    if (*fd < 0 || !attach_path(*fd, real))
         return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot open %s", target);
-    real[len] = '\0';
     return mounts_check_target(real, places, e);
 }
 
@@ -207,7 +206,7 @@ bool mounts_required(const json_t *mounts)
 // --- control groups ------------------------------------------------------------------------------
 
 // A mount point that another mount hides cannot be reached, and needs no protection.
-static int protect_groups_at(const char *path, struct error *e)
+static int protect_cgroup_at(const char *path, struct error *e)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
     if (mount_setattr(AT_FDCWD, path, 0, &attr, sizeof attr) == 0 || errno == ENOENT ||
@@ -217,19 +216,20 @@ static int protect_groups_at(const char *path, struct error *e)
                            path);
 }
 
-int mounts_protect_groups(struct error *e)
+// The kernel writes blanks and backslashes of a path as numbers, which getmntent(3) decodes.
+int mounts_protect_cgroups(struct error *e)
 {
-    char *text = NULL, *next = NULL;
-    size_t len = 0;
-    int err = file_read("/proc/self/mounts", MOUNTS_BYTES, &text, &len, e);
-    for (char *line = err ? NULL : strtok_r(text, "\n", &next); line && !err;
-         line = strtok_r(NULL, "\n", &next)) {
-        char path[PATH_MAX], type[32]; // DEVICE PATH TYPE ...
-        if (sscanf(line, "%*s %4095s %31s", path, type) == 2 &&
-            (!strcmp(type, "cgroup2") || !strcmp(type, "cgroup")))
-            err = protect_groups_at(path, e);
-    }
-    free(text);
+    FILE *list = setmntent("/proc/self/mounts", "re");
+    if (!list)
+        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot read /proc/self/mounts");
+    char *line = xcalloc(1, MOUNT_LINE);
+    struct mntent entry;
+    int err = 0;
+    while (!err && getmntent_r(list, &entry, line, MOUNT_LINE))
+        if (!strcmp(entry.mnt_type, "cgroup2") || !strcmp(entry.mnt_type, "cgroup"))
+            err = protect_cgroup_at(entry.mnt_dir, e);
+    free(line);
+    endmntent(list);
     return err;
 }
 

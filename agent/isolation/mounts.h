@@ -31,7 +31,7 @@ int mounts_make(const json_t *mounts, const int *sources, const struct mount_pla
 
 // Makes the control groups read-only in this view: those of an agent that is not root belong to the
 // account of its tasks, which could leave their limits, and kill other tasks and the agent.
-int mounts_protect_groups(struct error *e);
+int mounts_protect_cgroups(struct error *e);
 
 // Whether the task cannot do without one of them.
 bool mounts_required(const json_t *mounts);

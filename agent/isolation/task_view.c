@@ -74,11 +74,18 @@ static bool is_covered(const struct view_build *b, const char *path)
     return temporary || path_is_within(path, b->work_dir);
 }
 
+// Takes ownership of `clone`; -1: there is nothing to keep.
+static void keep_clone(struct view_build *b, const char *path, int clone)
+{
+    if (clone >= 0 && b->kept_count < KEPT_MAX)
+        b->kept[b->kept_count++] = (struct kept_path){xstrdup(path), clone};
+    else if (clone >= 0)
+        close(clone);
+}
+
 static void keep_path(struct view_build *b, const char *path, const char *source)
 {
-    int clone = b->kept_count < KEPT_MAX ? attach_clone(source) : -1;
-    if (clone >= 0)
-        b->kept[b->kept_count++] = (struct kept_path){xstrdup(path), clone};
+    keep_clone(b, path, attach_clone(source));
 }
 
 static void keep_programs(struct view_build *b)
@@ -105,14 +112,11 @@ static bool may_keep(const struct view_build *b, const char *real)
 static void keep_named_path(struct view_build *b, const char *path)
 {
     char real[PATH_MAX];
-    int fd = b->kept_count < KEPT_MAX ? attach_open(path, b->places.account, real) : -1;
-    if (fd >= 0 && !may_keep(b, real)) {
+    int fd = attach_open(path, b->places.account, real);
+    if (fd >= 0 && may_keep(b, real))
+        keep_clone(b, real, attach_clone_open(fd));
+    else if (fd >= 0)
         close(fd);
-        return;
-    }
-    int clone = fd >= 0 ? attach_clone_open(fd) : -1;
-    if (clone >= 0)
-        b->kept[b->kept_count++] = (struct kept_path){xstrdup(real), clone};
 }
 
 static void keep_named_paths(struct view_build *b)
@@ -276,7 +280,7 @@ int task_view_build(const struct task_view *v, struct view_report *report, struc
         show_settings(v, report);
     if (!err)
         err = mounts_make(jget(v->spec, "mounts"), b.sources, &b.places, e);
-    if (!err && (err = mounts_protect_groups(e)) != 0) // also those that a wished mount shows
+    if (!err && (err = mounts_protect_cgroups(e)) != 0) // also those that a wished mount shows
         report->failed = PROTECTION_FILES;
     view_release(&b);
     return err;

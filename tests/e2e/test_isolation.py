@@ -194,10 +194,12 @@ class Accounts(IsolationTest):
         self.assertEqual(report["ranks"][0]["exitCode"], 0, "\n".join(said))
         self.assertEqual(said, [f"True {folder}/home account-{ATTACKER_UID}", "True True"])
 
-    def test_supervisor_outlives_its_task(self):
+    def test_session_and_memory_score_of_a_rank(self):
         """A storm of processes in the supervisor's session would take the supervisor's processor time. A machine without
         memory ends the task before the supervisor."""
-        self.start(a=self.program("a", 'import os\nprint(os.getsid(0) == os.getpid(), open("/proc/self/oom_score_adj").read())\n'))
+        self.agent.start()
+        self.need("processes")
+        self.master.change(a=self.program("a", 'import os\nprint(os.getsid(0) == os.getpid(), open("/proc/self/oom_score_adj").read())\n'))
         self.master.wait_state("a", "EXITED")
         self.assertEqual(self.master_texts("a")[0], "True 500")
 
@@ -364,17 +366,17 @@ class DelegatedGroup(Unprivileged):
         self.need("files")
         self.master.change(victim=task("victim", "echo up; sleep 1000"))
         self.wait_line("victim", "up")
-        groups = [path.parent for path in self.group.glob("*/victim/cgroup.kill")]
-        if not groups:
-            self.skipTest("the agent makes no control groups here")
-        kill = groups[0].relative_to(self.group) / "cgroup.kill"
-        mount = {"source": str(self.group), "target": "groups", "readOnly": False, "propagation": "", "required": False}
-        self.master.change(**{name: task(name, f"echo $$ >{top}/agent/cgroup.procs && echo moved; "
-                                               f"echo 1 >{top}/{kill} && echo killed; echo tried", mounts=[mount])
-                              for name, top in (("a", self.group), ("b", "groups"))})
-        for name in ("a", "b"):
+        kill = next(self.group.glob("*/victim/cgroup.kill")).relative_to(self.group)
+        tops = {"a": self.group, "b": "groups", "c": "my groups", "d": "my\tgroups"}
+        mounts = [{"source": str(self.group), "target": target, "readOnly": False, "propagation": "", "required": True}
+                  for target in ("groups", "my groups", "my\tgroups")]
+        self.master.change(**{name: task(name, f"ls '{top}/agent' >listed && echo shown; echo $$ >'{top}/agent/cgroup.procs' && echo moved; "
+                                               f"echo 1 >'{top}/{kill}' && echo killed; echo tried", mounts=mounts)
+                              for name, top in tops.items()})
+        for name in tops:
             self.master.wait_state(name, "EXITED")
-            self.assertEqual([text for text in self.master_texts(name) if text in ("moved", "killed", "tried")], ["tried"])
+            self.assertEqual([text for text in self.master_texts(name) if text in ("shown", "moved", "killed", "tried")],
+                             ["shown", "tried"])
         self.assertEqual(self.master.state("victim"), "RUNNING")
 
 
