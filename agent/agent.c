@@ -609,8 +609,8 @@ static const char *why_tasks_as_root(const struct agent_daemon *a)
     return own ? "no --task-account, and a master on this machine without https" : NULL;
 }
 
-// Said at the start, because otherwise the first who notices is a user whose trials fail.
-static void look_for_account(const struct agent_daemon *a)
+// Warns at the start; otherwise the first sign is the failed trial of a user.
+static void warn_without_account(const struct agent_daemon *a)
 {
     if (geteuid() == 0 && !a->o->task_account && !a->why_tasks_as_root)
         log_warn(
@@ -626,7 +626,7 @@ static void look_for_protections(struct agent_daemon *a)
     protections_probe(&wishes, &a->protections);
     look_for_cgroups(a);
     protections_log(&a->protections, a->id);
-    look_for_account(a);
+    warn_without_account(a);
     a->protections_json = protections_json(&a->protections);
     look_for_mounts(a);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/supervisor/cgroup.h"
+#include "base/os/file.h"
 
 // What installers of packages do with the files of their own task.
 static const uint64_t root_keeps = 1u << CAP_CHOWN | 1u << CAP_DAC_OVERRIDE | 1u << CAP_FOWNER |
@@ -63,14 +64,13 @@ static bool switch_account(const struct task_account *a)
 
 // Where a machine runs out of memory, the kernel ends a task before the agent and its supervisors.
 // A machine that does not permit the change works without it.
-static void prefer_for_memory_kill(void)
+static void prefer_for_oom_kill(void)
 {
-    static const char score[] = "500"; // half of the machine's memory more than it uses
+    static const char score[] = "500"; // as if half of the machine's memory were the task's, too
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return;
-    ssize_t written = write(fd, score, sizeof score - 1);
-    (void)written;
+    (void)file_write_all(fd, score, sizeof score - 1);
     close(fd);
 }
 
@@ -78,7 +78,7 @@ const char *confine_process(const void *confinement)
 {
     const struct confinement *c = confinement;
     uint64_t keep = c->keeps_root ? root_keeps : 0;
-    prefer_for_memory_kill();
+    prefer_for_oom_kill();
     if (c->cgroup > 0 && !cgroup_enter(c->cgroup))
         return "entering its cgroup";
     if (c->mount_namespace >= 0 && setns(c->mount_namespace, CLONE_NEWNS) != 0)

@@ -51,6 +51,12 @@ static bool read_stat(int proc_fd, struct proc_stat *out, struct buf *text)
     return read_proc_file(proc_fd, "stat", text) && proc_stat_parse(buf_str(text), out);
 }
 
+// The first thread may be dead while other threads are dying.
+static bool is_alive(const struct proc_stat *line)
+{
+    return !line->dead || line->threads > 1;
+}
+
 static bool is_known(const struct process_filter *filter, pid_t pid)
 {
     for (size_t i = 0; i < filter->known_count; i++)
@@ -72,8 +78,7 @@ static bool is_task_process(int proc_fd, pid_t pid, const void *ctx, struct buf 
     struct proc_stat line;
     if (pid == filter->init || !read_stat(proc_fd, &line, text))
         return false;
-    // The first thread may be dead while other threads are dying.
-    if (line.flags & FLAG_EXITING && (!line.dead || line.threads > 1) && is_known(filter, pid))
+    if (line.flags & FLAG_EXITING && is_alive(&line) && is_known(filter, pid))
         return true;
     if (line.dead)
         return false;
@@ -134,10 +139,10 @@ static bool is_live_member(int proc_fd, pid_t pid, const void *ctx, struct buf *
     const struct ending_namespace *ns = ctx;
     struct proc_stat line;
     return pid != ns->init && is_in_namespace(proc_fd, ns->inode) &&
-           read_stat(proc_fd, &line, text) && (!line.dead || line.threads > 1);
+           read_stat(proc_fd, &line, text) && is_alive(&line);
 }
 
-size_t proctrack_ending_namespace(pid_t init)
+size_t proctrack_count_ending(pid_t init)
 {
     char path[64];
     struct buf text;

@@ -24,10 +24,11 @@ struct process_filter {
 // do not count. Never signals a process that has reused a pid.
 size_t proctrack_signal(const struct process_filter *filter, int signal);
 
-// Returns the number of live processes in a pid namespace whose first process `init` is ending. The
-// kernel has killed them all. `init` itself stays until somebody has read the end of each process,
-// which can take seconds, so it does not count. 0: the namespace is empty, or `init` is not ending.
-size_t proctrack_ending_namespace(pid_t init);
+// Counts the live processes of the pid namespace whose first process `init` is ending, which the
+// kernel has killed; 0 if it is not ending. `init` and zombies do not count: the kernel keeps
+// `init` until the parents of all the others have waited for them (wait(2)), which can take
+// seconds.
+size_t proctrack_count_ending(pid_t init);
 
 // Returns the processor time of these processes, in microseconds.
 int64_t proctrack_cpu(const struct process_filter *filter);

@@ -177,7 +177,8 @@ static void publish_change(struct supervisor *s)
     }
 }
 
-// Launchers such as torchrun start their workers in sessions of their own.
+// Ranks in a pid namespace, and workers of launchers such as torchrun, have sessions of their own,
+// so the session alone does not find them.
 static struct process_filter all_processes(const struct supervisor *s)
 {
     return (struct process_filter){

@@ -266,7 +266,7 @@ static void kill_processes(struct tasks *t, struct agent_task *task, int64_t now
     struct process_filter wanted = {.marker = marker, .known_count = read_rank_pids(task, &ranks)};
     wanted.known = ranks;
     pid_t init = (pid_t)jget_int(task->status, "init", 0);
-    if (proctrack_signal(&wanted, SIGKILL) + proctrack_ending_namespace(init) == 0) {
+    if (proctrack_signal(&wanted, SIGKILL) + proctrack_count_ending(init) == 0) {
         end_unsupervised_task(t, task,
                               SUPERVISOR_LOST ": its processes on this machine were ended");
     } else {
@@ -703,6 +703,7 @@ static void recover_task(struct tasks *t, const char *id)
     if (err != ERR_NOT_FOUND || taskdir_supervised(task->dir)) {
         connect_supervisor(t, task, clock_mono_us());
     } else if (task->has_spec && !jget(spec, "protections")) {
+        // The first words tell the master that the program is not at fault.
         end_unsupervised_task(t, task, SUPERVISOR_LOST ": an older release has prepared the task");
     } else if (task->has_spec) {
         task->phase = PHASE_FETCHING;
