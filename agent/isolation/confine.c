@@ -6,6 +6,7 @@
 #include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -63,14 +64,16 @@ static bool switch_account(const struct task_account *a)
 }
 
 // Where a machine runs out of memory, the kernel ends a task before the agent and its supervisors.
-// A machine that does not permit the change works without it.
+// A machine that does not permit the change works without it, and a higher score stays.
 static void prefer_for_oom_kill(void)
 {
     static const char score[] = "500"; // as if half of the machine's memory were the task's, too
-    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    char now[16] = "";
+    int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return;
-    (void)file_write_all(fd, score, sizeof score - 1);
+    if (read(fd, now, sizeof now - 1) > 0 && strtol(now, NULL, 10) < strtol(score, NULL, 10))
+        (void)file_write_all(fd, score, sizeof score - 1);
     close(fd);
 }
 

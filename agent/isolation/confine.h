@@ -13,10 +13,8 @@
 struct confinement {
     int mount_namespace; // a descriptor; -1: that of the supervisor
     struct task_account account;
-    bool no_privileges; // no capabilities, and none by set-user-id programs
-    bool own_session;   // each rank leads a session; only with a pid namespace, because without one
-                        // the supervisor finds the processes by its own session
-    bool keeps_root;    // the task is to run as root: what installing packages needs stays
+    bool no_privileges;       // no capabilities, and none by set-user-id programs
+    bool keeps_root;          // the task is to run as root: what installing packages needs stays
     struct sock_fprog filter; // of system calls; len 0: none. Its memory is the supervisor's
     int64_t processes;        // RLIMIT_NPROC; 0: as it is
     int cgroup;               // cgroup_fd(); 0: that of the supervisor

@@ -199,9 +199,6 @@ static int start_init(const char *dir, const json_t *spec, struct enclosure *c, 
         return do_without_view(spec, c, e);
     int err = task_init_start(&view, &c->init, &report, e);
     c->confinement.mount_namespace = c->init.mount_namespace;
-    // Where the kernel divides processor time by session (sched_autogroup), a fork bomb in the
-    // supervisor's session would starve the supervisor that must end it.
-    c->confinement.own_session = c->init.pid_namespace != 0;
     snprintf(c->warning, sizeof c->warning, "%s", report.warning);
     if (err && report.failed < PROTECTION_COUNT)
         err = error_prefix(e, "the protection \"%s\" cannot be applied",

@@ -153,12 +153,12 @@ size_t proctrack_count_ending(pid_t init)
     if (fd < 0)
         return 0;
     buf_init(&text, ENVIRONMENT_MAX);
-    bool ending = read_stat(fd, &line, &text) && line.flags & FLAG_EXITING && !line.dead &&
-                  fstatat(fd, "ns/pid", &st, 0) == 0;
+    bool ending = read_stat(fd, &line, &text) && line.flags & FLAG_EXITING && !line.dead;
+    bool readable = fstatat(fd, "ns/pid", &st, 0) == 0;
     close(fd);
     buf_free(&text);
-    if (!ending)
-        return 0;
+    if (!ending || !readable)
+        return ending;
     const struct ending_namespace ns = {.init = init, .inode = st.st_ino};
     return signal_matches(is_live_member, &ns, 0, NULL);
 }

@@ -27,7 +27,7 @@ size_t proctrack_signal(const struct process_filter *filter, int signal);
 // Counts the live processes of the pid namespace whose first process `init` is ending, which the
 // kernel has killed; 0 if it is not ending. `init` and zombies do not count: the kernel keeps
 // `init` until the parents of all the others have waited for them (wait(2)), which can take
-// seconds.
+// seconds. Where the caller may not look at the namespace, `init` counts until it is gone.
 size_t proctrack_count_ending(pid_t init);
 
 // Returns the processor time of these processes, in microseconds.

@@ -204,8 +204,7 @@ static int spawn_rank(struct rank_process *r, const char *dir, const char *const
         .fd_in = fd_in,
         .fd_out = out_fd,
         .fd_err = err_fd,
-        .new_group = true, // for a rank without a session of its own
-        .new_session = r->confinement && r->confinement->own_session,
+        .new_group = true,
         .die_with_parent = true,
         .prepare = r->confinement ? confine_process : NULL,
         .prepare_ctx = r->confinement,

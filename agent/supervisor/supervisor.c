@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,8 +178,7 @@ static void publish_change(struct supervisor *s)
     }
 }
 
-// Ranks in a pid namespace, and workers of launchers such as torchrun, have sessions of their own,
-// so the session alone does not find them.
+// Launchers such as torchrun start their workers in sessions of their own.
 static struct process_filter all_processes(const struct supervisor *s)
 {
     return (struct process_filter){
@@ -190,10 +190,21 @@ static struct process_filter all_processes(const struct supervisor *s)
     };
 }
 
+// Without the controller "cpu" of control groups the supervisor shares its processor time with the
+// task. A fork bomb would starve the search for its processes, which therefore goes before all of
+// them, as far as the kernel permits it.
 static size_t signal_all(const struct supervisor *s, int signal)
 {
     const struct process_filter filter = all_processes(s);
-    return proctrack_signal(&filter, signal);
+    const struct sched_param first = {.sched_priority = sched_get_priority_min(SCHED_FIFO)};
+    struct sched_param usual = {0};
+    int policy = sched_getscheduler(0);
+    bool preferred = policy >= 0 && sched_getparam(0, &usual) == 0 &&
+                     sched_setscheduler(0, SCHED_FIFO, &first) == 0;
+    size_t count = proctrack_signal(&filter, signal);
+    if (preferred && sched_setscheduler(0, policy, &usual) != 0)
+        log_warn("a supervisor keeps its priority", "alloc=%s", s->id);
+    return count;
 }
 
 static int64_t used_processor_time(const struct supervisor *s)

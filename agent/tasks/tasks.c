@@ -54,6 +54,7 @@ struct agent_task {
     bool has_spec;      // so the master knows where its log belongs
     bool shipped;       // PHASE_FORGETTING: the master has the log
     bool reports;       // its program can report
+    bool searched;      // PHASE_KILLING: for live processes, once at least
     struct error quota; // why the machine ends it; code 0: it does not
     int64_t grace_s;
     int64_t retry_at; // monotonic: PHASE_FETCHING, PHASE_CONNECTING, PHASE_KILLING; in
@@ -258,6 +259,8 @@ static void clear_group(const struct tasks *t, const struct agent_task *task)
         cgroup_clear(folder, task->id);
 }
 
+// The kernel releases the lock of a dying supervisor before it kills the first process of the task,
+// which kills the others. So only the second search can find that nothing lives.
 static void kill_processes(struct tasks *t, struct agent_task *task, int64_t now)
 {
     clear_group(t, task);
@@ -266,11 +269,13 @@ static void kill_processes(struct tasks *t, struct agent_task *task, int64_t now
     struct process_filter wanted = {.marker = marker, .known_count = read_rank_pids(task, &ranks)};
     wanted.known = ranks;
     pid_t init = (pid_t)jget_int(task->status, "init", 0);
-    if (proctrack_signal(&wanted, SIGKILL) + proctrack_count_ending(init) == 0) {
+    size_t live = proctrack_signal(&wanted, SIGKILL) + proctrack_count_ending(init);
+    if (live == 0 && (task->searched || init == 0)) {
         end_unsupervised_task(t, task,
                               SUPERVISOR_LOST ": its processes on this machine were ended");
     } else {
         task->phase = PHASE_KILLING;
+        task->searched = true;
         task->retry_at = now + KILL_AGAIN_US;
     }
     free(ranks);
