@@ -16,7 +16,7 @@ from ssh_machines import SshMachine, make_tarball, require
 sys.path.append(str(SOURCE / "tests" / "packages"))
 import machine as systemd_machine  # noqa: E402
 
-LONG = 100000  # steps of a training that does not end by itself
+LONG = 100000000  # steps of a training that does not end by itself
 
 
 class Command:
