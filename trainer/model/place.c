@@ -40,6 +40,8 @@ static void find_last_reads(struct compiler *c)
         note_read(c, l->input, l->position);
         note_read(c, l->other, l->position);
         note_read(c, l->output, l->position);
+        if (l->flags & LAYER_QUANTISES && l->flags & LAYER_FUSED_GELU_BEFORE)
+            note_read(c, l[-1].input, l->position); // it applies gelu itself
         if (l->flags & LAYER_NEEDS_X)
             compiler_note_backward_read(c, l, l->input);
         if (l->flags & LAYER_NEEDS_Y)

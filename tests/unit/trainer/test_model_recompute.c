@@ -251,6 +251,32 @@ static void test_quantised(void **state)
     assert_int_equal(ops_open(OPS_AUTO, NULL), 0);
 }
 
+// A layer in FP8 after gelu reads the input of gelu, and writes `saved` while it reads: on a GPU
+// the two would overwrite each other if they shared memory.
+static void test_quantised_input_is_alive(void **state)
+{
+    (void)state;
+    static const struct sample_shape tokens_8 = {
+        .kind = SAMPLE_TOKENS, .context = 8, .vocabulary = 32};
+    const struct recompute_case c = {
+        .name = "gpt in FP8",
+        .model = "{\"family\": \"gpt\", \"layers\": 3, \"heads\": 2, \"width\": 16, "
+                 "\"vocabulary\": 32}",
+        .shape = &tokens_8};
+    int after_gelu = 0;
+    assert_int_equal(ops_open(OPS_FP8, NULL), 0);
+    struct compiled_model *m = planned(&c, true);
+    for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++)
+        if (l->flags & LAYER_FUSED_GELU_BEFORE) {
+            assert_true(m->plan.tensors[l[-1].x].last >= l->position);
+            after_gelu++;
+        }
+    assert_int_equal(after_gelu, 3);
+    model_free(m);
+    ops_close();
+    assert_int_equal(ops_open(OPS_AUTO, NULL), 0);
+}
+
 // --- the plan ------------------------------------------------------------------------------------
 
 // Number of layers of the kind that run again.
@@ -321,6 +347,7 @@ int main(void)
         cmocka_unit_test(test_same_bits),         cmocka_unit_test(test_random_lists),
         cmocka_unit_test(test_only_what_is_read), cmocka_unit_test(test_memory_of_a_block),
         cmocka_unit_test(test_sync_blocks_stay),  cmocka_unit_test(test_quantised),
+        cmocka_unit_test(test_quantised_input_is_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
