@@ -109,7 +109,7 @@ def train_all(bench, spec, got):
         for name, count, train in (("PyTorch", his, theirs), ("ours", mine, ours), ("fp8", eight, ours_in_fp8)):
             if i < count:
                 say(f"loss curve: {name}, seed {i + 1} of {count}")
-                losses = bench.try_to(f"loss curve, {name}", train, bench, spec, i + 1)
+                losses = bench.try_to(f"loss curve, {name}", lambda: train(bench, spec, i + 1))
                 got[name] += [smooth(losses)] if losses else []
 
 

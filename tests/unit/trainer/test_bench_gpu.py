@@ -13,6 +13,7 @@ import tempfile
 import time
 import types
 import unittest
+import unittest.mock
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "bench/gpu"
 sys.dont_write_bytecode = True
@@ -118,6 +119,23 @@ class Curves(unittest.TestCase):
         self.assertAlmostEqual(apart, 0.2)
         self.assertAlmostEqual(wide, 0.2)
         self.assertAlmostEqual(ratio, 1.0)
+
+    def test_all_seeds_are_trained(self):
+        """With the functions that train replaced: `run` and `curve` fit together."""
+        asked = []
+
+        def train(name):
+            return lambda _bench, spec, seed: asked.append((name, spec, seed)) or [float(seed)] * 100
+
+        run = program("run")
+        options = types.SimpleNamespace(loss_seeds="1,2", loss_fp8=1, budget=100)
+        bench = run.Bench.__new__(run.Bench)
+        bench.options = options
+        got = {"ours": [], "PyTorch": [], "fp8": []}
+        with unittest.mock.patch.multiple(curve, theirs=train("PyTorch"), ours=train("ours"), ours_in_fp8=train("fp8")):
+            quietly(curve.train_all, bench, "spec", got)
+        self.assertEqual(asked, [("PyTorch", "spec", 1), ("ours", "spec", 1), ("fp8", "spec", 1), ("PyTorch", "spec", 2)])
+        self.assertEqual([set(c) for c in got["PyTorch"]], [{1.0}, {2.0}])
 
 
 class Told(unittest.TestCase):
