@@ -344,9 +344,12 @@ static void test_sync_blocks_stay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits),         cmocka_unit_test(test_random_lists),
-        cmocka_unit_test(test_only_what_is_read), cmocka_unit_test(test_memory_of_a_block),
-        cmocka_unit_test(test_sync_blocks_stay),  cmocka_unit_test(test_quantised),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_random_lists),
+        cmocka_unit_test(test_only_what_is_read),
+        cmocka_unit_test(test_memory_of_a_block),
+        cmocka_unit_test(test_sync_blocks_stay),
+        cmocka_unit_test(test_quantised),
         cmocka_unit_test(test_quantised_input_is_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
