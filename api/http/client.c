@@ -215,16 +215,38 @@ static size_t on_answer_data(char *bytes, size_t size, size_t count, void *ctx)
     return t->result ? 0 : size * count;
 }
 
-// A server with https closes the connection of who speaks http to it.
+// A server with https closes the connection of a client that speaks http to it.
 static const char *hint_of_https(const struct client *c, CURLcode code)
 {
     bool closed = code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING;
     return closed && !strncmp(c->url, "http://", 7) ? "; if it serves https, write https://" : "";
 }
 
+// Whether the server has answered the beginning of a TLS connection with something else. libcurl
+// reports a connection that broke during the handshake by the same code, but that may pass.
+static bool server_speaks_no_tls(const char *detail)
+{
+    static const char *const texts[] = {"wrong version number", "packet length too long", // OpenSSL
+                                        "unexpected TLS packet"};                         // GnuTLS
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+        if (strstr(detail, texts[i]))
+            return true;
+    return false;
+}
+
+static int no_secure_connection(const struct client *c, const char *detail, struct error *e)
+{
+    return error_set(e, ERR_PEER,
+                     "%s: no secure connection (%s). If the server there has no certificate, "
+                     "write http:// instead of https://",
+                     c->url, detail);
+}
+
 int client_transport_failed(struct client *c, CURLcode code, struct error *e)
 {
     const char *detail = *c->detail ? c->detail : curl_easy_strerror(code);
+    if (code == CURLE_SSL_CONNECT_ERROR && server_speaks_no_tls(detail))
+        return no_secure_connection(c, detail, e);
     switch (code) {
     case CURLE_ABORTED_BY_CALLBACK:
         return error_set(e, ERR_TIMEOUT, "%s: the call was cancelled", c->url);
@@ -236,17 +258,14 @@ int client_transport_failed(struct client *c, CURLcode code, struct error *e)
                          c->url, detail);
     case CURLE_PEER_FAILED_VERIFICATION:
         c->untrusted = true;
+        c->may_retry = c->answered; // it was trusted before: a certificate that expired is renewed
         // fall through
     case CURLE_SSL_CACERT_BADFILE:
         return error_set(e, ERR_PEER,
                          "%s: no trusted connection (%s). Check the address, and give the "
                          "certificate of its authority as CA file (muster trust gets it). If the "
-                         "certificate lacks this name: muster-master --init --host-name NAME",
-                         c->url, detail);
-    case CURLE_SSL_CONNECT_ERROR:
-        return error_set(e, ERR_PEER,
-                         "%s: no secure connection (%s). If the server there has no certificate, "
-                         "write http:// instead of https://",
+                         "certificate lacks this name: muster-master --init --host-name NAME. If it has "
+                         "expired: the log of the master says why",
                          c->url, detail);
     default:
         c->may_retry = true;
@@ -319,6 +338,7 @@ static int run_request(struct client *c, const char *method, const char *path, c
     curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &asked);
     c->status = (int)status;
+    c->answered = c->answered || status;
     c->retry_after_s = asked;
     free(url);
     if (t->result)

@@ -50,8 +50,10 @@ int client_call(struct client *c, const char *method, const char *path, const js
                 json_t **answer, struct error *e);
 
 // The same, repeated after connection failures, timeouts, 429, 502, 503 and 504, until the
-// monotonic time `deadline` (microseconds). The pause doubles from 0.1 s to 5 s, or is what
-// Retry-After asks for. Only for idempotent calls. The error is that of the last try.
+// monotonic time `deadline` (microseconds). A certificate that is not trusted ends it, unless the
+// server has answered an earlier call of this client: then the certificate may have expired, and
+// the call is repeated, too. The pause doubles from 0.1 s to 5 s, or is what Retry-After asks for.
+// Only for idempotent calls. The error is that of the last try.
 int client_call_retry(struct client *c, const char *method, const char *path, const json_t *body,
                       int64_t deadline, json_t **answer, struct error *e);
 

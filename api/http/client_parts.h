@@ -22,6 +22,7 @@ struct client {
     int connect_timeout_s;
     int status;
     int64_t retry_after_s;
+    bool answered;  // the server has answered a call through libcurl
     bool untrusted; // the last call failed for the server's certificate
     bool may_retry; // another try may succeed after the failure of the last call
     char detail[CURL_ERROR_SIZE];
