@@ -82,6 +82,11 @@ const char *confine_process(const void *confinement)
     const struct confinement *c = confinement;
     uint64_t keep = c->keeps_root ? root_keeps : 0;
     prefer_for_oom_kill();
+    // A running program of the task could otherwise look into this process, as soon as both have
+    // the same account and no capabilities, and take descriptors of the supervisor from it: those
+    // of its folders lead out of the task's view. Execve(2) closes them and undoes this.
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
+        return "closing itself to other processes";
     if (c->cgroup > 0 && !cgroup_enter(c->cgroup))
         return "entering its cgroup";
     if (c->mount_namespace >= 0 && setns(c->mount_namespace, CLONE_NEWNS) != 0)

@@ -240,6 +240,8 @@ static void look_at_privileges(void)
     struct rlimit core;
     confine((struct confinement){.mount_namespace = -1, .no_privileges = true, .processes = 12345});
     check(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1, "no new privileges");
+    // Until exec, it has the descriptors and the memory of its supervisor.
+    check(prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0, "closed to other processes of the account");
     check(getrlimit(RLIMIT_CORE, &core) == 0 && core.rlim_max == 0, "core files");
     check(getrlimit(RLIMIT_NPROC, &core) == 0 && core.rlim_max <= 12345, "processes");
     if (geteuid() == 0)
