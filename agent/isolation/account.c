@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -165,21 +166,28 @@ void account_set_environment(const struct task_account *a, const char *home, jso
 
 // --- the files -----------------------------------------------------------------------------------
 
+// The kernel forgets the signal at the end of the parent (PR_SET_PDEATHSIG) when the ids change.
+static void set_ids_of_files(uid_t uid, gid_t gid)
+{
+    int signal = 0;
+    prctl(PR_GET_PDEATHSIG, &signal, 0, 0, 0);
+    setfsgid(gid);
+    setfsuid(uid);
+    prctl(PR_SET_PDEATHSIG, signal, 0, 0, 0);
+}
+
 bool account_enter_files(const struct task_account *a)
 {
     if (!a->switches)
         return true;
     if (setgroups(a->group_count, a->groups) != 0)
         return false;
-    setfsgid(a->gid);
-    setfsuid(a->uid);
+    set_ids_of_files(a->uid, a->gid);
     return true;
 }
 
 void account_leave_files(const struct task_account *a)
 {
-    if (!a->switches)
-        return;
-    setfsuid(geteuid());
-    setfsgid(getegid());
+    if (a->switches)
+        set_ids_of_files(geteuid(), getegid());
 }

@@ -8,8 +8,10 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -277,6 +279,27 @@ static void changed_account(void **state)
     run_child(look_at_account);
 }
 
+static void look_at_files_of_account(void)
+{
+    int signal = 0;
+    const struct task_account a = {.switches = true, .uid = 65533, .gid = 65532};
+    check(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0, "signal");
+    check(account_enter_files(&a), "account");
+    check(open("/etc/shadow", O_RDONLY) == -1 && errno == EACCES, "a file of root");
+    account_leave_files(&a);
+    check(open("/etc/shadow", O_RDONLY) >= 0, "a file of root, again");
+    check(prctl(PR_GET_PDEATHSIG, &signal, 0, 0, 0) == 0 && signal == SIGKILL,
+          "dies with its parent");
+}
+
+static void files_of_an_account(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip(); // only root may change its account
+    run_child(look_at_files_of_account);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +311,7 @@ int main(void)
         cmocka_unit_test(refused_system_calls),
         cmocka_unit_test(lost_privileges),
         cmocka_unit_test(changed_account),
+        cmocka_unit_test(files_of_an_account),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
