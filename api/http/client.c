@@ -261,12 +261,13 @@ int client_transport_failed(struct client *c, CURLcode code, struct error *e)
         c->may_retry = c->answered; // it was trusted before: a certificate that expired is renewed
         // fall through
     case CURLE_SSL_CACERT_BADFILE:
-        return error_set(e, ERR_PEER,
-                         "%s: no trusted connection (%s). Check the address, and give the "
-                         "certificate of its authority as CA file (muster trust gets it). If the "
-                         "certificate lacks this name: muster-master --init --host-name NAME. If it has "
-                         "expired: the log of the master says why",
-                         c->url, detail);
+        return error_set(
+            e, ERR_PEER,
+            "%s: no trusted connection (%s). Check the address, and give the "
+            "certificate of its authority as CA file (muster trust gets it). If the "
+            "certificate lacks this name: muster-master --init --host-name NAME. If it has "
+            "expired: the log of the master says why",
+            c->url, detail);
     default:
         c->may_retry = true;
         return error_set(e, ERR_UNAVAILABLE,
