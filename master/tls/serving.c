@@ -1,6 +1,5 @@
 #include "master/tls/serving.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -29,8 +28,9 @@ struct served {
 
 struct serving {
     struct serving_options o;
-    struct timespec seen[2]; // when the files were changed last
-    int64_t warned_at;       // monotonic; 0: never
+    struct timespec seen[2];              // when the files were changed last
+    bool stale;                           // the changed files have not been read yet
+    int64_t told_of_end, told_of_failure; // monotonic; 0: never
     pthread_t thread;
     pthread_mutex_t lock; // protects `stopping`
     pthread_cond_t changed;
@@ -145,53 +145,74 @@ static bool files_changed(struct serving *s)
     return changed;
 }
 
-static void reload(struct serving *s)
+// A file that cannot be read now is read again later; `changed`: for the first time, so tell it.
+static void reload(struct serving *s, bool changed)
 {
     struct served *fresh;
     struct error e;
     char quoted[ERROR_TEXT_MAX];
-    if (served_load(&s->o, &fresh, &e)) {
+    s->stale = served_load(&s->o, &fresh, &e);
+    if (s->stale && changed)
         log_warn("the changed certificate cannot be used; the former one stays", "err=%s",
                  log_quote(quoted, sizeof quoted, e.text));
+    if (s->stale)
         return;
-    }
     fresh->older = atomic_load(&current);
     atomic_store(&current, fresh);
     log_info("new connections get the changed certificate", "file=%s", s->o.cert_file);
 }
 
-// Tells once a day that the certificate ends.
+static bool is_time_to_tell(int64_t *told)
+{
+    int64_t now = clock_mono_us();
+    if (*told && now - *told < (int64_t)DAY_S * 1000000)
+        return false;
+    *told = now;
+    return true;
+}
+
+// Renews the certificate if it is the master's own and that is due. A failure is no reason to stop:
+// the present certificate may be good for months, and the authority's key may be kept elsewhere.
+static int renew(struct serving *s, struct error *e)
+{
+    char quoted[ERROR_TEXT_MAX];
+    bool renewed;
+    int rc = s->o.data_dir
+                 ? certificates_renew(s->o.data_dir, clock_wall_us() / 1000000, &renewed, e)
+                 : 0;
+    if (rc && is_time_to_tell(&s->told_of_failure))
+        log_warn("the certificate of the master cannot be renewed", "err=%s",
+                 log_quote(quoted, sizeof quoted, e->text));
+    return rc;
+}
+
 static void warn_of_end(struct serving *s)
 {
-    int64_t now = clock_mono_us(), left = atomic_load(&current)->ends - clock_wall_us() / 1000000;
-    if (left > (int64_t)WARN_DAYS * DAY_S ||
-        (s->warned_at && now - s->warned_at < (int64_t)DAY_S * 1000000))
+    int64_t left = atomic_load(&current)->ends - clock_wall_us() / 1000000;
+    if (left > (int64_t)WARN_DAYS * DAY_S || !is_time_to_tell(&s->told_of_end))
         return;
-    s->warned_at = now;
-    log_warn("the certificate of the master ends soon, and then nobody can connect",
+    log_warn(left < 0 ? "the certificate of the master has ended, so nobody can connect"
+                      : "the certificate of the master ends soon, and then nobody can connect",
              "file=%s days=%lld advice=\"%s\"", s->o.cert_file, (long long)(left / DAY_S),
-             s->o.data_dir ? "see tls/ca.key in docs/operating.md" : "replace the files");
+             s->o.data_dir ? "see HTTPS in docs/operating.md" : "replace the files");
 }
 
 static void look(struct serving *s)
 {
     struct error e;
-    char quoted[ERROR_TEXT_MAX];
-    bool renewed;
-    if (s->o.data_dir &&
-        certificates_renew(s->o.data_dir, clock_wall_us() / 1000000, &renewed, &e) && !s->warned_at)
-        log_warn("the certificate of the master cannot be renewed", "err=%s",
-                 log_quote(quoted, sizeof quoted, e.text));
-    if (files_changed(s))
-        reload(s);
+    renew(s, &e);
+    bool changed = files_changed(s);
+    if (changed || s->stale)
+        reload(s, changed);
     warn_of_end(s);
 }
 
-// Waits until it is time to look again; false: the server stops.
+// Waits until it is time to look again; false: the server stops. The clock is monotonic, because a
+// wall clock that is set back would stretch the wait.
 static bool wait_for_time(struct serving *s)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += LOOK_EVERY_S;
     pthread_mutex_lock(&s->lock);
     while (!s->stopping && !pthread_cond_timedwait(&s->changed, &s->lock, &until))
@@ -208,28 +229,34 @@ static void *run(void *arg)
     return NULL;
 }
 
+static void start_thread(struct serving *s)
+{
+    pthread_condattr_t monotonic;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    must(!pthread_create(&s->thread, NULL, run, s));
+}
+
 int serving_start(const struct serving_options *options, struct serving **out, struct error *e)
 {
     struct serving *s = xcalloc(1, sizeof *s);
     struct served *first = NULL;
-    bool renewed;
+    struct error why;
     s->o = *options;
     must(!atomic_load(&current));
-    int rc = s->o.data_dir
-                 ? certificates_renew(s->o.data_dir, clock_wall_us() / 1000000, &renewed, e)
-                 : 0;
+    int renewal = renew(s, &why);
     files_changed(s);
-    if (!rc)
-        rc = served_load(&s->o, &first, e);
+    int rc = served_load(&s->o, &first, e);
     if (rc) {
         free(s);
-        return rc;
+        return renewal ? error_set(e, renewal, "%s", why.text) : rc; // it says what to do
     }
     atomic_store(&current, first);
     warn_of_end(s);
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->changed, NULL);
-    must(!pthread_create(&s->thread, NULL, run, s));
+    start_thread(s);
     *out = s;
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <gnutls/gnutls.h>
@@ -257,6 +258,23 @@ static void test_serving(void **state)
     assert_non_null(strstr(e.text, "do not belong together"));
 }
 
+// A certificate that is valid must be served, although it cannot be renewed.
+static void test_serving_without_the_key_of_the_authority(void **state)
+{
+    (void)state;
+    struct serving *s = NULL;
+    struct error e = {0};
+    const struct serving_options o = {DIR "/tls/server.pem", DIR "/tls/server.key", DIR};
+    init_with("head", time(NULL) - (SERVER_DAYS - SERVER_RENEW_DAYS + 1LL) * DAY); // it is due
+    take_away("ca.key");
+    if (serving_start(&o, &s, &e))
+        fail_msg("%s", e.text);
+    serving_stop(s);
+    take_away("server.key");
+    assert_int_equal(serving_start(&o, &s, &e), ERR_STATE);
+    assert_non_null(strstr(e.text, "put " DIR "/tls/ca.key back"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +286,7 @@ int main(void)
         cmocka_unit_test_setup(test_bad_names, begin),
         cmocka_unit_test_setup(test_names_limit, begin),
         cmocka_unit_test_setup(test_serving, begin),
+        cmocka_unit_test_setup(test_serving_without_the_key_of_the_authority, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
