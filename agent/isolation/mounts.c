@@ -30,6 +30,15 @@ static bool overlaps(const char *a, const char *b)
     return path_is_within(a, b) || path_is_within(b, a);
 }
 
+// Whether the path lies in the agent's work folder or is its token, or has one of them below it.
+static bool overlaps_agent(const char *path, const struct mount_places *places)
+{
+    char *work = taskdir_work_dir(places->dir);
+    bool found = overlaps(path, work) || (places->token_file && overlaps(path, places->token_file));
+    free(work);
+    return found;
+}
+
 int mounts_check_target(const char *target, const struct mount_places *places, struct error *e)
 {
     static const char *const system[] = {"/proc", SANDBOX_RUN};
@@ -37,14 +46,11 @@ int mounts_check_target(const char *target, const struct mount_places *places, s
         if (overlaps(target, system[i]))
             return error_set(e, ERR_FORBIDDEN, "it would cover %s", system[i]);
     char *own = path_join(places->dir, TASKDIR_WORK);
-    char *tasks = xasprintf("%.*s", (int)(strrchr(places->dir, '/') - places->dir), places->dir);
-    *strrchr(tasks, '/') = '\0'; // the agent's work folder
     bool mine = path_is_within(target, own) && strcmp(target, own) != 0;
-    bool bad = (!mine && overlaps(target, tasks)) ||
-               (places->token_file && overlaps(target, places->token_file));
-    free(tasks);
     free(own);
-    return bad ? error_set(e, ERR_FORBIDDEN, "it would cover a folder of the agent") : 0;
+    if (mine || !overlaps_agent(target, places))
+        return 0;
+    return error_set(e, ERR_FORBIDDEN, "it would cover a folder of the agent");
 }
 
 // --- sources -------------------------------------------------------------------------------------
@@ -54,14 +60,10 @@ bool mounts_is_temporary(const char *path)
     return path_is_within(path, "/tmp") || path_is_within(path, "/var/tmp");
 }
 
-// A folder that contains the agent's folder would show it.
+// A folder that contains the agent's folder or token would show it.
 static bool opens_early(const char *source, const struct mount_places *places)
 {
-    char *work = xasprintf("%.*s", (int)(strrchr(places->dir, '/') - places->dir), places->dir);
-    *strrchr(work, '/') = '\0';
-    bool early = mounts_is_temporary(source) && !overlaps(source, work);
-    free(work);
-    return early;
+    return mounts_is_temporary(source) && !overlaps_agent(source, places);
 }
 
 int *mounts_open_sources(const json_t *mounts, const struct mount_places *places)

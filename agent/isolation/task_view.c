@@ -266,10 +266,9 @@ int task_view_build(const struct task_view *v, struct view_report *report, struc
     struct view_build b = {
         .v = v,
         .places = {v->dir, jget_string(v->spec, "tokenFile", NULL), v->account},
-        .work_dir = xasprintf("%.*s", (int)(strrchr(v->dir, '/') - v->dir), v->dir),
+        .work_dir = taskdir_work_dir(v->dir),
         .tmp_clones = {-1, -1},
     };
-    *strrchr(b.work_dir, '/') = '\0';
     *report = (struct view_report){.failed = PROTECTION_FILES};
     umask(022);
     int err = sandbox_enter_mount_namespace(e);

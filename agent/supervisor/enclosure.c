@@ -129,8 +129,7 @@ static int open_way(const char *dir, struct error *e)
 static bool home_is_hidden(const char *dir, const json_t *spec)
 {
     const char *home = jget_string(jget(spec, "env"), "HOME", "");
-    char *work = xasprintf("%.*s", (int)(strrchr(dir, '/') - dir), dir);
-    *strrchr(work, '/') = '\0';
+    char *work = taskdir_work_dir(dir);
     bool hidden = path_is_within(home, work);
     free(work);
     return hidden;

@@ -30,6 +30,14 @@ bool taskdir_id_valid(const char *id)
            strcmp(id, "..") != 0;
 }
 
+char *taskdir_work_dir(const char *dir)
+{
+    const char *end = strrchr(dir, '/');
+    char *work = xasprintf("%.*s", (int)(end - dir), dir); // WORK-DIR/tasks
+    *strrchr(work, '/') = '\0';
+    return work;
+}
+
 int taskdir_make(const char *dir, const json_t *spec, struct error *e)
 {
     char *path = path_join(dir, TASKDIR_TASK), *text = spec ? json_text(spec) : xstrdup("");

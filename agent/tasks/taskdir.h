@@ -57,6 +57,9 @@
 // or "..".
 bool taskdir_id_valid(const char *id);
 
+// The work folder of the agent, WORK-DIR, of the folder of a task. Heap string.
+char *taskdir_work_dir(const char *dir);
+
 // Creates the folder and task.json. `spec` NULL: there is no specification.
 int taskdir_make(const char *dir, const json_t *spec, struct error *e);
 

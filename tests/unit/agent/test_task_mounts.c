@@ -75,6 +75,46 @@ static bool has_text(const char *path, const char *text)
     return same;
 }
 
+// Whether the folder is opened while the machine's /tmp is visible.
+static bool opens(const char *folder, const struct mount_places *places)
+{
+    json_t *mounts = json_pack("[{s:s}]", "source", folder);
+    int *sources = mounts_open_sources(mounts, places);
+    bool opened = sources[0] >= 0;
+    if (opened)
+        close(sources[0]);
+    free(sources);
+    json_decref(mounts);
+    return opened;
+}
+
+// A mount of a folder in /tmp shows neither the agent's folder nor its token.
+static int check_temporary_sources(void)
+{
+    char top[] = "/tmp/muster-mounts-XXXXXX";
+    const struct task_account account = {0};
+    if (!mkdtemp(top))
+        return 30;
+    char *dir = path_join(top, "a/work/tasks/1"), *token = path_join(top, "b/token"),
+         *agent = path_join(top, "a"), *secret = path_join(top, "b"), *data = path_join(top, "c");
+    const struct mount_places places = {dir, token, &account};
+    if (dir_make(dir, 0755, NULL) || dir_make(secret, 0755, NULL) || dir_make(data, 0755, NULL))
+        return 31;
+    write_text(token, "token");
+    if (!opens(data, &places))
+        return 32;
+    if (opens(agent, &places) || opens(secret, &places) || opens(token, &places) ||
+        opens(top, &places))
+        return 33;
+    dir_remove_tree(top, NULL);
+    free(data);
+    free(secret);
+    free(agent);
+    free(token);
+    free(dir);
+    return 0;
+}
+
 static int make(const char *mounts_text, const struct mount_places *places, struct error *e)
 {
     json_t *mounts = json_loads(mounts_text, 0, NULL);
@@ -122,7 +162,8 @@ static int check_in_namespace(const char *top)
     snprintf(mounts, sizeof mounts, "[{\"source\": \"%s/none\", \"target\": \"%s/to\"}]", top, top);
     if (make(mounts, &places, &e) != ERR_NOT_FOUND || !strstr(e.text, "this machine has no"))
         return 8;
-    return 0;
+    free(dir);
+    return check_temporary_sources();
 }
 
 static void mounts_in_a_namespace(void **state)
