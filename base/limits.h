@@ -39,7 +39,7 @@ enum {
     LIMIT_TASK_GID_USERS = 100,     // .. but for its group `users`
     LIMIT_TASK_FOLDER_DEPTH = 200,  // levels of folders in the files of a task
     LIMIT_TASK_PROCESSES = 4194304, // of --task-processes: the kernel's greatest pid
-    LIMIT_ENROLMENTS = 1000,        // enrolments of agents that are kept at the same time
+    LIMIT_ENROLMENTS = 1000,        // enrolments of agents that may still be used
     LIMIT_ENROLMENT_DAYS = 30,      // the longest lifetime of one
     LIMIT_ENROLMENT_USES = 4096,    // machines that one may enrol
     LIMIT_LOG_LINE = 64 * 1024,     // bytes; longer lines are cut and marked

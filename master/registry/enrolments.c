@@ -108,7 +108,7 @@ int enrolment_create(struct view *v, struct error *e)
     int64_t id = rc ? 0 : enrolment_id(v, hash);
     if (!rc && !id)
         rc = error_set(e, ERR_CONFLICT,
-                       "there are %d enrolments already; withdraw some (DELETE "
+                       "there are %d unused enrolments already; withdraw some (DELETE "
                        "/api/v1/agent-enrolments/{id})",
                        LIMIT_ENROLMENTS);
     if (rc)

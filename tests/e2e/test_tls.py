@@ -449,10 +449,13 @@ class SharedToken(unittest.TestCase):
             connection = http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=60)
             self.addCleanup(connection.close)
 
-            def enrol():
-                connection.request("POST", "/api/v1/agent-enrolments", "{}", {"Authorization": f"Bearer {token}"})
+            def post(path, body):
+                connection.request("POST", "/api/v1" + path, json.dumps(body), {"Authorization": f"Bearer {token}"})
                 answer = connection.getresponse()
                 return answer.status, json.loads(answer.read())
+
+            def enrol():
+                return post("/agent-enrolments", {})
 
             for _ in range(1000):
                 status, made = enrol()
@@ -460,7 +463,12 @@ class SharedToken(unittest.TestCase):
             status, refused = enrol()
             self.assertEqual(status, 409, refused)
             cluster.muster("api", "DELETE", f"/api/v1/agent-enrolments/{made['enrolment']['id']}")
-            self.assertEqual(enrol()[0], 200)
+            status, made = enrol()
+            self.assertEqual(status, 200, made)
+            self.assertEqual(enrol()[0], 409)
+            used = {"token": made["token"], "agentId": "one", "credentialHash": sha256("one")}
+            self.assertEqual(post("/agent-credentials", used)[0], 200)
+            self.assertEqual(enrol()[0], 200, "one that was used up makes room")
 
     def test_shared_token(self):
         with Cluster("shared", slots=(1,)) as cluster:
