@@ -159,9 +159,12 @@ void account_set_environment(const struct task_account *a, const char *home, jso
 {
     if (!a->switches)
         return;
-    set_variable(env, "HOME", *a->home ? a->home : home);
-    set_variable(env, "USER", a->name);
-    set_variable(env, "LOGNAME", a->name);
+    if (home)
+        set_variable(env, "HOME", *a->home ? a->home : home);
+    if (!jget(env, "USER"))
+        set_variable(env, "USER", a->name);
+    if (!jget(env, "LOGNAME"))
+        set_variable(env, "LOGNAME", a->name);
 }
 
 // --- the files -----------------------------------------------------------------------------------

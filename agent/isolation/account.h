@@ -43,7 +43,7 @@ int account_find(const char *name, struct task_account *out, struct error *e);
 int account_find_group(const char *name, gid_t *out, struct error *e);
 
 // Sets HOME, USER and LOGNAME in `env` if the account is switched. `home`: the folder of the task
-// for an account without one. Values that the user has set stay.
+// for an account without one; NULL: the user has set HOME, which stays. So do the other two.
 void account_set_environment(const struct task_account *a, const char *home, json_t *env);
 
 // Until account_leave_files, files are opened and made with the rights of the account, if tasks run

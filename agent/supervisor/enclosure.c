@@ -138,7 +138,8 @@ static bool home_is_hidden(const char *dir, const json_t *spec)
 static int prepare_folder(const char *dir, json_t *spec, const struct enclosure *c, struct error *e)
 {
     const struct task_account *a = &c->confinement.account;
-    bool needs_home = a->switches ? !*a->home : home_is_hidden(dir, spec);
+    bool given = jget_bool(spec, "userHome", false);
+    bool needs_home = a->switches ? !given && !*a->home : home_is_hidden(dir, spec);
     int err = give_sockets(dir, a, e);
     if (!err && a->switches)
         err = give_work(dir, a, e);
@@ -151,7 +152,7 @@ static int prepare_folder(const char *dir, json_t *spec, const struct enclosure 
     if (!err && needs_home)
         err = make_folder(dir, TASKDIR_HOME, a, e);
     char *home = path_join(dir, TASKDIR_HOME);
-    account_set_environment(a, home, jget(spec, "env"));
+    account_set_environment(a, given ? NULL : home, jget(spec, "env"));
     if (needs_home && !a->switches)
         json_object_set_new(jget(spec, "env"), "HOME", json_string(home));
     free(home);

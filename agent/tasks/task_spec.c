@@ -204,6 +204,8 @@ static void add_isolation(json_t *spec, const json_t *task, const struct task_ho
         json_pack("[s, s*, s*]", host->program_dir, host->command_dir, host->python_dir);
     must(programs && !json_object_set_new(spec, "programs", programs));
     must(!json_object_set_new(spec, "gpus", list_gpus(host->slots, slot_ids)));
+    if (jget(jget(task, "env"), "HOME"))
+        must(!json_object_set_new(spec, "userHome", json_true()));
     if (jget(task, "account"))
         must(!json_object_set(spec, "account", jget(task, "account")));
     if (host->protections)

@@ -7,7 +7,7 @@
 //    rank, slots: [..]} of all machines,
 //    protections: (supervisor/protections.h), account: {uid, gid, user, group} of a linked user,
 //    taskAccount, taskGroup, tasksAsRoot: the agent's flags, programs: [PATH of a folder],
-//    gpus: [{busId, instance}] of its slots,
+//    userHome: whether the user has set HOME, gpus: [{busId, instance}] of its slots,
 //    limits: {processes, memory: bytes, slots: their number; 0: no limit, cgroup: the folder of the
 //    tasks' groups (supervisor/cgroup.h), absent where there is none}}
 //

@@ -194,6 +194,12 @@ class Accounts(IsolationTest):
         self.assertEqual(report["ranks"][0]["exitCode"], 0, "\n".join(said))
         self.assertEqual(said, [f"True {folder}/home account-{ATTACKER_UID}", "True True"])
 
+    def test_home_that_the_user_has_set(self):
+        program = 'import os\nprint(os.environ["HOME"], os.environ["USER"], os.path.exists("../home"))\n'
+        self.start(a=self.program("a", program, account=account(ATTACKER_UID), env={"HOME": "/var/scratch"}))
+        self.master.wait_state("a", "EXITED")
+        self.assertEqual(self.master_texts("a"), [f"/var/scratch account-{ATTACKER_UID} False"])
+
     def test_memory_score_and_group_of_a_rank(self):
         """A machine without memory ends the task before the supervisor. A program may ask for a process group of its own."""
         self.start(a=self.program("a", 'import os\nos.setpgrp()\nprint(open("/proc/self/oom_score_adj").read())\n'))

@@ -106,6 +106,11 @@ static void environment_of_an_account(void **state)
     account_set_environment(&a, "/task/home", env);
     assert_string_equal(json_string_value(json_object_get(env, "HOME")), "/home/ann");
     assert_string_equal(json_string_value(json_object_get(env, "OTHER")), "x");
+    json_object_set_new(env, "HOME", json_string("/scratch"));
+    json_object_set_new(env, "USER", json_string("bob"));
+    account_set_environment(&a, NULL, env); // the user has set HOME
+    assert_string_equal(json_string_value(json_object_get(env, "HOME")), "/scratch");
+    assert_string_equal(json_string_value(json_object_get(env, "USER")), "bob");
     json_decref(env);
 }
 

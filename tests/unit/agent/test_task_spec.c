@@ -58,6 +58,15 @@ static const char *env_of(const json_t *spec, size_t rank, const char *name)
     return value;
 }
 
+static void task(char *out, size_t cap, const char *env, const char *slots)
+{
+    snprintf(out, cap,
+             "{\"version\": 1, \"tasks\": [{\"allocationId\": \"7.1\", \"action\": \"RUN\", "
+             "\"argv\": [\"sh\"], \"env\": %s, \"ranks\": [{\"rank\": 0, \"localRank\": 0, "
+             "\"slots\": %s}]}]}",
+             env, slots);
+}
+
 static void complete(void **state)
 {
     (void)state;
@@ -85,6 +94,20 @@ static void complete(void **state)
     assert_string_equal(env_of(spec, 1, "DET_SLOT_IDS"), "[2,0]");
     assert_string_equal(env_of(spec, 1, "OMP_NUM_THREADS"), "1");
     assert_null(env_of(spec, 1, "CUDA_VISIBLE_DEVICES"));
+    assert_null(jget(spec, "userHome"));
+    json_decref(spec);
+}
+
+static void home_of_the_user(void **state)
+{
+    (void)state;
+    char text[1024];
+    json_t *spec;
+    struct error e = {0};
+    task(text, sizeof text, "{\"HOME\": \"/scratch\"}", "[0]");
+    assert_int_equal(build_spec(text, &cpus, &spec, &e), 0);
+    assert_string_equal(env_of(spec, 0, "HOME"), "/scratch");
+    assert_true(jget_bool(spec, "userHome", false));
     json_decref(spec);
 }
 
@@ -113,15 +136,6 @@ static void instances(void **state)
     assert_string_equal(env_of(spec, 0, "CUDA_VISIBLE_DEVICES"), "MIG-a");
     assert_string_equal(env_of(spec, 1, "CUDA_VISIBLE_DEVICES"), "MIG-c");
     json_decref(spec);
-}
-
-static void task(char *out, size_t cap, const char *env, const char *slots)
-{
-    snprintf(out, cap,
-             "{\"version\": 1, \"tasks\": [{\"allocationId\": \"7.1\", \"action\": \"RUN\", "
-             "\"argv\": [\"sh\"], \"env\": %s, \"ranks\": [{\"rank\": 0, \"localRank\": 0, "
-             "\"slots\": %s}]}]}",
-             env, slots);
 }
 
 static void threads_and_tasks_without_slots(void **state)
@@ -200,6 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(complete),
+        cmocka_unit_test(home_of_the_user),
         cmocka_unit_test(devices),
         cmocka_unit_test(instances),
         cmocka_unit_test(threads_and_tasks_without_slots),
