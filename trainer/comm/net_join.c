@@ -29,8 +29,8 @@
 
 enum {
     MEETING_S = 30,
-    GUEST_S = 5, // seconds in which a new connection (a guest) must identify itself
-    GUESTS_MAX = 64,
+    GUEST_S = 5,        // seconds in which a new connection (a guest) must identify itself
+    STRANGERS_MAX = 64, // guests beside one of each machine
     PORT_TEXT = 8,
 };
 
@@ -50,11 +50,12 @@ struct net_meeting {
     json_t *places; // by rank; for leaders: {"address", "port", "key"}
     int listener;
     int64_t deadline;
-    uint8_t key[NET_KEY]; // of this leader
-    int missing;          // expected connections that have not arrived
-    int strangers;        // connections that were closed because they proved nothing
-    struct net_guest guests[GUESTS_MAX];
-    int guest_count;
+    uint8_t key[NET_KEY];     // of this leader
+    int missing;              // expected connections that have not arrived
+    int strangers;            // connections that were closed because they proved nothing
+    struct net_guest *guests; // [guest_max]
+    struct pollfd *polls;     // [guest_max + 1]
+    int guest_count, guest_max;
 };
 
 // --- machines ------------------------------------------------------------------------------------
@@ -386,7 +387,7 @@ static void guest_accept(struct net_meeting *meeting)
     int fd = accept4(meeting->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
-    if (meeting->guest_count == GUESTS_MAX)
+    if (meeting->guest_count == meeting->guest_max)
         guest_remove(meeting, 0);
     meeting->guests[meeting->guest_count++] =
         (struct net_guest){.fd = fd, .since = clock_mono_us()};
@@ -479,7 +480,7 @@ static int report_missing(const struct net_meeting *meeting, struct error *e)
 
 static int await_calls(struct net_meeting *meeting, struct error *e)
 {
-    struct pollfd polls[GUESTS_MAX + 1];
+    struct pollfd *polls = meeting->polls;
     while (meeting->missing > 0) {
         int count = meeting->guest_count;
         for (int i = 0; i < count; i++)
@@ -615,6 +616,9 @@ int net_join(struct net *n, const struct comm_config *config, const json_t *peer
     n->base.world = config->world;
     n->timeout_us = config->timeout_us;
     group_machines(n, peers);
+    meeting->guest_max = STRANGERS_MAX + n->machine_count; // so no caller has to leave for another
+    meeting->guests = xcalloc((size_t)meeting->guest_max, sizeof *meeting->guests);
+    meeting->polls = xcalloc((size_t)meeting->guest_max + 1, sizeof *meeting->polls);
     n->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     n->polls[2 * n->machine_count] = (struct pollfd){.fd = n->wake, .events = POLLIN};
     int err = n->wake < 0 ? error_set_errno(e, ERR_IO, errno, "cannot create an eventfd") : 0;
@@ -627,6 +631,8 @@ int net_join(struct net *n, const struct comm_config *config, const json_t *peer
     if (meeting->listener >= 0)
         close(meeting->listener);
     json_decref(meeting->places);
+    free(meeting->guests);
+    free(meeting->polls);
     free(meeting);
     return err;
 }

@@ -158,6 +158,44 @@ static void test_nobody_listens_after_the_meeting(void **state)
     assert_int_equal(run_placed("AB", rank_that_knocks, NULL).failed_rank, -1);
 }
 
+// --- many machines -------------------------------------------------------------------------------
+
+// The first leader accepts faster than callers answer it: all of them are its guests at once.
+static bool far_away; // set before the ranks are forked
+
+ssize_t __real_send(int fd, const void *data, size_t bytes, int flags);
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags); // -Wl,--wrap=send
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags)
+{
+    if (far_away && bytes == NET_KEY)
+        clock_sleep_us(20000);
+    return __real_send(fd, data, bytes, flags);
+}
+
+static int rank_of_many(struct gang_member *seat, void *ctx)
+{
+    (void)ctx;
+    struct placed_rank place = {.seat = seat};
+    struct error e = {0};
+    struct comm *c = NULL;
+    CHECK(open_comm(&place, 0, &c, &e) == 0);
+    CHECK(comm_barrier(c, &e) == 0);
+    comm_close(c);
+    return 0;
+}
+
+static void test_many_machines_call_at_once(void **state)
+{
+    (void)state;
+    enum { MACHINES = 90 };
+    char where[MACHINES + 1] = "";
+    for (int i = 0; i < MACHINES; i++)
+        where[i] = (char)('!' + i);
+    far_away = true;
+    assert_int_equal(run_placed(where, rank_of_many, NULL).failed_rank, -1);
+    far_away = false;
+}
+
 // --- failed meetings -----------------------------------------------------------------------------
 
 static int report_opening(struct placed_rank *place)
@@ -384,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_every_part_of_a_greeting_counts),
         cmocka_unit_test(test_strangers_disturb_nothing),
         cmocka_unit_test(test_nobody_listens_after_the_meeting),
+        cmocka_unit_test(test_many_machines_call_at_once),
         cmocka_unit_test(test_unreachable_machine_is_named),
         cmocka_unit_test(test_wrong_key_is_refused),
         cmocka_unit_test(test_recorded_greeting_is_worth_nothing),
