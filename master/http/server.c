@@ -285,6 +285,9 @@ static void *run_thread(void *arg)
     return NULL;
 }
 
+// TLS 1.2 and 1.3; GnuTLS would allow the versions before, which RFC 8996 has withdrawn.
+static const char tls_versions[] = "NORMAL:-VERS-TLS1.0:-VERS-TLS1.1";
+
 static struct MHD_Daemon *new_daemon(struct http_thread *t)
 {
     const struct server *s = t->server;
@@ -292,6 +295,7 @@ static struct MHD_Daemon *new_daemon(struct http_thread *t)
                      MHD_USE_ITC | MHD_USE_ERROR_LOG | (s->serving ? MHD_USE_TLS : 0);
     struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(intptr_t)serving_retrieve},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(intptr_t)tls_versions},
         {MHD_OPTION_END, 0, NULL}};
     // MHD_OPTION_EXTERNAL_LOGGER comes first, so that errors in the other options are logged.
     return MHD_start_daemon(
@@ -300,7 +304,7 @@ static struct MHD_Daemon *new_daemon(struct http_thread *t)
         (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, t, MHD_OPTION_URI_LOG_CALLBACK, on_uri, t,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, t, MHD_OPTION_UNESCAPE_CALLBACK, leave_as_is,
-        NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY, s->serving ? tls : tls + 1,
+        NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY, s->serving ? tls : tls + 2,
         MHD_OPTION_END);
 }
 

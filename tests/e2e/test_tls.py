@@ -14,6 +14,7 @@ import time
 import unittest
 import urllib.error
 import urllib.request
+import warnings
 
 import trainings
 from cluster import BIN, Cluster, Daemon, wait_for
@@ -134,6 +135,23 @@ class Tls(unittest.TestCase):
             plain.sendall(b"GET /info HTTP/1.1\r\nHost: x\r\n\r\n")
             plain.settimeout(60)
             self.assertNotIn(b"200", plain.recv(4096))
+
+    def test_versions_of_tls(self):
+        def connect(version):
+            context = ssl.create_default_context(cafile=self.data / "tls" / "ca.pem")
+            context.set_ciphers("ALL:@SECLEVEL=0")  # so that it is not this client that refuses
+            context.minimum_version = context.maximum_version = version
+            with socket.create_connection(("127.0.0.1", self.cluster.port)) as plain:
+                with context.wrap_socket(plain, server_hostname="127.0.0.1") as peer:
+                    return peer.version()
+
+        self.assertEqual(connect(ssl.TLSVersion.TLSv1_3), "TLSv1.3")
+        self.assertEqual(connect(ssl.TLSVersion.TLSv1_2), "TLSv1.2")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            for version in (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1):
+                with self.assertRaises(ssl.SSLError):
+                    connect(version)
 
     def test_init_again(self):
         before = {path.name: path.read_bytes() for path in (self.data / "tls").iterdir()}
