@@ -25,6 +25,10 @@
 
 enum { KEPT_MAX = 16 };
 
+// The sockets of signed-in users. By that of their manager of services (systemd-run --user) a task
+// that has such an account could start processes outside of it.
+#define SESSIONS "/run/user"
+
 struct kept_path {
     char *path;
     int clone;
@@ -95,7 +99,8 @@ static void keep_programs(struct view_build *b)
     json_array_foreach(jget(b->v->spec, "programs"), i, path)
     {
         char *real = realpath(json_string_value(path), NULL);
-        if (real && is_covered(b, real) && !path_is_within(b->work_dir, real))
+        bool hidden = real && (is_covered(b, real) || path_is_within(real, SESSIONS));
+        if (hidden && !path_is_within(b->work_dir, real))
             keep_path(b, real, real);
         free(real);
     }
@@ -185,6 +190,14 @@ static int cover_processes(struct error *e)
     return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount a /proc of its own");
 }
 
+static int cover_sessions(struct error *e)
+{
+    if (!path_exists(SESSIONS) ||
+        mount("muster", SESSIONS, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=0755") == 0)
+        return 0;
+    return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over " SESSIONS);
+}
+
 static int cover_work_dir(struct view_build *b, struct error *e)
 {
     int err = attach_make_point(b->work_dir, true, e);
@@ -243,6 +256,7 @@ static int cover_all(struct view_build *b, struct view_report *report, struct er
     if (!err && task_view_has(v, PROTECTION_DEVICES))
         err = devices_mount(jget(v->spec, "gpus"), e);
     report->failed = err ? report->failed : PROTECTION_FILES;
+    err = err ? err : cover_sessions(e);
     err = err ? err : cover_work_dir(b, e);
     err = err ? err : show_kept(b, e);
     return err ? err : hide_token(b->places.token_file, e);

@@ -1,8 +1,9 @@
 // A task's view of the machine's files. Mounts hide the agent's folder with the folders of other
-// tasks, the agent's token, the devices of the machine and its other processes, and give the task
-// folders of its own for temporary files. Checkpoint storage and Muster's programs stay visible at
-// their paths, and so do all other files, as far as their permissions allow. The task's first
-// process builds the view (isolation/task_init.h), in a mount namespace of its own.
+// tasks, the agent's token, sessions of signed-in users, the devices of the machine and its other
+// processes, and give the task folders of its own for temporary files. Checkpoint storage and
+// Muster's programs stay visible at their paths, and so do all other files, as far as their
+// permissions allow. The task's first process builds the view (isolation/task_init.h), in a mount
+// namespace of its own.
 #ifndef MUSTER_AGENT_ISOLATION_TASK_VIEW_H
 #define MUSTER_AGENT_ISOLATION_TASK_VIEW_H
 

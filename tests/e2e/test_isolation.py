@@ -50,6 +50,20 @@ class IsolationTest(test_agent.AgentTest):
         if closed:
             self.skipTest(f"other accounts cannot pass through {closed[0]}: run the tests in a folder that is open to them")
         (self.folder / "token").chmod(0o600)
+        self.sign_in()
+
+    def sign_in(self):
+        """The folder of sessions of a user, as where somebody has signed in: systemd's manager of services listens there."""
+        if os.geteuid() != 0:
+            return
+        top = pathlib.Path("/run/user")
+        if not top.exists():
+            top.mkdir()
+            self.addCleanup(top.rmdir)
+        folder = pathlib.Path(tempfile.mkdtemp(dir=top, prefix="muster-test-"))
+        self.addCleanup(shutil.rmtree, folder)
+        folder.chmod(0o755)
+        (folder / "bus").touch()
 
     def make_agent(self, **flags):
         agent = super().make_agent(**flags)
@@ -300,7 +314,7 @@ class NoNamespaces(IsolationTest):
         for attack in ("other processes", "secrets in environments", "signal to the victim", "environment of the victim",
                        "files of the victim through its root", "tracing of the victim", "memory of the victim", "files of a task",
                        "temporary file of another task", "shared memory of another task", "System V memory of another task",
-                       "reports of another task", "devices of the machine"):
+                       "reports of another task", "devices of the machine", "services of a signed-in user"):
             self.assertIn(attack, reached)
         for attack in ("token of the agent", "settings of a task", "own settings", "socket of the own supervisor",
                        "signal to the agent", "memory of the agent", "environment of its supervisor", "capabilities",
