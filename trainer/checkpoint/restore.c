@@ -69,7 +69,8 @@ static void load_best(const json_t *manifest, struct train_best *best)
     snprintf(best->metric, sizeof best->metric, "%s", jget_string(then, "metric", ""));
 }
 
-// Finite floats have exponents from -148 to 128, and scales of such exponents are finite, too.
+// Finite floats have exponents from -148 to 128. The functions that make scales of them have
+// floors.
 static bool read_exponent(const json_t *exponents, const char *name, int32_t *out)
 {
     const json_t *exponent = json_object_get(exponents, name);

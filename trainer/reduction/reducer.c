@@ -111,7 +111,8 @@ const int32_t *reducer_exponents(const struct reducer *s)
 
 void reducer_set_exponents(struct reducer *s, const int32_t *exponents)
 {
-    memcpy(s->exponents, exponents, (size_t)s->config.parameter_count * sizeof *exponents);
+    for (int t = 0; t < s->config.parameter_count; t++) // a checkpoint may come from anybody
+        s->exponents[t] = exponents[t] > EXPONENT_FLOOR ? exponents[t] : EXPONENT_FLOOR;
     s->exponents_known = true;
 }
 

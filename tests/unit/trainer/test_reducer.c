@@ -445,6 +445,35 @@ static int rank_resumes(struct gang_member *seat, void *ctx)
     return 0;
 }
 
+// Exponents of a checkpoint that no training writes: the scale of a gradient stays finite, so zero
+// stays zero, and the first step is repeated in scales that fit.
+static int rank_resumes_with_low_exponents(struct gang_member *seat, void *ctx)
+{
+    (void)ctx;
+    struct ranks r;
+    struct error e = {0};
+    int32_t exponents[PARAMETERS];
+    for (int p = 0; p < PARAMETERS; p++)
+        exponents[p] = -148;
+    if (open_ranks(seat, &ordinary, &r))
+        return 1;
+    reducer_set_exponents(r.sync, exponents);
+    const float *gradients;
+    struct reducer_totals totals = {0};
+    CHECK(step_gradients(&r, 2, 1.0f, &gradients, &totals, &e) == 0);
+    for (size_t i = 0; i < parameters[SLEEPER].count; i++)
+        CHECK(gradients[parameters[SLEEPER].offset + i] == 0.0f);
+    close_ranks(&r);
+    return 0;
+}
+
+static void test_low_exponents_of_a_checkpoint(void **state)
+{
+    (void)state;
+    struct reducer_gang gang = {.manner = ordinary};
+    assert_int_equal(run_ranks(2, rank_resumes_with_low_exponents, &gang.outcomes).failed_rank, -1);
+}
+
 static void test_exponents_carry_over_a_restart(void **state)
 {
     (void)state;
@@ -729,6 +758,7 @@ int main(void)
         cmocka_unit_test(test_float_is_near),
         cmocka_unit_test(test_every_rank_names_the_tensor),
         cmocka_unit_test(test_exponents_carry_over_a_restart),
+        cmocka_unit_test(test_low_exponents_of_a_checkpoint),
         cmocka_unit_test(test_exponents_of_quantised_tensors),
         cmocka_unit_test(test_quantised_tensor_that_is_not_finite),
         cmocka_unit_test(test_buckets_do_not_matter),
