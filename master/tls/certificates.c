@@ -24,12 +24,17 @@ char *certificates_path(const char *data_dir, const char *file)
     return path;
 }
 
-bool certificates_exist(const char *data_dir)
+static bool has_file(const char *data_dir, const char *file)
 {
-    char *path = certificates_path(data_dir, authority_cert);
+    char *path = certificates_path(data_dir, file);
     bool there = path_exists(path);
     free(path);
     return there;
+}
+
+bool certificates_exist(const char *data_dir)
+{
+    return has_file(data_dir, authority_cert) || has_file(data_dir, server_cert);
 }
 
 // --- files ---------------------------------------------------------------------------------------
@@ -51,7 +56,8 @@ static int give_to_owner(const char *data_dir, const char *path, struct error *e
     struct stat of_folder;
     if (geteuid() || stat(data_dir, &of_folder) || !of_folder.st_uid)
         return 0;
-    if (chown(path, of_folder.st_uid, of_folder.st_gid))
+    // The owner may put a link there meanwhile, which must not lead to a file of root.
+    if (lchown(path, of_folder.st_uid, of_folder.st_gid))
         return error_set_errno(e, ERR_IO, errno, "%s", path);
     return 0;
 }
@@ -93,6 +99,19 @@ static int make_folder(const char *data_dir, struct error *e)
 
 // --- the authority -------------------------------------------------------------------------------
 
+// A file of the authority was taken away, because it is written before the master's certificate.
+static int authority_lacks(const char *data_dir, const char *file, const char *reason,
+                           struct error *e)
+{
+    char *path = certificates_path(data_dir, file);
+    int rc = error_set(e, ERR_STATE,
+                       "%s, and %s is not there: put it back, or remove the folder to make a new "
+                       "authority (all agents and users must then trust that one)",
+                       reason, path);
+    free(path);
+    return rc;
+}
+
 // Reads the authority, or makes one if there is none.
 static int authority_open(const char *data_dir, int64_t now, struct x509_identity *out, bool *made,
                           struct error *e)
@@ -105,6 +124,8 @@ static int authority_open(const char *data_dir, int64_t now, struct x509_identit
         rc = read_pem(data_dir, authority_key, &out->key, e);
     if (rc || out->cert)
         return rc;
+    if (has_file(data_dir, server_cert)) // a new one would replace its key
+        return authority_lacks(data_dir, authority_cert, "the master has a certificate", e);
     gethostname(host, sizeof host - 1);
     name = xasprintf("Muster authority of %.32s", host); // a common name has up to 64 letters
     rc = x509_make_authority(name, now, AUTHORITY_DAYS, out, e);
@@ -146,16 +167,10 @@ static int server_make(const char *data_dir, const struct x509_identity *authori
                        struct error *e)
 {
     struct x509_identity pair = {0};
-    if (!authority->key) {
-        char *path = certificates_path(data_dir, authority_key);
-        int rc = error_set(e, ERR_STATE,
-                           "the certificate of the master must be made again (%s), and the key of "
-                           "its authority is not there: put %s back, or remove the folder to make "
-                           "a new authority (all agents and users must then trust that one)",
-                           reason, path);
-        free(path);
-        return rc;
-    }
+    char what[128];
+    snprintf(what, sizeof what, "the certificate of the master must be made again (%s)", reason);
+    if (!authority->key)
+        return authority_lacks(data_dir, authority_key, what, e);
     int rc = x509_make_server(authority, names, now, SERVER_DAYS, &pair, e);
     if (!rc)
         rc = write_pair(data_dir, server_cert, server_key, authority->cert, &pair, e);
@@ -175,8 +190,11 @@ static int server_renew(const char *data_dir, const struct x509_identity *author
         return error_prefix(e, "tls/%s", authority_cert);
     bool good = server_read(data_dir, authority->cert, &facts);
     struct x509_names all = facts.names;
+    size_t left_out = 0;
     for (size_t i = 0; i < names->count; i++)
-        x509_names_add(&all, names->items[i]);
+        left_out += !x509_names_add(&all, names->items[i]);
+    if (!facts.names.count) // they are lost
+        local_names_add_host(&all);
     const char *reason = renewal_reason(&facts, good, all.count, of_authority.ends, now);
     if (!reason)
         return 0;
@@ -184,6 +202,10 @@ static int server_renew(const char *data_dir, const struct x509_identity *author
     *made = !rc;
     if (!rc && good)
         log_info("the certificate of the master was renewed", "reason=\"%s\"", reason);
+    if (!rc && left_out)
+        log_warn("the certificate of the master has no room for all addresses of this machine",
+                 "names=%zu left_out=%zu advice=\"see HTTPS in docs/operating.md\"", all.count,
+                 left_out);
     return rc;
 }
 
@@ -266,11 +288,14 @@ int certificates_renew(const char *data_dir, int64_t now, bool *renewed, struct 
     struct x509_names names = {0};
     *renewed = false;
     int rc = read_pem(data_dir, authority_cert, &authority.cert, e);
-    if (!rc && authority.cert) {
+    if (!rc && !authority.cert)
+        rc = authority_lacks(data_dir, authority_cert,
+                             "the certificate of the master cannot be checked", e);
+    if (!rc)
         rc = read_pem(data_dir, authority_key, &authority.key, e);
+    if (!rc) {
         local_names_add_addresses(&names);
-        if (!rc)
-            rc = server_renew(data_dir, &authority, &names, now, renewed, e);
+        rc = server_renew(data_dir, &authority, &names, now, renewed, e);
     }
     x509_identity_free(&authority);
     return rc;

@@ -31,11 +31,12 @@ struct certificates_report { // what is there afterwards
 int certificates_init(const char *data_dir, const char *const *names, size_t name_count,
                       int64_t now, struct certificates_report *out, struct error *e);
 
-// Whether DATA_DIR/tls has an authority.
+// Whether DATA_DIR/tls has an authority or a certificate of the master: a file that was lost must
+// not turn https into http.
 bool certificates_exist(const char *data_dir);
 
 // Renews the certificate of the master if it ends soon, is damaged, or lacks an address that this
-// machine has now. *renewed: it did.
+// machine has now. *renewed: it did. ERR_STATE: as certificates_init().
 int certificates_renew(const char *data_dir, int64_t now, bool *renewed, struct error *e);
 
 char *certificates_path(const char *data_dir, const char *file); // DATA_DIR/tls/FILE; heap

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
-
 static bool address_text(const struct sockaddr *a, char out[INET6_ADDRSTRLEN])
 {
     if (a->sa_family == AF_INET)
@@ -33,8 +31,7 @@ void local_names_add_addresses(struct x509_names *names)
         char text[INET6_ADDRSTRLEN];
         if (!one->ifa_addr || !(one->ifa_flags & IFF_UP) || !address_text(one->ifa_addr, text))
             continue;
-        if (!x509_names_add(names, text))
-            log_warn("no room for this address in the certificate", "address=%s", text);
+        x509_names_add(names, text);
     }
     freeifaddrs(all);
 }

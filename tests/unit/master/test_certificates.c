@@ -182,8 +182,11 @@ static void test_damage(void **state)
     (void)state;
     struct certificates_report first = init_with("head", start);
     char *old_key = content("server.key");
+    char host[256];
+    assert_int_equal(gethostname(host, sizeof host), 0);
     put("server.pem", "not a certificate");
     expect_renewal(start, true);
+    assert_int_equal(verdict(host), 0); // the name by which agents may know the master
     put("server.key", old_key); // as after a crash between the two files
     expect_renewal(start, true);
     assert_int_equal(verdict("127.0.0.1"), 0);
@@ -204,8 +207,26 @@ static void test_authority_without_key(void **state)
     take_away("ca.key");
     expect_renewal(start, false);
     assert_int_equal(certificates_renew(DIR, start + 350LL * DAY, &renewed, &e), ERR_STATE);
-    assert_non_null(strstr(e.text, "put " DIR "/tls/ca.key back"));
+    assert_non_null(strstr(e.text, DIR "/tls/ca.key is not there: put it back"));
     assert_false(renewed);
+}
+
+// Neither a new authority nor http replaces an authority whose certificate was lost.
+static void test_key_without_authority(void **state)
+{
+    (void)state;
+    struct certificates_report r, first = init_with("head", start);
+    struct error e = {0};
+    bool renewed;
+    char *authority = content("ca.pem");
+    take_away("ca.pem");
+    assert_true(certificates_exist(DIR));
+    assert_int_equal(certificates_renew(DIR, start, &renewed, &e), ERR_STATE);
+    assert_int_equal(certificates_init(DIR, NULL, 0, start, &r, &e), ERR_STATE);
+    assert_non_null(strstr(e.text, DIR "/tls/ca.pem is not there: put it back"));
+    put("ca.pem", authority);
+    assert_string_equal(init_with(NULL, start).fingerprint, first.fingerprint);
+    free(authority);
 }
 
 static void test_bad_names(void **state)
@@ -272,7 +293,7 @@ static void test_serving_without_the_key_of_the_authority(void **state)
     serving_stop(s);
     take_away("server.key");
     assert_int_equal(serving_start(&o, &s, &e), ERR_STATE);
-    assert_non_null(strstr(e.text, "put " DIR "/tls/ca.key back"));
+    assert_non_null(strstr(e.text, DIR "/tls/ca.key is not there: put it back"));
 }
 
 int main(void)
@@ -283,6 +304,7 @@ int main(void)
         cmocka_unit_test_setup(test_renewal, begin),
         cmocka_unit_test_setup(test_damage, begin),
         cmocka_unit_test_setup(test_authority_without_key, begin),
+        cmocka_unit_test_setup(test_key_without_authority, begin),
         cmocka_unit_test_setup(test_bad_names, begin),
         cmocka_unit_test_setup(test_names_limit, begin),
         cmocka_unit_test_setup(test_serving, begin),
