@@ -175,6 +175,62 @@ static void test_exponents_set_the_scales(void **state)
     model_fixture_end(&f);
 }
 
+// --- recomputation -------------------------------------------------------------------------------
+
+// The input of the second layer is wider than what one thread block converts (kernels/quantise.cu).
+#define WIDE                                                                                       \
+    "{\"layer\": \"residual\", \"layers\": [{\"layer\": \"layer_norm\"}, {\"layer\": "             \
+    "\"linear\", \"out\": 192}, {\"layer\": \"gelu\"}, {\"layer\": \"linear\", \"out\": 16}]}, "
+static const char wide_blocks[] =
+    "[{\"layer\": \"embedding\", \"width\": 16}, " WIDE WIDE
+    "{\"layer\": \"layer_norm\"}, {\"layer\": \"linear\", \"out\": 32}]";
+
+static void recompute_blocks(struct model_fixture *f, const char *text)
+{
+    struct error e;
+    json_t *spec = json_pack("{s:o}", "layers", json_of(text));
+    const struct model_config config = {
+        .spec = spec, .shape = &f->shape, .micro_batch = 4, .recompute = true};
+    model_free(f->model);
+    if (model_plan(&config, &f->model, &e) || model_allocate(f->model, &e))
+        fail_msg("%s", e.text);
+    json_decref(spec);
+    f->parameters = model_parameters(f->model, &f->count);
+    model_set_parameters(f->model, f->weights);
+}
+
+// A block that runs forward twice has the same bits, also in the pass that measures.
+static void test_recomputed_blocks(void **state)
+{
+    (void)state;
+    struct model_fixture f, g;
+    int count;
+    model_fixture_begin(&f, wide_blocks, &tokens_8, 4, 9);
+    model_fixture_begin(&g, wide_blocks, &tokens_8, 4, 9);
+    recompute_blocks(&g, wide_blocks);
+    assert_int_equal(model_recomputed_blocks(g.model), 2);
+    model_fp8_tensors(f.model, &count);
+    uint32_t *amaxes = aligned_block(&f.a, (size_t)count * sizeof *amaxes);
+    uint32_t *again = aligned_block(&g.a, (size_t)count * sizeof *again);
+    int32_t *exponents = aligned_block(&f.a, (size_t)count * sizeof *exponents);
+    for (int step = 0; step < 3; step++) {
+        memset(amaxes, 0, (size_t)count * sizeof *amaxes);
+        memset(again, 0, (size_t)count * sizeof *again);
+        model_begin_step(f.model, step ? exponents : NULL, amaxes);
+        model_begin_step(g.model, step ? exponents : NULL, again);
+        assert_true(model_fixture_train(&f, f.batch) == model_fixture_train(&g, g.batch));
+        assert_memory_equal(again, amaxes, (size_t)count * sizeof *amaxes);
+        for (int p = 0; p < f.count; p++)
+            expect_same_bits(g.gradients + f.parameters[p].offset,
+                             f.gradients + f.parameters[p].offset, (int64_t)f.parameters[p].count,
+                             f.parameters[p].name);
+        for (int i = 0; i < count; i++)
+            exponents[i] = exponent_of(amaxes[i]);
+    }
+    model_fixture_end(&g);
+    model_fixture_end(&f);
+}
+
 // --- lockstep ------------------------------------------------------------------------------------
 
 enum { LOCKSTEP = 2, LOCKSTEP_SAMPLES = 16 };
@@ -244,6 +300,7 @@ int main(void)
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_passes),
         cmocka_unit_test(test_exponents_set_the_scales),
+        cmocka_unit_test(test_recomputed_blocks),
         cmocka_unit_test(test_lockstep_measures_each_micro_batch),
     };
     return cmocka_run_group_tests(tests, open_fp8, close_device);
