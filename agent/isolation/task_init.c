@@ -113,23 +113,38 @@ static int lost_first_process(struct error *e)
     return error_set(e, ERR_IO, "the first process of the task has died");
 }
 
-static int shake_hands(struct task_init *t, bool processes, struct view_report *report,
-                       struct error *e)
+// Writes `report` if there is a message of the first process.
+static int receive_message(const struct task_init *t, int patience_s, struct view_report *report,
+                           struct error *e)
 {
-    struct init_message *message = xcalloc(1, sizeof *message);
-    ssize_t n;
+    struct init_message message;
+    struct pollfd control = {.fd = t->control, .events = POLLIN};
+    int ready;
     do
-        n = recv(t->control, message, sizeof *message, 0);
-    while (n < 0 && errno == EINTR);
-    int err = n == (ssize_t)sizeof *message ? message->err : lost_first_process(e);
-    *report = message->report;
-    if (n == (ssize_t)sizeof *message && err && e)
-        *e = message->error;
-    err = err ? err : open_namespaces(t, processes, e);
+        ready = poll(&control, 1, patience_s * 1000);
+    while (ready < 0 && errno == EINTR);
+    if (ready == 0)
+        return error_set(e, ERR_TIMEOUT,
+                         "the task cannot see its files: a file system of this machine does not "
+                         "answer within %d s, such as that of checkpoint_storage or bind_mounts",
+                         patience_s);
+    if (recv(t->control, &message, sizeof message, 0) != (ssize_t)sizeof message)
+        return lost_first_process(e);
+    *report = message.report;
+    if (message.err && e)
+        *e = message.error;
+    return message.err;
+}
+
+static int shake_hands(const struct task_view *view, struct task_init *t,
+                       struct view_report *report, struct error *e)
+{
     char go = CONTROL_GO;
+    report->failed = PROTECTION_COUNT;
+    int err = receive_message(t, view->patience_s, report, e);
+    err = err ? err : open_namespaces(t, task_view_has(view, PROTECTION_PROCESSES), e);
     if (!err && (send(t->control, &go, 1, MSG_NOSIGNAL) != 1 || recv(t->control, &go, 1, 0) != 1))
         err = lost_first_process(e);
-    free(message);
     return err;
 }
 
@@ -171,7 +186,7 @@ int task_init_start(const struct task_view *view, struct task_init *out, struct 
         out->pid = 0;
         return error_set_errno(e, ERR_BUSY, errno, "cannot start the first process of the task");
     }
-    err = shake_hands(out, task_view_has(view, PROTECTION_PROCESSES), report, e);
+    err = shake_hands(view, out, report, e);
     if (err || !task_view_has(view, PROTECTION_PROCESSES))
         task_init_kill(out);
     return err;

@@ -13,6 +13,10 @@
 
 #include "agent/isolation/task_view.h"
 
+// For task_view.patience_s: long enough for a file server that starts. The supervisor takes no
+// commands meanwhile.
+enum { TASK_INIT_PATIENCE_S = 120 };
+
 struct task_init {
     pid_t pid;           // of the machine; 0: there is none, or it has been waited for
     int control;         // -1: closed
@@ -21,7 +25,8 @@ struct task_init {
 };
 
 // Starts it. Children that this process forks later are in the task's pid namespace. An error names
-// the step, and report->failed the protection that this machine cannot give.
+// the step, and report->failed the protection that this machine cannot give. ERR_TIMEOUT: a file
+// system does not answer.
 int task_init_start(const struct task_view *view, struct task_init *out, struct view_report *report,
                     struct error *e);
 

@@ -147,7 +147,8 @@ static int keep_folder(struct view_build *b, struct error *e)
     keep_part_of_folder(b, TASKDIR_WORK);
     free(own);
     if (b->kept_count < 2)
-        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot show parts of %s", b->v->dir);
+        return error_set_errno(e, ERR_FORBIDDEN, errno,
+                               "cannot show parts of %s (needs Linux 5.12)", b->v->dir);
     return 0;
 }
 

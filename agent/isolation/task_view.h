@@ -18,6 +18,7 @@ struct task_view {
     const json_t *spec; // tasks/task_spec.h
     const struct task_account *account;
     unsigned protections; // 1 << enum protection_id
+    int patience_s;       // for file systems that do not answer
 };
 
 // What the building of a view reports.

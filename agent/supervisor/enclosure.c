@@ -194,7 +194,8 @@ static int do_without_view(const json_t *spec, struct enclosure *c, struct error
 static int start_init(const char *dir, const json_t *spec, struct enclosure *c, struct error *e)
 {
     struct view_report report;
-    const struct task_view view = {dir, spec, &c->confinement.account, c->protections};
+    const struct task_view view = {dir, spec, &c->confinement.account, c->protections,
+                                   TASK_INIT_PATIENCE_S};
     if (!task_view_has(&view, PROTECTION_FILES))
         return do_without_view(spec, c, e);
     int err = task_init_start(&view, &c->init, &report, e);

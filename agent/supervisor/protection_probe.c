@@ -112,7 +112,7 @@ static void try_views(struct protections *p, const char *dir, unsigned wanted)
 {
     json_t *spec = json_object();
     const struct task_account account = {0};
-    struct task_view view = {dir, spec, &account, wanted};
+    struct task_view view = {dir, spec, &account, wanted, TASK_INIT_PATIENCE_S};
     static const enum protection_id of_view[] = {PROTECTION_FILES, PROTECTION_PROCESSES,
                                                  PROTECTION_TEMPORARY, PROTECTION_DEVICES};
     struct probe_answer answer = ask_child(probe_view, &view);

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -26,9 +27,11 @@
 #include "agent/isolation/confine.h"
 #include "agent/isolation/devices.h"
 #include "agent/isolation/system_calls.h"
+#include "agent/isolation/task_init.h"
 #include "agent/isolation/task_view.h"
 #include "agent/supervisor/enclosure.h"
 #include "agent/supervisor/protections.h"
+#include "base/os/file.h"
 
 // --- the account ---------------------------------------------------------------------------------
 
@@ -305,6 +308,53 @@ static void files_of_an_account(void **state)
     run_child(look_at_files_of_account);
 }
 
+// --- the first process ---------------------------------------------------------------------------
+
+// A file system whose server never answers, in a mount namespace of its own. False: not permitted.
+static bool mount_dead_files(const char *path)
+{
+    char options[128];
+    int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC); // it is open until this process ends
+    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0", fd);
+    return fd >= 0 && unshare(CLONE_NEWNS) == 0 &&
+           mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("dead", path, "fuse", 0, options) == 0;
+}
+
+static void start_with_dead_storage(void)
+{
+    char here[512], config[1024], dir[600];
+    struct error e = {0};
+    struct task_init init;
+    struct view_report report;
+    const struct task_account account = {0};
+    if (!mount_dead_files("dead"))
+        return;
+    check(getcwd(here, sizeof here), "folder");
+    snprintf(dir, sizeof dir, "%s/agent/tasks/1", here);
+    snprintf(config, sizeof config, "{\"checkpoint_storage\": {\"host_path\": \"%s/dead/x\"}}",
+             here);
+    json_t *spec = json_pack("{s:{s:s}}", "env", "DET_EXPERIMENT_CONFIG", config);
+    const struct task_view view = {dir, spec, &account, 1u << PROTECTION_FILES, .patience_s = 1};
+    int err = task_init_start(&view, &init, &report, &e);
+    check(err == ERR_TIMEOUT && strstr(e.text, "does not answer"), "the error");
+    check(report.failed == PROTECTION_COUNT, "no protection is at fault");
+    check(waitpid(init.pid, NULL, 0) == init.pid, "the end of the first process");
+    task_init_close(&init);
+    json_decref(spec);
+}
+
+static void storage_that_does_not_answer(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip(); // only root may mount it
+    assert_int_equal(dir_make("dead", 0755, NULL), 0);
+    assert_int_equal(dir_make("agent/tasks/1/work", 0755, NULL), 0);
+    assert_int_equal(dir_make("agent/tasks/1/own", 0755, NULL), 0);
+    run_child(start_with_dead_storage);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +367,7 @@ int main(void)
         cmocka_unit_test(lost_privileges),
         cmocka_unit_test(changed_account),
         cmocka_unit_test(files_of_an_account),
+        cmocka_unit_test(storage_that_does_not_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
