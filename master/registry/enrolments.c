@@ -19,7 +19,7 @@ static int check_agent_name(const char *key, const char *name, struct error *e)
 {
     bool good = *name && strlen(name) <= LIMIT_NAME;
     for (const char *c = name; *c; c++)
-        good = good && (unsigned char)*c > ' ' && *c != '/';
+        good = good && (unsigned char)*c > ' ' && *c != 0x7f && *c != '/';
     return good ? 0
                 : error_set(e, ERR_INVALID, "%s: 1 to %d bytes without blanks and slashes", key,
                             LIMIT_NAME);
@@ -165,7 +165,7 @@ int enrolment_delete(struct view *v, struct error *e)
 
 // --- credentials ---------------------------------------------------------------------------------
 
-struct offered { // an enrolment, as the one who has its token finds it
+struct offered { // the enrolment of a token
     int64_t id, expires, uses_left;
     char agent[LIMIT_NAME + 1], pool[LIMIT_NAME + 1]; // agent "": any
 };

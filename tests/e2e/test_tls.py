@@ -310,7 +310,7 @@ class Tls(unittest.TestCase):
         admin = Api(self.cluster, json.loads((self.cluster.folder / "config/muster/credentials.json").read_text())["tokens"][self.cluster.url])
         for good, bad in (({"lifespan": "720h"}, {"lifespan": "720h1s"}), ({"uses": 4096}, {"uses": 4097}),
                           ({"uses": 1}, {"uses": 0}), ({"agentId": "a" * 255}, {"agentId": "a" * 256}),
-                          ({"pool": "p" * 255}, {"pool": "p" * 256}), ({"agentId": "a"}, {"agentId": "a b"}),
+                          ({"pool": "p" * 255}, {"pool": "p" * 256}), ({"agentId": "a"}, {"agentId": "a b"}), ({"agentId": "a"}, {"agentId": "a\x7f"}),
                           ({"agentId": "a", "uses": 1}, {"agentId": "a", "uses": 2}), ({"lifespan": "1s"}, {"lifespan": "0s"})):
             status, text = admin.call("POST", "/agent-enrolments", good)
             self.assertEqual(status, 200, (good, text))
