@@ -13,9 +13,8 @@ struct first_start {
     // MUSTER_INITIAL_PASSWORD, else a random one, shown once.
     const char *password_file;
     const char *cluster_name; // NULL: keep the one in the store
-    // The token that all agents share, in DATA_DIR/agent.token: it is refused; it is not made where
-    // there is none.
-    bool refuse_token, make_no_token;
+    bool refuse_token;        // agents cannot use the token that they share, DATA_DIR/agent.token
+    bool make_no_token;       // if that file is missing, none is made
 };
 
 struct cluster_identity { // heap strings

@@ -11,8 +11,8 @@ int set_up_tls(const struct master_options *o, struct error *e);
 
 struct listening {
     const char *bind;
-    const char *cert_file, *key_file; // NULL: http
-    const char *own_certificate_of;   // the data folder, whose certificate the master renews; NULL
+    const char *cert_file, *key_file;   // NULL: http
+    const char *own_certificate_of;     // data folder, if the files are in its tls; else NULL
     char *own_cert_file, *own_key_file; // owned
 };
 

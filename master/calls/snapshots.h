@@ -28,8 +28,8 @@ struct agent_snapshot {
     const char *id, *pool, *address, *version, *hostname, *rack;
     int64_t registered_at, heard_at;
     bool enabled, draining, connected, lost;
-    const json_t *devices;              // one for each slot, as the agent reports it
-    const json_t *use, *ran;            // of the slots; at its loss; NULL: not known, nothing
+    const json_t *devices;   // one for each slot, as the agent reports it
+    const json_t *use, *ran; // use of the slots; what ran when it was lost; NULL: none known
     const json_t *protections, *limits; // of its tasks, as it reports them; NULL: not asked for
     const struct slot_snapshot {
         bool enabled, draining, fault_overruled;

@@ -66,7 +66,7 @@ struct server {
     int listener;
     char *url, *openapi;
     char master_id[37];
-    struct serving *serving; // of the certificate; NULL: http
+    struct serving *serving; // serves the certificate; NULL: http
 };
 
 struct authorized_object { // an object that the caller of a stream could see when the stream was

@@ -38,7 +38,7 @@ struct server_options {
     const char *master_url;                // as tasks reach the master; NULL: as their agent does
     int port;                              // 0: any free port
     const char *cert_file, *key_file;      // PEM, for https; NULL: http
-    const char *own_certificate_of;        // data folder of a certificate of the master's own; NULL
+    const char *own_certificate_of;        // data folder, if the files are in its tls; else NULL
     int64_t log_search_us;                 // processor time for a search in a log; 0: default
     size_t bodies_max;                     // bytes of all bodies in memory; 0: LIMIT_BODIES
     int connections;                       // at the same time; 0: LIMIT_CONNECTIONS

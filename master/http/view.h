@@ -36,7 +36,7 @@ struct service {
     const char *openapi;     // JSON: the OpenAPI document
     struct page page;
     bool tls;                       // clients use https
-    struct serving *serving;        // of the certificate; NULL: http
+    struct serving *serving;        // serves the certificate; NULL: http
     const char *master_url;         // as tasks reach the master; NULL: as their agent does
     bool reachable;                 // from other machines
     struct seats downloads;         // of checkpoints, in progress

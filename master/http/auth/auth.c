@@ -171,7 +171,7 @@ static bool has_row(struct db_rows *rows)
     return found;
 }
 
-// Who has the shared token may speak for any agent but those with a credential of their own.
+// The shared token speaks for every agent that has no credential of its own.
 static int check_agent_name(struct db_reader *db, const struct principal *who, const char *name,
                             struct error *e)
 {

@@ -187,7 +187,7 @@ static void test_damage(void **state)
     put("server.pem", "not a certificate");
     expect_renewal(start, true);
     assert_int_equal(verdict(host), 0); // the name by which agents may know the master
-    put("server.key", old_key); // as after a crash between the two files
+    put("server.key", old_key);         // as after a crash between the two files
     expect_renewal(start, true);
     assert_int_equal(verdict("127.0.0.1"), 0);
     take_away("server.key");
