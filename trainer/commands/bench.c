@@ -90,9 +90,8 @@ static json_t *make_summary(struct bench_rank *r)
         {"backward_ms", "backward_ms"},   {"exposed_communication_ms", "communication_ms"},
         {"optimizer_ms", "optimizer_ms"}, {"mfu", "mfu"},
     };
-    const json_t *trainer = r->bench->experiment.trainer;
     double n = (double)r->count, seconds = jget_double(r->sums, "step_ms", 0) / 1000.0;
-    double samples = n * (double)jget_int(trainer, "global_batch_size", 0) / seconds;
+    double samples = n * (double)experiment_file_batch(&r->bench->experiment) / seconds;
     qsort(r->step_ms, (size_t)r->count, sizeof *r->step_ms, by_size);
     json_t *out = json_pack("{s:f, s:n, s:f}", "samples_per_second", samples, "tokens_per_second",
                             "step_ms", r->step_ms[r->count / 2]);

@@ -129,7 +129,7 @@ static int plan_model(struct model_summary *d, struct error *e)
     const struct sizing_request request = {
         .trainer = trainer,
         .shape = dataset_shape(d->train),
-        .global_batch = jget_int(trainer, "global_batch_size", 0),
+        .global_batch = experiment_file_batch(&d->experiment),
         .micro_batch = jget_int(trainer, "micro_batch_size", 0),
         .memory = ops_memory(),
     };
@@ -165,7 +165,7 @@ static int build_model(struct model_summary *d, struct error *e)
         .spec = jget(trainer, "optimizer"),
         .schedule = jget(trainer, "schedule"),
         .steps = jget_int(trainer, "steps", 0),
-        .global_batch = jget_int(trainer, "global_batch_size", 0),
+        .global_batch = experiment_file_batch(&d->experiment),
         .clip_norm = jget_double(trainer, "clip_norm", 0),
         .block_size = model_block_size(d->model),
     };
@@ -176,8 +176,7 @@ static int build_model(struct model_summary *d, struct error *e)
 // Micro-batches of a step that this rank keeps in memory at the same time.
 static int64_t resident_micro_batches(const struct model_summary *d)
 {
-    const json_t *trainer = d->experiment.trainer;
-    int64_t all = jget_int(trainer, "global_batch_size", 0) / d->micro_batch;
+    int64_t all = experiment_file_batch(&d->experiment) / d->micro_batch;
     return model_needs_lockstep(d->model) ? sampler_share(all, d->experiment.slots, 0).count : 1;
 }
 
@@ -303,13 +302,13 @@ static int describe_model(struct model_summary *d, struct error *e)
         return err;
     if (model_describe(d->model, &d->answer))
         return error_set(e, ERR_INTERNAL, "cannot describe the model");
-    const json_t *trainer = d->experiment.trainer;
     json_object_set_new(d->answer, "memory", make_memory(d, d->answer));
     json_object_set_new(d->answer, "buckets", make_buckets(d));
     json_object_set_new(d->answer, "slots", json_integer(d->experiment.slots));
     json_object_set_new(d->answer, "micro_batch_size", json_integer(d->micro_batch));
     json_object_set_new(d->answer, "other_plan", make_other_plan(d));
-    json_object_set(d->answer, "global_batch_size", jget(trainer, "global_batch_size"));
+    json_object_set_new(d->answer, "global_batch_size",
+                        json_integer(experiment_file_batch(&d->experiment)));
     return 0;
 }
 

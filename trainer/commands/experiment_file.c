@@ -142,3 +142,9 @@ void experiment_file_close(struct experiment_file *x)
     yaml_doc_free(&x->doc);
     *x = (struct experiment_file){0};
 }
+
+int64_t experiment_file_batch(const struct experiment_file *x)
+{
+    int64_t batch = jget_int(x->trainer, "global_batch_size", 0);
+    return jget_bool(x->trainer, "scale_with_slots", false) ? batch * x->slots : batch;
+}

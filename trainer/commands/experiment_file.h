@@ -46,4 +46,7 @@ int experiment_file_open(const struct experiment_args *args, struct experiment_f
                          struct error *e);
 void experiment_file_close(struct experiment_file *x);
 
+// Samples of a step of a training that begins on x->slots.
+int64_t experiment_file_batch(const struct experiment_file *x);
+
 #endif

@@ -148,6 +148,10 @@ static void test_recomputation(void **state)
     RUN(&c, "chosen.log", "describe", "gpt.yaml", "--set", "trainer.micro_batch_size=0");
     assert_says(&c, 0, "a micro-batch has 3 samples"); // of 24
     free(c.output);
+    RUN(&c, "scaled.log", "describe", "gpt.yaml", "--set", "trainer.micro_batch_size=0", "--set",
+        "trainer.scale_with_slots=true", "--slots", "2");
+    assert_says(&c, 0, "a micro-batch has 6 samples"); // of 48
+    free(c.output);
 }
 
 static int set_up(void **state)

@@ -235,6 +235,17 @@ static void test_bench_measures(void **state)
     assert_false(path_exists("checkpoints/bench"));
     json_decref(result);
     free(c.output);
+    RUN(&c, "scaled.log", "bench", "toy.yaml", "--slots", "2", "--warmup", "1", "--steps", "1",
+        "--set", "trainer.scale_with_slots=true", "-o", "json");
+    assert_int_equal(c.code, 0);
+    line = strstr(c.output, "{\"samples_per_second\":");
+    assert_non_null(line);
+    assert_int_equal(json_parse(line, strcspn(line, "\n"), "line", &result, NULL), 0);
+    double samples =
+        jget_double(result, "samples_per_second", 0) * jget_double(result, "step_ms", 0) / 1000;
+    assert_int_equal(lrint(samples), 2 * 32); // of the only step
+    json_decref(result);
+    free(c.output);
     RUN(&c, "bench2.log", "bench", "gpt.yaml", "--steps", "2");
     assert_says(&c, 0, " tokens/s");
     free(c.output);
