@@ -21,17 +21,16 @@ running_exe() { readlink "/proc/$1/exe" 2>/dev/null | sed 's/ (deleted)$//'; }
 
 # --- files ---------------------------------------------------------------------------------------
 
-# put PATH MODE OWNER TEXT: writes the file unless it has that content; sets `wrote`
+# put PATH MODE OWNER TEXT [DAEMON]: writes the file unless it has that content; then the next start restarts the daemon
 put() {
-    wrote=no
     if [ ! -f "$1" ] || [ "$(cat "$1")" != "$(printf '%s' "$4")" ]; then
         mkdir -p "${1%/*}"
         (umask 077 && printf '%s\n' "$4" >"$1.new")
         chmod "$2" "$1.new"
         chown "$3" "$1.new"
         sync "$1.new"
+        [ $# -lt 5 ] || touch "/run/muster-$5.stale" # before the file: this script may be cut off between them
         mv "$1.new" "$1"
-        wrote=yes
         changed=yes
     fi
 }
@@ -102,7 +101,6 @@ units() {
         file=$top/current/lib/systemd/system/muster-$unit.service
         [ -f "$file" ] || fail "the tarball holds no lib/systemd/system/muster-$unit.service; it is no release of Muster"
         put "/etc/systemd/system/muster-$unit.service" 0644 root:root "$(sed "s,/usr/bin/,$top/current/bin/," "$file")"
-        [ $wrote = no ] || ! has_systemd || systemctl daemon-reload
     done
 }
 
@@ -159,12 +157,10 @@ action_install() {
 # configure: writes the settings of the roles
 action_configure() {
     if [ "$MASTER" = yes ]; then
-        put /etc/muster/master.yaml 0644 root:root "$MASTER_YAML"
-        [ $wrote = no ] || touch /run/muster-master.stale
+        put /etc/muster/master.yaml 0644 root:root "$MASTER_YAML" master
     fi
     if [ "$AGENT" = yes ]; then
-        put /etc/default/muster-agent 0644 root:root "$AGENT_DEFAULTS"
-        [ $wrote = no ] || touch /run/muster-agent.stale
+        put /etc/default/muster-agent 0644 root:root "$AGENT_DEFAULTS" agent
     fi
 }
 
@@ -218,13 +214,13 @@ start_plain() {
 stop_plain() {
     pid=$(pid_of "$1")
     [ -n "$pid" ] || return 0
-    kill "$pid"
+    kill "$pid" 2>/dev/null || true # it may have ended by itself
     tries=0
     while [ -n "$(pid_of "$1")" ] && [ $tries -lt 300 ]; do
         sleep 0.1
         tries=$((tries + 1))
     done
-    [ -z "$(pid_of "$1")" ] || kill -KILL "$pid"
+    [ -z "$(pid_of "$1")" ] || kill -KILL "$pid" 2>/dev/null || true
     rm -f "/run/muster-$1.pid"
 }
 
@@ -237,6 +233,7 @@ action_start() {
     fi
     changed=yes
     if has_systemd; then
+        systemctl daemon-reload
         systemctl enable --quiet "muster-$DAEMON.service"
         systemctl reset-failed "muster-$DAEMON.service" 2>/dev/null || true
         systemctl restart "muster-$DAEMON.service" || fail "systemctl restart muster-$DAEMON failed: $(log_of "$DAEMON" 3 | tr '\n' ' ')"
@@ -296,12 +293,12 @@ action_authority() {
         set -- "$@" --host-name "$name"
     done
     made=$(as muster "$(program_of master)" --init --data-dir /var/lib/muster --port "$PORT" "$@")
-    say fingerprint "$(printf '%s\n' "$made" | sed -n 's/^fingerprint: *//p')"
     case $made in unchanged*) ;; *)
         changed=yes
-        touch /run/muster-master.stale
+        touch /run/muster-master.stale # before it prints, which ends this script if the connection is lost
         ;;
     esac
+    say fingerprint "$(printf '%s\n' "$made" | sed -n 's/^fingerprint: *//p')"
 }
 
 # enrolled: prints whether the agent has a credential of the master at URL
