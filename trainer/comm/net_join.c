@@ -470,7 +470,7 @@ static int report_missing(const struct net_meeting *meeting, struct error *e)
     char strangers[96] = "";
     if (meeting->strangers)
         snprintf(strangers, sizeof strangers,
-                 "; connections from programs that do not know its keys: %d", meeting->strangers);
+                 "; callers that did not prove that they know its keys: %d", meeting->strangers);
     return error_set(e, ERR_PEER,
                      "rank %d on \"%s\" has not connected to rank %d on \"%s\" in time; the "
                      "agents' machines must reach each other (muster-agent --address)%s",
@@ -539,6 +539,19 @@ static int advance_handshakes(struct net *n, bool *complete, struct pollfd *poll
     return waiting;
 }
 
+static int report_late_handshake(struct net *n, const bool *complete, struct error *e)
+{
+    int i = 0;
+    while (complete[i] ||
+           link_of(&n->machines[i / NET_CHANNELS], (enum net_channel)(i % NET_CHANNELS))->fd < 0)
+        i++;
+    return error_set(
+        e, ERR_PEER,
+        "the connection to rank %d on \"%s\" was not encrypted in time; its machine or "
+        "the network may be overloaded or down",
+        n->machines[i / NET_CHANNELS].first, n->machines[i / NET_CHANNELS].host);
+}
+
 // All handshakes at the same time: no order among the machines can make two wait for each other.
 static int encrypt_links(struct net_meeting *meeting, struct error *e)
 {
@@ -549,10 +562,7 @@ static int encrypt_links(struct net_meeting *meeting, struct error *e)
     while ((waiting = advance_handshakes(n, complete, polls, e)) > 0) {
         int patience = remaining_ms(meeting);
         if (patience == 0) {
-            waiting = error_set(e, ERR_PEER,
-                                "%d connections to the ranks of other machines were not encrypted "
-                                "in time; the network or a machine may be overloaded",
-                                waiting);
+            waiting = report_late_handshake(n, complete, e);
             break;
         }
         poll(polls, (nfds_t)waiting, patience);

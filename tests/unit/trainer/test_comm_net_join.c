@@ -160,8 +160,12 @@ static void test_nobody_listens_after_the_meeting(void **state)
 
 // --- many machines -------------------------------------------------------------------------------
 
-// The first leader accepts faster than callers answer it: all of them are its guests at once.
-static bool far_away; // set before the ranks are forked
+enum { TLS_HANDSHAKE = 22 }; // the first byte of a record (RFC 8446)
+
+// Set before the ranks are forked: the first leader accepts faster than callers answer it, so all
+// of them are its guests at once.
+static bool far_away;
+static bool hangs_in_tls; // this rank, before its first record
 
 ssize_t __real_send(int fd, const void *data, size_t bytes, int flags);
 ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags); // -Wl,--wrap=send
@@ -169,6 +173,8 @@ ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags)
 {
     if (far_away && bytes == NET_KEY)
         clock_sleep_us(20000);
+    if (hangs_in_tls && *(const uint8_t *)data == TLS_HANDSHAKE)
+        clock_sleep_us(9 * SECOND);
     return __real_send(fd, data, bytes, flags);
 }
 
@@ -258,7 +264,7 @@ static void test_wrong_key_is_refused(void **state)
     struct rank_outcomes outcomes = {0};
     assert_int_equal(run_placed("AB", rank_with_wrong_key, &outcomes).failed_rank, -1);
     assert_says(&outcomes, 1, "does not know the keys of this training, so it is not rank 0");
-    assert_says(&outcomes, 0, "do not know its keys: 1");
+    assert_says(&outcomes, 0, "did not prove that they know its keys: 1");
 }
 
 // --- taps ----------------------------------------------------------------------------------------
@@ -292,7 +298,7 @@ static void test_recorded_greeting_is_worth_nothing(void **state)
     tap = tap_new(TAP_REPLAYS);
     assert_int_equal(run_placed("AB", rank_replayed, &outcomes).failed_rank, -1);
     assert_says(&outcomes, 0, "rank 1 on");
-    assert_says(&outcomes, 0, "do not know its keys: 2");
+    assert_says(&outcomes, 0, "did not prove that they know its keys: 2");
     assert_int_equal(outcomes.codes[1], ERR_PEER);
 }
 
@@ -392,6 +398,23 @@ static void test_changed_handshake_ends_the_ranks(void **state)
         fail_msg("they said \"%s\" and \"%s\"", outcomes.errors[0], outcomes.errors[1]);
 }
 
+static int rank_that_hangs(struct gang_member *seat, void *ctx)
+{
+    (void)ctx;
+    hangs_in_tls = seat->rank == 1;
+    return report_opening(&(struct placed_rank){.seat = seat});
+}
+
+static void test_hanging_handshake_names_the_rank(void **state)
+{
+    (void)state;
+    struct rank_outcomes outcomes = {0};
+    encrypted = true;
+    assert_int_equal(run_placed("AB", rank_that_hangs, &outcomes).failed_rank, -1);
+    assert_says(&outcomes, 0, "the connection to rank 1 on");
+    assert_says(&outcomes, 0, "was not encrypted in time");
+}
+
 static int rank_of_two_minds(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
@@ -430,6 +453,7 @@ int main(void)
         cmocka_unit_test_teardown(test_encryption_hides_everything, in_clear),
         cmocka_unit_test_teardown(test_changed_bytes_end_the_ranks, in_clear),
         cmocka_unit_test_teardown(test_changed_handshake_ends_the_ranks, in_clear),
+        cmocka_unit_test_teardown(test_hanging_handshake_names_the_rank, in_clear),
         cmocka_unit_test_teardown(test_one_rank_cannot_encrypt_alone, in_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
