@@ -9,6 +9,7 @@ top=/opt/muster            # releases of tarballs: $top/DIGEST, and the link $to
 state=/var/lib/muster-cluster # digest of the installed packages
 cache=/var/cache/muster-cluster
 logs=/var/log/muster
+own_unit=/etc/systemd/system/muster-master.service.d
 
 say() { printf '%s=%s\n' "$1" "$2"; }
 fail() {
@@ -97,7 +98,9 @@ action_unpack() {
 
 # Units name programs in /usr/bin; those of a tarball are in $top/current/bin.
 units() {
-    for unit in $ROLES; do
+    names=$ROLES
+    [ "$AGENT" = no ] || names="$names tasks" # in whose cgroup the agent puts the tasks
+    for unit in $names; do
         file=$top/current/lib/systemd/system/muster-$unit.service
         [ -f "$file" ] || fail "the tarball holds no lib/systemd/system/muster-$unit.service; it is no release of Muster"
         put "/etc/systemd/system/muster-$unit.service" 0644 root:root "$(sed "s,/usr/bin/,$top/current/bin/," "$file")"
@@ -158,6 +161,9 @@ action_install() {
 action_configure() {
     if [ "$MASTER" = yes ]; then
         put /etc/muster/master.yaml 0644 root:root "$MASTER_YAML" master
+        # Its unit lets the master write to /var/lib/muster-checkpoints, and to no other folder of checkpoints.
+        put $own_unit/checkpoints.conf 0644 root:root "[Service]
+ReadWritePaths=-$(printf '%s' "$CHECKPOINTS" | sed 's/%/%%/g')" master
     fi
     if [ "$AGENT" = yes ]; then
         put /etc/default/muster-agent 0644 root:root "$AGENT_DEFAULTS" agent
@@ -316,8 +322,9 @@ action_enroll() {
 
 # The supervisors of tasks, which outlive the agent; their ranks end with them.
 kill_tasks() {
-    if has_systemd; then
+    if has_systemd; then # tasks are in the cgroup of the agent where there are no cgroups of version 2
         systemctl kill --signal=KILL muster-agent.service 2>/dev/null || true
+        systemctl stop muster-tasks.service 2>/dev/null || true
     fi
     for exe in /proc/[0-9]*/exe; do
         case $(readlink "$exe" 2>/dev/null) in
@@ -350,7 +357,8 @@ action_purge() {
     if [ -f $state/packages ]; then
         DEBIAN_FRONTEND=noninteractive apt-get purge -y 'muster-*' python3-muster >/dev/null 2>&1 || true
     fi
-    rm -f /etc/systemd/system/muster-master.service /etc/systemd/system/muster-agent.service
+    rm -rf $own_unit /etc/systemd/system/muster-master.service /etc/systemd/system/muster-agent.service \
+        /etc/systemd/system/muster-tasks.service
     ! has_systemd || systemctl daemon-reload
     for link in /usr/local/bin/muster*; do
         case $(readlink "$link" 2>/dev/null) in "$top"/*) rm -f "$link" ;; esac

@@ -141,8 +141,8 @@ def make_tarball(path, mark=""):
     shutil.copy(BIN.parent / "libexec" / "muster" / "muster", top / "libexec" / "muster")
     if (BIN.parent / "share").exists():
         shutil.copytree(BIN.parent / "share", top / "share", symlinks=True)
-    for daemon in ("master", "agent"):
-        shutil.copy(source / "packaging" / "systemd" / f"muster-{daemon}.service", units)
+    for unit in ("master", "agent", "tasks"):
+        shutil.copy(source / "packaging" / "systemd" / f"muster-{unit}.service", units)
     (top / "mark").write_text(mark)
     subprocess.run(["tar", "-C", stage, "-czf", path, top.name], check=True)
     shutil.rmtree(stage)

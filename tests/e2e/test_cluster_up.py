@@ -360,14 +360,19 @@ class WithSystemd(unittest.TestCase):
         newer = make_tarball(folder / "muster-0.2.0-linux-x86_64.tar.gz", "newer")
         hosts = folder / "hosts.yaml"
         hosts.write_text(f"master: {{host: {self.ADDRESS}}}\nagents: [{{host: {self.ADDRESS}, slots: 1}}]\n"
-                         f"ssh: {{user: ann, key: key}}\ninstall: {{tarball: {tarball.name}}}\n")
+                         f"ssh: {{user: ann, key: key}}\ninstall: {{tarball: {tarball.name}}}\n"
+                         "checkpoints: /srv/100%/checkpoints\n")
         command = Command(folder)
         with systemd_machine.Machine(folder) as machine:
             self.connect(machine)
             for result in ("changed", "unchanged"):
                 rows = command.rows("cluster", "up", hosts, "--accept-new")
                 self.assertEqual([(row["roles"], row["result"]) for row in rows], [("master, agent", result)])
-            machine.run("systemctl is-active muster-master muster-agent; systemctl is-enabled muster-master muster-agent")
+            machine.run("systemctl is-active muster-master muster-agent muster-tasks;"
+                        "systemctl is-enabled muster-master muster-agent")
+            machine.run("ls -d /sys/fs/cgroup/system.slice/muster-tasks.service/muster-*")  # made by the agent
+            machine.run("nsenter --target $(pidof -s muster-master) --mount setpriv --reuid muster --regid muster "
+                        "--init-groups touch /srv/100%/checkpoints/of-the-master")
             status = command.rows("cluster", "status", hosts)
             self.assertEqual([row["state"] for row in status], ["running", "running"])
             command.muster("cluster", "upgrade", hosts, "--to", newer)
@@ -375,9 +380,11 @@ class WithSystemd(unittest.TestCase):
             machine.wait_for("readlink /proc/$(pidof -s muster-master)/exe",
                              machine.run("readlink /opt/muster/current").strip())
             command.muster("cluster", "down", hosts)
+            self.assertNotIn("active\n", machine.run("systemctl is-active muster-tasks | grep -x active", check=False))
             self.assertNotIn("enabled\n", machine.run("systemctl is-enabled muster-agent", check=False))
             command.muster("cluster", "down", hosts, "--purge", "--yes")
             self.assertEqual(machine.run("ls -d /opt/muster /etc/systemd/system/muster-* 2>/dev/null", check=False), "")
+            machine.run("ls /srv/100%/checkpoints/of-the-master")
 
 
 if __name__ == "__main__":
