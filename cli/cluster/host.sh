@@ -131,10 +131,12 @@ release_in_use() {
     return 1
 }
 
-apt_install() {
+apt() {
     DEBIAN_FRONTEND=noninteractive apt-get -o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=300 \
-        install -y --allow-downgrades "$@" >$state/apt.log 2>&1
+        "$@" >$state/apt.log 2>&1
 }
+apt_install() { apt install -y --allow-downgrades "$@"; }
+apt_fault() { grep -E '^(E:|dpkg:)' $state/apt.log | tail -n 2 | tr '\n' ' '; }
 
 use_packages() {
     [ "$(cat $state/packages 2>/dev/null || true)" != "$DIGEST" ] || return 0
@@ -144,7 +146,7 @@ use_packages() {
     mkdir -p $state
     # The lists of packages are fetched only where the dependencies need them.
     apt_install "$@" || { apt-get update >/dev/null 2>&1 && apt_install "$@"; } ||
-        fail "apt-get install failed: $(grep -E '^(E:|dpkg:)' $state/apt.log | tail -n 2 | tr '\n' ' '); see $state/apt.log"
+        fail "apt-get install failed: $(apt_fault); see $state/apt.log"
     put $state/packages 0644 root:root "$DIGEST"
     for file in $FILES; do
         rm -f "$cache/$file"
@@ -351,11 +353,23 @@ action_stop() {
     [ "$DAEMON" != agent ] || kill_tasks
 }
 
-# purge: deletes programs, settings and data; not the folder of checkpoints that the hosts file names
+# The packages of Muster that dpkg knows; apt-get does nothing at all if it does not know one of its arguments.
+packages() {
+    dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' 'muster-*' python3-muster 2>/dev/null | sed -n 's/^.[^n].* //p'
+}
+
+# purge: deletes programs, settings and data; not a folder of checkpoints that the hosts file names or a file server has
 action_purge() {
+    data="$top $state $cache $logs /etc/muster /var/lib/muster /var/lib/muster-agent"
+    for folder in $data; do
+        case $(readlink -m "$CHECKPOINTS")/ in
+        "$(readlink -m "$folder")"/*) fail "the folder of checkpoints is inside $folder, which would be deleted; move it" ;;
+        esac
+    done
     [ -z "$(installed)" ] && [ ! -d /etc/muster ] || changed=yes
     if [ -f $state/packages ]; then
-        DEBIAN_FRONTEND=noninteractive apt-get purge -y 'muster-*' python3-muster >/dev/null 2>&1 || true
+        # shellcheck disable=SC2046
+        apt purge -y $(packages) || fail "apt-get purge failed: $(apt_fault); see $state/apt.log"
     fi
     rm -rf $own_unit /etc/systemd/system/muster-master.service /etc/systemd/system/muster-agent.service \
         /etc/systemd/system/muster-tasks.service
@@ -363,9 +377,9 @@ action_purge() {
     for link in /usr/local/bin/muster*; do
         case $(readlink "$link" 2>/dev/null) in "$top"/*) rm -f "$link" ;; esac
     done
-    rm -rf $top $state $cache $logs /etc/muster /etc/default/muster-agent /etc/tmpfiles.d/muster-cluster.conf \
-        /var/lib/muster /var/lib/muster-agent /run/muster-master.* /run/muster-agent.*
-    [ "$CHECKPOINTS" != /var/lib/muster-checkpoints ] || rm -rf /var/lib/muster-checkpoints
+    # shellcheck disable=SC2086
+    rm -rf $data /etc/default/muster-agent /etc/tmpfiles.d/muster-cluster.conf /run/muster-master.* /run/muster-agent.*
+    [ "$KEEP_CHECKPOINTS" = yes ] || mountpoint -q /var/lib/muster-checkpoints || rm -rf /var/lib/muster-checkpoints
     for user in muster muster-task; do
         ! getent passwd $user >/dev/null || userdel $user >/dev/null 2>&1 || true
     done

@@ -68,6 +68,7 @@ static void set_usual(const struct cluster_work *x, const struct cluster_machine
     remote_set(vars, "FILES", buf_str(&names));
     remote_set(vars, "CHECKPOINTS",
                x->file.checkpoints ? x->file.checkpoints : "/var/lib/muster-checkpoints");
+    remote_set(vars, "KEEP_CHECKPOINTS", x->file.checkpoints ? "yes" : "no");
     buf_free(&names);
 }
 

@@ -243,8 +243,8 @@ int run_cluster_down(struct cli *c, const struct command *self, struct error *e)
     int err = cluster_open(&x, c, e);
     if (!err && c->options.purge)
         err = cli_confirm(
-            c, e, "Delete Muster from %zu machines, with all experiments, metrics and logs?",
-            x.file.count);
+            c, e, "Delete Muster from %zu machines, with all experiments, metrics%s and logs?",
+            x.file.count, x.file.checkpoints ? "" : ", checkpoints");
     if (!err) {
         cluster_run(&x, down_steps, down_work, parallel_of(&x));
         err = cluster_print(&x, self->columns, c->options.purge ? "deleted" : "stopped", e);

@@ -314,6 +314,29 @@ class Faults(ClusterTest):
         finally:
             machine.run("pkill -f 'http.serve[r]'", check=False)
 
+    @unittest.skipUnless(os.path.exists("/usr/bin/apt-get"), "no apt")
+    def test_purge_of_packages(self):
+        """Also where apt has never heard of some of them."""
+        machine = self.machines[1]
+        machine.run("mkdir -p /tmp/package/DEBIAN /var/lib/muster-cluster; echo digest >/var/lib/muster-cluster/packages;"
+                    "printf 'Package: muster-client\nVersion: 0\nArchitecture: all\nMaintainer: a <a@b>\nDescription: a\n'"
+                    " >/tmp/package/DEBIAN/control; dpkg-deb --build /tmp/package /tmp/client.deb; dpkg -i /tmp/client.deb")
+        self.assertEqual(self.results("down", self.hosts, "--purge", "--yes", "--accept-new")["3"], "deleted")
+        self.assertNotIn("ii", machine.run("dpkg-query -W -f '${db:Status-Abbrev}' muster-client 2>/dev/null", check=False))
+
+    def test_purge_spares_the_checkpoints(self):
+        """The hosts file names their folder, also if its name is the default one."""
+        machine = self.machines[1]
+        machine.run("mkdir -p /var/lib/muster-checkpoints/a /var/lib/muster/checkpoints/b")
+        inside = write_hosts("inside.yaml", self.tarball.name, f"[{{host: {NETWORK}.3}}]",
+                             more="checkpoints: /var/lib/muster/checkpoints\n")
+        row = self.rows_of("down", inside, "--purge", "--yes", "--accept-new", code=6)[f"{NETWORK}.3"]
+        self.assertIn("the folder of checkpoints is inside /var/lib/muster,", row["fault"])
+        named = write_hosts("named.yaml", self.tarball.name, f"[{{host: {NETWORK}.3}}]",
+                            more="checkpoints: /var/lib/muster-checkpoints\n")
+        self.results("down", named, "--purge", "--yes")
+        self.assertEqual(machine.run("ls /var/lib/muster-checkpoints"), "a\n")
+
     def test_wrong_setting(self):
         hosts = self.folder / "setting.yaml"
         hosts.write_text(self.hosts.read_text().replace("master: {", "master: {settings: {shceduler: fifo}, "))
