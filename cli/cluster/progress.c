@@ -51,8 +51,10 @@ static const char *state_of(const struct cluster_work *x, size_t i)
 static void draw_lines(struct cluster_progress *p, bool done, int width, size_t *left)
 {
     const struct cluster_work *x = p->x;
-    for (size_t i = 0; i<x->file.count && * left> 0; i++) {
+    for (size_t i = 0; i < x->file.count; i++) {
         char line[WIDTH_MAX + 1];
+        if (*left == 0)
+            return;
         if ((x->plan.machines[i].state == PLAN_DONE) != done)
             continue;
         snprintf(line, sizeof(line), "%-*.*s  %s", NAME_WIDTH, NAME_WIDTH, x->file.hosts[i].name,

@@ -64,17 +64,22 @@ static bool answer_is_yes(void)
     return fgets(answer, sizeof answer, stdin) && (*answer == 'y' || *answer == 'Y');
 }
 
+static int report_unknown(struct cli *c, int err, const char *fingerprint, struct error *e)
+{
+    return error_set(e, err,
+                     "%s is not trusted yet: its authority has the fingerprint %s. Compare it "
+                     "with the one that `muster-master --init` prints on the master's machine, "
+                     "then: muster trust %s --fingerprint FINGERPRINT",
+                     c->master, fingerprint, c->master);
+}
+
 // Asks the person at the terminal whether the authority is the right one.
 static int ask(struct cli *c, const struct trust_chain *chain, struct error *e)
 {
     char before[SHA256_HEX];
     const char *fingerprint = chain->items[chain->count - 1].fingerprint;
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
-        return error_set(e, ERR_PEER,
-                         "%s is not trusted yet: its authority has the fingerprint %s. Compare it "
-                         "with the one that `muster-master --init` prints on the master's machine, "
-                         "then: muster trust %s --fingerprint FINGERPRINT",
-                         c->master, fingerprint, c->master);
+        return report_unknown(c, ERR_PEER, fingerprint, e);
     if (stored_fingerprint(c, before) && strcmp(before, fingerprint) != 0)
         fprintf(stderr,
                 "The authority of %s has CHANGED.\n  before: %s\n"
@@ -114,11 +119,7 @@ int trust_explain(struct cli *c, int err, struct error *e)
     const char *shown = chain.items[chain.count - 1].fingerprint;
     bool known = stored_fingerprint(c, stored);
     if (!known && !c->options.ca_file)
-        error_set(e, err,
-                  "%s is not trusted yet: its authority has the fingerprint %s. Compare it with "
-                  "the one that `muster-master --init` prints on the master's machine, then: "
-                  "muster trust %s --fingerprint FINGERPRINT",
-                  c->master, shown, c->master);
+        report_unknown(c, err, shown, e);
     else if (known && c->pinned && strcmp(stored, shown) != 0)
         error_set(e, err,
                   "the authority of %s has changed: it was %s and is now %s. Either the master got "
