@@ -1,5 +1,5 @@
-# Looks at a machine and prints what it finds as lines KEY=VALUE; facts.c judges them. It changes nothing. POSIX sh; runs
-# as the user of the SSH session. PORT, set before, is the master's port, or empty.
+# Looks at a machine and prints what it finds as lines KEY=VALUE; facts.c judges them. It changes nothing, but ends a
+# listener of network.sh. POSIX sh; runs as the user of the SSH session. PORT, set before, is the master's port, or empty.
 LC_ALL=C
 export LC_ALL
 say() { printf '%s=%s\n' "$1" "$2"; }
@@ -49,6 +49,12 @@ say driver "$driver"
 if PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | grep -q 'libnccl\.so\.2'; then say nccl yes; else say nccl no; fi
 
 say checkpoints_group "$(getent group muster-checkpoints | cut -d : -f 3)"
+# A command that was interrupted leaves its listener, which looks like another program on the port.
+if [ -n "$PORT" ]; then
+    for listener in $(grep -ls "[m]uster-cluster-network:$PORT-" /proc/[0-9]*/cmdline | cut -d / -f 3); do
+        kill "$listener" 2>/dev/null && sleep 1
+    done
+fi
 if [ -n "$PORT" ] && has bash && timeout 5 bash -c "exec 3<>/dev/tcp/127.0.0.1/$PORT" 2>/dev/null; then
     say port_answers yes
 fi

@@ -96,14 +96,9 @@ int cluster_read_release(struct cluster_work *x, struct error *e)
     r->names = xcalloc(count, sizeof(*r->names));
     r->sha256 = xcalloc(count, sizeof(*r->sha256));
     r->bytes = xcalloc(count, sizeof(*r->bytes));
-    r->arch = "x86_64";
     buf_init(&all, count * SHA256_HEX + 1);
     for (size_t i = 0; i < count && !err; i++) {
-        const char *path = x->file.files[i], *slash = strrchr(path, '/');
-        const char *name = slash ? slash + 1 : path;
-        err = digest_file(path, r->sha256[i], &r->bytes[i], e);
-        if (strstr(name, "aarch64") || strstr(name, "_arm64"))
-            r->arch = "aarch64";
+        err = digest_file(x->file.files[i], r->sha256[i], &r->bytes[i], e);
         r->names[i] = xasprintf("%.16s%s", r->sha256[i], x->file.is_tarball ? ".tar" : ".deb");
         buf_puts(&all, r->sha256[i]);
     }
@@ -244,16 +239,29 @@ static const char *step_of(const struct cluster_work *x, size_t i)
     return m->state == PLAN_DONE ? NULL : x->plan.steps[m->step].name;
 }
 
+static void print_warnings(const struct cluster_machine *m)
+{
+    const json_t *one;
+    size_t i;
+    json_array_foreach(m->findings, i, one)
+    {
+        if (strcmp(jget_string(one, "level", ""), "warning") == 0)
+            fprintf(stderr, "warning: %s: %s; %s\n", m->host->name, jget_string(one, "problem", ""),
+                    jget_string(one, "fix", ""));
+    }
+}
+
 int cluster_print(struct cluster_work *x, const char *columns, const char *done, struct error *e)
 {
     json_t *rows = json_array();
     bool failed = false;
     for (size_t i = 0; i < x->file.count; i++) {
         const struct cluster_machine *m = &x->machines[i];
-        json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s?, s:s?, s:O}", "host",
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s?, s:o?, s:O}", "host",
                                               m->host->name, "roles", roles_of(m->host), "result",
                                               result_of(x, i, done), "step", step_of(x, i), "fault",
-                                              m->fault, "findings", m->findings));
+                                              m->fault ? json_string_cut(m->fault) : NULL,
+                                              "findings", m->findings));
         failed |= x->plan.machines[i].state != PLAN_DONE;
     }
     int err = output_rows(x->c, rows, columns, e);
@@ -261,13 +269,8 @@ int cluster_print(struct cluster_work *x, const char *columns, const char *done,
     fflush(stdout);
     for (size_t i = 0; i < x->file.count && !err; i++) {
         const struct cluster_machine *m = &x->machines[i];
-        const json_t *one;
-        size_t k;
-        json_array_foreach(m->findings, k,
-                           one) if (strcmp(jget_string(one, "level", ""), "warning") == 0 &&
-                                    !x->c->options.quiet)
-            fprintf(stderr, "warning: %s: %s; %s\n", m->host->name, jget_string(one, "problem", ""),
-                    jget_string(one, "fix", ""));
+        if (!x->c->options.quiet)
+            print_warnings(m);
         if (m->fault)
             fprintf(stderr, "muster: %s: %s: %s\n", m->host->name, step_of(x, i), m->fault);
     }

@@ -26,11 +26,14 @@ struct cluster_machine {
     json_t *facts;   // of check.sh
     json_t *state;   // of host.sh, action "state"
     json_t *findings;
-    double clock_s;      // its clock minus that of this machine, in seconds
-    long rank_port;      // on which it listens while the network is tried; 0: none
-    char listeners[64];  // processes that listen meanwhile, separated by blanks
-    char note[NOTE_MAX]; // what it does now, for people (lock)
-    char *fault;         // why it has failed
+    double clock_s;        // its clock minus that of this machine, in seconds
+    double clock_unsure_s; // clock_s may be wrong by this
+    long rank_port;        // on which it listens while the network is tried; 0: none
+    long master_port;      // the same for the port of the master
+    char listeners[64];    // processes that listen meanwhile, separated by blanks
+    bool agent_restarted;  // by this command
+    char note[NOTE_MAX];   // what it does now, for people (lock)
+    char *fault;           // why it has failed
 };
 
 // The files of a release.
@@ -39,7 +42,6 @@ struct release {
     char **names;              // of the copies on the machines
     char (*sha256)[SHA256_HEX];
     int64_t *bytes;
-    const char *arch; // as uname -m prints it
 };
 
 struct cluster_work;

@@ -77,9 +77,9 @@ void finding_add(json_t *findings, enum finding_level level, const char *fix, co
     int n = vasprintf(&problem, fmt, args);
     va_end(args);
     if (n >= 0)
-        json_array_append_new(findings, json_pack("{s:s, s:s, s:s}", "level",
+        json_array_append_new(findings, json_pack("{s:s, s:o, s:s}", "level",
                                                   level == FINDING_ERROR ? "error" : "warning",
-                                                  "problem", problem, "fix", fix));
+                                                  "problem", json_string_cut(problem), "fix", fix));
     free(problem);
 }
 
@@ -143,10 +143,11 @@ static void judge_room(const json_t *facts, const struct fact_context *x, json_t
     }
 }
 
-void facts_judge_clock(double ahead_s, json_t *findings)
+void facts_judge_clock(double ahead_s, double unsure_s, json_t *findings)
 {
-    if (fabs(ahead_s) >= SKEW_WARNING_S)
-        finding_add(findings, fabs(ahead_s) >= SKEW_ERROR_S ? FINDING_ERROR : FINDING_WARNING,
+    double least_s = fabs(ahead_s) - unsure_s;
+    if (least_s >= SKEW_WARNING_S)
+        finding_add(findings, least_s >= SKEW_ERROR_S ? FINDING_ERROR : FINDING_WARNING,
                     "set the clocks by NTP on all machines: apt-get install chrony",
                     "the clock is %.1f s %s that of the master", fabs(ahead_s),
                     ahead_s > 0 ? "ahead of" : "behind");

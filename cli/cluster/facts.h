@@ -29,9 +29,10 @@ struct fact_context {
 };
 
 // Add the findings about one machine: about its own facts; its clock, in seconds ahead of the
-// master's; what network.sh has found, with the neighbour to which it sent (NULL: none).
+// master's, which may be wrong by unsure_s; what network.sh has found, with the neighbour to which
+// it sent (NULL: none).
 void facts_judge(const json_t *facts, const struct fact_context *x, json_t *findings);
-void facts_judge_clock(double ahead_s, json_t *findings);
+void facts_judge_clock(double ahead_s, double unsure_s, json_t *findings);
 void facts_judge_network(const json_t *facts, const struct fact_context *x, const char *neighbour,
                          json_t *findings);
 

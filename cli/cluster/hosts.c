@@ -347,13 +347,35 @@ static int read_install(struct hosts_file *f, const char *path, struct error *e)
     for (size_t i = 0; i < f->file_count; i++) {
         const char *file = tarball ? tarball : json_string_value(json_array_get(packages, i));
         f->files[i] = full_path(path, file);
+    }
+    return 0;
+}
+
+int hosts_check_files(const struct hosts_file *f, struct error *e)
+{
+    for (size_t i = 0; i < f->file_count; i++)
         if (!path_exists(f->files[i]))
             return error_set(e, ERR_NOT_FOUND,
                              "%s: install: there is no file %s; packaging/build-packages builds a "
                              "release",
                              f->doc.file, f->files[i]);
-    }
     return 0;
+}
+
+static const char *file_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+const char *hosts_arch(const struct hosts_file *f)
+{
+    for (size_t i = 0; i < f->file_count; i++) {
+        const char *name = file_part(f->files[i]);
+        if (strstr(name, "aarch64") || strstr(name, "_arm64"))
+            return "aarch64";
+    }
+    return "x86_64";
 }
 
 static int check_texts(struct hosts_file *f, struct error *e)
@@ -366,7 +388,7 @@ static int check_texts(struct hosts_file *f, struct error *e)
         if (!is_name(f->hosts[i].address))
             return error_set(e, ERR_INVALID, "%s: \"%s\" is no address of %s", f->doc.file,
                              f->hosts[i].address, f->hosts[i].name);
-    if (checkpoints && (checkpoints[0] != '/' || strpbrk(checkpoints, " \n'\"\\")))
+    if (checkpoints && (checkpoints[0] != '/' || strpbrk(checkpoints, " \t\n'\"\\")))
         return fault(f, "checkpoints", e, "expected an absolute path without blanks and quotes");
     return 0;
 }
@@ -425,7 +447,7 @@ void hosts_free(struct hosts_file *f)
 
 bool hosts_needs_package(const struct host *host, const char *file)
 {
-    const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
+    const char *name = file_part(file);
     if (strncmp(name, "muster-master_", 14) == 0)
         return host->is_master;
     if (strncmp(name, "muster-client_", 14) == 0)
@@ -459,6 +481,8 @@ void hosts_write_master_yaml(const struct hosts_file *f, struct buf *out)
     write_text(out, "checkpoint_dir",
                f->checkpoints ? f->checkpoints : "/var/lib/muster-checkpoints");
     buf_printf(out, "port: %d\n", f->port);
+    if (strchr(f->hosts[0].address, ':')) // by default the master listens on IPv4 alone
+        write_text(out, "bind", "::");
     if (f->cluster_name)
         write_text(out, "cluster_name", f->cluster_name);
     json_object_foreach((json_t *)f->settings, key, value) // NOLINT: only reads

@@ -36,13 +36,20 @@ struct hosts_file {
     const json_t *settings;  // further keys of the master's configuration file
 };
 
-// Reads and checks the file. ERR_NOT_FOUND, ERR_INVALID with the position of the fault.
+// Reads and checks the file, but does not look for the files of the release. ERR_NOT_FOUND,
+// ERR_INVALID with the position of the fault.
 int hosts_read(const char *path, struct hosts_file *out, struct error *e);
 // The same for a text; `path` is its name in messages, and relative paths are relative to its
 // folder.
 int hosts_parse(const char *text, size_t len, const char *path, struct hosts_file *out,
                 struct error *e);
 void hosts_free(struct hosts_file *f);
+
+// Whether the files of the release are there. ERR_NOT_FOUND.
+int hosts_check_files(const struct hosts_file *f, struct error *e);
+// The processors for which the release was built, as uname -m prints them, by the names of its
+// files.
+const char *hosts_arch(const struct hosts_file *f);
 
 // Expands the ranges of a name: "gpu[1-3]" is gpu1, gpu2, gpu3; "n[08-10,12]" keeps the zeros. The
 // names are heap strings of the caller, in a heap array. ERR_INVALID: the range is malformed, or

@@ -39,7 +39,7 @@ static cluster_step *const status_work[] = {step_connect, step_state};
 static void set_text(json_t *row, const char *key, const char *text)
 {
     if (text && *text)
-        json_object_set_new(row, key, json_string(text));
+        json_object_set_new(row, key, json_string_cut(text));
 }
 
 // A row for one daemon of a machine.
@@ -142,7 +142,7 @@ static int examine(struct cluster_work *x, struct cluster_machine *m, const char
     if (err)
         return err;
     if (strcmp(state, "running") != 0) {
-        char *reason = *log ? trouble_reason(log) : xstrdup("its log is empty");
+        char *reason = trouble_reason(log);
         finding_add(m->findings, FINDING_ERROR, "start it: muster cluster up HOSTS.yaml",
                     "muster-%s is %s; last in its log: %s", daemon, state, reason);
         free(reason);
@@ -156,8 +156,7 @@ static int step_examine(struct cluster_work *x, struct cluster_machine *m, bool 
                         struct error *e)
 {
     (void)changed;
-    int err = machine_quiet(m, e);
-    err = err ? err : machine_state(x, m, e);
+    int err = machine_state(x, m, e);
     if (!err && m->host->is_master)
         err = examine(x, m, "master", e);
     if (!err && m->host->is_agent)
@@ -188,13 +187,14 @@ static int step_compare(struct cluster_work *x, struct cluster_machine *m, bool 
 static const struct plan_step doctor_steps[] = {
     {.name = "connect", .doing = "connecting", .roles = ROLE_BOTH},
     {.name = "check", .doing = "checking the machine", .roles = ROLE_BOTH},
+    {.name = "listen", .doing = "opening ports", .roles = ROLE_BOTH, .gate = GATE_ALL},
     {.name = "network", .doing = "trying the network", .roles = ROLE_BOTH, .gate = GATE_ALL},
     {.name = "examine", .doing = "reading the logs", .roles = ROLE_BOTH, .gate = GATE_ALL},
     {.name = "compare", .doing = "comparing", .roles = ROLE_BOTH, .gate = GATE_ALL},
     {0},
 };
-static cluster_step *const doctor_work[] = {step_connect, step_check_all, step_network_all,
-                                            step_examine, step_compare};
+static cluster_step *const doctor_work[] = {step_connect,     step_check_all, step_listen,
+                                            step_network_all, step_examine,   step_compare};
 
 static int print_findings(struct cluster_work *x, const char *columns, struct error *e)
 {
@@ -228,8 +228,8 @@ int run_cluster_doctor(struct cli *c, const struct command *self, struct error *
     struct cluster_work x;
     int err = cluster_open(&x, c, e);
     if (!err) {
-        x.release.arch = "x86_64";
         cluster_run(&x, doctor_steps, doctor_work, parallel_of(&x));
+        machines_quiet(&x);
         err = print_findings(&x, self->columns, e);
     }
     cluster_close(&x);

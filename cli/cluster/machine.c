@@ -49,7 +49,7 @@ int machine_check(struct cluster_work *x, struct cluster_machine *m, struct erro
     if (m->host->is_master)
         snprintf(port, sizeof(port), "%d", x->file.port);
     remote_set(&vars, "PORT", port);
-    int err = remote_clock(m, &m->clock_s, e);
+    int err = remote_clock(m, &m->clock_s, &m->clock_unsure_s, e);
     json_decref(m->facts);
     m->facts = NULL;
     err = err ? err : remote_run(x, m, SCRIPT_CHECK, "", &vars, &m->facts, e);
@@ -59,18 +59,21 @@ int machine_check(struct cluster_work *x, struct cluster_machine *m, struct erro
     int64_t bytes = 0;
     for (size_t i = 0; i < x->file.file_count && x->release.bytes; i++)
         bytes += x->release.bytes[i];
-    const struct fact_context context = {m->host, &x->file, bytes, x->release.arch};
+    const struct fact_context context = {m->host, &x->file, bytes, hosts_arch(&x->file)};
     facts_judge(m->facts, &context, m->findings);
-    if (finding_error(m->findings, 0))
-        return 0;
-    long unused;
+    return 0;
+}
+
+int machine_listen(struct cluster_work *x, struct cluster_machine *m, struct error *e)
+{
+    int err = 0;
     m->listeners[0] = '\0';
     if (m->host->is_agent)
         err = listen_there(x, m, RANK_PORTS, &m->rank_port, e);
     if (!err && m->host->is_master && !*fact_text(m->facts, "port_answers")) {
         char ports[24];
-        snprintf(ports, sizeof(ports), "%s-%s", port, port);
-        err = listen_there(x, m, ports, &unused, e);
+        snprintf(ports, sizeof(ports), "%d-%d", x->file.port, x->file.port);
+        err = listen_there(x, m, ports, &m->master_port, e);
     }
     return err;
 }
@@ -88,6 +91,12 @@ int machine_quiet(struct cluster_machine *m, struct error *e)
     return err;
 }
 
+void machines_quiet(struct cluster_work *x)
+{
+    for (size_t i = 0; i < x->file.count; i++)
+        machine_quiet(&x->machines[i], NULL);
+}
+
 // The next agent around the ring that listens; NULL: no other does.
 static const struct cluster_machine *neighbour_of(const struct cluster_work *x,
                                                   const struct cluster_machine *m)
@@ -102,10 +111,12 @@ static const struct cluster_machine *neighbour_of(const struct cluster_work *x,
 int machine_network(struct cluster_work *x, struct cluster_machine *m, struct error *e)
 {
     const struct cluster_machine *master = &x->machines[0], *next = neighbour_of(x, m);
-    bool listens = master->listeners[0] || *fact_text(master->facts, "port_answers");
+    bool listens = master->master_port || *fact_text(master->facts, "port_answers");
     struct buf vars, targets;
     json_t *facts = NULL;
-    facts_judge_clock(m->clock_s - (master->facts ? master->clock_s : 0), m->findings);
+    facts_judge_clock(m->clock_s - (master->facts ? master->clock_s : 0),
+                      m->clock_unsure_s + (master->facts ? master->clock_unsure_s : 0),
+                      m->findings);
     if (!m->host->is_agent)
         return 0;
     buf_init(&vars, VARS_MAX);
@@ -117,7 +128,7 @@ int machine_network(struct cluster_work *x, struct cluster_machine *m, struct er
     remote_set(&vars, "PORTS", "");
     remote_set(&vars, "TARGETS", buf_str(&targets));
     int err = remote_run(x, m, SCRIPT_NETWORK, "probe", &vars, &facts, e);
-    const struct fact_context context = {m->host, &x->file, 0, x->release.arch};
+    const struct fact_context context = {m->host, &x->file, 0, hosts_arch(&x->file)};
     if (!err)
         facts_judge_network(facts, &context, next ? next->host->name : NULL, m->findings);
     json_decref(facts);
@@ -197,16 +208,17 @@ int machine_await_master(struct cluster_work *x, struct cluster_machine *m, stru
     }
 }
 
-// What the agent still lacks; NULL: nothing. Writes into `text`.
-static const char *lacking(const struct cluster_machine *m, const json_t *row, const char *seen,
+// The lack of an agent, with the time at which the master heard from it before (""; RFC 3339);
+// NULL: it lacks nothing. Writes into `text`.
+static const char *lacking(const struct cluster_machine *m, const json_t *row, const char *before,
                            char *text, size_t cap)
 {
     long long slots = jget_int(row, "slots", 0), gpus = (long long)fact_number(m->facts, "gpus");
     long long expected = m->host->slots ? m->host->slots : gpus;
-    const char *heard = jget_string(row, "seen", "");
     if (!row)
         return "it has not registered at the master";
-    if (!jget_bool(row, "connected", false) || (seen && strcmp(heard, seen) <= 0))
+    if (!jget_bool(row, "connected", false) ||
+        (*before && strcmp(jget_string(row, "seen", ""), before) <= 0))
         return "the master does not hear from it";
     if (expected ? slots == expected : slots > 0)
         return NULL;
@@ -214,15 +226,19 @@ static const char *lacking(const struct cluster_machine *m, const json_t *row, c
     return text;
 }
 
-int machine_await_agent(struct cluster_work *x, struct cluster_machine *m, const char *seen,
-                        struct error *e)
+int machine_await_agent(struct cluster_work *x, struct cluster_machine *m, struct error *e)
 {
     int64_t deadline = clock_mono_us() + AGENT_US;
-    char text[80];
+    char text[80], before[CLOCK_RFC3339_MAX] = "";
+    bool asked = !m->agent_restarted;
     machine_note(x, m, "waiting until the master knows the agent");
     for (int look = 1;; look++) {
         json_t *row = api_agent(x, m->host->name, NULL);
-        const char *missing = lacking(m, row, seen, text, sizeof(text));
+        if (row && !asked) { // until now the master may have heard from the former process
+            snprintf(before, sizeof(before), "%s", jget_string(row, "seen", ""));
+            asked = true;
+        }
+        const char *missing = lacking(m, row, before, text, sizeof(text));
         json_decref(row);
         if (!missing)
             return 0;

@@ -1,12 +1,12 @@
-# Tries connections between machines, with python3. ACTION=listen: listens on the first free of PORTS, for two minutes in
-# the background, and prints its port and process. ACTION=probe: sends to each of TARGETS (ADDRESS/PORT) for a moment and
+# Tries connections between machines, with python3. ACTION=listen: listens on the first free of PORTS, for ten minutes in
+# the background, and prints its port and process; check.sh knows it by the argument. ACTION=probe: sends to each of TARGETS (ADDRESS/PORT) for a moment and
 # prints the megabits per second, or the fault. POSIX sh; runs as the user of the SSH session.
 command -v python3 >/dev/null 2>&1 || {
     echo "python=missing"
     exit 0
 }
 export ACTION PORTS TARGETS
-exec python3 - <<'END'
+exec python3 - "muster-cluster-network:$PORTS" <<'END'
 import os, signal, socket, sys, time
 
 def receive(connection):
@@ -39,7 +39,7 @@ def listen(ports):
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
-    signal.alarm(120)
+    signal.alarm(600)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         connection, _ = server.accept()

@@ -22,7 +22,11 @@ SCRIPT(check, CLUSTER_SCRIPTS "/check.sh")
 SCRIPT(network, CLUSTER_SCRIPTS "/network.sh")
 SCRIPT(host, CLUSTER_SCRIPTS "/host.sh")
 
-enum { INPUT_MAX = 4 << 20 };
+enum {
+    INPUT_MAX = 4 << 20,
+    LOOK_S = 120,     // of silence: the driver of many GPUs may answer late
+    WORK_S = 35 * 60, // the start of a master may bring a large store up to date for 30 minutes
+};
 
 static const char *script_text(enum remote_script script)
 {
@@ -96,6 +100,16 @@ static int report_script(const struct ssh_result *r, const char *what, struct er
     return e->code;
 }
 
+// For how long, in seconds, a script may be silent.
+static int patience_of(enum remote_script script, const char *action)
+{
+    static const char *const looks[] = {"release", "state", "log", "secret", "enrolled"};
+    bool is_look = script != SCRIPT_HOST;
+    for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++)
+        is_look |= strcmp(action, looks[i]) == 0;
+    return is_look ? LOOK_S : WORK_S;
+}
+
 static int run_script(struct cluster_work *x, struct cluster_machine *m, enum remote_script script,
                       const char *action, struct buf *vars, struct ssh_result *r, struct error *e)
 {
@@ -108,6 +122,7 @@ static int run_script(struct cluster_work *x, struct cluster_machine *m, enum re
         buf_puts(&input, buf_str(vars));
     buf_puts(&input, script_text(script));
     const char *command = script == SCRIPT_HOST && !is_root(x) ? "sudo -n -- sh -s" : "sh -s";
+    ssh_set_patience(m->ssh, patience_of(script, action));
     int err = input.err ? error_set(e, input.err, "the settings are too long")
                         : ssh_run(m->ssh, command, buf_str(&input), input.len, r, e);
     if (!err && r->exit_code != 0)
@@ -188,6 +203,7 @@ int remote_copy(struct cluster_work *x, struct cluster_machine *m, const char *p
         "damaged; run the command again\" >&2; exit 1; }; sync $c/%s.$$; mv $c/%s.$$ $c/%s'",
         is_root(x) ? "" : "sudo -n -- ", name, name, sha256, name, name, name, name, name);
     struct ssh_result r = {0};
+    ssh_set_patience(m->ssh, WORK_S);
     int err = ssh_send_file(m->ssh, command, fd, on_sent, &k, &r, e);
     if (!err && r.exit_code != 0)
         err = report_script(&r, "copy", e);
@@ -197,14 +213,20 @@ int remote_copy(struct cluster_work *x, struct cluster_machine *m, const char *p
     return err;
 }
 
-int remote_clock(struct cluster_machine *m, double *ahead_s, struct error *e)
+int remote_clock(struct cluster_machine *m, double *ahead_s, double *unsure_s, struct error *e)
 {
     struct ssh_result r = {0};
+    ssh_set_patience(m->ssh, LOOK_S);
     int64_t before = clock_wall_us();
-    int err = ssh_run(m->ssh, "date +%s.%N", "", 0, &r, e);
+    int err = ssh_run(m->ssh, "date +clock=%s.%N", "", 0, &r, e);
     int64_t after = clock_wall_us();
-    if (!err)
-        *ahead_s = strtod(buf_str(&r.out), NULL) - (double)(before + after) / 2e6;
+    json_t *facts = facts_parse(buf_str(&r.out)); // the user's shell may print a greeting, too
+    double there_s = fact_number(facts, "clock");
+    if (!err && there_s <= 0)
+        err = error_set(e, ERR_PEER, "date +%%s.%%N prints no time");
+    *ahead_s = there_s - (double)(before + after) / 2e6;
+    *unsure_s = (double)(after - before) / 2e6;
+    json_decref(facts);
     ssh_result_free(&r);
     return err;
 }

@@ -27,7 +27,8 @@ int remote_text(struct cluster_work *x, struct cluster_machine *m, const char *a
 int remote_copy(struct cluster_work *x, struct cluster_machine *m, const char *path,
                 const char *name, const char *sha256, int64_t bytes, struct error *e);
 
-// The time of the machine's clock in seconds, minus that of this machine's.
-int remote_clock(struct cluster_machine *m, double *ahead_s, struct error *e);
+// The time of the machine's clock in seconds, minus that of this machine's. It may be wrong by
+// *unsure_s, because the machine may have read its clock at any time between question and answer.
+int remote_clock(struct cluster_machine *m, double *ahead_s, double *unsure_s, struct error *e);
 
 #endif

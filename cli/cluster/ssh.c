@@ -20,8 +20,7 @@
 enum {
     CONNECT_MS = 10000,
     LOGIN_MS = 60000,
-    COMMAND_MS = 20 * 60 * 1000, // an installation of packages may take minutes
-    SILENT_MS = 30000,           // after which a dead machine ends its connection
+    SILENT_MS = 30000, // after which a dead machine ends its connection
     OUTPUT_MAX = 4 << 20,
     PIECE = 128 << 10,
     STDERR = 1,
@@ -210,8 +209,6 @@ int ssh_open(const struct ssh_options *o, struct ssh **out, struct error *e)
     }
     err = err ? err : known_hosts_check(s->session, o->host, o->port, o->accept_new, e);
     err = err ? err : sign_in(s, o, e);
-    if (!err)
-        libssh2_session_set_timeout(s->session, COMMAND_MS);
     if (err) {
         ssh_close(s);
         s = NULL;
@@ -237,10 +234,23 @@ void ssh_close(struct ssh *s)
 
 // --- commands ------------------------------------------------------------------------------------
 
+void ssh_set_patience(struct ssh *s, int seconds)
+{
+    libssh2_session_set_timeout(s->session, seconds * 1000L);
+}
+
 void ssh_result_free(struct ssh_result *r)
 {
     buf_free(&r->out);
     buf_free(&r->err);
+}
+
+// After a fault the machine may not answer, and libssh2 would wait for its farewell in vain.
+static void end_channel(struct ssh *s, LIBSSH2_CHANNEL *channel, int err)
+{
+    if (err)
+        shutdown(s->fd, SHUT_RDWR);
+    libssh2_channel_free(channel);
 }
 
 static LIBSSH2_CHANNEL *open_channel(struct ssh *s, const char *command, struct error *e)
@@ -249,13 +259,12 @@ static LIBSSH2_CHANNEL *open_channel(struct ssh *s, const char *command, struct 
         libssh2_channel_open_ex(s->session, "session", 7, LIBSSH2_CHANNEL_WINDOW_DEFAULT,
                                 LIBSSH2_CHANNEL_PACKET_DEFAULT, NULL, 0);
     if (channel && libssh2_channel_process_startup(channel, "exec", 4, command,
-                                                   (unsigned)strlen(command)) != 0) {
-        libssh2_channel_free(channel);
-        channel = NULL;
-    }
-    if (!channel)
-        report_session(s, s->label, e);
-    return channel;
+                                                   (unsigned)strlen(command)) == 0)
+        return channel;
+    report_session(s, s->label, e);
+    if (channel)
+        end_channel(s, channel, ERR_UNAVAILABLE);
+    return NULL;
 }
 
 static int write_all(struct ssh *s, LIBSSH2_CHANNEL *channel, const char *data, size_t len,
@@ -309,7 +318,7 @@ int ssh_run(struct ssh *s, const char *command, const char *input, size_t len,
         return ERR_UNAVAILABLE;
     int err = write_all(s, channel, input, len, e);
     err = err ? err : finish(s, channel, out, e);
-    libssh2_channel_free(channel);
+    end_channel(s, channel, err);
     return err;
 }
 
@@ -333,6 +342,6 @@ int ssh_send_file(struct ssh *s, const char *command, int fd,
         err = error_set_errno(e, ERR_IO, errno, "the file to send");
     err = err ? err : finish(s, channel, out, e);
     free(piece);
-    libssh2_channel_free(channel);
+    end_channel(s, channel, err);
     return err;
 }

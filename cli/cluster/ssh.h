@@ -24,6 +24,9 @@ struct ssh; // opaque
 int ssh_open(const struct ssh_options *o, struct ssh **out, struct error *e);
 void ssh_close(struct ssh *s); // NULL is fine
 
+// How long a command may be silent before its connection counts as lost.
+void ssh_set_patience(struct ssh *s, int seconds);
+
 struct ssh_result {
     struct buf out, err; // the caller frees both with ssh_result_free(), also after an error
     int exit_code;
@@ -31,7 +34,7 @@ struct ssh_result {
 void ssh_result_free(struct ssh_result *r);
 
 // Runs a command of the user's shell with `input` as its standard input. ERR_UNAVAILABLE: the
-// connection is lost.
+// connection is lost; later commands fail at once.
 int ssh_run(struct ssh *s, const char *command, const char *input, size_t len,
             struct ssh_result *out, struct error *e);
 

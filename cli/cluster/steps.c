@@ -40,6 +40,13 @@ int step_check(struct cluster_work *x, struct cluster_machine *m, bool *changed,
     return err ? err : report_first_error(m, 0, e);
 }
 
+// The processes of listeners end after minutes, so they begin when no machine is checked any more.
+int step_listen(struct cluster_work *x, struct cluster_machine *m, bool *changed, struct error *e)
+{
+    (void)changed;
+    return finding_error(m->findings, 0) ? 0 : machine_listen(x, m, e);
+}
+
 int step_network(struct cluster_work *x, struct cluster_machine *m, bool *changed, struct error *e)
 {
     (void)changed;
@@ -208,11 +215,13 @@ int step_enrol(struct cluster_work *x, struct cluster_machine *m, bool *changed,
 
 int step_agent(struct cluster_work *x, struct cluster_machine *m, bool *changed, struct error *e)
 {
-    return machine_start(x, m, "agent", changed, e);
+    int err = machine_start(x, m, "agent", &m->agent_restarted, e);
+    *changed |= m->agent_restarted;
+    return err;
 }
 
 int step_ready(struct cluster_work *x, struct cluster_machine *m, bool *changed, struct error *e)
 {
     (void)changed;
-    return machine_await_agent(x, m, NULL, e);
+    return machine_await_agent(x, m, e);
 }

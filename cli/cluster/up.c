@@ -30,6 +30,7 @@ static bool all_done(const struct cluster_work *x)
 static const struct plan_step up_steps[] = {
     {.name = "connect", .doing = "connecting", .roles = ROLE_BOTH},
     {.name = "check", .doing = "checking the machine", .roles = ROLE_BOTH},
+    {.name = "listen", .doing = "opening ports", .roles = ROLE_BOTH, .gate = GATE_ALL},
     {.name = "network", .doing = "trying the network", .roles = ROLE_BOTH, .gate = GATE_ALL},
     {.name = "copy", .doing = "looking at the release", .roles = ROLE_BOTH, .gate = GATE_ALL},
     {.name = "unpack", .doing = "unpacking the release", .roles = ROLE_BOTH},
@@ -42,18 +43,19 @@ static const struct plan_step up_steps[] = {
     {0},
 };
 static cluster_step *const up_work[] = {
-    step_connect,   step_check,  step_network, step_copy,  step_unpack, step_install,
-    step_configure, step_master, step_enrol,   step_agent, step_ready,
+    step_connect, step_check,     step_listen, step_network, step_copy,  step_unpack,
+    step_install, step_configure, step_master, step_enrol,   step_agent, step_ready,
 };
 
 static void print_next(const struct cluster_work *x)
 {
     if (x->c->options.quiet || x->c->format != OUTPUT_TABLE || !all_done(x))
         return;
-    printf("\nThe cluster runs at %s, and this command is signed in there as admin.\n", x->url);
+    printf("\nThe cluster runs at %s.\n", x->url);
     if (x->signed_in_by_file)
-        printf("The first password of the users admin and determined is on %s, in\n"
-               "/var/lib/muster/initial-password. Change both, then delete the file:\n"
+        printf("This command is signed in there as admin. The first password of the users admin\n"
+               "and determined is on %s, in /var/lib/muster/initial-password. Change both, then\n"
+               "delete the file:\n"
                "  muster user change-password admin\n"
                "  muster user change-password determined\n",
                x->file.hosts[0].name);
@@ -64,10 +66,12 @@ int run_cluster_up(struct cli *c, const struct command *self, struct error *e)
 {
     struct cluster_work x;
     int err = cluster_open(&x, c, e);
+    err = err ? err : hosts_check_files(&x.file, e);
     err = err ? err : cluster_read_release(&x, e);
     err = err ? err : api_open(&x, e);
     if (!err) {
         cluster_run(&x, up_steps, up_work, parallel_of(&x));
+        machines_quiet(&x);
         err = cluster_print(&x, self->columns, "changed", e);
     }
     if (!err)
@@ -93,8 +97,8 @@ static int check_release(struct cluster_work *x, struct cluster_machine *m, cons
         strcmp(fact_text(m->state, daemon), "running") == 0 &&
         (!x->file.is_tarball || strncmp(fact_text(m->state, key), folder, strlen(folder)) == 0);
     return runs ? 0
-                : error_set(e, ERR_VERSION, "muster-%s does not run the new release, but %s",
-                            daemon, fact_text(m->state, key));
+                : error_set(e, ERR_VERSION, "muster-%s does not run the new release; %s", daemon,
+                            *fact_text(m->state, key) ? fact_text(m->state, key) : "it is stopped");
 }
 
 static int step_switch_master(struct cluster_work *x, struct cluster_machine *m, bool *changed,
@@ -109,23 +113,10 @@ static int step_switch_master(struct cluster_work *x, struct cluster_machine *m,
 static int step_switch_agent(struct cluster_work *x, struct cluster_machine *m, bool *changed,
                              struct error *e)
 {
-    bool started = false;
-    json_t *before = api_agent(x, m->host->name, NULL);
-    const char *seen = jget_string(before, "seen", "");
     int err = remote_act(x, m, "install", NULL, changed, e);
-    err = err ? err : machine_start(x, m, "agent", &started, e);
-    err = err ? err : machine_await_agent(x, m, started ? seen : NULL, e);
-    err = err ? err : check_release(x, m, "agent", e);
-    *changed |= started;
-    json_decref(before);
-    return err;
-}
-
-static int step_check_only(struct cluster_work *x, struct cluster_machine *m, bool *changed,
-                           struct error *e)
-{
-    int err = step_check(x, m, changed, e);
-    return err ? err : machine_quiet(m, e);
+    err = err ? err : step_agent(x, m, changed, e);
+    err = err ? err : machine_await_agent(x, m, e);
+    return err ? err : check_release(x, m, "agent", e);
 }
 
 // The new release is everywhere before the first daemon is restarted.
@@ -147,10 +138,10 @@ static const struct plan_step upgrade_steps[] = {
     {0},
 };
 static cluster_step *const upgrade_work[] = {
-    step_connect, step_check_only, step_copy, step_unpack, step_switch_master, step_switch_agent,
+    step_connect, step_check, step_copy, step_unpack, step_switch_master, step_switch_agent,
 };
 
-// Replaces the files of the hosts file by those of --to: a tarball, or a folder's packages.
+// Replaces the files of the hosts file by those of --to, which are of the same kind.
 static int use_release(struct cluster_work *x, struct error *e)
 {
     const struct flag_list *to = &x->c->options.to_files;
@@ -163,8 +154,12 @@ static int use_release(struct cluster_work *x, struct error *e)
         free(f->files[i]);
     f->file_count = (size_t)to->count;
     f->files = xrealloc(f->files, f->file_count * sizeof(*f->files));
-    f->is_tarball = !strstr(to->items[0], ".deb");
-    int err = 0;
+    int err = f->is_tarball == !strstr(to->items[0], ".deb")
+                  ? 0
+                  : error_set(e, ERR_INVALID,
+                              "--to: the cluster was installed from %s; give %s of the new release",
+                              f->is_tarball ? "a tarball" : "packages",
+                              f->is_tarball ? "the tarball" : "the packages");
     for (size_t i = 0; i < f->file_count; i++) {
         f->files[i] = xstrdup(to->items[i]);
         if (!err && !path_exists(f->files[i]))

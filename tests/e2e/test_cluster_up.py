@@ -28,8 +28,8 @@ class Command:
         self.env.pop("SSH_AUTH_SOCK", None)
 
     def run(self, *arguments, **options):
-        return subprocess.run([BIN / "muster", *map(str, arguments)], env=self.env, text=True, capture_output=True,
-                              stdin=subprocess.DEVNULL, timeout=400, **options)
+        return subprocess.run([BIN / "muster", *map(str, arguments)], env=self.env, text=True, errors="replace",
+                              capture_output=True, stdin=subprocess.DEVNULL, timeout=400, **options)
 
     def muster(self, *arguments):
         done = self.run(*arguments)
@@ -164,6 +164,20 @@ class FromNothing(ClusterTest):
         found = self.command.rows("cluster", "doctor", self.hosts)
         slow = [row for row in found if "it sends only" in row["problem"]]  # as on a busy machine
         self.assertEqual(found, slow)
+        text = self.command.muster("cluster", "doctor", self.hosts)
+        self.assertTrue("nothing is wrong" in text or "it sends only" in text, text)
+
+    def test_5_one_machine_keeps_the_others_waiting(self):
+        """The listeners, which end by themselves, begin when all machines are checked."""
+        path = self.machines[2].fake("nvidia-smi", "[ -e /run/slow ] || { touch /run/slow; sleep 5; }; exit 1")
+        doctor = subprocess.Popen([BIN / "muster", "cluster", "doctor", self.hosts], env=self.command.env,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for("the slow check", lambda: self.machines[2].run("ls -d /run/slow", check=False))
+        listeners = "grep -ls '[m]uster-cluster-network' /proc/[0-9]*/cmdline"
+        meanwhile = self.machines[1].run(listeners, check=False)
+        self.assertEqual((doctor.wait(), meanwhile), (0, ""))
+        wait_for("the end of the listener", lambda: not self.machines[1].run(listeners, check=False))
+        self.machines[2].run(f"rm {path}")
 
     def test_6_a_changed_setting(self):
         more = "checkpoints: /shared/checkpoints\n"
@@ -317,6 +331,14 @@ class Faults(ClusterTest):
         finally:
             machine.outside("ip", "route", "del", "unreachable", f"{NETWORK}.2/32")
 
+    def test_interrupted_listener(self):
+        """A command that was interrupted left its listener on the master's port."""
+        machine = self.machines[0]
+        self.command.muster("cluster", "down", self.hosts, "--accept-new")
+        script = (SOURCE / "cli/cluster/network.sh").read_text()
+        machine.run(f"ACTION=listen PORTS=8080-8080 TARGETS=\n{script}")
+        self.assertEqual(self.results("up", self.hosts)["2"], "changed")
+
     def test_port_in_use(self):
         machine = self.machines[0]
         self.command.muster("cluster", "down", self.hosts, "--accept-new")  # if an earlier test has started it
@@ -349,6 +371,11 @@ class Faults(ClusterTest):
                             more="checkpoints: /var/lib/muster-checkpoints\n")
         self.results("down", named, "--purge", "--yes")
         self.assertEqual(machine.run("ls /var/lib/muster-checkpoints"), "a\n")
+
+    def test_text_that_is_no_utf8(self):
+        """Its machine stays in the result."""
+        self.machines[1].run("rm -f /etc/tmpfiles.d/muster-cluster.conf")
+        self.assertEqual("chmod: caf", self.fake_fault("chmod", r"printf 'chmod: caf\351\n' >&2; exit 1"))
 
     def test_wrong_setting(self):
         hosts = self.folder / "setting.yaml"

@@ -87,7 +87,8 @@ static void ranges_have_a_limit(void **state)
 static int parse(const char *text, struct hosts_file *f, struct error *e)
 {
     assert_int_equal(file_write_durable("release.tar.xz", "x", 1, 0600, NULL), 0);
-    return hosts_parse(text, strlen(text), "hosts.yaml", f, e);
+    int err = hosts_parse(text, strlen(text), "hosts.yaml", f, e);
+    return err ? err : hosts_check_files(f, e);
 }
 
 static void a_hosts_file_is_read(void **state)
@@ -147,6 +148,25 @@ static void settings_reach_the_master(void **state)
     hosts_free(&f);
 }
 
+static void a_master_with_an_address_of_ipv6_listens_there(void **state)
+{
+    (void)state;
+    static const char *const heads[] = {"master: {host: head, address: \"fd00::1\"}\n", HEAD};
+    for (size_t i = 0; i < 2; i++) {
+        struct hosts_file f;
+        struct buf text, file;
+        buf_init(&file, 4096);
+        buf_init(&text, 4096);
+        buf_printf(&file, "%sagents: [{host: a}]\n" INSTALL, heads[i]);
+        assert_int_equal(parse(buf_str(&file), &f, NULL), 0);
+        hosts_write_master_yaml(&f, &text);
+        assert_int_equal(strstr(buf_str(&text), "bind: \"::\"\n") != NULL, i == 0);
+        buf_free(&text);
+        buf_free(&file);
+        hosts_free(&f);
+    }
+}
+
 static void faults_of_a_hosts_file_have_positions(void **state)
 {
     (void)state;
@@ -180,6 +200,18 @@ static void faults_of_a_hosts_file_have_positions(void **state)
             fail_msg("case %zu: \"%s\" is not in \"%s\"", i, cases[i].message, e.text);
         hosts_free(&f);
     }
+}
+
+// "cluster down" and "cluster status" work without the files of the release.
+static void the_files_of_the_release_may_be_missing(void **state)
+{
+    (void)state;
+    static const char text[] = HEAD "agents: [{host: a}]\ninstall: {tarball: none-aarch64.tar}\n";
+    struct hosts_file f;
+    assert_int_equal(hosts_parse(text, strlen(text), "hosts.yaml", &f, NULL), 0);
+    assert_int_equal(hosts_check_files(&f, NULL), ERR_NOT_FOUND);
+    assert_string_equal(hosts_arch(&f), "aarch64");
+    hosts_free(&f);
 }
 
 static void packages_go_to_their_machines(void **state)
@@ -380,19 +412,33 @@ static void each_fault_of_a_machine_has_its_message(void **state)
     expect_findings("arch=x86_64\n", "error", "the checks did not finish");
 }
 
+// Lines of logs and of programs may hold any bytes.
+static void a_finding_is_kept_whatever_its_bytes_are(void **state)
+{
+    (void)state;
+    json_t *findings = json_array();
+    finding_add(findings, FINDING_ERROR, "repair it", "the log says \"%s\"", "caf\xe9");
+    assert_int_equal(json_array_size(findings), 1);
+    assert_string_equal(jget_string(json_array_get(findings, 0), "problem", ""),
+                        "the log says \"caf\"");
+    json_decref(findings);
+}
+
 static void clocks_are_judged(void **state)
 {
     (void)state;
     static const struct {
-        double ahead_s;
+        double ahead_s, unsure_s;
         const char *level, *problem;
-    } cases[] = {{0.4, NULL, NULL},
-                 {-0.9, NULL, NULL},
-                 {1.5, "warning", "1.5 s ahead of"},
-                 {-61, "error", "61.0 s behind"}};
+    } cases[] = {{0.4, 0, NULL, NULL},
+                 {-0.9, 0, NULL, NULL},
+                 {1.5, 0.4, "warning", "1.5 s ahead of"},
+                 {1.5, 0.6, NULL, NULL}, // a busy machine answers late
+                 {-7, 2.5, "warning", "7.0 s behind"},
+                 {-61, 2.5, "error", "61.0 s behind"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         json_t *findings = json_array();
-        facts_judge_clock(cases[i].ahead_s, findings);
+        facts_judge_clock(cases[i].ahead_s, cases[i].unsure_s, findings);
         const json_t *one = json_array_get(findings, 0);
         assert_int_equal(one != NULL, cases[i].level != NULL);
         if (one) {
@@ -478,7 +524,9 @@ int main(void)
         cmocka_unit_test(ranges_have_a_limit),
         cmocka_unit_test(a_hosts_file_is_read),
         cmocka_unit_test(settings_reach_the_master),
+        cmocka_unit_test(a_master_with_an_address_of_ipv6_listens_there),
         cmocka_unit_test(faults_of_a_hosts_file_have_positions),
+        cmocka_unit_test(the_files_of_the_release_may_be_missing),
         cmocka_unit_test(packages_go_to_their_machines),
         cmocka_unit_test(the_steps_have_an_order),
         cmocka_unit_test(a_failure_stops_only_its_machine),
@@ -488,6 +536,7 @@ int main(void)
         cmocka_unit_test(agents_are_upgraded_one_by_one),
         cmocka_unit_test(versions_are_compared),
         cmocka_unit_test(each_fault_of_a_machine_has_its_message),
+        cmocka_unit_test(a_finding_is_kept_whatever_its_bytes_are),
         cmocka_unit_test(clocks_are_judged),
         cmocka_unit_test(closed_ports_are_judged),
         cmocka_unit_test(values_are_quoted_for_the_shell),
