@@ -291,8 +291,8 @@ static int receive_whole(const struct net_meeting *meeting, int fd, void *into, 
     return 0;
 }
 
-// What both sides know before they exchange nonces. Returns -1 if the other leader has published
-// no key.
+// Fills in everything but the other side's nonce. Returns -1 if the other leader has published no
+// key.
 static int greeting_begin(const struct net_meeting *meeting, int other, enum net_channel channel,
                           struct net_greeting *g)
 {

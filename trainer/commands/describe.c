@@ -103,7 +103,7 @@ static int run_one_micro_batch(struct model_summary *d, int64_t samples, struct 
     return err;
 }
 
-// What trainer.recompute: none or blocks would change.
+// Plans the model also with the other value of trainer.recompute, for comparison.
 static int plan_other_way(struct model_summary *d, struct error *e)
 {
     const json_t *trainer = d->experiment.trainer;

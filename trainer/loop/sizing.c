@@ -11,7 +11,7 @@
 enum {
     // A step keeps this many micro-batches where possible, so that as many slots can share it.
     SHARES = 8,
-    // Of the memory, one part in so many stays free for libraries and communication.
+    // One part in so many of the memory stays free for libraries and communication.
     RESERVE = 16,
 };
 

@@ -1,4 +1,4 @@
-// Which layers multiply in FP8, and the scales and quantised weights of a step.
+// The choice of the layers that multiply in FP8, and the scales and quantised weights of a step.
 //
 // The layer that makes the model's output keeps the precision of the other products, because the
 // loss is sensitive to it, and so does a layer whose weight belongs to an embedding. The shapes of

@@ -288,8 +288,8 @@ static int times(const struct compiled_model *m, const char *kind)
     return count;
 }
 
-// What nobody reads is not computed again: the last product of a block, and what follows it. Of a
-// dropout at the end only the mask is drawn.
+// Values that nobody reads are not computed again: the last product of a block and the values after
+// it. A dropout at the end draws only its mask.
 static void test_only_what_is_read(void **state)
 {
     (void)state;

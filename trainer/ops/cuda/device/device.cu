@@ -109,7 +109,7 @@ static int check_capability(struct error *e)
     if (device.precision == OPS_FP8 && device.capability < CAPABILITY_MIN_FP8)
         return error_set(e, ERR_VERSION,
                          "trainer.precision: fp8 needs a GPU of compute capability %d.%d or newer "
-                         "(Hopper, Blackwell), but %s has %d.%d; use \"bf16\"",
+                         "(Ada, Hopper, Blackwell), but %s has %d.%d; use \"bf16\"",
                          CAPABILITY_MIN_FP8 / 10, CAPABILITY_MIN_FP8 % 10, properties.name,
                          properties.major, properties.minor);
     return 0;

@@ -28,7 +28,7 @@ struct product_operands {
     const void *before; // values before gelu: written with `gelu`, read with `slope`
     bool add;           // C += ..
     void *c;
-    // Of codes: factors in device memory by which A and B are multiplied.
+    // For codes: factors in device memory by which A and B are multiplied.
     const float *scale_a, *scale_b;
 };
 
