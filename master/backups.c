@@ -81,12 +81,16 @@ static bool is_wanted(void *ctx, const char *what, int64_t done, int64_t total)
     return wanted;
 }
 
-static void remove_old(const struct backups *b)
+// Backups from the future, which were made while the clock was ahead, count as the oldest ones:
+// otherwise they would take the place of the one that was just made.
+static void remove_old(const struct backups *b, int64_t now)
 {
-    size_t count;
+    size_t count, future = 0;
     int64_t *found = backups_found(b->folder, &count);
+    while (future < count && found[future] > now)
+        future++;
     for (size_t i = (size_t)b->keep; i < count; i++) {
-        char *path = name_of(b->folder, found[i]);
+        char *path = name_of(b->folder, found[(future + i) % count]);
         if (!unlink(path))
             log_info("an old backup was removed", "path=%s", path);
         free(path);
@@ -126,7 +130,7 @@ static int64_t make(struct backups *b)
         log_info("the store was backed up", "path=%s bytes=%lld rows=%lld", path,
                  (long long)report.bytes, (long long)report.rows);
         set_newest(b, now);
-        remove_old(b);
+        remove_old(b, now);
     } else if (err != ERR_TIMEOUT) {
         log_error("the store could not be backed up; it is tried again in ten minutes", "err=%s",
                   log_quote(quoted, sizeof quoted, e.text));
@@ -146,14 +150,14 @@ static int64_t newest_in(const char *folder)
 
 static int64_t until_first(const struct backups *b)
 {
-    int64_t next = b->newest + b->every_us / 1000000 - clock_wall_us() / 1000000;
-    return next > 0 ? next : 0;
+    int64_t every = b->every_us / 1000000, next = b->newest + every - clock_wall_us() / 1000000;
+    return next > 0 && next <= every ? next : 0; // longer: the clock was ahead at the newest one
 }
 
 static bool wait_for(struct backups *b, int64_t seconds)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until); // a wall clock that is set back must not delay backups
     until.tv_sec += seconds;
     pthread_mutex_lock(&b->lock);
     while (!b->stopping && !pthread_cond_timedwait(&b->changed, &b->lock, &until))
@@ -185,7 +189,11 @@ int backups_start(const char *store, const char *folder, const struct free_space
     b->keep = keep;
     b->newest = newest_in(folder);
     pthread_mutex_init(&b->lock, NULL);
-    pthread_cond_init(&b->changed, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&b->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     must(pthread_create(&b->thread, NULL, run, b) == 0);
     *out = b;
     return 0;

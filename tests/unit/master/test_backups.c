@@ -70,9 +70,34 @@ static void test_newest_backups_are_kept(void **state)
     db_close(db);
 }
 
+// A backup from the future was made while the clock was ahead. It neither delays the next backup
+// nor takes its place.
+static void test_a_clock_that_was_ahead(void **state)
+{
+    struct error e = {0};
+    struct db *db = NULL;
+    struct backups *b = NULL;
+    size_t count;
+    (void)state;
+    assert_int_equal(dir_remove_tree("kept", &e), 0);
+    assert_int_equal(dir_make("kept", 0700, &e), 0);
+    assert_int_equal(db_open("store", &db, &e), 0);
+    put("kept/muster-20990101T000000Z.db");
+    put("kept/muster-20990102T000000Z.db");
+    int64_t before = clock_wall_us() / 1000000;
+    assert_int_equal(backups_start(db_path(db), "kept", NULL, hour, 2, &b, &e), 0);
+    wait_for_backups(2, "kept/muster-20990101T000000Z.db");
+    backups_stop(b);
+    int64_t *found = backups_found("kept", &count);
+    assert_true(found[1] >= before && found[1] <= clock_wall_us() / 1000000);
+    free(found);
+    db_close(db);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_newest_backups_are_kept)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_newest_backups_are_kept),
+                                       cmocka_unit_test(test_a_clock_that_was_ahead)};
     log_set_level(LOG_LEVEL_ERROR);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
