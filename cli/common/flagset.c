@@ -107,7 +107,7 @@ static const struct flag_row rows[] = {
     YES("accept-new", 0, accept_new, "accept the SSH host keys of machines that are not known yet, and remember them"),
     YES("purge", 0, purge, "also delete programs, settings and all data of the cluster, after a confirmation"),
     NUMBER("parallel", 0, parallel, "N", "machines at a time (default 32)", 1, 256),
-    OF("agents", "parallel", 0, FLAG_INT, parallel, "N", "restart so many agents at a time (default 1)"),
+    OF("agents", "parallel", 0, FLAG_INT, parallel, "N", "agents that restart at the same time (default 1)"),
     OF("man", "to", 0, FLAG_STRING, to, "FOLDER", "write the pages of all commands into FOLDER"),
     TEXT("agent", 0, agent, "AGENT", "only slots of this agent"),
     OF("log", "agent", 0, FLAG_STRING, agent, "AGENT", "only lines of this agent"),
