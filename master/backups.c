@@ -157,10 +157,11 @@ static int64_t until_first(const struct backups *b)
 static bool wait_for(struct backups *b, int64_t seconds)
 {
     struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until); // a wall clock that is set back must not delay backups
+    // A wall clock that is set back must not delay backups.
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += seconds;
     pthread_mutex_lock(&b->lock);
-    while (!b->stopping && !pthread_cond_timedwait(&b->changed, &b->lock, &until))
+    while (!b->stopping && !pthread_cond_clockwait(&b->changed, &b->lock, CLOCK_MONOTONIC, &until))
         ;
     bool goes_on = !b->stopping;
     pthread_mutex_unlock(&b->lock);
@@ -189,11 +190,7 @@ int backups_start(const char *store, const char *folder, const struct free_space
     b->keep = keep;
     b->newest = newest_in(folder);
     pthread_mutex_init(&b->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&b->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&b->changed, NULL);
     must(pthread_create(&b->thread, NULL, run, b) == 0);
     *out = b;
     return 0;

@@ -22,13 +22,9 @@ struct mailbox *mailbox_new(size_t limit)
     must(limit > 0);
     struct mailbox *m = xcalloc(1, sizeof *m + limit * sizeof m->ring[0]);
     m->limit = limit;
-    pthread_condattr_t monotonic;
     must(pthread_mutex_init(&m->lock, NULL) == 0);
-    must(pthread_condattr_init(&monotonic) == 0);
-    must(pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0);
-    must(pthread_cond_init(&m->arrived, &monotonic) == 0);
+    must(pthread_cond_init(&m->arrived, NULL) == 0);
     must(pthread_cond_init(&m->room, NULL) == 0);
-    pthread_condattr_destroy(&monotonic);
     return m;
 }
 
@@ -81,7 +77,7 @@ static void wait_for_message(struct mailbox *m, int64_t deadline)
         if (deadline == INT64_MAX)
             err = pthread_cond_wait(&m->arrived, &m->lock);
         else
-            err = pthread_cond_timedwait(&m->arrived, &m->lock, &until);
+            err = pthread_cond_clockwait(&m->arrived, &m->lock, CLOCK_MONOTONIC, &until);
 }
 
 size_t mailbox_receive(struct mailbox *m, void **out, size_t max, int64_t deadline)

@@ -89,10 +89,10 @@ static void *watch_place(void *arg)
     pthread_mutex_lock(&r->lock);
     while (!r->stops) {
         struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC,
-                      &until); // a wall clock that is set back must not delay the check
+        // A wall clock that is set back must not delay the check.
+        clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_sec += LOOK_EVERY_S;
-        pthread_cond_timedwait(&r->changed, &r->lock, &until);
+        pthread_cond_clockwait(&r->changed, &r->lock, CLOCK_MONOTONIC, &until);
         if (r->stops)
             break;
         pthread_mutex_unlock(&r->lock);
@@ -118,11 +118,7 @@ struct free_space *free_space_new(const struct free_space_options *options)
     if (!r->o.look)
         r->o.look = free_space_look_statvfs;
     pthread_mutex_init(&r->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&r->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&r->changed, NULL);
     for (int i = 0; i < FREE_SPACE_PLACES; i++) {
         r->places[i].free_space = r;
         r->places[i].place = (enum free_space_place)i;

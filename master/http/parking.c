@@ -140,7 +140,7 @@ static void *parking_main(void *arg)
     while (!k->stopping) {
         int64_t until = clock_mono_us() + SWEEP_US;
         struct timespec t = {.tv_sec = until / 1000000, .tv_nsec = until % 1000000 * 1000};
-        pthread_cond_timedwait(&k->stop, &k->lock, &t);
+        pthread_cond_clockwait(&k->stop, &k->lock, CLOCK_MONOTONIC, &t);
         sweep(k);
     }
     pthread_mutex_unlock(&k->lock);
@@ -150,11 +150,7 @@ static void *parking_main(void *arg)
 int parking_new(struct parking **out, struct error *e)
 {
     struct parking *k = xcalloc(1, sizeof *k);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&k->stop, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&k->stop, NULL);
     pthread_mutex_init(&k->lock, NULL);
     int err = pthread_create(&k->thread, NULL, parking_main, k);
     if (err) {

@@ -159,7 +159,7 @@ static void hub_publish_pending(struct hub *h)
 static void hub_wait_until(struct hub *h, int64_t at)
 {
     const struct timespec t = {.tv_sec = at / 1000000, .tv_nsec = at % 1000000 * 1000};
-    pthread_cond_timedwait(&h->arrived, &h->lock, &t);
+    pthread_cond_clockwait(&h->arrived, &h->lock, CLOCK_MONOTONIC, &t);
 }
 
 static void *hub_main(void *arg)
@@ -299,11 +299,7 @@ static void hub_release(struct hub *h)
 static struct hub *hub_alloc(void)
 {
     struct hub *h = xcalloc(1, sizeof *h);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&h->arrived, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&h->arrived, NULL);
     pthread_mutex_init(&h->lock, NULL);
     buf_init(&h->text, TEXT_MAX);
     return h;

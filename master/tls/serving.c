@@ -215,7 +215,7 @@ static bool wait_for_time(struct serving *s)
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += LOOK_EVERY_S;
     pthread_mutex_lock(&s->lock);
-    while (!s->stopping && !pthread_cond_timedwait(&s->changed, &s->lock, &until))
+    while (!s->stopping && !pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &until))
         ;
     bool go_on = !s->stopping;
     pthread_mutex_unlock(&s->lock);
@@ -227,17 +227,6 @@ static void *run(void *arg)
     while (wait_for_time(arg))
         look(arg);
     return NULL;
-}
-
-static void start_thread(struct serving *s)
-{
-    pthread_condattr_t monotonic;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    must(!pthread_create(&s->thread, NULL, run, s));
 }
 
 int serving_start(const struct serving_options *options, struct serving **out, struct error *e)
@@ -256,7 +245,9 @@ int serving_start(const struct serving_options *options, struct serving **out, s
     }
     atomic_store(&current, first);
     warn_of_end(s);
-    start_thread(s);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    must(!pthread_create(&s->thread, NULL, run, s));
     *out = s;
     return 0;
 }

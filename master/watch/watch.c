@@ -169,7 +169,8 @@ static void *run(void *arg)
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_sec += LOOK_EVERY_S;
         pthread_mutex_lock(&w->lock);
-        while (!w->stopping && !pthread_cond_timedwait(&w->changed, &w->lock, &until))
+        while (!w->stopping &&
+               !pthread_cond_clockwait(&w->changed, &w->lock, CLOCK_MONOTONIC, &until))
             ;
         while (w->stopping && w->under_way)
             pthread_cond_wait(&w->changed, &w->lock);
@@ -186,13 +187,9 @@ static void *run(void *arg)
 struct watch *watch_new(const struct watch_options *options)
 {
     struct watch *w = xcalloc(1, sizeof *w);
-    pthread_condattr_t monotonic;
     w->o = *options;
     pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&w->changed, NULL);
     return w;
 }
 
