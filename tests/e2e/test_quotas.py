@@ -75,7 +75,7 @@ while True:
 """,
     "patient": """\
 import pathlib, time
-pathlib.Path("small").write_bytes(bytes(1 << 20))
+pathlib.Path("small").touch()
 time.sleep(3600)
 """,
 }
@@ -176,6 +176,7 @@ class Quotas(unittest.TestCase):
         patient = self.create("patient", "full", PROGRAMS["patient"])
         wait_for("its file", lambda: self.cluster.files_of_tasks("full", "small"))
         ballast = self.cluster.folder / "full" / "ballast"
+        self.addCleanup(ballast.unlink, missing_ok=True)
         ballast.write_bytes(bytes(56 * MIB))
         log = self.cluster.folder / "full.log"
         wait_for("the warning", lambda: "nearly full, and no task has filled it" in log.read_text())
