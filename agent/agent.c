@@ -545,7 +545,9 @@ static void note_limits(struct agent_daemon *a, const struct error *e)
                   {PROTECTION_PROCESSOR_SHARE, CGROUP_CPU, "cpu"}};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         char *why = e->code ? xstrdup(e->text)
-                            : xasprintf("%s has no controller \"%s\"; see cgroup.controllers there",
+                            : xasprintf("%s has no controller \"%s\": the group above it does not "
+                                        "pass it on, because the machine lacks it, or because "
+                                        "other processes than the agent are in that group",
                                         a->cgroup, limits[i].name);
         bool works = !e->code && (a->controllers & limits[i].bit);
         protections_set(&a->protections, limits[i].id, works ? NULL : why);

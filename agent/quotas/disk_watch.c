@@ -101,8 +101,6 @@ static void drop_unseen(struct disk_watch *w)
             free(w->tasks[i].id);
     }
     w->count = kept;
-    for (size_t i = 0; i < w->count; i++)
-        w->tasks[i].seen = false;
 }
 
 static void check_task(struct disk_watch *w, const char *id, const struct folder_use *use)
@@ -141,6 +139,8 @@ static bool measure_task(struct disk_watch *w, const char *id, bool urgent)
 static bool measure_all(struct disk_watch *w, bool urgent)
 {
     bool stop = false;
+    for (size_t i = 0; i < w->count; i++)
+        w->tasks[i].seen = false; // also after a round that was interrupted
     int fd = openat(w->tasks_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
     for (struct dirent *entry; folder && !stop && (entry = readdir(folder));)

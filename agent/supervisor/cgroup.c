@@ -128,20 +128,17 @@ static int open_folder(const char *path, int *fd, struct error *e)
 }
 
 // Lets the children of a group have limits, and returns the controllers for which that works.
-// errno: of a controller for which it does not.
 static unsigned enable_controllers(int dir)
 {
     char text[FILE_BYTES], word[16];
-    int code = 0;
     read_text(dir, "cgroup.controllers", text);
     unsigned present = cgroup_parse_controllers(text);
     for (size_t i = 0; i < sizeof controllers / sizeof *controllers; i++) {
         snprintf(word, sizeof word, "+%s", controllers[i].name);
-        if ((present & controllers[i].bit) && !write_text(dir, "cgroup.subtree_control", word))
-            code = errno;
+        if (present & controllers[i].bit)
+            write_text(dir, "cgroup.subtree_control", word);
     }
     read_text(dir, "cgroup.subtree_control", text);
-    errno = code;
     return cgroup_parse_controllers(text);
 }
 
