@@ -100,7 +100,11 @@ static int connect_host(const struct ssh_options *o, int *fd, struct error *e)
 static int report_session(struct ssh *s, const char *doing, struct error *e)
 {
     char *text = NULL;
-    libssh2_session_last_error(s->session, &text, NULL, 0);
+    if (libssh2_session_last_error(s->session, &text, NULL, 0) == LIBSSH2_ERROR_TIMEOUT)
+        return error_set(e, ERR_UNAVAILABLE,
+                         "%s: the machine has accepted the connection and does not answer; look "
+                         "there for what hangs, such as a disk, a file server or nvidia-smi",
+                         doing);
     return error_set(e, ERR_UNAVAILABLE, "%s: %s", doing, text && *text ? text : "no answer");
 }
 

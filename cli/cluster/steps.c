@@ -215,8 +215,10 @@ int step_enrol(struct cluster_work *x, struct cluster_machine *m, bool *changed,
 
 int step_agent(struct cluster_work *x, struct cluster_machine *m, bool *changed, struct error *e)
 {
-    int err = machine_start(x, m, "agent", &m->agent_restarted, e);
-    *changed |= m->agent_restarted;
+    bool started = false;
+    int err = machine_start(x, m, "agent", &started, e);
+    m->agent_restarted = started && *fact_text(m->facts, "agent_pid");
+    *changed |= started;
     return err;
 }
 

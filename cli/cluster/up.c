@@ -113,8 +113,11 @@ static int step_switch_master(struct cluster_work *x, struct cluster_machine *m,
 static int step_switch_agent(struct cluster_work *x, struct cluster_machine *m, bool *changed,
                              struct error *e)
 {
-    int err = remote_act(x, m, "install", NULL, changed, e);
+    bool installed = false;
+    int err = remote_act(x, m, "install", NULL, &installed, e);
     err = err ? err : step_agent(x, m, changed, e);
+    m->agent_restarted |= installed; // the package restarts its service itself
+    *changed |= installed;
     err = err ? err : machine_await_agent(x, m, e);
     return err ? err : check_release(x, m, "agent", e);
 }

@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 import trainings
@@ -169,12 +170,14 @@ class FromNothing(ClusterTest):
 
     def test_5_one_machine_keeps_the_others_waiting(self):
         """The listeners, which end by themselves, begin when all machines are checked."""
-        path = self.machines[2].fake("nvidia-smi", "[ -e /run/slow ] || { touch /run/slow; sleep 5; }; exit 1")
+        path = self.machines[2].fake("nvidia-smi", "touch /run/slow; while [ ! -e /run/go ]; do sleep 0.1; done; exit 1")
         doctor = subprocess.Popen([BIN / "muster", "cluster", "doctor", self.hosts], env=self.command.env,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_for("the slow check", lambda: self.machines[2].run("ls -d /run/slow", check=False))
         listeners = "grep -ls '[m]uster-cluster-network' /proc/[0-9]*/cmdline"
+        time.sleep(2)  # in which the other machines would have begun
         meanwhile = self.machines[1].run(listeners, check=False)
+        self.machines[2].run("touch /run/go")
         self.assertEqual((doctor.wait(), meanwhile), (0, ""))
         wait_for("the end of the listener", lambda: not self.machines[1].run(listeners, check=False))
         self.machines[2].run(f"rm {path}")
