@@ -82,11 +82,6 @@ const char *confine_process(const void *confinement)
     const struct confinement *c = confinement;
     uint64_t keep = c->keeps_root ? root_keeps : 0;
     prefer_for_oom_kill();
-    // A running program of the task could otherwise look into this process, as soon as both have
-    // the same account and no capabilities, and take descriptors of the supervisor from it: those
-    // of its folders lead out of the task's view. Execve(2) closes them and undoes this.
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
-        return "closing itself to other processes";
     if (c->cgroup > 0 && !cgroup_enter(c->cgroup))
         return "entering its cgroup";
     if (c->mount_namespace >= 0 && setns(c->mount_namespace, CLONE_NEWNS) != 0)
@@ -97,6 +92,12 @@ const char *confine_process(const void *confinement)
         return "giving up capabilities";
     if (c->account.switches && !switch_account(&c->account))
         return "changing to its account";
+    // As soon as both have the same account and no capabilities, a running program of the task
+    // could otherwise look into this process and take descriptors of the supervisor from it: those
+    // of its folders lead out of the task's view. Execve(2) closes them and undoes this. A change
+    // of the account sets the value to fs.suid_dumpable.
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
+        return "closing itself to other processes";
     if (c->no_privileges &&
         (!set_capabilities(keep) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0))
         return "giving up privileges";

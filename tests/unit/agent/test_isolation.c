@@ -277,6 +277,7 @@ static void look_at_account(void)
     check(getresuid(&real, &effective, &saved) == 0 && real == 65533 && saved == 65533, "uid");
     check(getegid() == 65532 && getgroups(8, groups) == 1 && groups[0] == 65531, "groups");
     check(setuid(0) == -1 && errno == EPERM, "back to root");
+    check(prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0, "closed to other processes of the account");
 }
 
 static void changed_account(void **state)
