@@ -22,8 +22,9 @@ bool audit_wants(const struct request *rq, int status)
 
 static bool names_something(const char *key)
 {
-    static const char *const keys[] = {"name",  "username", "displayName", "role", "defaultRole",
-                                       "state", "template", "level",       NULL};
+    static const char *const keys[] = {"name",        "username", "displayName", "role",
+                                       "defaultRole", "state",    "template",    "level",
+                                       "agentId",     "pool",     NULL};
     for (int i = 0; keys[i]; i++)
         if (!strcmp(key, keys[i]))
             return true;

@@ -40,6 +40,8 @@ static void test_detail(void **state)
                   "active=false, id=7, weight=0.5");
     expect_detail("{\"user\":{\"username\":\"bob\",\"admin\":true},\"password\":\"secret\"}",
                   "user.username=bob, user.admin=true, password");
+    expect_detail("{\"agentId\":\"gpu7\",\"pool\":\"a100\",\"lifespan\":\"1h\",\"uses\":1}",
+                  "agentId=gpu7, pool=a100, lifespan, uses=1");
     expect_detail("{\"url\":\"https://hooks.example/T0/secret\",\"config\":\"name: x\"}",
                   "url, config");
     expect_detail("{\"a\":{\"b\":{\"c\":\"secret\"}},\"list\":[\"secret\"]}", "a.b, list");
