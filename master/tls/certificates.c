@@ -105,8 +105,9 @@ static int authority_lacks(const char *data_dir, const char *file, const char *r
 {
     char *path = certificates_path(data_dir, file);
     int rc = error_set(e, ERR_STATE,
-                       "%s, and %s is not there: put it back, or remove the folder to make a new "
-                       "authority (all agents and users must then trust that one)",
+                       "%s, and %s is not there: put it back, or remove its folder and run "
+                       "muster-master --init, which makes a new authority (all agents and users "
+                       "must then trust that one)",
                        reason, path);
     free(path);
     return rc;
