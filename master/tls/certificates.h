@@ -18,7 +18,7 @@ enum {
     SERVER_RENEW_DAYS = 120, // renewed when it has fewer days left
 };
 
-struct certificates_report { // what is there afterwards
+struct certificates_report { // the state after certificates_init()
     bool made_authority, made_server;
     char fingerprint[SHA256_HEX];        // of the authority
     struct x509_names names;             // of the master's certificate

@@ -337,7 +337,7 @@ class Tls(unittest.TestCase):
         finally:
             self.cluster.env = environment
 
-    # what a credential opens
+    # the calls that a credential opens
 
     def test_tasks_of_other_agents(self):
         owner = self.start_enrolled("owner", "--pool", "owners")

@@ -77,7 +77,7 @@ static unsigned mode_of(const char *file)
     return info.st_mode & 0777;
 }
 
-// What a client of GnuTLS says about the chain in server.pem; 0: it is good for this host.
+// The verdict of a GnuTLS client about the chain in server.pem; 0: it is good for this host.
 static unsigned verdict(const char *host)
 {
     gnutls_x509_trust_list_t trust;
