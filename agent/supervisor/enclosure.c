@@ -55,20 +55,25 @@ static int cannot_give(const char *path, struct error *e)
 static int give_tree(int fd, const char *label, int depth, const struct task_account *a,
                      struct error *e)
 {
-    DIR *folder = fchown(fd, a->uid, a->gid) == 0 ? fdopendir(fd) : NULL;
-    if (!folder) {
-        int err = cannot_give(label, e);
+    int err = 0;
+    DIR *folder = NULL;
+    if (depth > TREE_DEPTH_MAX)
+        err = error_set(e, ERR_INVALID, "%s holds folders that are nested deeper than %d levels",
+                        label, TREE_DEPTH_MAX);
+    else if (fchown(fd, a->uid, a->gid) != 0 || !(folder = fdopendir(fd)))
+        err = cannot_give(label, e);
+    if (err) {
         close(fd);
         return err;
     }
-    int err = 0;
     for (struct dirent *entry; !err && (entry = readdir(folder));) {
         if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
             continue;
         int sub = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (sub >= 0 && depth < TREE_DEPTH_MAX)
+        if (sub >= 0)
             err = give_tree(sub, label, depth + 1, a, e);
-        else if (sub >= 0 || fchownat(fd, entry->d_name, a->uid, a->gid, AT_SYMLINK_NOFOLLOW) != 0)
+        else if ((errno != ENOTDIR && errno != ELOOP) ||
+                 fchownat(fd, entry->d_name, a->uid, a->gid, AT_SYMLINK_NOFOLLOW) != 0)
             err = cannot_give(entry->d_name, e);
     }
     closedir(folder);

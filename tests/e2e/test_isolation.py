@@ -219,6 +219,11 @@ class Accounts(IsolationTest):
         self.master.wait_state("a", "EXITED")
         self.assertEqual(self.master_texts("a"), [f"/var/scratch account-{ATTACKER_UID} False"])
 
+    def test_files_that_are_nested_too_deep(self):
+        self.master.contexts["task-a"] = tgz({"d/" * 300 + "file": "x"})
+        self.start(a=task("a", "", contextUrl="/api/v1/tasks/task-a/context_directory"))
+        self.assertIn("nested deeper than 256 levels", self.master.wait_state("a", "EXITED")["reason"])
+
     def test_memory_score_and_group_of_a_rank(self):
         """A machine without memory ends the task before the supervisor. A program may ask for a process group of its own."""
         self.start(a=self.program("a", 'import os\nos.setpgrp()\nprint(open("/proc/self/oom_score_adj").read())\n'))
