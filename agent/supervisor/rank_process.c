@@ -167,10 +167,10 @@ void rank_output_read_rest(struct rank_output *o)
         ;
 }
 
+// A program of another task may hold the other end and write for ever.
 void rank_output_drain(struct rank_output *o)
 {
-    while (o->fd >= 0 && rank_output_read(o))
-        ;
+    rank_output_read_rest(o);
     close_output(o);
 }
 

@@ -333,6 +333,27 @@ class RunningTasks(AgentTest):
                             l["allocationId"] == "a" and l["timestamp"] for l in lines))
         self.assertEqual(self.master.repeated, 0)
 
+    def test_output_that_another_task_holds(self):
+        """A task ends although a program of another task has a descriptor of its output and writes for ever."""
+        name = f"muster-test-{os.getpid()}"
+        other = ("import array, os, socket, threading\n"
+                 f"s = socket.socket(socket.AF_UNIX)\ns.bind('\\0{name}')\ns.listen(1)\nprint('up', flush=True)\n"
+                 "c, _ = s.accept()\nfd = array.array('i', c.recvmsg(1, 1024)[1][0][2])[0]\nos.set_blocking(fd, True)\n"
+                 "def fill():\n    while True:\n        os.write(fd, b'x' * 65536)\n"
+                 "for _ in range(3): threading.Thread(target=fill).start()\nc.send(b'k')\n")
+        lends = ("import array, socket, time\n"
+                 f"c = socket.socket(socket.AF_UNIX)\nc.connect('\\0{name}')\n"
+                 "c.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [1]))])\nc.recv(1)\n"
+                 "print('lent', flush=True)\ntime.sleep(1000)\n")
+        python = ["/usr/bin/python3", "-c"]
+        self.start(other=task("other", "", argv=[*python, other]))
+        self.wait_line("other", "up")
+        one = task("a", "", argv=[*python, lends])
+        self.master.change(a=one)
+        self.master.wait("a descriptor that is lent", lambda: self.master.logs["a"])
+        self.master.change(a={**one, "action": "KILL", "graceSeconds": 0})
+        self.master.wait("a to end", lambda: self.master.state("a") == "EXITED", 20)
+
     def test_machine_properties_reported_to_the_master(self):
         self.agent = self.make_agent(rack="r7")
         self.start()
