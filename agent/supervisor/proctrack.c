@@ -72,6 +72,14 @@ static bool is_in_namespace(int proc_fd, ino_t pid_namespace)
            st.st_ino == pid_namespace;
 }
 
+// A program may have made an environment of 16 MiB in each of its processes. Processes in another
+// pid namespace end with its first process, and nobody needs to look for their mark.
+static bool is_in_own_namespace(int proc_fd)
+{
+    struct stat own;
+    return stat("/proc/self/ns/pid", &own) == 0 && is_in_namespace(proc_fd, own.st_ino);
+}
+
 static bool is_task_process(int proc_fd, pid_t pid, const void *ctx, struct buf *text)
 {
     const struct process_filter *filter = ctx;
@@ -86,6 +94,8 @@ static bool is_task_process(int proc_fd, pid_t pid, const void *ctx, struct buf 
         (filter->session != 0 && line.session == filter->session) ||
         is_in_namespace(proc_fd, filter->pid_namespace))
         return true;
+    if ((filter->init || filter->pid_namespace) && !is_in_own_namespace(proc_fd))
+        return false;
     return read_proc_file(proc_fd, "environ", text) && has_marker(text, filter->marker);
 }
 
@@ -199,7 +209,8 @@ static bool is_orphan(int proc_fd, pid_t pid, const void *ctx, struct buf *text)
 {
     struct proc_stat line;
     (void)pid;
-    if (!read_stat(proc_fd, &line, text) || line.dead || !read_proc_file(proc_fd, "environ", text))
+    if (!read_stat(proc_fd, &line, text) || line.dead || !is_in_own_namespace(proc_fd) ||
+        !read_proc_file(proc_fd, "environ", text))
         return false;
     const char *dir = marked_folder(text, ctx);
     char *work = dir ? xasprintf("%s/work", dir) : NULL;

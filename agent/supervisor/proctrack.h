@@ -9,7 +9,9 @@
 
 // A process belongs to the task if it matches any of these; the calling process never does.
 struct process_filter {
-    const char *marker;  // "NAME=VALUE" in its environment
+    // "NAME=VALUE" in its environment. A task with a pid namespace has no other processes in those
+    // of other tasks, whose environments are not read.
+    const char *marker;
     pid_t session;       // its session; 0: not used
     pid_t parent;        // its parent; 0: not used
     ino_t pid_namespace; // the inode of its pid namespace; 0: not used
@@ -35,7 +37,8 @@ int64_t proctrack_cpu(const struct process_filter *filter);
 
 // Kills the processes of tasks in `folder` (absolute) that have no supervisor any more: they carry
 // the marker of a task whose own folder exists neither in their view of the file system nor in the
-// caller's. Returns their number.
+// caller's. Processes in other pid namespaces have ended with their supervisors. Returns their
+// number.
 size_t proctrack_kill_orphans(const char *folder);
 
 #endif

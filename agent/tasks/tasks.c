@@ -266,9 +266,10 @@ static void kill_processes(struct tasks *t, struct agent_task *task, int64_t now
     clear_group(t, task);
     pid_t *ranks;
     char *marker = taskdir_marker(task->dir);
-    struct process_filter wanted = {.marker = marker, .known_count = read_rank_pids(task, &ranks)};
-    wanted.known = ranks;
     pid_t init = (pid_t)jget_int(task->status, "init", 0);
+    struct process_filter wanted = {.marker = marker, .init = init};
+    wanted.known_count = read_rank_pids(task, &ranks);
+    wanted.known = ranks;
     size_t live = proctrack_signal(&wanted, SIGKILL) + proctrack_count_ending(init);
     if (live == 0 && (task->searched || init == 0)) {
         end_unsupervised_task(t, task,

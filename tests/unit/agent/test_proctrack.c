@@ -192,6 +192,35 @@ static void test_ending_namespace(void **state)
     assert_int_equal(found, COUNTED);
 }
 
+// For a child, which makes no assertions. 0: the mark of a process in another pid namespace counts
+// only for a task that has none.
+static int look_into_another_namespace(void)
+{
+    if (unshare(CLONE_NEWPID) != 0)
+        return NO_NAMESPACE;
+    pid_t member = start_process(MARKER, true);
+    const struct process_filter any = {.marker = MARKER}, own = {.marker = MARKER, .init = 1},
+                                other = {.marker = MARKER, .pid_namespace = 1};
+    bool good = proctrack_signal(&any, 0) == 1 && proctrack_signal(&own, 0) == 0 &&
+                proctrack_signal(&other, 0) == 0;
+    kill(member, SIGKILL);
+    waitpid(member, NULL, 0);
+    return good ? 0 : WRONG;
+}
+
+static void test_marks_in_other_namespaces(void **state)
+{
+    (void)state;
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(look_into_another_namespace());
+    waitpid(child, &status, 0);
+    if (WEXITSTATUS(status) == NO_NAMESPACE)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 // --- orphans -------------------------------------------------------------------------------------
 
 static char folder[64]; // the folder of an agent's tasks
@@ -298,6 +327,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_processor_time_of_other_sessions),
         cmocka_unit_test(test_dying_is_not_dead),
         cmocka_unit_test(test_ending_namespace),
+        cmocka_unit_test(test_marks_in_other_namespaces),
         cmocka_unit_test_setup_teardown(test_a_stray_has_no_folder, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_another_root_is_no_stray, make_folder, remove_folder),
     };
