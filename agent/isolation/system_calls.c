@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,6 +40,9 @@ const char *const system_calls_refused[] = {
 static const uint64_t namespace_flags[] = {CLONE_NEWNS,    CLONE_NEWUSER, CLONE_NEWPID,
                                            CLONE_NEWNET,   CLONE_NEWIPC,  CLONE_NEWUTS,
                                            CLONE_NEWCGROUP};
+
+// SO_PASSPIDFD and SO_PEERPIDFD of Linux 6.5, which older headers lack.
+enum { SOCKET_PASS_PIDFD = 76, SOCKET_PEER_PIDFD = 77 };
 
 enum { CLONE_NEW_TIME = 0x80 }; // CLONE_NEWTIME; in the flags of clone(2) this bit is a signal's
 
@@ -78,6 +82,28 @@ static int refuse_typing(scmp_filter_ctx filter)
                             SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffff, TIOCSTI));
 }
 
+// A descriptor of the process at the other end of a socket, also of one in another task: tasks
+// share the network, with the abstract names of sockets. Whoever has the same account could take
+// open files from it (pidfd_getfd(2)), which the ranks of a task may do among themselves.
+static int refuse_peers(scmp_filter_ctx filter)
+{
+    int err = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOPROTOOPT), SCMP_SYS(getsockopt), 2,
+                               SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffff, SOL_SOCKET),
+                               SCMP_A2(SCMP_CMP_MASKED_EQ, 0xffffffff, SOCKET_PEER_PIDFD));
+    err = err ? err
+              : seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOPROTOOPT), SCMP_SYS(setsockopt), 2,
+                                 SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffff, SOL_SOCKET),
+                                 SCMP_A2(SCMP_CMP_MASKED_EQ, 0xffffffff, SOCKET_PASS_PIDFD));
+#if defined(__x86_64__)
+    // The old entrance of 32-bit programs, whose arguments are in memory.
+    static const uint64_t options[] = {14, 15}; // SYS_SETSOCKOPT, SYS_GETSOCKOPT
+    for (size_t i = 0; i < sizeof options / sizeof *options && !err; i++)
+        err = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(socketcall), 1,
+                               SCMP_A0(SCMP_CMP_MASKED_EQ, 0xffffffff, options[i]));
+#endif
+    return err;
+}
+
 static int add_architectures(scmp_filter_ctx filter)
 {
     int err = 0;
@@ -115,6 +141,7 @@ int system_calls_filter(struct sock_fprog *filter, struct error *e)
     err = err ? err : refuse_names(rules);
     err = err ? err : refuse_namespaces(rules);
     err = err ? err : refuse_typing(rules);
+    err = err ? err : refuse_peers(rules);
     err = err ? err : seccomp_export_bpf(rules, fd);
     err = err ? err : read_program(fd, filter);
     if (rules)

@@ -19,6 +19,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -231,6 +232,14 @@ static void call_everything_that_is_refused(void)
               "clone");
     }
     check(syscall(SYS_clone3, NULL, 0) == -1 && errno == ENOSYS, "clone3");
+    int ends[2], value = 1;
+    socklen_t len = sizeof value;
+    check(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "socketpair");
+    check(getsockopt(ends[0], SOL_SOCKET, 77, &value, &len) == -1 && errno == ENOPROTOOPT,
+          "SO_PEERPIDFD");
+    check(setsockopt(ends[0], SOL_SOCKET, 76, &value, sizeof value) == -1 && errno == ENOPROTOOPT,
+          "SO_PASSPIDFD");
+    check(getsockopt(ends[0], SOL_SOCKET, SO_TYPE, &value, &len) == 0, "getsockopt");
     check(unshare(CLONE_FILES) == 0, "unshare of files");
     pid_t child = fork();
     if (child == 0)
