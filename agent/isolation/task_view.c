@@ -28,6 +28,9 @@ enum { KEPT_MAX = 16 };
 // The sockets of signed-in users. By that of their manager of services (systemd-run --user) a task
 // that has such an account could start processes outside of it.
 #define SESSIONS "/run/user"
+// The bus of the machine: by logind there every account may ask for a manager of services that goes
+// on without a session (loginctl enable-linger), and runs what ~/.config/systemd/user names.
+#define SYSTEM_BUS "/run/dbus"
 
 struct kept_path {
     char *path;
@@ -99,7 +102,8 @@ static void keep_programs(struct view_build *b)
     json_array_foreach(jget(b->v->spec, "programs"), i, path)
     {
         char *real = realpath(json_string_value(path), NULL);
-        bool hidden = real && (is_covered(b, real) || path_is_within(real, SESSIONS));
+        bool hidden = real && (is_covered(b, real) || path_is_within(real, SESSIONS) ||
+                               path_is_within(real, SYSTEM_BUS));
         if (hidden && !path_is_within(b->work_dir, real))
             keep_path(b, real, real);
         free(real);
@@ -193,10 +197,12 @@ static int cover_processes(struct error *e)
 
 static int cover_sessions(struct error *e)
 {
-    if (!path_exists(SESSIONS) ||
-        mount("muster", SESSIONS, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=0755") == 0)
-        return 0;
-    return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over " SESSIONS);
+    static const char *const folders[] = {SESSIONS, SYSTEM_BUS};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        if (path_exists(folders[i]) &&
+            mount("muster", folders[i], "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=0755") != 0)
+            return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over %s", folders[i]);
+    return 0;
 }
 
 static int cover_work_dir(struct view_build *b, struct error *e)

@@ -117,6 +117,7 @@ ATTACKS = {
     "root's account": lambda: os.setuid(0) or "changed",
     "a set-user-id program": set_user_id,
     "capabilities": own_capabilities,
+    "bus of the machine": lambda: connect("/run/dbus/system_bus_socket"),
     "services of a signed-in user": lambda: glob.glob("/run/user/*/*") or None,
     "passwords of the machine": lambda: read("/etc/shadow"),
     "settings of the kernel": lambda: write("/proc/sys/kernel/core_pattern", "|/tmp/x"),
