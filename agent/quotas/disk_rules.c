@@ -21,6 +21,10 @@ int disk_rules_check_task(const struct disk_rules *rules, const struct disk_stat
                          "more than its quota of %s: write less, remove files, or ask the "
                          "administrator for a larger --task-disk of the agent",
                          size_text(use->bytes, used), size_text(most, limit));
+    if (use->unreadable)
+        return error_set(e, ERR_TOO_LARGE,
+                         "the task has folders that the agent may not read, so nobody can measure "
+                         "them: leave the rights of the owner as they are");
     if (use->too_deep)
         return error_set(e, ERR_TOO_LARGE,
                          "the task has made folders that are nested deeper than %d levels, which "

@@ -1,6 +1,7 @@
 #include "agent/quotas/folder_walk.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/limits.h"
+#include "base/os/file.h"
 
 enum { BLOCK_BYTES = 512 }; // of st_blocks
 
@@ -28,8 +30,12 @@ static void enter_folder(struct folder_walk *w, int parent, const char *name)
         return;
     }
     int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NOATIME | O_CLOEXEC);
-    if (fd < 0) // O_NOATIME needs the owner's rights
-        fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || faccessat(fd, ".", R_OK | X_OK, AT_EACCESS) != 0) {
+        if (fd >= 0)
+            close(fd);
+        fd = dir_open_owned(parent, name, 0500); // O_NOATIME needs the owner's rights
+        w->use.unreadable |= fd < 0 && errno == EACCES;
+    }
     bool good = fd >= 0 && fstat(fd, &st) == 0 && (w->depth == 0 || st.st_dev == w->device);
     DIR *folder = good ? fdopendir(fd) : NULL;
     if (folder) {

@@ -9,9 +9,10 @@
 #include <stdint.h>
 
 struct folder_use {
-    uint64_t bytes; // on disk; a file with n links counts as its n-th part at each of them
-    uint64_t files; // entries of any kind, folders included
-    bool too_deep;  // it is nested deeper than LIMIT_TASK_FOLDER_DEPTH; the rest is not counted
+    uint64_t bytes;  // on disk; a file with n links counts as its n-th part at each of them
+    uint64_t files;  // entries of any kind, folders included
+    bool unreadable; // it has a folder that cannot be opened; an owner's rights are restored
+    bool too_deep;   // it is nested deeper than LIMIT_TASK_FOLDER_DEPTH; the rest is not counted
 };
 
 struct folder_walk; // opaque

@@ -254,6 +254,41 @@ int dir_open_below(int root, const char *relative, const char *label, int *fd, s
     return *fd < 0 ? cannot_open(label, e) : 0;
 }
 
+// A descriptor of O_PATH has no mode to change, except by its name in /proc.
+static int open_closed_folder(int parent, const char *name, unsigned rights)
+{
+    char link[32];
+    struct stat st;
+    int at = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), fd = -1;
+    if (at < 0)
+        return -1;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", at);
+    if (fstat(at, &st) == 0 && st.st_uid == geteuid() &&
+        chmod(link, (st.st_mode & 07777) | rights) == 0)
+        fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    else
+        errno = EACCES;
+    int saved = errno;
+    close(at);
+    errno = saved;
+    return fd;
+}
+
+int dir_open_owned(int parent, const char *name, unsigned rights)
+{
+    struct stat st;
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return errno == EACCES ? open_closed_folder(parent, name, rights) : -1;
+    bool lacks = fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & rights) != rights;
+    if (!lacks || fchmod(fd, (st.st_mode & 07777) | rights) == 0)
+        return fd;
+    int saved = errno;
+    close(fd);
+    errno = saved;
+    return -1;
+}
+
 // --- removing ------------------------------------------------------------------------------------
 
 struct tree_removal {
@@ -315,7 +350,7 @@ static int remove_at(struct tree_removal *r, int parent, const char *name, int d
         return error_set_errno(e, ERR_IO, errno, "cannot remove %s", name);
     if (depth >= TREE_DEPTH_MAX)
         return move_to_top(r, parent, name, e);
-    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = dir_open_owned(parent, name, 0700);
     if (fd < 0)
         return error_set_errno(e, ERR_IO, errno, "cannot open folder %s", name);
     int err = remove_contents(r, fd, name, depth, e);

@@ -25,6 +25,10 @@ int file_open_regular(int dir, const char *name, const char *label, int *fd, str
 int file_read_fd(int fd, const char *label, size_t limit, char **out, size_t *len, struct error *e);
 
 int dir_make(const char *path, unsigned mode, struct error *e); // with parents; it may exist
+// Opens the folder `name` of folder `parent` for reading, but no link. A folder of the caller whose
+// mode lacks one of `rights` (0700: of its owner) gets it, since its programs may have taken them
+// away. -1: errno is set.
+int dir_open_owned(int parent, const char *name, unsigned rights);
 int dir_remove_tree(const char *path, struct error *e); // follows no links; it may be absent
 int dir_remove_tree_at(int parent, const char *name, struct error *e); // `name`: one component
 

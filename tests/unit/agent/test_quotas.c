@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/quotas/disk_rules.h"
@@ -47,6 +48,37 @@ static struct folder_use measure(const char *folder, size_t step, size_t *steps)
     struct folder_use use = *folder_walk_use(w);
     folder_walk_close(w);
     return use;
+}
+
+// Root reads everything, so another account tries it. 0: it succeeds.
+static int measure_closed_folders(void)
+{
+    size_t steps;
+    if (chdir("open") != 0 || (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0))
+        return 1;
+    if (dir_make("w/hidden", 0700, NULL) || dir_make("w/listed", 0700, NULL))
+        return 2;
+    make_file("w/hidden/large", MiB);
+    make_file("w/listed/large", MiB);
+    if (chmod("w/hidden", 0300) || chmod("w/listed", 0600))
+        return 3;
+    struct folder_use use = measure("w", 10, &steps);
+    bool good = use.files == 4 && use.bytes >= 2 * MiB && !use.unreadable;
+    return dir_remove_tree("w", NULL) || !good ? 4 : 0;
+}
+
+static void counts_what_its_owner_has_closed(void **state)
+{
+    (void)state;
+    int status = 1;
+    assert_int_equal(mkdir("open", 0700), 0);
+    assert_int_equal(chmod("open", 0777), 0);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(measure_closed_folders());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(rmdir("open"), 0);
 }
 
 static void counts_files_and_bytes_in_steps(void **state)
@@ -227,6 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_files_and_bytes_in_steps),
+        cmocka_unit_test(counts_what_its_owner_has_closed),
         cmocka_unit_test(deep_folders_are_noticed),
         cmocka_unit_test(a_task_may_use_its_quota),
         cmocka_unit_test(low_is_below_the_floor),

@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -247,6 +248,34 @@ static void trees_at_the_deepest_and_past_it(void **state)
     }
 }
 
+// Root reads everything, so another account tries it. 0: it succeeds.
+static int remove_closed_folders(void)
+{
+    struct error e;
+    if (chdir("everybody") != 0 || (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0))
+        return 1;
+    if (dir_make("closed/a/b", 0700, &e) || dir_make("closed/writable/c", 0700, &e))
+        return 2;
+    if (chmod("closed/a/b", 0) || chmod("closed/a", 0500) || chmod("closed/writable", 0300) ||
+        chmod("closed", 0400))
+        return 3;
+    return dir_remove_tree("closed", &e) != 0 || path_exists("closed") ? 4 : 0;
+}
+
+static void trees_that_their_owner_has_closed(void **state)
+{
+    (void)state;
+    int status = 1;
+    assert_int_equal(mkdir("everybody", 0700), 0);
+    assert_int_equal(chmod("everybody", 0777), 0);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(remove_closed_folders());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(rmdir("everybody"), 0);
+}
+
 static void joined(const char *a, const char *b, const char *expected)
 {
     char *path = path_join(a, b);
@@ -383,6 +412,7 @@ int main(void)
         cmocka_unit_test(folders),
         cmocka_unit_test(trees_are_removed_and_links_not_followed),
         cmocka_unit_test(trees_at_the_deepest_and_past_it),
+        cmocka_unit_test(trees_that_their_owner_has_closed),
         cmocka_unit_test(joining),
         cmocka_unit_test(inside),
         cmocka_unit_test(within),
