@@ -63,7 +63,8 @@ int attach_make_point(const char *path, bool folder, struct error *e)
         return dir_make(path, 0755, e);
     char *parent = xasprintf("%.*s", (int)(strrchr(path, '/') - path), path);
     int err = *parent ? dir_make(parent, 0755, e) : 0;
-    int fd = err ? -1 : open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    // A pipe that appears there meanwhile does not keep the first process of the task waiting.
+    int fd = err ? -1 : open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0644);
     if (!err && fd < 0)
         err = error_set_errno(e, ERR_FORBIDDEN, errno, "cannot create %s", path);
     if (fd >= 0)
