@@ -67,7 +67,7 @@ struct agent_daemon {
     int work_lock, signal_fd;
     struct inbox inbox;
     struct master_poll *poll;
-    struct file_worker *file_worker;
+    struct file_worker *file_worker, *remover;
     struct shipper *logs, *reports;
     struct disk_watch *disk_watch;
     struct gpu_monitor *gpu_monitor; // NULL without GPUs
@@ -506,6 +506,7 @@ static int start_threads(struct agent_daemon *a, struct error *e)
     a->inbox.wake = master_poll_wake;
     a->inbox.wake_ctx = a->poll;
     err = file_worker_start(&a->master, &a->inbox, &a->file_worker, e);
+    err = err ? err : file_worker_start(&a->master, &a->inbox, &a->remover, e);
     if (!err && a->slots.cuda)
         err = gpu_monitor_start(&a->slots, &a->inbox, &a->gpu_monitor, e);
     if (!err)
@@ -526,6 +527,7 @@ static int start_threads(struct agent_daemon *a, struct error *e)
         .slots = &a->slots,
         .limits = a->task_limits,
         .file_worker = a->file_worker,
+        .remover = a->remover,
         .logs = a->logs,
         .reports = a->reports,
     };
@@ -689,6 +691,7 @@ static void agent_end(struct agent_daemon *a)
     gpu_monitor_stop(a->gpu_monitor);
     disk_watch_stop(a->disk_watch);
     file_worker_stop(a->file_worker);
+    file_worker_stop(a->remover);
     shipper_stop(a->logs);
     shipper_stop(a->reports);
     struct inbox_message *message;

@@ -159,7 +159,7 @@ static void remove_folder(struct tasks *t, const char *id, const char *dir)
     uuid_make(unique);
     char *trash = xasprintf("%s/%s.%s", t->trash, id, unique);
     if (rename(dir, trash) == 0)
-        file_worker_remove(t->o.file_worker, trash);
+        file_worker_remove(t->o.remover, trash);
     free(trash);
 }
 
@@ -744,7 +744,7 @@ static void empty_trash(struct tasks *t)
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
             char *path = path_join(t->trash, entry->d_name);
-            file_worker_remove(t->o.file_worker, path);
+            file_worker_remove(t->o.remover, path);
             free(path);
         }
     }

@@ -29,6 +29,7 @@ struct tasks_options {
     const struct slots *slots;
     const json_t *limits; // see task_spec.h
     struct file_worker *file_worker;
+    struct file_worker *remover; // millions of files of a task do not delay the start of others
     struct shipper *logs, *reports;
 };
 
