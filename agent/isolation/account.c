@@ -10,11 +10,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/text/json.h"
 
 // --- the decision --------------------------------------------------------------------------------
 
+static bool is_own_id(int64_t id)
+{
+    return id >= LIMIT_TASK_UID_MIN && id < UINT32_MAX;
+}
+
+// The master refuses such links too, but its store may have one that an older master accepted.
 static int check_numbers(int64_t uid, int64_t gid, const char *user, struct error *e)
 {
     if (uid == 0 || gid == 0)
@@ -23,13 +30,19 @@ static int check_numbers(int64_t uid, int64_t gid, const char *user, struct erro
                          "gid %lld), and tasks never run as root; link the user with an ordinary "
                          "account: det user link-with-agent-user",
                          (long long)uid, (long long)gid);
-    if (uid < ACCOUNT_FIRST_USER || uid >= UINT32_MAX || gid < 0 || gid >= UINT32_MAX)
-        return error_set(
-            e, ERR_FORBIDDEN,
-            "the user of this task is linked with the account \"%.60s\" (uid %lld, gid "
-            "%lld), a system account; link the user with one from uid %d on: det user "
-            "link-with-agent-user",
-            user, (long long)uid, (long long)gid, ACCOUNT_FIRST_USER);
+    if (!is_own_id(uid))
+        return error_set(e, ERR_FORBIDDEN,
+                         "the user of this task is linked with the account \"%.60s\" (uid %lld, "
+                         "gid %lld), a system account; link the user with one from uid %d on: det "
+                         "user link-with-agent-user",
+                         user, (long long)uid, (long long)gid, LIMIT_TASK_UID_MIN);
+    if (!is_own_id(gid) && gid != LIMIT_TASK_GID_USERS)
+        return error_set(e, ERR_FORBIDDEN,
+                         "the user of this task is linked with the account \"%.60s\" (uid %lld) "
+                         "and a system group (gid %lld), which could change the machine; link the "
+                         "user with a group from gid %d on, or %d: det user link-with-agent-user",
+                         user, (long long)uid, (long long)gid, LIMIT_TASK_UID_MIN,
+                         LIMIT_TASK_GID_USERS);
     return 0;
 }
 

@@ -10,10 +10,7 @@
 
 #include "base/error.h"
 
-enum {
-    ACCOUNT_FIRST_USER = 1000, // UID_MIN of Debian: smaller numbers are system accounts
-    ACCOUNT_GROUPS_MAX = 256,
-};
+enum { ACCOUNT_GROUPS_MAX = 256 };
 
 struct task_account {
     bool switches; // false: processes keep the account of the agent
@@ -28,7 +25,8 @@ struct task_account {
 // The decision for a task with the specification `spec` (task_spec.h) under an agent with the user
 // id `agent`: `account` of the master goes before `taskAccount`, the flag of the agent. An agent
 // that is not root cannot switch. ERR_FORBIDDEN: an agent that runs as root has no account for the
-// task, or the master's is root's or the system's. Only uid, gid, name and switches are set.
+// task, or the master's account or group is root's or the system's. Only uid, gid, name and
+// switches are set.
 int account_choose(const json_t *spec, uid_t agent, struct task_account *out, struct error *e);
 
 // Adds the groups and the home folder of the account from the machine's databases, and the group
