@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/os/file.h"
+#include "cli/cluster/known_hosts_line.h"
 
 enum { FILE_MAX = 16 << 20, LIST_MAX = 256 };
 
@@ -29,13 +30,17 @@ static const struct {
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
+// Keys of these kinds are not used, but a host that has one in the file is not unknown.
+static const int unused_kinds[] = {LIBSSH2_KNOWNHOST_KEY_SSHRSA, LIBSSH2_KNOWNHOST_KEY_SSHDSS};
+enum { UNUSED_KINDS = sizeof(unused_kinds) / sizeof(unused_kinds[0]) };
+
 static char *user_file(void)
 {
     const char *home = getenv("HOME");
     return path_join(home ? home : "/", ".ssh/known_hosts");
 }
 
-// Lines that libssh2 does not understand, such as those with markers, are passed over.
+// libssh2 passes over lines with markers and does not understand patterns (known_hosts_line.h).
 static void read_file(LIBSSH2_KNOWNHOSTS *list, const char *path)
 {
     char *text = NULL;
@@ -64,6 +69,39 @@ static LIBSSH2_KNOWNHOSTS *read_known(LIBSSH2_SESSION *s)
     return list;
 }
 
+// The name in the file: "[HOST]:PORT" unless the port is 22.
+static char *name_in_file(const char *host, int port)
+{
+    return port == 22 ? xstrdup(host) : xasprintf("[%s]:%d", host, port);
+}
+
+// The strongest of what the lines of the file say about the host.
+static enum known_line search_file(const char *path, const char *name, const char *key)
+{
+    char *text = NULL, *rest = NULL;
+    size_t len = 0;
+    enum known_line result = LINE_OTHER_HOST;
+    if (file_read(path, FILE_MAX, &text, &len, NULL) == 0) {
+        for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+            enum known_line found = known_hosts_line_read(line, name, key);
+            result = found > result ? found : result;
+        }
+    }
+    free(text);
+    return result;
+}
+
+static enum known_line search_files(const char *host, int port, const char *key, size_t len)
+{
+    char *user = user_file(), *name = name_in_file(host, port), *encoded = base64_encode(key, len);
+    enum known_line own = search_file(user, name, encoded);
+    enum known_line all = search_file("/etc/ssh/ssh_known_hosts", name, encoded);
+    free(encoded);
+    free(name);
+    free(user);
+    return own > all ? own : all;
+}
+
 static int check_key(LIBSSH2_KNOWNHOSTS *list, const char *host, int port, const char *key,
                      size_t len, int mask)
 {
@@ -90,12 +128,6 @@ void known_hosts_prefer(LIBSSH2_SESSION *s, const char *host, int port)
     libssh2_session_method_pref(s, LIBSSH2_METHOD_HOSTKEY, names);
     if (list)
         libssh2_knownhost_free(list);
-}
-
-// The name in the file: "[HOST]:PORT" unless the port is 22.
-static char *name_in_file(const char *host, int port)
-{
-    return port == 22 ? xstrdup(host) : xasprintf("[%s]:%d", host, port);
 }
 
 // Whether the file ends within a line, as an editor may leave it.
@@ -176,10 +208,20 @@ int known_hosts_check(LIBSSH2_SESSION *s, const char *host, int port, bool accep
     for (size_t i = 0; i < KINDS && found == LIBSSH2_KNOWNHOST_CHECK_NOTFOUND; i++)
         other_kind |=
             check_key(list, host, port, "?", 1, kinds[i].mask) != LIBSSH2_KNOWNHOST_CHECK_NOTFOUND;
+    for (size_t i = 0; i < UNUSED_KINDS; i++)
+        other_kind |= check_key(list, host, port, "?", 1, unused_kinds[i]) !=
+                      LIBSSH2_KNOWNHOST_CHECK_NOTFOUND;
     libssh2_knownhost_free(list);
-    if (found == LIBSSH2_KNOWNHOST_CHECK_MATCH)
+    enum known_line line = search_files(host, port, key, len);
+    if (line == LINE_REVOKED)
+        return error_set(
+            e, ERR_FORBIDDEN,
+            "its host key is marked as @revoked in known_hosts, so another machine may "
+            "answer in its place: give the machine a new host key");
+    if (found == LIBSSH2_KNOWNHOST_CHECK_MATCH || line == LINE_KEY)
         return 0;
-    bool is_new = found == LIBSSH2_KNOWNHOST_CHECK_NOTFOUND && !other_kind;
+    bool is_new =
+        found == LIBSSH2_KNOWNHOST_CHECK_NOTFOUND && !other_kind && line != LINE_OTHER_KEY;
     if (is_new && accept_new)
         return add_key(host, port, kinds[kind].name, key, len, e);
     return report_key(host, port, kinds[kind].name, key, len, !is_new, e);
