@@ -10,7 +10,7 @@
 #include "base/text/json.h"
 #include "base/text/schema.h"
 
-enum { PORT_MAX = 65535 };
+enum { PORT_MAX = 65535, RANGE_MAX = 4 * LIMIT_NAME };
 
 // --- keys ----------------------------------------------------------------------------------------
 
@@ -205,7 +205,8 @@ static int expand_into(struct names *n, const char *whole, const char *name, str
 int hosts_expand(const char *name, char ***names, size_t *count, struct error *e)
 {
     struct names n = {0};
-    int err = expand_into(&n, name, name, e);
+    // Each range is a call within that of the former one, and each name has the whole text.
+    int err = strlen(name) > RANGE_MAX ? report_range(name, e) : expand_into(&n, name, name, e);
     if (err) {
         for (size_t i = 0; i < n.count; i++)
             free(n.list[i]);
@@ -320,6 +321,15 @@ static int check_settings(struct hosts_file *f, struct error *e)
             snprintf(path, sizeof(path), "master.settings.%s", own[i].name);
             return fault(f, path, e, own[i].instead);
         }
+    }
+    // A key is written as it is; with a line break or "-" for "_" it would be another one.
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)f->settings, key, value)
+    {
+        if (!*key || key[strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789_")])
+            return fault(f, "master.settings", e,
+                         "the name of a setting consists of small letters, digits and '_'");
     }
     return 0;
 }

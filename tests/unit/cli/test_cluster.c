@@ -15,6 +15,7 @@
 #include "base/os/file.h"
 #include "base/text/json.h"
 #include "cli/cluster/facts.h"
+#include "cli/cluster/known_hosts_line.h"
 #include "cli/cluster/plan.h"
 #include "cli/cluster/remote.h"
 #include "cli/cluster/trouble.h"
@@ -60,6 +61,24 @@ static void wrong_ranges_are_refused(void **state)
         assert_non_null(strstr(e.text, "gpu[1-8]"));
         assert_null(names);
     }
+}
+
+static void long_ranges_are_refused(void **state)
+{
+    (void)state;
+    struct buf text;
+    char **names = NULL;
+    size_t count = 0;
+    buf_init(&text, 1 << 20);
+    for (int i = 0; i < 100000; i++)
+        buf_puts(&text, "[1]");
+    assert_int_equal(hosts_expand(buf_str(&text), &names, &count, NULL), ERR_INVALID);
+    buf_reset(&text);
+    buf_puts(&text, "a[1-4096]");
+    for (int i = 0; i < 500000; i++)
+        buf_puts(&text, "x");
+    assert_int_equal(hosts_expand(buf_str(&text), &names, &count, NULL), ERR_INVALID);
+    buf_free(&text);
 }
 
 static void ranges_have_a_limit(void **state)
@@ -188,6 +207,10 @@ static void faults_of_a_hosts_file_have_positions(void **state)
         {HEAD "agents: [{host: a}]\ncheckpoints: srv\n" INSTALL, "expected an absolute path"},
         {"master: {host: h, settings: {port: 1}}\nagents: [{host: a}]\n" INSTALL,
          "write it to master.port"},
+        {"master: {host: h, settings: {data-dir: /x}}\nagents: [{host: a}]\n" INSTALL,
+         "the name of a setting"},
+        {"master: {host: h, settings: {\"a: 1\\ninsecure\": true}}\nagents: [{host: a}]\n" INSTALL,
+         "the name of a setting"},
         {"master: {host: h, settings: {tls_cert: c.pem}}\nagents: [{host: a}]\n" INSTALL,
          "makes the certificate"},
         {HEAD "agents: [{host: head, address: 10.0.0.9}]\n" INSTALL, "write its address to"},
@@ -470,6 +493,37 @@ static void closed_ports_are_judged(void **state)
 
 // --- scripts and logs ----------------------------------------------------------------------------
 
+static void lines_of_known_hosts_are_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *name;
+        enum known_line expected;
+    } cases[] = {
+        {"gpu1 ssh-ed25519 AAAA", "gpu1", LINE_KEY},
+        {"gpu1 ssh-ed25519 BBBB", "gpu1", LINE_OTHER_KEY},
+        {"gpu1 ssh-rsa BBBB comment", "gpu1", LINE_OTHER_KEY},
+        {"gpu* ssh-ed25519 BBBB", "gpu1", LINE_OTHER_KEY},
+        {"a,gpu?,b ssh-ed25519 AAAA", "GPU1", LINE_KEY},
+        {"!gpu1,gpu* ssh-ed25519 BBBB", "gpu1", LINE_OTHER_HOST},
+        {"gpu*,!gpu1 ssh-ed25519 BBBB", "gpu1", LINE_OTHER_HOST},
+        {"[gpu1]:2222 ssh-ed25519 BBBB", "[gpu1]:2222", LINE_OTHER_KEY},
+        {"[gpu1]:2222 ssh-ed25519 BBBB", "g", LINE_OTHER_HOST},
+        {"gpu2 ssh-ed25519 BBBB", "gpu1", LINE_OTHER_HOST},
+        {"@revoked * ssh-ed25519 AAAA", "gpu1", LINE_REVOKED},
+        {"@revoked |1|x|y ssh-ed25519 AAAA", "gpu1", LINE_REVOKED},
+        {"@revoked * ssh-ed25519 BBBB", "gpu1", LINE_OTHER_HOST},
+        {"@cert-authority * ssh-ed25519 BBBB", "gpu1", LINE_OTHER_HOST},
+        {"gpu1", "gpu1", LINE_OTHER_HOST},
+        {"@revoked", "gpu1", LINE_OTHER_HOST},
+        {"# gpu1 ssh-ed25519 AAAA", "gpu1", LINE_OTHER_HOST},
+        {"", "gpu1", LINE_OTHER_HOST},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (known_hosts_line_read(cases[i].line, cases[i].name, "AAAA") != cases[i].expected)
+            fail_msg("%s", cases[i].line);
+}
+
 static void values_are_quoted_for_the_shell(void **state)
 {
     (void)state;
@@ -521,6 +575,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_are_expanded),
         cmocka_unit_test(wrong_ranges_are_refused),
+        cmocka_unit_test(long_ranges_are_refused),
         cmocka_unit_test(ranges_have_a_limit),
         cmocka_unit_test(a_hosts_file_is_read),
         cmocka_unit_test(settings_reach_the_master),
@@ -539,6 +594,7 @@ int main(void)
         cmocka_unit_test(a_finding_is_kept_whatever_its_bytes_are),
         cmocka_unit_test(clocks_are_judged),
         cmocka_unit_test(closed_ports_are_judged),
+        cmocka_unit_test(lines_of_known_hosts_are_read),
         cmocka_unit_test(values_are_quoted_for_the_shell),
         cmocka_unit_test(the_reason_is_found_in_a_log),
         cmocka_unit_test(troubles_end_with_a_connection),
