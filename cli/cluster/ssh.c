@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/os/file.h"
 #include "cli/cluster/known_hosts.h"
 
@@ -29,7 +30,8 @@ enum {
 struct ssh {
     LIBSSH2_SESSION *session;
     int fd;
-    char *label; // "root@gpu1"
+    char *label;      // "root@gpu1"
+    int64_t patience; // microseconds; see ssh_set_patience()
 };
 
 // --- connecting ----------------------------------------------------------------------------------
@@ -241,6 +243,7 @@ void ssh_close(struct ssh *s)
 void ssh_set_patience(struct ssh *s, int seconds)
 {
     libssh2_session_set_timeout(s->session, seconds * 1000L);
+    s->patience = seconds * INT64_C(1000000);
 }
 
 void ssh_result_free(struct ssh_result *r)
@@ -289,8 +292,14 @@ static int read_stream(struct ssh *s, LIBSSH2_CHANNEL *channel, int stream, stru
 {
     char piece[8192];
     ssize_t n;
-    while ((n = libssh2_channel_read_ex(channel, stream, piece, sizeof(piece))) > 0)
-        buf_append(out, piece, (size_t)n);
+    int64_t until = clock_mono_us() + s->patience;
+    while ((n = libssh2_channel_read_ex(channel, stream, piece, sizeof(piece))) > 0) {
+        if (buf_append(out, piece, (size_t)n) || clock_mono_us() > until)
+            return error_set(e, ERR_UNAVAILABLE,
+                             "%s prints without end; look what the shell of this user does at its "
+                             "start",
+                             s->label);
+    }
     return n < 0 ? report_session(s, s->label, e) : 0;
 }
 

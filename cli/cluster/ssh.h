@@ -24,7 +24,8 @@ struct ssh; // opaque
 int ssh_open(const struct ssh_options *o, struct ssh **out, struct error *e);
 void ssh_close(struct ssh *s); // NULL is fine
 
-// How long a command may be silent before its connection counts as lost.
+// How long a command may be silent, and how long it may print after its input, before its
+// connection counts as lost.
 void ssh_set_patience(struct ssh *s, int seconds);
 
 struct ssh_result {
