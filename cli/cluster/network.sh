@@ -10,6 +10,7 @@ exec python3 - "muster-cluster-network:$PORTS" <<'END'
 import os, signal, socket, sys, time
 
 def receive(connection):
+    signal.alarm(30) # anybody on the network may connect, and stay
     connection.settimeout(10)
     total = 0
     while data := connection.recv(1 << 20):
@@ -40,15 +41,19 @@ def listen(ports):
     for fd in (0, 1, 2):
         os.dup2(null, fd)
     signal.alarm(600)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    children = []
     while True:
         connection, _ = server.accept()
-        if os.fork() == 0:
-            server.close()
-            try:
-                receive(connection)
-            finally:
-                os._exit(0)
+        children = [one for one in children if os.waitpid(one, os.WNOHANG)[0] == 0]
+        if len(children) < 64:
+            child = os.fork()
+            if child == 0:
+                server.close()
+                try:
+                    receive(connection)
+                finally:
+                    os._exit(0)
+            children.append(child)
         connection.close()
 
 def probe(target):
