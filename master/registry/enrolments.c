@@ -17,12 +17,15 @@
 
 static int check_agent_name(const char *key, const char *name, struct error *e)
 {
-    bool good = *name && strlen(name) <= LIMIT_NAME;
+    // "." and ".." are no names in the path of a call: clients leave them out.
+    bool good = *name && strlen(name) <= LIMIT_NAME && strcmp(name, ".") && strcmp(name, "..");
     for (const char *c = name; *c; c++)
         good = good && (unsigned char)*c > ' ' && *c != 0x7f && *c != '/';
     return good ? 0
-                : error_set(e, ERR_INVALID, "%s: 1 to %d bytes without blanks and slashes", key,
-                            LIMIT_NAME);
+                : error_set(
+                      e, ERR_INVALID,
+                      "%s: 1 to %d bytes without blanks and slashes, and neither \".\" nor \"..\"",
+                      key, LIMIT_NAME);
 }
 
 // --- enrolments ----------------------------------------------------------------------------------
