@@ -78,15 +78,38 @@ int session_forget(struct cli *c, struct error *e)
     return err;
 }
 
-// Normalizes "HOST:PORT" and "http://HOST:PORT/" to the same text.
+// Whether the user trusts the authority of https://PLACE.
+static bool is_known_by_https(struct cli *c, const char *place)
+{
+    const char *master = c->master;
+    c->master = arena_printf(&c->arena, "https://%s", place);
+    bool known = trust_file(c);
+    c->master = master;
+    return known;
+}
+
+// Normalizes "HOST:PORT" and "http://HOST:PORT/" to the same text. HOST:PORT is https if the user
+// trusts the authority of that master: who answers there by http is somebody else.
 static const char *normal_url(struct cli *c, const char *url)
 {
-    char *full = strstr(url, "://") ? arena_strdup(&c->arena, url)
-                                    : arena_printf(&c->arena, "http://%s", url);
+    char *full = arena_strdup(&c->arena, url);
     size_t n = strlen(full);
     while (n > 0 && full[n - 1] == '/')
         full[--n] = '\0';
-    return full;
+    if (strstr(full, "://"))
+        return full;
+    return arena_printf(&c->arena, "http%s://%s", is_known_by_https(c, full) ? "s" : "", full);
+}
+
+// A password or a token must not go by http to an address that is known by https.
+static int refuse_downgrade(struct cli *c, struct error *e)
+{
+    if (strncmp(c->master, "http://", 7) != 0 || !is_known_by_https(c, c->master + 7))
+        return 0;
+    return error_set(e, ERR_PEER,
+                     "%s: this master is known by https: write https://%s. If it has no https any "
+                     "more, remove its file in ~/.config/muster/authorities",
+                     c->master, c->master + 7);
 }
 
 // Returns ERR_AUTH if the master answers, else the error of the call: signing in would not help.
@@ -123,7 +146,8 @@ int session_open(struct cli *c, bool need_token, struct error *e)
         .connect_timeout_s = c->timeout_s,
         .plain = plain_exchange,
     };
-    int err = client_open(&options, &c->client, e);
+    int err = refuse_downgrade(c, e);
+    err = err ? err : client_open(&options, &c->client, e);
     return !err && need_token && !c->token ? report_signed_out(c, e) : err;
 }
 

@@ -434,6 +434,11 @@ class Tls(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.command(*login).returncode, 0)
         self.assertEqual(self.command("agent", "list").returncode, 0)
+        place = self.cluster.url.removeprefix("https://")
+        self.assertEqual(self.command("--master", place, "agent", "list").returncode, 0)
+        done = self.command("--master", "http://" + place, *login)
+        self.assertEqual(done.returncode, EXIT_PEER, done.stderr)
+        self.assertIn("this master is known by https", done.stderr)
 
     def test_the_command_notices_another_authority(self):
         folder = self.cluster.folder / "first-authority"
