@@ -379,7 +379,9 @@ static void guest_remove(struct net_meeting *meeting, int i)
 {
     if (meeting->guests[i].fd >= 0)
         close(meeting->guests[i].fd);
-    meeting->guests[i] = meeting->guests[--meeting->guest_count];
+    meeting->guest_count--; // the order stays: the first one has been here for the longest time
+    memmove(meeting->guests + i, meeting->guests + i + 1,
+            (size_t)(meeting->guest_count - i) * sizeof *meeting->guests);
 }
 
 static void guest_accept(struct net_meeting *meeting)
@@ -490,7 +492,7 @@ static int await_calls(struct net_meeting *meeting, struct error *e)
         if (patience == 0)
             return report_missing(meeting, e);
         poll(polls, (nfds_t)count + 1, patience < 1000 ? patience : 1000);
-        for (int i = count - 1; i >= 0; i--) { // removal moves the last guest to index i
+        for (int i = count - 1; i >= 0; i--) { // removal moves the later ones
             struct net_guest *g = &meeting->guests[i];
             bool late = clock_mono_us() - g->since > GUEST_S * SECOND, done = late;
             meeting->strangers += late;
