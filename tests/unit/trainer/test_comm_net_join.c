@@ -7,8 +7,6 @@
 
 #include <cmocka.h>
 
-#include <netinet/in.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -131,97 +129,6 @@ static void test_strangers_disturb_nothing(void **state)
 {
     (void)state;
     assert_int_equal(run_placed("ABC", rank_visited, NULL).failed_rank, -1);
-}
-
-enum { CROWD = 64 + 2 }; // guests that a rank of two machines has at most
-
-static bool was_closed(int fd)
-{
-    char byte;
-    return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
-}
-
-struct crowd {
-    int listener, port; // to which rank 1 is led; of rank 0
-};
-
-// More guests than there is room for: those that came first must leave, not the newest, because a
-// rank that has just called needs a moment for its proof.
-static void check_crowd(int port)
-{
-    enum { MORE = 8 };
-    int guests[CROWD + MORE];
-    for (int i = 0; i < CROWD + MORE; i++) {
-        guests[i] = connect_and_send(port, "", 0);
-        must(guests[i] >= 0);
-    }
-    // Rank 0 takes guests in the order of their calls, and lets them stay for five seconds.
-    for (int i = 0; i < MORE; i++)
-        while (!was_closed(guests[i]))
-            usleep(1000);
-    for (int i = MORE; i < CROWD + MORE; i++)
-        must(!was_closed(guests[i]));
-    for (int i = 0; i < CROWD + MORE; i++)
-        close(guests[i]);
-}
-
-// Rank 1 gets through when the crowd has been looked at.
-static void *run_crowd(void *arg)
-{
-    const struct crowd *crowd = arg;
-    int here[2], there[2];
-    for (int i = 0; i < 2; i++) {
-        here[i] = accept(crowd->listener, NULL, NULL);
-        if (i == 0)
-            check_crowd(crowd->port);
-        there[i] = connect_and_send(crowd->port, "", 0);
-        must(there[i] >= 0);
-        for (int turn = 0; turn < 3; turn++) { // hello, answer, proof
-            char words[256];
-            int from = turn == 1 ? there[i] : here[i], to = turn == 1 ? here[i] : there[i];
-            size_t bytes = turn == 0   ? sizeof(struct net_hello)
-                           : turn == 1 ? sizeof(struct net_answer)
-                                       : NET_KEY;
-            must(recv(from, words, bytes, MSG_WAITALL) == (ssize_t)bytes);
-            must(send(to, words, bytes, MSG_NOSIGNAL) == (ssize_t)bytes);
-        }
-    }
-    return NULL; // the sockets stay open until the process ends
-}
-
-static void call_through_the_crowd(struct placed_rank *p, json_t *all)
-{
-    static struct crowd crowd;
-    json_t *first = json_array_get(all, 0);
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof at;
-    pthread_t thread;
-    if (p->seat->rank != 1)
-        return;
-    crowd.port = (int)jget_int(first, "port", 0);
-    crowd.listener = socket(AF_INET, SOCK_STREAM, 0);
-    must(!bind(crowd.listener, (void *)&at, len) && !listen(crowd.listener, 8) &&
-         !getsockname(crowd.listener, (void *)&at, &len));
-    json_object_set_new(first, "port", json_integer(ntohs(at.sin_port)));
-    must(!pthread_create(&thread, NULL, run_crowd, &crowd));
-    pthread_detach(thread);
-}
-
-static int rank_in_a_crowd(struct gang_member *seat, void *ctx)
-{
-    (void)ctx;
-    struct placed_rank place = {.seat = seat, .places_known = call_through_the_crowd};
-    struct error e = {0};
-    struct comm *c = NULL;
-    CHECK(open_comm(&place, 0, &c, &e) == 0);
-    comm_close(c);
-    return 0;
-}
-
-static void test_the_oldest_guest_leaves_first(void **state)
-{
-    (void)state;
-    assert_int_equal(run_placed("AB", rank_in_a_crowd, NULL).failed_rank, -1);
 }
 
 static int port_of_0;
@@ -540,7 +447,6 @@ int main(void)
         cmocka_unit_test(test_proof_of_a_known_greeting),
         cmocka_unit_test(test_every_part_of_a_greeting_counts),
         cmocka_unit_test(test_strangers_disturb_nothing),
-        cmocka_unit_test(test_the_oldest_guest_leaves_first),
         cmocka_unit_test(test_nobody_listens_after_the_meeting),
         cmocka_unit_test(test_many_machines_call_at_once),
         cmocka_unit_test(test_unreachable_machine_is_named),
