@@ -1,6 +1,7 @@
 #include "master/http/server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -17,6 +18,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/os/file.h"
+#include "base/os/systemd.h"
 #include "base/rng.h"
 #include "base/text/pattern_cache.h"
 #include "master/http/auth/auth.h"
@@ -119,6 +121,38 @@ static int listen_on(const struct addrinfo *a)
     return fd;
 }
 
+// The socket that systemd has kept over a restart; -1: none with this address. A program on this
+// machine, such as a task of an agent, could otherwise take the address meanwhile and receive what
+// agents and users send.
+static int adopt_listener(const struct addrinfo *a)
+{
+    struct sockaddr_storage at = {0};
+    socklen_t len = sizeof at;
+    int fd = systemd_take_socket();
+    if (fd < 0)
+        return -1;
+    if (!getsockname(fd, (struct sockaddr *)&at, &len) && len == a->ai_addrlen &&
+        !memcmp(&at, a->ai_addr, len) && !fcntl(fd, F_SETFL, O_NONBLOCK) &&
+        !listen(fd, LISTEN_BACKLOG))
+        return fd;
+    // Another address in the settings. systemd still has the socket open, so that close() alone
+    // would leave its port in use.
+    shutdown(fd, SHUT_RDWR);
+    close(fd);
+    return -1;
+}
+
+static int find_listener(const struct addrinfo *a)
+{
+    int fd = adopt_listener(a);
+    if (fd >= 0)
+        return fd;
+    fd = listen_on(a);
+    if (fd >= 0)
+        systemd_keep_socket(fd);
+    return fd;
+}
+
 static bool is_loopback(const struct sockaddr *a)
 {
     if (a->sa_family == AF_INET6)
@@ -157,7 +191,7 @@ static int open_listener(const char *address, int port, bool plain, int *out, st
         freeaddrinfo(found);
         return refuse_plain(address, e);
     }
-    *out = listen_on(found);
+    *out = find_listener(found);
     int saved = errno;
     freeaddrinfo(found);
     if (*out >= 0)

@@ -1,5 +1,5 @@
 """The commands of docs/installation.md on a machine of their own with systemd: installation, a first cluster, a daemon
-that hangs, an upgrade under a running task, removal, and purge."""
+that hangs, a port that others try to take, an upgrade under a running task, removal, and purge."""
 
 import json
 import pathlib
@@ -14,6 +14,20 @@ from machine import Machine, main
 
 PASSWORD = "a password of the test"
 PROGRAM = "muster-test-sleeper"  # a task that outlives agents
+# Tries all the time to take the master's port, and ends when it has it.
+THIEF = """\
+import socket, time
+while True:
+    for address in ("127.0.0.1", "0.0.0.0"):
+        with socket.socket() as attempt:
+            attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                attempt.bind((address, 8080))
+                attempt.listen()
+                raise SystemExit(f"it has {address}:8080")
+            except OSError:
+                time.sleep(0.0005)
+"""
 MAIN_PID = "systemctl show -P MainPID {}"
 
 
@@ -43,6 +57,7 @@ class Install(unittest.TestCase):
         shutil.copytree(pack.SOURCE / "examples", cls.shown / "examples")
         (cls.shown / "training.yaml").write_text(pack.TRAINING)
         (cls.shown / "password").write_text(PASSWORD + "\n")
+        (cls.shown / "thief.py").write_text(THIEF)
         cls.machine = cls.enterClassContext(Machine(cls.shown))
         # This system may have Muster itself, and packages of other sources that a network is needed for.
         cls.run_there("dpkg --purge $(dpkg-query -f '${Package} ' -W 'muster-*' 'python3-muster' 2>/dev/null) || true;"
@@ -128,6 +143,28 @@ class Install(unittest.TestCase):
         self.assertIn("RUNNING", self.muster("command list"))
         self.assertIn("/usr/libexec/muster/muster\n", self.muster("command run -- sh -c 'command -v muster'"))
 
+    def start_thief(self):
+        self.run_there("systemd-run --quiet --unit=thief --uid=muster-task python3 /mnt/thief.py")
+
+    def check_thief(self):
+        """The thief still has nothing, and the master answers."""
+        self.assertEqual(self.state("thief"), "active", self.run_there("journalctl --no-pager -u thief"))
+        self.assertIn("version", self.muster("master info"))
+
+    def wait_for_restart(self, unit, before):
+        """Waits until the daemon that was `before` has a successor that is ready."""
+        self.machine.wait_for(f"test $({MAIN_PID.format(unit)}) != {before} && systemctl is-active --quiet {unit} && "
+                              "echo restarted", "restarted")
+
+    def set_master(self, line):
+        self.run_there(f"sed -i '/^port:/d; /^bind:/d' /etc/muster/master.yaml; echo '{line}' >>/etc/muster/master.yaml;"
+                       "systemctl restart muster-master")
+
+    def listeners(self):
+        """The addresses of the ports 8080 and 8081 that a program listens on."""
+        table = self.run_there("cat /proc/net/tcp").splitlines()[1:]
+        return {row.split()[1] for row in table if row.split()[3] == "0A" and row.split()[1][-4:] in ("1F90", "1F91")}
+
     def sleeper(self):
         return int(self.run_there(f"pgrep -x -f '{PROGRAM} 1000'"))
 
@@ -141,6 +178,7 @@ class Install(unittest.TestCase):
         self.assertEqual(self.run_there(f"cat /proc/{task}/cgroup"), group)
 
     def test_4_watchdog(self):
+        self.start_thief()
         for daemon in ("master", "agent"):
             unit = f"muster-{daemon}"
             self.run_there(f"mkdir -p /run/systemd/system/{unit}.service.d; printf '[Service]\\nWatchdogSec=2\\n"
@@ -151,9 +189,46 @@ class Install(unittest.TestCase):
             self.assertEqual(self.main_pid(unit), pid, "a daemon that works is left alone")
             self.run_there(f"kill -STOP {pid}")
             self.machine.wait_for(f"journalctl --no-pager -u {unit}", "Watchdog timeout")
-            self.machine.wait_for(f"test $({MAIN_PID.format(unit)}) != {pid} && systemctl is-active {unit}", "active")
+            self.wait_for_restart(unit, pid)
             self.run_there(f"rm -r /run/systemd/system/{unit}.service.d; systemctl daemon-reload;"
                            f"systemctl restart {unit}")
+
+    def test_4b_no_program_takes_the_port_of_a_master_that_restarts(self):
+        self.check_thief()
+        for command in ("systemctl kill --kill-whom=main --signal=KILL muster-master", "systemctl restart muster-master",
+                        "systemctl daemon-reexec; systemctl restart muster-master"):
+            before = self.main_pid("muster-master")
+            self.run_there(command)
+            self.wait_for_restart("muster-master", before)
+            self.check_thief()
+        environment = self.run_there(f"tr '\\0' '\\n' </proc/{self.main_pid('muster-master')}/environ")
+        self.assertIn("LISTEN_FDNAMES=listener\n", environment, "systemd has kept the socket")
+        self.run_there("systemctl stop muster-master")
+        self.machine.wait_for("systemctl is-active thief || true", "failed")
+        self.assertIn("it has ", self.run_there("journalctl --no-pager -u thief"))
+        self.assertEqual(self.listeners(), set())
+        self.run_there("systemctl start muster-master")
+
+    def test_4c_settings_of_the_port_change(self):
+        for line, expected in (("port: 8081", "0100007F:1F91"), ("bind: 127.0.0.2", "0200007F:1F90")):
+            self.set_master(line)
+            self.assertEqual(self.listeners(), {expected})
+            before = self.main_pid("muster-master")
+            self.run_there("systemctl kill --kill-whom=main --signal=KILL muster-master")
+            self.assertEqual(self.listeners(), {expected}, "systemd keeps the new one")
+            self.wait_for_restart("muster-master", before)
+            self.assertEqual(self.listeners(), {expected})
+        self.set_master("bind: 127.0.0.1")
+        self.assertEqual(self.listeners(), {"0100007F:1F90"})
+
+    def test_4d_the_master_starts_when_its_port_becomes_free(self):
+        self.run_there("systemctl stop muster-master")
+        self.run_there("systemd-run --quiet --unit=holder python3 -m http.server --bind 127.0.0.1 8080")
+        self.machine.wait_for("cat /proc/net/tcp", "0100007F:1F90")
+        self.assertIn("failed", self.run_there("systemctl start muster-master 2>&1 || true"))
+        self.assertIn("port 8080 of 127.0.0.1 is in use by another program", self.machine.journal())
+        self.run_there("systemctl stop holder")
+        self.machine.wait_for("muster agent list", "machine")
 
     def test_5_upgrade(self):
         task = self.sleeper()

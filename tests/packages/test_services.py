@@ -1,5 +1,6 @@
 """The daemons as their units start them, with a socket of the test in the place of systemd's."""
 
+import json
 import os
 import pathlib
 import re
@@ -29,16 +30,21 @@ def command_of(daemon, folder, settings=None):
 
 
 class Daemon:
-    """A daemon with NOTIFY_SOCKET and a watchdog of one second."""
+    """A daemon with NOTIFY_SOCKET and a watchdog of one second; `kept`: the socket that systemd has kept for it."""
 
-    def __init__(self, name, command, environment=()):
+    def __init__(self, name, command, environment=(), kept=None):
         path = str(pathlib.Path(f"{name}.socket").resolve())
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        pathlib.Path(path).unlink(missing_ok=True)
         self.socket.bind(path)
         self.log = open(f"{name}.log", "ab")
         # As a shell that becomes the daemon: WATCHDOG_PID is the daemon's own.
-        script = 'export WATCHDOG_PID=$$ WATCHDOG_USEC=1000000; exec "$@"'
+        script = 'export WATCHDOG_PID=$$ WATCHDOG_USEC=1000000; '
+        if kept:
+            script += f'export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=listener; exec 3<&{kept.fileno()}; '
+        script += 'exec "$@"'
         self.process = subprocess.Popen(["sh", "-c", script, "sh", *command], stderr=self.log,
+                                        pass_fds=[kept.fileno()] if kept else [],
                                         env={**os.environ, "NOTIFY_SOCKET": path, **dict(environment)})
 
     def receive(self, seconds=20.0):
@@ -72,6 +78,21 @@ class Daemon:
         self.stop(signal.SIGKILL)
         self.socket.close()
         self.log.close()
+
+
+def request(method, path, body=None, token=None):
+    text = json.dumps(body) if body else ""
+    bearer = f"Authorization: Bearer {token}\r\n" if token else ""
+    return (f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{bearer}Content-Type: application/json\r\n"
+            f"Content-Length: {len(text)}\r\nConnection: close\r\n\r\n{text}").encode()
+
+
+def exchange(address, message, whole=False):
+    """The body of the answer, or all of it."""
+    with socket.create_connection(address, 20) as connection, connection.makefile("rb") as answer:
+        connection.sendall(message)
+        text = answer.read().decode()
+    return text if whole else text.partition("\r\n\r\n")[2]
 
 
 class Services(unittest.TestCase):
@@ -155,6 +176,65 @@ class Services(unittest.TestCase):
             messages.append(message)
         self.assertNotIn("READY=1", "\n".join(messages))
         self.assertIn("4", re.search(r"RestartPreventExitStatus=(.*)", unit_of("agent")).group(1).split())
+
+    def start_master_with(self, kept, *flags):
+        """A second master, to which systemd gives the kept socket."""
+        folder = self.folder / "second"
+        for name in ("etc/muster", "var/lib/muster"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        settings = (SOURCE / "packaging/etc/master.yaml").read_text().replace("/var/lib/", f"{folder}/var/lib/")
+        (folder / "etc/muster/master.yaml").write_text(settings)
+        master = Daemon("second", [*command_of("master", folder), *map(str, flags)], kept=kept)
+        self.addCleanup(master.close)
+        return master
+
+    def test_kept_socket(self):
+        kept = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(kept.close)
+        address = kept.getsockname()
+        master = self.start_master_with(kept, "--bind", "127.0.0.1", "--port", address[1])
+        self.assertIn(f"STATUS=listening on http://127.0.0.1:{address[1]}", master.wait_for("READY=1").split("\n"))
+        password = (self.folder / "second/var/lib/muster/initial-password").read_text().strip()
+        login = request("POST", "/api/v1/auth/login", {"username": "admin", "password": password})
+        token = json.loads(exchange(address, login))["token"]
+        master.close()
+        with socket.create_connection(address) as waiting:
+            waiting.sendall(request("POST", "/api/v1/workspaces", {"name": "waiting"}, token))
+            self.start_master_with(kept, "--bind", "127.0.0.1", "--port", address[1]).wait_for("READY=1")
+            waiting.settimeout(20)
+            self.assertRegex(waiting.recv(1 << 16), rb"^HTTP/1.1 20\d ")
+        found = json.loads(exchange(address, request("GET", "/api/v1/workspaces", token=token)))["workspaces"]
+        self.assertIn("waiting", [row["name"] for row in found])
+
+    def test_kept_socket_of_ipv6(self):
+        try:
+            kept = socket.create_server(("::1", 0), family=socket.AF_INET6)
+        except OSError as error:
+            self.skipTest(f"no IPv6: {error}")
+        self.addCleanup(kept.close)
+        port = kept.getsockname()[1]
+        master = self.start_master_with(kept, "--bind", "::1", "--port", port)
+        message = ""
+        while "READY=1" not in message:
+            message = master.receive() or self.fail("the master is not ready")
+            self.assertNotIn("FDSTORE", message, "systemd has this socket already")
+        self.assertIn(f"http://[::1]:{port}", message)
+
+    def test_kept_socket_of_another_address(self):
+        kept = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(kept.close)
+        port = kept.getsockname()[1]
+        with socket.create_connection(kept.getsockname()) as waiting:
+            master = self.start_master_with(kept, "--bind", "0.0.0.0", "--insecure", "--port", port)
+            self.assertEqual(master.receive(), "FDSTOREREMOVE=1\nFDNAME=listener")
+            message, stored, _, _ = socket.recv_fds(master.socket, 4096, 1)
+            self.assertEqual(message, b"FDSTORE=1\nFDNAME=listener")
+            with socket.socket(fileno=stored[0]) as new:
+                self.assertEqual(new.getsockname(), ("0.0.0.0", port))
+            self.assertRaises(ConnectionResetError, waiting.recv, 1)
+        self.assertRaises(OSError, kept.accept)
+        master.wait_for("READY=1")
+        self.assertIn("HTTP/1.1 200", exchange(("127.0.0.1", port), request("GET", "/healthz"), whole=True))
 
     def test_zz_master_stops(self):
         self.assertEqual(self.master.stop(), 0)

@@ -1,4 +1,5 @@
-// Messages to systemd: sockets by path and by abstract name, the watchdog, the environment.
+// Messages to systemd: sockets by path and by abstract name, the watchdog, the kept socket, the
+// environment.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +123,87 @@ static void watchdog_of_others_is_ignored(void **state)
     close(fd);
 }
 
+// The descriptor that comes with a message; -1: none.
+static int receive_socket(int from, const char *expected)
+{
+    char text[256] = "", control[CMSG_SPACE(sizeof(int))];
+    struct iovec room = {.iov_base = text, .iov_len = sizeof text - 1};
+    struct msghdr message = {.msg_iov = &room,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof control};
+    assert_true(recvmsg(from, &message, 0) > 0);
+    assert_string_equal(text, expected);
+    int fd = -1;
+    struct cmsghdr *sent = CMSG_FIRSTHDR(&message);
+    if (sent)
+        memcpy(&fd, CMSG_DATA(sent), sizeof fd);
+    return fd;
+}
+
+static void a_socket_is_kept(void **state)
+{
+    (void)state;
+    char name[64], byte;
+    snprintf(name, sizeof name, "@muster-kept-%ld", (long)getpid());
+    int fd = listen_at(name), ends[2];
+    setenv("NOTIFY_SOCKET", name, 1);
+    systemd_open();
+    assert_int_equal(pipe(ends), 0);
+    systemd_keep_socket(ends[1]);
+    assert_received(fd, "FDSTOREREMOVE=1\nFDNAME=listener");
+    int kept = receive_socket(fd, "FDSTORE=1\nFDNAME=listener");
+    assert_int_equal(write(kept, "x", 1), 1);
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    close(kept);
+    close(ends[0]);
+    close(ends[1]);
+    close(fd);
+    systemd_open(); // without systemd
+    systemd_keep_socket(0);
+}
+
+static void a_kept_socket_is_taken_once(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *count, *names;
+        long other; // added to the process id
+        bool taken;
+    } cases[] = {
+        {"1", "listener", 0, true},
+        {"1", "listener", 1, false}, // that of the parent
+        {"1", "muster-master.socket", 0, false},
+        {"1", NULL, 0, false},
+        {"2", "listener:muster-master.socket", 0, false},
+        {"0", "", 0, false},
+        {NULL, "listener", 0, false},
+    };
+    enum { PASSED = 3 };
+    int spare = dup(0); // the first descriptor that systemd passes is open
+    while (spare >= 0 && spare < PASSED)
+        spare = dup(0);
+    systemd_open();
+    assert_int_equal(systemd_take_socket(), -1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%ld", (long)getpid() + cases[i].other);
+        setenv("LISTEN_PID", text, 1);
+        if (cases[i].count)
+            setenv("LISTEN_FDS", cases[i].count, 1);
+        if (cases[i].names)
+            setenv("LISTEN_FDNAMES", cases[i].names, 1);
+        assert_int_equal(fcntl(PASSED, F_SETFD, 0), 0);
+        systemd_open();
+        assert_int_equal(systemd_take_socket(), cases[i].taken ? PASSED : -1);
+        assert_int_equal(systemd_take_socket(), -1);
+        assert_int_equal(fcntl(PASSED, F_GETFD), cases[i].taken ? FD_CLOEXEC : 0);
+        assert_null(getenv("LISTEN_PID"));
+        assert_null(getenv("LISTEN_FDS"));
+        assert_null(getenv("LISTEN_FDNAMES"));
+    }
+}
+
 static void full_socket_does_not_block(void **state)
 {
     (void)state;
@@ -141,6 +225,8 @@ int main(void)
         cmocka_unit_test(path_and_abstract_name_work),
         cmocka_unit_test(without_systemd_nothing_is_sent),
         cmocka_unit_test(watchdog_of_others_is_ignored),
+        cmocka_unit_test(a_socket_is_kept),
+        cmocka_unit_test(a_kept_socket_is_taken_once),
         cmocka_unit_test(full_socket_does_not_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
