@@ -32,6 +32,7 @@ enum {
     SWEEP_MS = 1000,
     UNSENT_MAX = 256 * 1024, // bytes that the kernel buffers for a caller who does not read
     LISTEN_BACKLOG = 1024,
+    ABANDONED_MS = 1000, // age of a request whose caller has left before it was accepted
     LAST_ANSWERS_US = 3 * 1000 * 1000, // time that a stop waits for the last answers
     URL_MAX = 320,
 };
@@ -250,10 +251,20 @@ static void set_socket(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
 }
 
+// A caller who waited while the master restarted has given up, and was told that the request
+// failed: the request must not be executed now.
+static bool is_abandoned(int fd)
+{
+    struct tcp_info info;
+    socklen_t len = sizeof info;
+    return !getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) &&
+           info.tcpi_state != TCP_ESTABLISHED && info.tcpi_last_data_recv > ABANDONED_MS;
+}
+
 static void take_in(struct http_thread *t, int fd, const struct sockaddr *peer, socklen_t len)
 {
     struct connections *all = t->server->connections;
-    t->arriving = connections_admit(all, peer, clock_mono_us());
+    t->arriving = is_abandoned(fd) ? NULL : connections_admit(all, peer, clock_mono_us());
     if (!t->arriving) {
         close(fd);
         return;

@@ -198,13 +198,17 @@ class Services(unittest.TestCase):
         login = request("POST", "/api/v1/auth/login", {"username": "admin", "password": password})
         token = json.loads(exchange(address, login))["token"]
         master.close()
+        with socket.create_connection(address) as abandoned:
+            abandoned.sendall(request("POST", "/api/v1/workspaces", {"name": "abandoned"}, token))
         with socket.create_connection(address) as waiting:
             waiting.sendall(request("POST", "/api/v1/workspaces", {"name": "waiting"}, token))
+            time.sleep(1.5)  # until the first caller has waited for long enough to have given up
             self.start_master_with(kept, "--bind", "127.0.0.1", "--port", address[1]).wait_for("READY=1")
             waiting.settimeout(20)
             self.assertRegex(waiting.recv(1 << 16), rb"^HTTP/1.1 20\d ")
         found = json.loads(exchange(address, request("GET", "/api/v1/workspaces", token=token)))["workspaces"]
         self.assertIn("waiting", [row["name"] for row in found])
+        self.assertNotIn("abandoned", [row["name"] for row in found])
 
     def test_kept_socket_of_ipv6(self):
         try:
