@@ -103,7 +103,7 @@ class Install(unittest.TestCase):
             self.assertEqual(self.state(f"muster-{daemon}"), "active")
             self.assertEqual(self.user_of(self.main_pid(f"muster-{daemon}")), user)
         status = self.run_there("systemctl show -P StatusText muster-master muster-agent")
-        self.assertRegex(status, r"listening on http://\S+:8080\n+connected to http://localhost:8080")
+        self.assertRegex(status, r"listening on http://\S+:8080\n+connected to http://127.0.0.1:8080")
         metrics = self.run_there("python3 -c 'import urllib.request as r; "
                                  "print(r.urlopen(\"http://localhost:8080/metrics\").read().decode())'")
         self.assertRegex(metrics, r"\nprocess_start_time_seconds 1\d{9}(\.\d+)?\n")

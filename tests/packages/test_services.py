@@ -115,7 +115,7 @@ class Services(unittest.TestCase):
     def start_agent(self, name, url, token=None):
         settings = (SOURCE / "packaging/etc/muster-agent.default").read_text()
         values = dict(re.findall(r"^(\w+)=(.*)$", settings, re.M))
-        self.assertEqual(values["MUSTER_MASTER"], "http://localhost:8080")
+        self.assertEqual(values["MUSTER_MASTER"], "http://127.0.0.1:8080")
         command = command_of("agent", self.folder, {"MUSTER_AGENT_FLAGS": f"--slots 1 --id {name} --tasks-as-root"})
         command[command.index("--work-dir") + 1] = str(self.folder / name)
         if token:
