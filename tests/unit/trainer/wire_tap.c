@@ -67,12 +67,13 @@ static void keep(struct tap *t, const unsigned char *data, size_t bytes)
     t->kept += n;
 }
 
-// Forwards what one side has sent. Returns false at the end.
-static bool forward(struct tap *t, struct tapped *c, bool first, int from)
+// Forwards what one side has sent. Returns false at the end, or with MSG_DONTWAIT if there is
+// nothing now.
+static bool forward(struct tap *t, struct tapped *c, bool first, int from, int flags)
 {
     unsigned char data[65536];
     bool inward = from == c->caller;
-    ssize_t n = recv(from, data, sizeof data, 0);
+    ssize_t n = recv(from, data, sizeof data, flags);
     if (n <= 0)
         return false;
     keep(t, data, (size_t)n);
@@ -109,6 +110,17 @@ static void replay(int caller, int port)
     send_all(second, proof, sizeof proof);
 }
 
+// A rank that ends tells the other one the reason first, on another connection.
+static void forward_rest(struct tap *t, struct tapped *connections, int count)
+{
+    for (int i = 0; i < count; i++) {
+        while (forward(t, &connections[i], i == 0, connections[i].caller, MSG_DONTWAIT))
+            ;
+        while (forward(t, &connections[i], i == 0, connections[i].callee, MSG_DONTWAIT))
+            ;
+    }
+}
+
 static void run_tap(struct tap *t, int listener, int port)
 {
     struct tapped connections[CONNECTIONS];
@@ -122,8 +134,10 @@ static void run_tap(struct tap *t, int listener, int port)
         polls[2 * count] = (struct pollfd){.fd = listener, .events = POLLIN};
         poll(polls, 2 * (nfds_t)count + 1, -1);
         for (int i = 0; i < 2 * count; i++)
-            if (polls[i].revents && !forward(t, &connections[i / 2], i / 2 == 0, polls[i].fd))
+            if (polls[i].revents && !forward(t, &connections[i / 2], i / 2 == 0, polls[i].fd, 0)) {
+                forward_rest(t, connections, count);
                 return; // the end of the process closes all connections
+            }
         if (!polls[2 * count].revents)
             continue;
         int caller = accept(listener, NULL, NULL);
