@@ -264,6 +264,14 @@ log_of() {
     fi
 }
 
+# why_down DAEMON: "failed" also while systemd waits before it tries again
+why_down() {
+    case $(! has_systemd || systemctl show -p SubState --value "muster-$1.service" 2>/dev/null) in
+        failed | auto-restart) echo failed ;;
+        *) echo stopped ;;
+    esac
+}
+
 # started_at PID: seconds since 1970; the time of /proc/PID is that of the kernel's first look at it
 started_at() {
     awk -v tick="$(getconf CLK_TCK)" '$1 == "btime" { boot = $2 }
@@ -281,7 +289,7 @@ action_state() {
             say "$daemon.since" "$(started_at "$pid")"
             say "$daemon.version" "$("/proc/$pid/exe" --version 2>/dev/null | sed 's/^[^ ]* //')"
         elif [ -e "$(program_of "$daemon")" ]; then
-            say "$daemon" "$(has_systemd && systemctl is-failed --quiet "muster-$daemon.service" && echo failed || echo stopped)"
+            say "$daemon" "$(why_down "$daemon")"
         else
             say "$daemon" absent
         fi

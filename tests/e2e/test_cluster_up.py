@@ -416,6 +416,10 @@ class WithSystemd(unittest.TestCase):
         wait_for("sshd", lambda: "yes" in machine.run(
             f"bash -c '</dev/tcp/{self.ADDRESS}/22' && echo yes", check=False))
 
+    def states(self, command, hosts):
+        rows = json.loads(command.run("cluster", "status", hosts, "-o", "json").stdout)
+        return {row["daemon"]: row["state"] for row in rows}
+
     def test_units(self):
         if not os.path.exists("/usr/bin/sudo"):
             self.skipTest("sudo is not installed")
@@ -445,6 +449,12 @@ class WithSystemd(unittest.TestCase):
             machine.run("kill -KILL $(pidof muster-master)")  # systemd starts it again, with the new release
             machine.wait_for("readlink /proc/$(pidof -s muster-master)/exe",
                              machine.run("readlink /opt/muster/current").strip())
+            machine.run("systemctl stop muster-master; systemd-run --quiet --unit=holder python3 -m http.server 8080")
+            machine.wait_for("cat /proc/net/tcp", ":1F90")
+            machine.run("systemctl start muster-master", check=False)
+            wait_for("a master that systemd tries again", lambda: self.states(command, hosts)["master"] == "failed", 20)
+            self.assertEqual(self.states(command, hosts)["agent"], "running")
+            machine.run("systemctl stop holder")
             command.muster("cluster", "down", hosts)
             self.assertNotIn("active\n", machine.run("systemctl is-active muster-tasks | grep -x active", check=False))
             self.assertNotIn("enabled\n", machine.run("systemctl is-enabled muster-agent", check=False))
