@@ -16,7 +16,7 @@
 #include "cli/cluster/facts.h"
 #include "cli/cluster/hosts.h"
 #include "cli/cluster/plan.h"
-#include "cli/cluster/ssh.h"
+#include "cli/cluster/ssh/ssh.h"
 
 enum { NOTE_MAX = 120, DIGEST_SHORT = 17 };
 

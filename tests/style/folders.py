@@ -39,7 +39,8 @@ FOLDERS = [
     ("cli/import", "`muster import determined`: a dump or a running master as records, their way "
      "into the master", CONTRACT + " cli cli/common cli/output cli/commands/commands.h"),
     ("cli/cluster", "`muster cluster`: machines that become a cluster by SSH, their checks, upgrades",
-     CONTRACT + " cli cli/common cli/output cli/commands/commands.h"),
+     CONTRACT + " cli cli/common cli/output cli/commands/commands.h cli/cluster/ssh"),
+    ("cli/cluster/ssh", "SSH connections, host keys", BASE),
     ("cli/task", "the commands that work in the program of a trial: its reports and checkpoints",
      CONTRACT + " cli cli/common cli/output cli/commands/commands.h"),
     ("cli/help", "help, topics of help, manual pages, completion",

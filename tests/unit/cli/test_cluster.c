@@ -15,9 +15,9 @@
 #include "base/os/file.h"
 #include "base/text/json.h"
 #include "cli/cluster/facts.h"
-#include "cli/cluster/known_hosts_line.h"
 #include "cli/cluster/plan.h"
 #include "cli/cluster/remote.h"
+#include "cli/cluster/ssh/known_hosts_line.h"
 #include "cli/cluster/trouble.h"
 
 // --- names ---------------------------------------------------------------------------------------

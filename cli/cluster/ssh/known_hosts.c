@@ -1,4 +1,4 @@
-#include "cli/cluster/known_hosts.h"
+#include "cli/cluster/ssh/known_hosts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/os/file.h"
-#include "cli/cluster/known_hosts_line.h"
+#include "cli/cluster/ssh/known_hosts_line.h"
 
 enum { FILE_MAX = 16 << 20, LIST_MAX = 256 };
 

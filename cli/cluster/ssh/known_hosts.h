@@ -1,7 +1,7 @@
 // The host keys that the user has accepted, in the files of OpenSSH: ~/.ssh/known_hosts and
 // /etc/ssh/ssh_known_hosts.
-#ifndef MUSTER_CLI_CLUSTER_KNOWN_HOSTS_H
-#define MUSTER_CLI_CLUSTER_KNOWN_HOSTS_H
+#ifndef MUSTER_CLI_CLUSTER_SSH_KNOWN_HOSTS_H
+#define MUSTER_CLI_CLUSTER_SSH_KNOWN_HOSTS_H
 
 #include <libssh2.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 // SSH connections, by libssh2: sign-in by key, strict host keys, commands with input and output.
 // Blocking; one thread at a time may use a connection.
-#ifndef MUSTER_CLI_CLUSTER_SSH_H
-#define MUSTER_CLI_CLUSTER_SSH_H
+#ifndef MUSTER_CLI_CLUSTER_SSH_SSH_H
+#define MUSTER_CLI_CLUSTER_SSH_SSH_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "cli/cluster/known_hosts_line.h"
+#include "cli/cluster/ssh/known_hosts_line.h"
 
 #include <fnmatch.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 // A line of a file of known hosts (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT), as far as libssh2 does
 // not read it: patterns such as *.lab and !bad.lab, and the marker @revoked. Pure; any thread.
-#ifndef MUSTER_CLI_CLUSTER_KNOWN_HOSTS_LINE_H
-#define MUSTER_CLI_CLUSTER_KNOWN_HOSTS_LINE_H
+#ifndef MUSTER_CLI_CLUSTER_SSH_KNOWN_HOSTS_LINE_H
+#define MUSTER_CLI_CLUSTER_SSH_KNOWN_HOSTS_LINE_H
 
 // What a line says about a host and its key. The later ones are stronger.
 enum known_line { LINE_OTHER_HOST, LINE_OTHER_KEY, LINE_KEY, LINE_REVOKED };

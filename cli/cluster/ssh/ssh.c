@@ -1,4 +1,4 @@
-#include "cli/cluster/ssh.h"
+#include "cli/cluster/ssh/ssh.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/os/file.h"
-#include "cli/cluster/known_hosts.h"
+#include "cli/cluster/ssh/known_hosts.h"
 
 enum {
     CONNECT_MS = 10000,
