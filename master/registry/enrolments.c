@@ -9,7 +9,9 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "master/common/audit.h"
 #include "master/http/auth/auth.h"
+#include "master/notify/hub.h"
 #include "master/registry/registry.h"
 #include "master/tls/serving.h"
 
@@ -257,7 +259,10 @@ int credential_create(struct view *v, struct error *e)
         struct db_batch *b = db_batch_new();
         DB_ADD(b, CREDENTIAL_REPLACE, hash, agent, offer.id, now);
         DB_ADD(b, CREDENTIAL_INSERT, hash, agent, offer.id, now);
+        audit_add(b, v->rq, 200, now); // view_commit() does so for users only
         rc = view_commit(v, b, e);
+        if (!rc)
+            hub_add_audit_change(v->service->hub, v->rq->path);
         if (!rc && !has_credential(v, &offer, agent, hash, &other))
             rc = refuse_offer(&offer, agent, other, now, e);
     }

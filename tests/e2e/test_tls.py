@@ -241,6 +241,9 @@ class Tls(unittest.TestCase):
         self.addCleanup(same.stop)
         self.await_agent("first")
         self.assertIn("first", [row["agent"] for row in self.cluster.rows("agent", "credentials")])
+        joined = [row for row in self.cluster.rows("audit", "list", "--path", "agent-credentials")
+                  if "agentId=first" in row["detail"]]
+        self.assertEqual(len(joined), 1, joined)
         store = b"".join(path.read_bytes() for path in self.data.glob("muster.db*"))
         self.assertNotIn(self.credential("first").encode(), store)
         self.assertNotIn(token_of(line).encode(), store)
