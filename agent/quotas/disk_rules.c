@@ -33,7 +33,7 @@ int disk_rules_check_task(const struct disk_rules *rules, const struct disk_stat
     return 0;
 }
 
-struct shortage {
+struct amount {
     uint64_t bytes, files;
 };
 
@@ -42,18 +42,27 @@ static uint64_t missing(uint64_t wanted, uint64_t there)
     return wanted > there ? wanted - there : 0;
 }
 
-static struct shortage find_shortage(const struct disk_rules *rules, const struct disk_state *disk)
+// What shall be free.
+static struct amount find_floor(const struct disk_rules *rules, const struct disk_state *disk)
 {
     bool watched = rules->floor.bytes || rules->floor.percent > 0;
-    return (struct shortage){
-        .bytes = missing(disk_size_of(&rules->floor, disk->total), disk->free),
-        .files = watched ? missing(disk->total_files / FREE_FILES_PART, disk->free_files) : 0,
+    return (struct amount){
+        .bytes = disk_size_of(&rules->floor, disk->total),
+        .files = watched ? disk->total_files / FREE_FILES_PART : 0,
+    };
+}
+
+static struct amount find_shortage(const struct amount *floor, const struct disk_state *disk)
+{
+    return (struct amount){
+        .bytes = missing(floor->bytes, disk->free),
+        .files = missing(floor->files, disk->free_files),
     };
 }
 
 bool disk_rules_is_low(const struct disk_rules *rules, const struct disk_state *disk)
 {
-    const struct shortage s = find_shortage(rules, disk);
+    const struct amount floor = find_floor(rules, disk), s = find_shortage(&floor, disk);
     return s.bytes || s.files;
 }
 
@@ -66,9 +75,10 @@ int disk_rules_choose(const struct disk_rules *rules, const struct disk_state *d
                       const struct task_use *tasks, size_t count, struct error *e)
 {
     char free_text[SIZE_TEXT], total[SIZE_TEXT], used[SIZE_TEXT];
-    struct shortage s = find_shortage(rules, disk);
+    const struct amount floor = find_floor(rules, disk), s = find_shortage(&floor, disk);
     bool files = s.bytes == 0;
     uint64_t short_of = files ? s.files : s.bytes, coming = 0;
+    uint64_t least = files ? floor.files : floor.bytes;
     int most = -1;
     for (size_t i = 0; i < count; i++) {
         if (tasks[i].ending)
@@ -77,7 +87,7 @@ int disk_rules_choose(const struct disk_rules *rules, const struct disk_state *d
             most = (int)i;
     }
     short_of = missing(short_of, coming);
-    if (!short_of || most < 0 || used_of(&tasks[most], files) < short_of)
+    if (!short_of || most < 0 || used_of(&tasks[most], files) < least)
         return -1;
     if (files)
         error_set(e, ERR_FULL,

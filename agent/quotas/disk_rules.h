@@ -36,8 +36,9 @@ struct task_use {
 };
 
 // The task that must end because the disk is low: the one that has used most of what is short,
-// unless the end of others will suffice, or its own end would not help. -1: none. `e`: the reason
-// for the task, ERR_FULL.
+// unless the end of others will suffice. A task that uses less than what shall be free has not
+// filled the disk, however little is missing: another program that fills it slowly must not end one
+// task after the other. -1: none. `e`: the reason for the task, ERR_FULL.
 int disk_rules_choose(const struct disk_rules *rules, const struct disk_state *disk,
                       const struct task_use *tasks, size_t count, struct error *e);
 

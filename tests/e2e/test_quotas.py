@@ -75,7 +75,8 @@ while True:
 """,
     "patient": """\
 import pathlib, time
-pathlib.Path("small").touch()
+pathlib.Path("begun").write_bytes(bytes(4 << 20))
+pathlib.Path("begun").rename("small")
 time.sleep(3600)
 """,
 }
@@ -172,12 +173,15 @@ class Quotas(unittest.TestCase):
         self.assertIn("out of memory: the kernel killed it (SIGKILL); the task may use 200 MiB", reason)
         self.assertNotIn("supervisor lost", log)
 
-    def test_a_disk_that_others_have_filled_ends_no_task(self):
+    def test_a_disk_that_others_fill_slowly_ends_no_task(self):
         patient = self.create("patient", "full", PROGRAMS["patient"])
         wait_for("its file", lambda: self.cluster.files_of_tasks("full", "small"))
         ballast = self.cluster.folder / "full" / "ballast"
         self.addCleanup(ballast.unlink, missing_ok=True)
-        ballast.write_bytes(bytes(56 * MIB))
+        with open(ballast, "wb", buffering=0) as file:
+            for _ in range(52):  # the agent sees a disk of which little is missing
+                file.write(bytes(MIB))
+                time.sleep(0.1)
         log = self.cluster.folder / "full.log"
         wait_for("the warning", lambda: "nearly full, and no task has filled it" in log.read_text())
         time.sleep(1)

@@ -210,10 +210,15 @@ static void the_largest_task_ends(void **state)
     assert_int_equal(e.code, ERR_FULL);
     assert_non_null(strstr(e.text, "100 MiB of 100 GiB are free"));
     assert_non_null(strstr(e.text, "3.0 GiB in its working folder"));
-    // The end of a small task would not help: others have filled the disk.
-    assert_int_equal(choose(&disk, USES(USE(900 * MiB, 9, false)), 1, &e), -1);
-    assert_int_equal(choose(&disk, USES(USE(924 * MiB, 9, false)), 1, &e), 0);
+    // Others have filled the disk if no task has as much as shall be free, however little is
+    // missing.
+    assert_int_equal(choose(&disk, USES(USE(GiB - 1, 9, false)), 1, &e), -1);
+    assert_int_equal(choose(&disk, USES(USE(GiB, 9, false)), 1, &e), 0);
+    disk.free = GiB - 1;
+    assert_int_equal(choose(&disk, USES(USE(GiB - 1, 9, false)), 1, &e), -1);
+    assert_int_equal(choose(&disk, USES(USE(GiB, 9, false)), 1, &e), 0);
     assert_int_equal(choose(&disk, NULL, 0, &e), -1);
+    disk.free = 100 * MiB;
     // A task that ends already frees enough, or not enough.
     assert_int_equal(choose(&disk, USES(USE(GiB, 9, true), USE(5 * GiB, 9, false)), 2, &e), -1);
     assert_int_equal(choose(&disk, USES(USE(MiB, 9, true), USE(5 * GiB, 9, false)), 2, &e), 1);
@@ -229,7 +234,7 @@ static void the_task_with_most_files_ends(void **state)
     assert_int_equal(choose(&disk, USES(USE(9 * GiB, 5, false), USE(MiB, 900000, false)), 2, &e),
                      1);
     assert_non_null(strstr(e.text, "10 of 1000000 are left"));
-    assert_int_equal(choose(&disk, USES(USE(9 * GiB, 9989, false)), 1, &e), -1);
+    assert_int_equal(choose(&disk, USES(USE(9 * GiB, 9999, false)), 1, &e), -1);
 }
 
 // --- flags ---------------------------------------------------------------------------------------
