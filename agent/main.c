@@ -110,19 +110,12 @@ static void make_flags(struct agent_arguments *a, struct flag out[FLAGS_MAX])
          .help =
              "run those tasks as root, as an agent without --task-account does if its master is "
              "on this machine and has no https; unsafe: they can change everything"},
-        TEXT("log-level", &a->log_level, "LEVEL", "debug, info, warn or error (default: info)"),
-        {.name = "version", .kind = FLAG_BOOL, .target = &a->version, .help = "print the version"},
-        {.name = "help",
-         .letter = 'h',
-         .kind = FLAG_BOOL,
-         .target = &a->help,
-         .help = "print this help"},
     };
     memcpy(out, flags, sizeof flags);
 }
 
-// The limits of a task come after the other flags.
-static void append_limit_flags(struct agent_arguments *a, struct flag out[FLAGS_MAX])
+// The limits of a task, and the flags that every program has.
+static void append_last_flags(struct agent_arguments *a, struct flag out[FLAGS_MAX])
 {
     const struct flag flags[] = {
         {.name = "task-processes",
@@ -153,6 +146,13 @@ static void append_limit_flags(struct agent_arguments *a, struct flag out[FLAGS_
              "cgroup for the tasks that is delegated to the agent, such as "
              "/system.slice/muster-tasks.service (default: the root of all if the agent is root, "
              "else the agent's own)"),
+        TEXT("log-level", &a->log_level, "LEVEL", "debug, info, warn or error (default: info)"),
+        {.name = "version", .kind = FLAG_BOOL, .target = &a->version, .help = "print the version"},
+        {.name = "help",
+         .letter = 'h',
+         .kind = FLAG_BOOL,
+         .target = &a->help,
+         .help = "print this help"},
     };
     size_t used = 0;
     while (out[used].name)
@@ -248,7 +248,7 @@ static int run_program(int argc, char **argv, struct error *e)
     const char **rest = xcalloc((size_t)argc + 1, sizeof *rest);
     int rest_count = 0;
     make_flags(&a, flags);
-    append_limit_flags(&a, flags);
+    append_last_flags(&a, flags);
     int err = flags_parse(flags, argc, argv, rest, &rest_count, e);
     if (!err && a.help) {
         fputs(intro, stdout);
