@@ -386,11 +386,22 @@ static int check_number(struct checker *c, const struct schema_field *field, jso
     return 0;
 }
 
-// Checks the value against the first choice of its type, with the bounds of that choice.
+static bool is_like_word(const struct schema_field *field, const json_t *value)
+{
+    const char *text = json_string_value(value);
+    for (int i = 0; field->words[i]; i++)
+        if (strcmp(field->words[i], text) == 0)
+            return true;
+    return nearest_word(text, field->words) != NULL;
+}
+
+// Checks the value against the first choice of its type, with the bounds of that choice. A text
+// that is like none of the words is reported with all choices.
 static int check_one_of(struct checker *c, const struct schema_field *field, json_t **value)
 {
     for (const struct schema_field *choice = field->fields; choice->name; choice++)
-        if (has_type(choice, *value))
+        if (has_type(choice, *value) &&
+            (choice->type != SCHEMA_ENUM || is_like_word(choice, *value)))
             return check_value(c, choice, value);
     return report_wrong_value(c, field, *value);
 }
