@@ -110,6 +110,18 @@ static int report_session(struct ssh *s, const char *doing, struct error *e)
     return error_set(e, ERR_UNAVAILABLE, "%s: %s", doing, text && *text ? text : "no answer");
 }
 
+static int report_handshake(struct ssh *s, int port, struct error *e)
+{
+    int rc = libssh2_session_last_error(s->session, NULL, NULL, 0);
+    if (rc != LIBSSH2_ERROR_BANNER_RECV && rc != LIBSSH2_ERROR_SOCKET_RECV &&
+        rc != LIBSSH2_ERROR_SOCKET_DISCONNECT)
+        return report_session(s, "the beginning of the SSH session", e);
+    return error_set(e, ERR_UNAVAILABLE,
+                     "what answers on port %d is no SSH server, or one that ends connections at "
+                     "once; check ssh.port in the hosts file, and the log of sshd there",
+                     port);
+}
+
 // --- signing in ----------------------------------------------------------------------------------
 
 static bool try_agent(struct ssh *s, const char *user)
@@ -211,7 +223,7 @@ int ssh_open(const struct ssh_options *o, struct ssh **out, struct error *e)
         libssh2_session_set_timeout(s->session, LOGIN_MS);
         known_hosts_prefer(s->session, o->host, o->port);
         if (libssh2_session_handshake(s->session, s->fd) != 0)
-            err = report_session(s, "the beginning of the SSH session", e);
+            err = report_handshake(s, o->port, e);
     }
     err = err ? err : known_hosts_check(s->session, o->host, o->port, o->accept_new, e);
     err = err ? err : sign_in(s, o, e);
