@@ -92,7 +92,16 @@ static int report_unknown_flag(struct cli *c, int argc, char **argv, struct erro
     const char *verb = argc > 2 ? command_verb(argv[2]) : NULL;
     struct error unused;
     const struct command *command = noun ? command_find(noun, verb, &unused) : NULL;
-    return command ? suggest_for_flag(c, command, argc, argv, e) : e->code;
+    if (!command)
+        return e->code;
+    struct error own; // suggests no flag of another command
+    struct flag flags[FLAGSET_MAX];
+    const char **words = arena_alloc(&c->arena, (size_t)(argc + 1) * sizeof(*words));
+    int count = 0;
+    flagset_select(&c->options, command->flags, flags);
+    if (flags_parse(flags, argc, argv, words, &count, &own))
+        *e = own;
+    return suggest_for_flag(c, command, argc, argv, e);
 }
 
 // The first two words that are not flags name the command; only then are its flags known.

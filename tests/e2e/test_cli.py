@@ -157,6 +157,7 @@ class WithoutMaster(unittest.TestCase):
                             (["checkpoint", "list", "--experiment-id", "7"], "did you mean --experiment?"),
                             (["trial", "describe", "7", "--filter", "x"], "muster trial list has such a flag"),
                             (["checkpoint", "list", "7"], "did you mean --experiment 7 or --trial 7?"),
+                            (["experiment", "list", "--foo"], "unknown flag --foo; --help lists the flags"),
                             (["experiment", "stop", "7"], 'did you mean "experiment cancel"?'),
                             (["experiment", "qqqqqqqq", "7"], "muster experiment --help lists the commands"),
                             (["experiments", "list"], 'did you mean "experiment"?'),
