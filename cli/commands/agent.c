@@ -120,8 +120,9 @@ static int enrolment_address(struct cli *c, const json_t *answer, struct enrolme
     return err;
 }
 
-static void advise_enrolment(const struct enrolment *s, const json_t *answer)
+static void advise_enrolment(const struct cli *c, const struct enrolment *s, const json_t *answer)
 {
+    const char *name = c->options.name;
     if (s->authority == ENROLMENT_PLAIN && !enrolment_is_loopback(s))
         fputs("muster: without https everybody on the network can read the credential; make a "
               "certificate with muster-master --init\n",
@@ -131,10 +132,11 @@ static void advise_enrolment(const struct enrolment *s, const json_t *answer)
               stderr);
     fprintf(stderr,
             "On the new machine, before %s:\n"
-            "  muster-agent --work-dir /var/lib/muster-agent --enroll-file -\n"
+            "  muster-agent --work-dir /var/lib/muster-agent%s%s --enroll-file -\n"
             "and paste the line above (--enroll LINE works, too, but shows it in lists of "
             "processes)\n",
-            jget_string(jget(answer, "enrolment"), "expiresAt", ""));
+            jget_string(jget(answer, "enrolment"), "expiresAt", ""), name ? " --id " : "",
+            name ? name : "");
 }
 
 static int print_enrolment(struct cli *c, const json_t *answer, const struct enrolment *s,
@@ -146,7 +148,7 @@ static int print_enrolment(struct cli *c, const json_t *answer, const struct enr
         puts(line);
         fflush(stdout);
         if (!c->options.quiet)
-            advise_enrolment(s, answer);
+            advise_enrolment(c, s, answer);
     } else {
         const json_t *made = jget(answer, "enrolment");
         json_t *row = json_pack("{s:s, s:I, s:s, s:I}", "enrolment", line, "id",
