@@ -182,7 +182,7 @@ static void show_password(const char *password)
     fprintf(stderr,
             "\n  The first users of this cluster are \"admin\" and \"determined\".\n"
             "  Their password, shown this once:  %s\n"
-            "  Sign in with:  muster login admin\n\n",
+            "  Sign in with:  muster login admin --master URL, with the url of the lines below\n\n",
             password);
 }
 
