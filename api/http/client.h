@@ -34,6 +34,7 @@ struct client_options {
     bool only_ca_file;     // the system's authorities are not trusted
     int connect_timeout_s; // 0: 5 seconds
     int timeout_s;         // of a whole client_call; 0: 60. Streams and downloads have no limit.
+    int silence_s;         // of an event stream (events.h), after which it is lost; 0: 45
     const atomic_bool *cancel; // set by any thread: calls end within a second (ERR_TIMEOUT)
     client_exchange *plain;    // makes the first calls without libcurl, if it can; NULL: none
 };

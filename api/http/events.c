@@ -14,7 +14,7 @@
 enum {
     DATA_MAX = 1 << 20,          // bytes of one event
     QUEUE_MAX = 4096,            // received events that were not read yet
-    SILENCE_S = 45,              // three missed heartbeats
+    SILENCE_S = 45,              // three missed heartbeats of the master
     PAUSE_FIRST_US = 100 * 1000, // pause before the next try, doubled each time
     PAUSE_MAX_US = 5 * 1000000,  // largest pause
     WAIT_MOST_US = 200 * 1000,   // interval of looking at the cancel flag
@@ -38,6 +38,7 @@ struct event_stream {
     struct curl_slist *headers; // headers of this connection
     struct error broken;        // error in a callback; code 0: none
     int64_t retry_at, pause;
+    int64_t heard_at, silence; // the last bytes; the time without any after which it is lost
 };
 
 // --- the queue -----------------------------------------------------------------------------------
@@ -90,6 +91,7 @@ static size_t on_stream_data(char *bytes, size_t size, size_t count, void *ctx)
 {
     struct event_stream *s = ctx;
     long status = 0;
+    s->heard_at = clock_mono_us();
     curl_easy_getinfo(s->client->easy, CURLINFO_RESPONSE_CODE, &status);
     int rc = status >= 300 ? buf_append(&s->refusal, bytes, size * count)
                            : sse_feed(&s->parser, bytes, size * count, on_event, s, &s->broken);
@@ -117,10 +119,9 @@ static void connect_to(struct event_stream *s)
     curl_easy_setopt(h, CURLOPT_HTTPHEADER, s->headers);
     curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_stream_data);
     curl_easy_setopt(h, CURLOPT_WRITEDATA, s);
-    curl_easy_setopt(h, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(h, CURLOPT_LOW_SPEED_TIME, (long)SILENCE_S);
     must(!curl_multi_add_handle(s->multi, h));
     s->connected = true;
+    s->heard_at = clock_mono_us();
     free(last);
     free(url);
 }
@@ -130,6 +131,12 @@ static void disconnect(struct event_stream *s)
     if (s->connected)
         curl_multi_remove_handle(s->multi, s->client->easy);
     s->connected = false;
+}
+
+// CURLOPT_LOW_SPEED_LIMIT cannot tell this: a heartbeat of a few bytes counts as no speed.
+static bool is_silent(const struct event_stream *s)
+{
+    return s->connected && clock_mono_us() - s->heard_at > s->silence;
 }
 
 // Sets the error that ended the connection, and whether another try may succeed.
@@ -169,6 +176,8 @@ static int receive_events(struct event_stream *s, struct error *e)
     const CURLMsg *m = curl_multi_info_read(s->multi, &left);
     if (m && m->msg == CURLMSG_DONE)
         rc = connection_lost(s, m->data.result, e);
+    else if (is_silent(s))
+        rc = connection_lost(s, CURLE_OPERATION_TIMEDOUT, e);
     return rc;
 }
 
@@ -210,6 +219,7 @@ int events_open(const struct client_options *options, const char *path, struct e
     must(s->multi);
     s->path = xstrdup(path);
     s->pause = PAUSE_FIRST_US;
+    s->silence = (options->silence_s ? options->silence_s : SILENCE_S) * INT64_C(1000000);
     sse_init(&s->parser, DATA_MAX);
     buf_init(&s->refusal, LIMIT_BODY_SMALL);
     *out = s;

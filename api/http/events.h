@@ -15,7 +15,8 @@ struct events_item { // valid until the next call
     const json_t *data; // an object; NULL for "away"
 };
 
-// `path` with its query ("/api/v1/events?topics=trials"); timeouts in the options are ignored.
+// `path` with its query ("/api/v1/events?topics=trials"). Of the timeouts in the options only
+// silence_s counts.
 int events_open(const struct client_options *options, const char *path, struct event_stream **out,
                 struct error *e);
 void events_close(struct event_stream *s); // NULL is allowed
