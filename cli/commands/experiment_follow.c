@@ -307,7 +307,7 @@ static void draw_line(struct follow *f)
 {
     char line[1024];
     f->now.state = f->away ? "MASTER_AWAY" : f->state;
-    f->now.reason = f->away ? "the master does not answer; the training goes on" : f->reason;
+    f->now.reason = f->away ? "the master does not answer; running tasks go on" : f->reason;
     progress_line(&f->now, f->terminal ? terminal_width() : 200, line, sizeof(line));
     if (f->terminal) {
         clear_line(f);
