@@ -93,7 +93,7 @@ function slotLines(starts: readonly Start[]): Line[] {
         put(from, 0);
         put(from, start.slots);
         put(to, start.slots);
-        put(to, 0);
+        if (start.endTime) put(to, 0);
     }
     return x.length ? [{ id: "slots", label: "slots", x, y }] : [];
 }
