@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/checkpoint/checkpoint.h"
 #include "base/arena.h"
@@ -127,6 +128,8 @@ static int write_text(struct sampler *s, const char *prompt, int64_t bytes, stru
         putchar(token);
         append_token(s, token);
     }
+    if (!err && isatty(STDOUT_FILENO))
+        putchar('\n');
     if (!err && (fflush(stdout) || ferror(stdout)))
         err = error_set_errno(e, ERR_IO, errno, "cannot write the text");
     return err;
