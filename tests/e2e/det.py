@@ -174,8 +174,9 @@ class SimulatedAgent(threading.Thread):
         if task["action"] == "RUN" and name not in self.tasks:
             self.running[name] = task
             self.say(task, "RUNNING")
-        elif task["action"] == "KILL" and name in self.running:
-            self.say(self.running[name], "EXITED", self.exit_code_of_killed)
+        elif task["action"] == "KILL" and (name in self.running or name not in self.tasks):
+            # The order to run it may have been replaced before the agent asked.
+            self.say(self.running.get(name, task), "EXITED", self.exit_code_of_killed)
 
     def say(self, task, state, exit_code=None):
         if state == "EXITED":
@@ -184,7 +185,7 @@ class SimulatedAgent(threading.Thread):
         self.tasks[task["allocationId"]] = {
             "allocationId": task["allocationId"], "state": state, "reason": "",
             "ranks": [{"rank": rank["rank"], "pid": 1000 + rank["rank"], "exitCode": exit_code, "signal": None}
-                      for rank in task["ranks"]]}
+                      for rank in task.get("ranks", [])]}
 
     def end(self, task, exit_code=0):
         with self.changed:
