@@ -171,13 +171,12 @@ export class EventStream {
     private open(url: string): void {
         const source = new EventSource(url);
         this.source = source;
-        source.onopen = () => {
-            this.failures = 0;
-            this.setState("on");
-        };
         source.onerror = () => this.onError(source);
+        // Only now there is an id from which a stream with another URL continues without a gap.
         source.addEventListener("start", (event) => {
             if (!this.lastId) this.lastId = event.lastEventId;
+            this.failures = 0;
+            this.setState("on");
         });
         source.addEventListener("reset", (event) => {
             this.lastId = event.lastEventId;
