@@ -144,9 +144,11 @@ for (const [word, script] of Object.entries(brokenWorkers))
 
 test("the master's log uses no connection while the tab is hidden", async () => {
     const page = await openSignedIn("admin");
+    const first = page.waitForRequest((request) => request.url().includes("/master/logs"));
     await page.goto("/admin?tab=log");
     const log = page.getByRole("log").or(page.getByLabel("Master log"));
     await expectVisible(log);
+    await first;
     let begun = 0;
     page.on("request", (request) => (begun += request.url().includes("/master/logs")));
     const ended = page.waitForEvent("requestfailed", (request) => request.url().includes("/master/logs"));
