@@ -95,7 +95,7 @@ static int check_temporary_sources(void)
     const struct task_account account = {0};
     if (!mkdtemp(top))
         return 30;
-    char *dir = path_join(top, "a/work/tasks/1"), *token = path_join(top, "b/token"),
+    char *dir = path_join(top, "a/agent/tasks/1"), *token = path_join(top, "b/token"),
          *agent = path_join(top, "a"), *secret = path_join(top, "b"), *data = path_join(top, "c");
     const struct mount_places places = {dir, token, &account};
     if (dir_make(dir, 0755, NULL) || dir_make(secret, 0755, NULL) || dir_make(data, 0755, NULL))
