@@ -13,14 +13,13 @@ import subprocess
 import tempfile
 import unittest
 
-import test_agent
-from test_agent import processes_below, task, tgz
+from agent_fixture import AgentTest, alive, processes_below, task, tgz
+from cluster import wait_for
 
 ATTACKS = (pathlib.Path(__file__).parent / "programs" / "isolation_attacks.py").read_text()
 VICTIM_UID, ATTACKER_UID, OTHER_UID = 20001, 20002, 65533
 # A program that is worth an attack: it has a secret in its environment, a file, /tmp, shared memory and System V memory.
 VICTIM = """\
-import ctypes, os, time
 for path in ("file", "/tmp/victim", "/dev/shm/victim"):
     with open(path, "w") as out:
         out.write("the secret of the victim")
@@ -39,7 +38,7 @@ def owner(path):
     return path.stat().st_uid
 
 
-class IsolationTest(test_agent.AgentTest):
+class IsolationTest(AgentTest):
     flags, prefix = (), ()
     needed = ("files", "processes", "temporary", "devices", "privileges", "system_calls")
 
@@ -113,7 +112,7 @@ class IsolationTest(test_agent.AgentTest):
         self.assertEqual(report["ranks"][0]["exitCode"], 0, "\n".join(said))
         if self.needed == IsolationTest.needed:  # it signals everybody whom it can
             self.assertEqual(self.master.state("victim"), "RUNNING")
-            self.assertTrue(test_agent.alive(victim))
+            self.assertTrue(alive(victim))
         self.assertIsNone(self.agent.process.poll())
         found = json.loads(next(line for line in said if line.startswith("{")))
         self.assertGreater(found["tried"], 25)
@@ -385,7 +384,7 @@ class DelegatedGroup(Unprivileged):
     def remove_group(self):
         (self.group / "cgroup.kill").write_text("1")
         for folder, _, _ in os.walk(self.group, topdown=False):
-            test_agent.wait_for("an empty control group", lambda at=folder: "populated 0" in (pathlib.Path(at) / "cgroup.events").read_text())
+            wait_for("an empty control group", lambda at=folder: "populated 0" in (pathlib.Path(at) / "cgroup.events").read_text())
             os.rmdir(folder)
 
     def test_groups_cannot_be_changed(self):
