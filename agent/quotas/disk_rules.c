@@ -42,7 +42,7 @@ static uint64_t missing(uint64_t wanted, uint64_t there)
     return wanted > there ? wanted - there : 0;
 }
 
-// What shall be free.
+// The space and the number of files that the machine keeps free.
 static struct amount find_floor(const struct disk_rules *rules, const struct disk_state *disk)
 {
     bool watched = rules->floor.bytes || rules->floor.percent > 0;

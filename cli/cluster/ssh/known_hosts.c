@@ -75,7 +75,7 @@ static char *name_in_file(const char *host, int port)
     return port == 22 ? xstrdup(host) : xasprintf("[%s]:%d", host, port);
 }
 
-// The strongest of what the lines of the file say about the host.
+// Reads the lines of a file. The highest value counts.
 static enum known_line search_file(const char *path, const char *name, const char *key)
 {
     char *text = NULL, *rest = NULL;

@@ -3,7 +3,7 @@
 #ifndef MUSTER_CLI_CLUSTER_SSH_KNOWN_HOSTS_LINE_H
 #define MUSTER_CLI_CLUSTER_SSH_KNOWN_HOSTS_LINE_H
 
-// What a line says about a host and its key. The later ones are stronger.
+// The meaning of a line for a host and its key. Where lines disagree, the highest value counts.
 enum known_line { LINE_OTHER_HOST, LINE_OTHER_KEY, LINE_KEY, LINE_REVOKED };
 
 // `name`: "HOST" or "[HOST]:PORT". `key`: in base64.
