@@ -14,6 +14,7 @@ from test_reports import CONFIG, PROGRAM
 
 # Reports 1000 steps at once.
 REPORTER = """\
+import json, os, socket
 folder = os.open(os.environ["MUSTER_RUN_DIR"], os.O_PATH)
 reports = socket.socket(socket.AF_UNIX)
 reports.connect(f"/proc/self/fd/{folder}/report.sock")
@@ -26,6 +27,7 @@ assert all("sequence" in json.loads(answers.readline()) for _ in range(1000))
 
 # Five reports that the master refuses, and one that it takes.
 REFUSED = """\
+import json, os, socket
 folder = os.open(os.environ["MUSTER_RUN_DIR"], os.O_PATH)
 reports = socket.socket(socket.AF_UNIX)
 reports.connect(f"/proc/self/fd/{folder}/report.sock")

@@ -20,6 +20,7 @@ ATTACKS = (pathlib.Path(__file__).parent / "programs" / "isolation_attacks.py").
 VICTIM_UID, ATTACKER_UID, OTHER_UID = 20001, 20002, 65533
 # A program that is worth an attack: it has a secret in its environment, a file, /tmp, shared memory and System V memory.
 VICTIM = """\
+import ctypes, os, time
 for path in ("file", "/tmp/victim", "/dev/shm/victim"):
     with open(path, "w") as out:
         out.write("the secret of the victim")
