@@ -8,9 +8,9 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/log.h"
+#include "base/os/library.h"
 
 // Arguments: result type, name, parameters, and the arguments to forward.
 #define CALLS(X)                                                                                   \
@@ -69,11 +69,7 @@ static struct {
 
 static void load_libarchive(void)
 {
-    void *handle = dlopen(ARCHIVE_LIBRARY, RTLD_LAZY | RTLD_LOCAL);
-    if (!handle) {
-        log_error("libarchive cannot be loaded; install it again", "err=\"%s\"", dlerror());
-        abort();
-    }
+    void *handle = library_load(ARCHIVE_LIBRARY, "libarchive");
 #define LOOK_UP(name)                                                                              \
     library.name = (__typeof__(name) *)dlsym(handle, #name);                                       \
     must(library.name);

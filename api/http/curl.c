@@ -7,9 +7,9 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
-#include <stdlib.h>
 
 #include "base/log.h"
+#include "base/os/library.h"
 
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
@@ -46,11 +46,7 @@ static struct {
 
 static void load_libcurl(void)
 {
-    void *handle = dlopen(CURL_LIBRARY, RTLD_LAZY | RTLD_LOCAL);
-    if (!handle) {
-        log_error("libcurl cannot be loaded; install it again", "err=\"%s\"", dlerror());
-        abort();
-    }
+    void *handle = library_load(CURL_LIBRARY, "libcurl");
 #define FIND(name)                                                                                 \
     library.name = (__typeof__(name) *)dlsym(handle, #name);                                       \
     must(library.name);

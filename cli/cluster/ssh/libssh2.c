@@ -5,9 +5,9 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "base/log.h"
+#include "base/os/library.h"
 
 #define CALLS(X)                                                                                   \
     X(libssh2_agent_connect)                                                                       \
@@ -49,11 +49,7 @@ static struct {
 
 static void load_libssh2(void)
 {
-    void *handle = dlopen(SSH2_LIBRARY, RTLD_LAZY | RTLD_LOCAL);
-    if (!handle) {
-        log_error("libssh2 cannot be loaded; install it again", "err=\"%s\"", dlerror());
-        abort();
-    }
+    void *handle = library_load(SSH2_LIBRARY, "libssh2");
 #define FIND(name)                                                                                 \
     library.name = (__typeof__(name) *)dlsym(handle, #name);                                       \
     must(library.name);
